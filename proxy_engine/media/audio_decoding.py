@@ -61,9 +61,19 @@ def resampled(samples: Samples, rate: int, sample_rate: int) -> Samples:
     """Return samples of shape (samples,) at another rate; both rates are in Hz."""
     if rate == sample_rate:
         return samples
+    if _is_ratio_too_large(rate, sample_rate):
+        miniaudio = import_extra("audio", "miniaudio", purpose="resampling audio")
+        form = miniaudio.SampleFormat.FLOAT32
+        pcm = miniaudio.convert_frames(form, 1, rate, samples.tobytes(), form, 1, sample_rate)
+        return np.frombuffer(pcm, np.float32)
     resample = import_extra("audio", "mlx_audio.resample", purpose="resampling audio")
     converted: Samples = resample.resample_audio_array(samples, rate, sample_rate)
     return converted
+
+
+def _is_ratio_too_large(rate: int, sample_rate: int) -> bool:
+    """Whether mlx-audio's filter would be too long; then miniaudio resamples, by interpolation."""
+    return max(rate, sample_rate) // math.gcd(rate, sample_rate) > _MAX_RESAMPLING_RATIO
 
 
 def _too_long(max_seconds: float) -> MediaError:
@@ -89,8 +99,7 @@ def _with_miniaudio(
         check_sample_rate(info.sample_rate)
         check_duration(info.num_frames / info.sample_rate, max_seconds)
         rate = info.sample_rate
-        if max(rate, sample_rate) // math.gcd(rate, sample_rate) > _MAX_RESAMPLING_RATIO:
-            # miniaudio interpolates, which needs no filter.
+        if _is_ratio_too_large(rate, sample_rate):
             rate = sample_rate
         stream = miniaudio.stream_memory(data, nchannels=1, sample_rate=rate, frames_to_read=rate)
         pcm = _Pcm(stream, math.floor(max_seconds * rate), max_seconds)
