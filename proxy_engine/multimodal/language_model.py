@@ -24,6 +24,9 @@ from .model_caches import to_mlx_lm, viewed
 _STATE = ("_rope_deltas", "_position_ids")
 """Attributes in which mlx-vlm's language models keep positions from one call to the next."""
 
+_SHARED_KEYS = frozenset({"gemma3n"})
+"""Model types with layers that read the keys and values of others as the state of their caches."""
+
 _Layout: TypeAlias = Callable[[mx.array], mx.array]
 
 
@@ -55,8 +58,11 @@ class LanguageModel(Module):
         self.model_type = str(config["model_type"])
         inner = multimodal.language_model
         scale_each_row(inner)
+        # Raises for a model whose caches have no counterpart in mlx-lm.
+        self.make_cache()
         self.takes_rope_deltas = hasattr(inner, "_rope_deltas")
         self._layout = _layout(inner, self.make_cache) if self.takes_rope_deltas else None
+        self._shares_keys = self.model_type in _SHARED_KEYS
         text_config = getattr(multimodal.config, "text_config", None)
         self._is_prefix_lm = getattr(text_config, "use_bidirectional_attention", None) is True
 
@@ -82,7 +88,7 @@ class LanguageModel(Module):
         if self._is_prefix_lm and "inputs_embeds" not in arguments:
             arguments = {**arguments, "mask": _causal_mask(tokens, cache)}
         inner = self.multimodal.language_model
-        with without_state(inner), viewed(cache) as given:
+        with without_state(inner), viewed(cache, shares_keys=self._shares_keys) as given:
             logits: mx.array = inner(tokens, cache=given, **arguments).logits
         return logits
 

@@ -38,6 +38,7 @@ _REFUSED = {
     "nemotron_parse": "it is an encoder and a decoder",
     "diffusion_gemma": "it generates by diffusion",
     "falcon_perception": "it returns regions of an image",
+    "zaya1_vl": "its layers take no other caches than those of mlx-vlm",
 }
 """Model types of mlx-vlm that do not generate text token by token from a prompt with media."""
 

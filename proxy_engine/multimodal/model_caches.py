@@ -1,7 +1,8 @@
 """Caches of mlx-lm for mlx-vlm's language models.
 
-mlx-vlm has caches of its own. Most have the same interface as mlx-lm's; those of recurrent layers
-have two more methods, which a view adds for the time of a call.
+mlx-vlm has caches of its own. Most have the same interface as mlx-lm's. Those of recurrent layers
+have two more methods, and the state of others has no room for later tokens. A view makes up for that
+for the time of a call.
 """
 
 from __future__ import annotations
@@ -39,43 +40,42 @@ def to_mlx_lm(layer: Any) -> Any:
 
 
 @contextmanager
-def viewed(cache: list[Any] | None) -> Iterator[list[Any] | None]:
+def viewed(cache: list[Any] | None, *, shares_keys: bool = False) -> Iterator[list[Any] | None]:
     """Return a cache for one call of a model of mlx-vlm, with a view of each recurrent layer.
 
     Some models replace layers of a batch cache. They are replaced in ``cache`` as well.
+
+    Args:
+        cache: One entry per layer.
+        shares_keys: Whether layers read the keys and values of others as the state of their caches.
     """
     if cache is None:
         yield None
         return
-    given = [_viewed(layer) for layer in cache]
+    given = [_viewed(layer, shares_keys=shares_keys) for layer in cache]
     passed = list(given)
     yield passed
     for index, (before, after) in enumerate(zip(given, passed, strict=True)):
         if after is not before:
-            cache[index] = after.layer if isinstance(after, _RecurrentView) else after
+            cache[index] = after.layer if isinstance(after, _View) else after
 
 
-def _viewed(layer: Any) -> Any:
+def _viewed(layer: Any, *, shares_keys: bool) -> Any:
     if isinstance(layer, caches.ArraysCache):
         return _RecurrentView(layer)
+    if shares_keys:
+        return _SharedKeysView(layer)
     if isinstance(layer, caches.CacheList):
-        viewed = [_viewed(inner) for inner in layer.caches]
+        viewed = [_viewed(inner, shares_keys=False) for inner in layer.caches]
         if any(new is not old for new, old in zip(viewed, layer.caches, strict=True)):
             return caches.CacheList(*viewed)
     return layer
 
 
-class _RecurrentView:
-    """An ``ArraysCache`` of mlx-lm with the methods of mlx-vlm's.
+class _View:
+    """The cache of a layer. Attributes that it does not have belong to the cache."""
 
-    Attributes that a model sets are the view's own, except those of the cache. They describe rows
-    of one call.
-    """
-
-    is_speculating = False
-    history_capacity = 0
-
-    def __init__(self, layer: caches.ArraysCache) -> None:
+    def __init__(self, layer: Any) -> None:
         self.__dict__["layer"] = layer
 
     def __getattr__(self, name: str) -> Any:
@@ -86,6 +86,45 @@ class _RecurrentView:
             setattr(self.layer, name, value)
         else:
             self.__dict__[name] = value
+
+
+class _SharedKeysView(_View):
+    """A cache for layers that read the keys and values of others as its state.
+
+    The state of mlx-lm's caches has room for later tokens, and zeros there are no keys. The offset
+    of the cache is behind the tokens of the call as soon as it has their keys, while their queries
+    need the position of the first one in every layer.
+    """
+
+    @property
+    def offset(self) -> Any:
+        """The number of tokens before the call."""
+        before = self.__dict__.get("before")
+        return self.layer.offset if before is None else before
+
+    @property
+    def state(self) -> Any:
+        """The keys and values that the layer attends to in the call."""
+        return self.fetched
+
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> Any:
+        """Append keys and values, and return all."""
+        # An array is changed in place by the cache.
+        offset = self.layer.offset
+        self.__dict__["before"] = mx.array(offset) if isinstance(offset, mx.array) else offset
+        self.__dict__["fetched"] = self.layer.update_and_fetch(keys, values)
+        return self.fetched
+
+
+class _RecurrentView(_View):
+    """An ``ArraysCache`` of mlx-lm with the methods of mlx-vlm's.
+
+    Attributes that a model sets are the view's own, except those of the cache. They describe rows
+    of one call.
+    """
+
+    is_speculating = False
+    history_capacity = 0
 
     def __getitem__(self, index: int) -> Any:
         return self.layer[index]
