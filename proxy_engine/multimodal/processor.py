@@ -137,9 +137,29 @@ class MultimodalProcessor:
                 ),
             )
             # NumPy's, since arrays of MLX belong to this thread.
-            return {name: to_numpy(value) for name, value in inputs.items()}
+            arrays = {name: to_numpy(value) for name, value in inputs.items()}
+            return self._with_one_bos(text, arrays)
         except Exception as error:
             raise PromptError(f"the model's processor refuses the media: {error}") from error
+
+    def _with_one_bos(self, text: str, arrays: dict[str, Any]) -> dict[str, Any]:
+        """Drop the first token where chat template and tokenizer both write it.
+
+        mlx-vlm keeps both, unlike transformers and the text models of mlx-lm. Gemma 3 and the
+        models of Mistral are such.
+        """
+        bos, bos_id = self._tokenizer.bos_token, self._tokenizer.bos_token_id
+        ids = arrays["input_ids"]
+        is_doubled = ids.shape[1] > 1 and ids[0, 0] == ids[0, 1] == bos_id
+        if bos_id is None or not is_doubled or not text.startswith(bos) or text.startswith(bos * 2):
+            return arrays
+        if any("bound" in name or "position" in name for name in arrays):
+            # They refer to tokens by number.
+            return arrays
+        return {
+            name: value[:, 1:] if getattr(value, "shape", None) == ids.shape else value
+            for name, value in arrays.items()
+        }
 
     def _by_medium(self, kind: Kind, media: Sequence[Any], token_ids: Ids) -> list[_Placed]:
         """Return the placeholder tokens of each medium of a kind."""

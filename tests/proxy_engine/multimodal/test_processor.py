@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import mlx_vlm.utils
@@ -12,11 +14,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
+from tokenizers.processors import TemplateProcessing
 from vision_models import AUDIO_ARCHITECTURES, VISION_ARCHITECTURES
-from vision_prompts import encoded, image, recording, rendered
+from vision_prompts import encoded, image, read_prompt, recording, rendered
 
 from proxy_engine import PromptError
-from proxy_engine.models.loading import LoadedModel
+from proxy_engine.models.loading import LoadedModel, load_model
 from proxy_engine.multimodal.media_tokens import by_medium, cache_keys
 
 Load = Callable[[str], LoadedModel]
@@ -169,3 +173,24 @@ def test_tokens_are_assigned_to_media_in_order(runs: list[tuple[int, int]]) -> N
 
 def test_tokens_that_fit_no_medium_are_not_assigned() -> None:
     assert by_medium(np.array([1, 2, 3, 4]), 2, lambda _: 3) is None
+
+
+def test_token_at_the_beginning_is_not_doubled(
+    loaded: Load, checkpoint: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path = tmp_path / "gemma3"
+    shutil.copytree(checkpoint("gemma3"), path)
+    file = path / "tokenizer.json"
+    tokenizer = Tokenizer.from_file(str(file))
+    bos = tokenizer.token_to_id("<bos>")
+    tokenizer.post_processor = TemplateProcessing("<bos> $A", special_tokens=[("<bos>", bos)])
+    tokenizer.save(str(file))
+    model, expected = load_model(path), loaded("gemma3")
+    assert model.tokenizer.encode("a")[0] == bos
+    prompt, other = (encoded(one, TWO_TURNS, image(0), image(1)) for one in (model, expected))
+    assert prompt.token_ids[0] == bos != prompt.token_ids[1]
+    assert prompt.token_ids == other.token_ids
+    assert prompt.media_spans == other.media_spans
+    np.testing.assert_allclose(
+        read_prompt(model, prompt)[2], read_prompt(expected, other)[2], atol=1e-4
+    )
