@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -19,10 +20,12 @@ from .request_arguments import RequestArguments
 from .requests.request import Request
 from .requests.streams import ignore
 from .results import GenerationResult, Usage
+from .transcription.errors import DecodingCancelledError
 from .transcription.options import TranscriptionOptions
 from .transcription.results import Transcript, TranscriptSegment
 
 if TYPE_CHECKING:
+    from .transcription.parakeet import Parakeet
     from .transcription.whisper import Whisper
 
 T = TypeVar("T")
@@ -36,6 +39,7 @@ OnSeconds: TypeAlias = Callable[[float, float], None]
 
 Segments: TypeAlias = Generator[TranscriptSegment, None, Transcript[Any]]
 """The segments of a transcript; the generator returns the transcript."""
+
 
 _SAMPLE_RATE = 16_000
 _MAX_CONSTRAINED_SECONDS = 30
@@ -74,14 +78,26 @@ class Transcriber:
             InvalidOptionError: The model does not know the language or the task.
             ProxyError: The response format is invalid; see :meth:`InferenceEngine.generate`.
         """
+        from .transcription.parakeet import Parakeet  # noqa: PLC0415 - slow to import.
+
         loaded = self.core.loaded
-        whisper = loaded.speech
-        if whisper is None:
+        speech = loaded.speech
+        if speech is None:
             raise PromptError(
                 f"{loaded.name!r} is no speech model",
                 hint="Use a model such as 'mlx-community/whisper-large-v3-turbo-asr-fp16'. Chat "
                 "models that read audio answer generate with AudioContent.",
             )
+        if isinstance(speech, Parakeet):
+            if response_format is not None:
+                raise PromptError(
+                    f"{loaded.name!r} transcribes without constraints",
+                    hint="Use a Whisper model with response_format.",
+                )
+            speech.check(options)
+            recording = load_audio(_with_rate(audio), self.core.media, speech.sample_rate)
+            return self._parts(speech, recording, options, on_progress, cancelled)
+        whisper = speech
         language = whisper.language_code(options.language, options.task)
         recording = load_audio(_with_rate(audio), self.core.media, _SAMPLE_RATE)
         if response_format is None:
@@ -108,7 +124,6 @@ class Transcriber:
         cancelled: threading.Event,
     ) -> Segments:
         """Transcribe window by window, without constraints."""
-        from .transcription.whisper import DecodingCancelledError  # noqa: PLC0415 - mlx-audio.
         from .transcription.windows import WindowLoop  # noqa: PLC0415 - imports mlx-audio.
 
         worker = self.core.worker
@@ -141,6 +156,48 @@ class Transcriber:
             ),
             model=self.core.loaded.name,
             finish_reason="stop" if loop.is_finished else "cancelled",
+        )
+
+    def _parts(
+        self,
+        parakeet: Parakeet,
+        recording: LoadedAudio,
+        options: TranscriptionOptions,
+        on_progress: OnSeconds | None,
+        cancelled: threading.Event,
+    ) -> Segments:
+        """Transcribe with a Parakeet model, which reports its progress on the model thread."""
+        worker = self.core.worker
+
+        def on_samples(done: int, total: int) -> None:
+            if worker.is_closing:
+                raise EngineClosedError("the engine was closed")
+            if cancelled.is_set():
+                raise DecodingCancelledError
+
+        started = time.perf_counter()
+        segments: list[TranscriptSegment] = []
+        is_cancelled = cancelled.is_set()
+        try:
+            segments = self._run(
+                lambda: parakeet.transcribe(recording.samples, options.timestamps, on_samples)
+            )
+        except DecodingCancelledError:
+            is_cancelled = True
+        seconds = time.perf_counter() - started
+        yield from segments
+        if on_progress is not None and not is_cancelled:
+            on_progress(recording.duration, recording.duration)
+        tokens = sum(len(one.tokens) for one in segments)
+        return Transcript(
+            text="".join(one.text for one in segments).strip(),
+            segments=tuple(segments),
+            language=None,
+            duration=recording.duration,
+            parsed=None,
+            usage=Usage(0, tokens, prompt_seconds=0.0, completion_seconds=seconds),
+            model=self.core.loaded.name,
+            finish_reason="cancelled" if is_cancelled else "stop",
         )
 
     def _constrained(

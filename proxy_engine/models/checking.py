@@ -75,7 +75,7 @@ def _load_lazily(directory: Path) -> tuple[Module, TokenizerWrapper]:
     """Load a model without its weights, with the library that will run it."""
     config = _object(directory / "config.json") or {}
     if is_speech_model(config):
-        speech = load_speech_model(os.fspath(directory), name=directory.name, lazy=True)
+        speech = load_speech_model(os.fspath(directory), config, name=directory.name, lazy=True)
         return speech.decoder, speech.engine_tokenizer
     if is_multimodal(config):
         try:

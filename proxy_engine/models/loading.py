@@ -44,6 +44,7 @@ from .checking import damaged_file
 from .embedded import EMBEDDED_MODEL, embedded_model
 
 if TYPE_CHECKING:
+    from ..transcription.parakeet import Parakeet
     from ..transcription.whisper import Whisper
 
 _log = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ class LoadedModel:
         directory: Directory of the tokenizer's files, if known.
         processor: Processes the media that the model reads; ``None`` for a model of text.
         is_multimodal: Whether the configuration is that of a model which reads media.
-        speech: The speech model whose decoder ``model`` is; ``None`` for other models.
+        speech: The speech model whose ``decoder`` is ``model``; ``None`` for other models.
     """
 
     name: str
@@ -73,7 +74,7 @@ class LoadedModel:
     directory: Path | None = None
     processor: MultimodalProcessor | None = None
     is_multimodal: bool = False
-    speech: Whisper | None = None
+    speech: Whisper | Parakeet | None = None
 
     @property
     def model_type(self) -> str:
@@ -158,8 +159,9 @@ def load_model(
                 hint=_NAMING_HINT,
             ) from error
     try:
-        if is_speech_model(_configuration(path)):
-            return _loaded_speech(path, name)
+        config = _configuration(path)
+        if is_speech_model(config):
+            return _loaded_speech(path, config, name)
         module, tokenizer, config, processor = _load(path, name)
     except EngineError:
         raise
@@ -248,8 +250,8 @@ def _configuration(path: str) -> dict[str, Any]:
     return config if isinstance(config, dict) else {}
 
 
-def _loaded_speech(path: str, name: str) -> LoadedModel:
-    speech = load_speech_model(path, name=name)
+def _loaded_speech(path: str, config: Mapping[str, Any], name: str) -> LoadedModel:
+    speech = load_speech_model(path, config, name=name)
     evaluate_weights(speech.decoder, name)
     return LoadedModel(
         name=name,

@@ -19,13 +19,13 @@ class TranscriptWord:
         text: The word with the punctuation next to it; in languages with spaces, a space first.
         start: When it begins.
         end: When it ends.
-        probability: Mean probability of its tokens.
+        probability: Mean probability of its tokens; ``None`` if the model does not state it.
     """
 
     text: str
     start: float
     end: float
-    probability: float
+    probability: float | None
 
 
 @dataclass(frozen=True, slots=True)

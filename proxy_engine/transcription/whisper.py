@@ -34,6 +34,7 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from ..errors import InvalidOptionError
+from .errors import DecodingCancelledError
 from .timestamp_rules import TimestampRules
 from .whisper_decoder import WhisperDecoder
 
@@ -44,10 +45,6 @@ WINDOW_FRAMES: int = whisper_audio.N_FRAMES
 """Frames of a window, 30 seconds."""
 
 WINDOW_SECONDS: int = whisper_audio.CHUNK_LENGTH
-
-
-class DecodingCancelledError(Exception):
-    """Decoding was cancelled."""
 
 
 class Whisper:

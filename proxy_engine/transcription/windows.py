@@ -19,6 +19,7 @@ import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
 
+from .errors import DecodingCancelledError
 from .options import TranscriptionOptions
 from .results import TranscriptSegment, TranscriptWord
 from .segments import FRAMES_PER_SECOND, Span, WindowSpans, split_window
@@ -26,7 +27,6 @@ from .whisper import (
     SAMPLE_RATE,
     WINDOW_FRAMES,
     DecodedWindow,
-    DecodingCancelledError,
     Whisper,
 )
 

@@ -106,6 +106,18 @@ def test_unreadable_recording_is_refused(
         whisper_engine.transcribe(audio, response_format=response_format)
 
 
+@pytest.mark.parametrize("samples", [1, 159, 161, 480])
+@pytest.mark.parametrize("timestamps", ["segment", "word"])
+def test_recording_of_a_few_samples_is_transcribed(
+    whisper_engine: InferenceEngine, samples: int, timestamps: Any
+) -> None:
+    transcript = whisper_engine.transcribe(
+        sine(1.0)[:samples], timestamps=timestamps, temperature=0.0
+    )
+    assert transcript.duration == samples / 16_000
+    assert all(one.end <= transcript.duration for one in transcript.segments)
+
+
 def test_constrained_transcript_is_parsed(whisper_engine: InferenceEngine) -> None:
     transcript = whisper_engine.transcribe(SHORT, response_format=Command)
     assert isinstance(transcript.parsed, Command)

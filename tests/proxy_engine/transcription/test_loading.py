@@ -12,6 +12,7 @@ from mlx import nn
 from mlx.utils import tree_flatten
 from mlx_audio.stt import load
 from recordings import speech_file
+from tiny_parakeet import CTC_CONFIG
 from tiny_whisper import DIMENSIONS, tiny_whisper_weights, write_tiny_processor, write_tiny_whisper
 
 from proxy_engine import InferenceEngine, InvalidOptionError, MissingExtraError, ModelFormatError
@@ -31,6 +32,12 @@ def answer(directory: Path, **options: Any) -> str:
     [
         ({"model_type": "whisper"}, True),
         (DIMENSIONS, True),
+        (CTC_CONFIG, True),
+        ({"model_type": "parakeet_tdt"}, True),
+        (
+            {"target": "nemo.collections.asr.models.aed_multitask_models.EncDecMultiTaskModel"},
+            False,
+        ),
         ({"model_type": "llama", "vocab_size": 32_000}, False),
         ({}, False),
     ],
