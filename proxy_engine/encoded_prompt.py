@@ -54,14 +54,14 @@ class PromptInputs(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedPrompt:
-    """Token ids, and what the model reads beside them.
+    """Token ids and the other inputs of the model.
 
     Attributes:
         token_ids: Token ids. Each medium is a run of placeholder tokens, whose embeddings are
             computed from the medium.
         cache_key: The identity of each token in prompt caches, shape (tokens,): the token id, or a
             negative number that is derived from the content of the medium. ``None``: the token ids.
-        inputs: What the model reads beside the tokens; ``None`` for text.
+        inputs: The other inputs of the model; ``None`` for text.
         media_spans: Start and end of each run of placeholder tokens, in ascending order.
         image_tokens: Placeholder tokens of images.
         audio_tokens: Placeholder tokens of audio recordings.

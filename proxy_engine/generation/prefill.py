@@ -40,7 +40,7 @@ class Prefill:
         processed: Tokens that the cache holds.
         quantize: Called with the cache after every pass.
         checkpoints: Called when the given number of prompt tokens has been processed.
-        inputs: What the model reads beside the tokens.
+        inputs: Other inputs of the model than tokens.
         forward: The model's forward passes.
     """
 
