@@ -36,7 +36,7 @@ FIGURES = ("questions", "masks", "batch", "imports")
 _FIRST, _SECOND = "What is the total of the receipt?", "Who wrote it, and in which year?"
 _BATCH = 4
 _FORMATS: dict[str, Any] = {
-    "pattern": RegexStateMachine("[a-z ]{48}"),
+    "pattern": RegexStateMachine("[a-z ]{24}"),
     "schema": {
         "type": "object",
         "properties": {
@@ -129,11 +129,12 @@ class _Run:
 
     def masks(self) -> Iterator[dict[str, Any]]:
         """Mask time per token of the same formats, with an image over without."""
+        image = self._images(1)
         for name, response_format in _FORMATS.items():
             with_image: list[float] = []
             without: list[float] = []
-            for _ in range(3 * self._options.repeats + 1):
-                for times, images in ((with_image, self._images(1)), (without, [])):
+            for _ in range(4 * self._options.repeats + 1):
+                for times, images in ((with_image, image), (without, [])):
                     settle()
                     answered = self._ours.answer(_FIRST, images, 128, response_format)
                     times.append(answered.mask_seconds)
@@ -210,9 +211,14 @@ def _first_tokens(
 def _beside(
     peer: str, question: str, ours: Sequence[Answered], theirs: Sequence[Answered]
 ) -> Iterator[dict[str, Any]]:
-    values = {"first token": "first_seconds", "further tokens": "token_seconds"}
+    values = {
+        "first token": "first_seconds",
+        "first token, processor": "processor_seconds",
+        "further tokens": "token_seconds",
+        "further tokens, processor": "token_processor_seconds",
+    }
     for kind, of in values.items():
-        if kind == "further tokens" and min(a.tokens for a in (*ours, *theirs)) < 2:
+        if kind.startswith("further") and min(a.tokens for a in (*ours, *theirs)) < 2:
             continue
         seconds = [[getattr(answered, of) for answered in stack] for stack in (ours, theirs)]
         yield {

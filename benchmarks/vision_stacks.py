@@ -37,6 +37,7 @@ class Answered:
         first_seconds: From the call to the first token.
         seconds: From the call to the end.
         processor_seconds: Of all threads of the process, from the call to the first token.
+        further_processor_seconds: The same after the first token.
         tokens: Tokens of the answer.
         mask_seconds: Median time of a step's mask and matcher.
     """
@@ -44,6 +45,7 @@ class Answered:
     first_seconds: float
     seconds: float
     processor_seconds: float
+    further_processor_seconds: float
     tokens: int
     mask_seconds: float = 0.0
 
@@ -51,6 +53,11 @@ class Answered:
     def token_seconds(self) -> float:
         """Time of each token after the first."""
         return (self.seconds - self.first_seconds) / max(1, self.tokens - 1)
+
+    @property
+    def token_processor_seconds(self) -> float:
+        """Processor time of each token after the first."""
+        return self.further_processor_seconds / max(1, self.tokens - 1)
 
 
 class VisionStack(Protocol):
@@ -100,8 +107,14 @@ class Ours:
             if isinstance(event, Finished):
                 result = event.result
         seconds = time.perf_counter() - started
-        tokens = result.usage.completion_tokens
-        return Answered(first, seconds, first_processor, tokens, _mask_seconds(result.trace))
+        return Answered(
+            first,
+            seconds,
+            first_processor,
+            processor_seconds() - processor - first_processor,
+            result.usage.completion_tokens,
+            _mask_seconds(result.trace),
+        )
 
     def prompt(self, question: str, images: Sequence[Path]) -> list[Interaction]:
         """Return the message with images and a question."""
@@ -142,7 +155,9 @@ class MlxVlm:
                 first = time.perf_counter() - started
                 first_processor = processor_seconds() - processor
             tokens = response.generation_tokens
-        return Answered(first, time.perf_counter() - started, first_processor, tokens)
+        seconds = time.perf_counter() - started
+        further = processor_seconds() - processor - first_processor
+        return Answered(first, seconds, first_processor, further, tokens)
 
     def _prompt(self, question: str, images: int) -> str:
         parts = [*({"type": "image"},) * images, {"type": "text", "text": question}]
