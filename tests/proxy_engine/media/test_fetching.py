@@ -5,10 +5,14 @@ from __future__ import annotations
 import http.server
 import io
 import ipaddress
+import shutil
 import socket
+import ssl
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -407,3 +411,35 @@ def test_tls_needs_a_valid_certificate(server: str) -> None:
     """A server without TLS is an error, not a connection in the clear."""
     with pytest.raises(MediaError, match=r"(?i)ssl"):
         fetched(server.replace("http:", "https:") + "/image")
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")
+def test_certificate_is_checked_against_the_name_of_the_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection is made to an address, which no certificate names."""
+    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    names = ["-subj", "/CN=x.example", "-addext", "subjectAltName=DNS:x.example"]
+    files = ["-keyout", key, "-out", certificate]
+    subprocess.run(
+        ["openssl", "req", "-x509", *curve, *files, *names], check=True, capture_output=True
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+
+        def image_of(host: str) -> bytes:
+            url = f"https://{host}:{server.server_port}/image"
+            return fetched(url, resolver=lambda _: ["127.0.0.1"])
+
+        with pytest.raises(MediaError, match="CERTIFICATE_VERIFY_FAILED"):
+            image_of("x.example")
+        monkeypatch.setenv("SSL_CERT_FILE", certificate)
+        assert image_of("x.example") == png()
+        with pytest.raises(MediaError, match="CERTIFICATE_VERIFY_FAILED"):
+            image_of("y.example")
+        server.shutdown()

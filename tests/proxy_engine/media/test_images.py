@@ -18,6 +18,7 @@ from PIL import Image, ImageOps
 from proxy_engine.errors import MediaError
 from proxy_engine.media.images import encode_png, load_image
 from proxy_engine.media.options import MediaOptions
+from proxy_engine.media.sources import read_source
 
 # Pillow warns of damaged metadata.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -175,6 +176,26 @@ def test_data_urls_are_read() -> None:
     for head in ("data:image/png;base64,", "DATA:;base64,", "data:image/png;charset=x;base64,"):
         image = load_image(Source(url=head + coded), OPTIONS).image
         assert image.size == (24, 16)
+
+
+@given(st.text(max_size=12), st.text("AQgw+/=-_ \n", max_size=12) | st.text(max_size=4))
+def test_any_data_url_is_an_error_or_its_bytes(head: str, coded: str) -> None:
+    source = Source(url=f"data:{head},{coded}")
+    try:
+        data, media_type = read_source(source, OPTIONS)
+    except MediaError:
+        return
+    assert data == base64.b64decode(coded, validate=True) != b""
+    assert head.lower().endswith(";base64")
+    assert (media_type or "") == head.partition(";")[0]
+
+
+def test_inks_of_a_jpeg_become_colours() -> None:
+    """Adobe's programs write inverted values, and say so in a segment of their own."""
+    for colour in ((255, 0, 0), (0, 128, 0), (255, 255, 255)):
+        image = Image.new("RGB", (16, 16), colour).convert("CMYK")
+        rgb = loaded(written(image, "JPEG", quality=100)).getpixel((8, 8))
+        assert rgb == pytest.approx(colour, abs=3)
 
 
 @pytest.mark.parametrize(
