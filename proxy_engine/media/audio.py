@@ -126,10 +126,7 @@ def _recognised(data: bytes, media_type: str | None) -> AudioFormat:
         raise MediaError("the audio is empty: 0 bytes")
     found = audio_format(data)
     if found is None:
-        declared = f", but declared as {media_type!r}" if media_type else ""
-        raise MediaError(
-            f"the audio is of no known format{declared}", hint=f"Formats are {READABLE_FORMATS}."
-        )
+        raise MediaError("the audio is of no known format", hint=f"Formats are {READABLE_FORMATS}.")
     if media_type is not None and contradicts(media_type, found):
         raise MediaError(
             f"the audio is declared as {media_type!r}, but its content is {found.name} "

@@ -141,6 +141,11 @@ def shutting_down() -> ApiError:
     )
 
 
+def unsuitable_model(name: str, reason: str) -> ApiError:
+    """Return the error for a model that cannot serve an endpoint; ``reason`` follows its name."""
+    return ApiError(400, f"{name!r} {reason}", code="unsuitable_model", param="model")
+
+
 PartName: TypeAlias = Callable[[int, int], str]
 """Returns the field of a request that is a content part, by the indexes of message and part."""
 

@@ -15,7 +15,7 @@ from ..events import Finished, PromptProgress, StreamEvent, TokenGenerated
 from ..option_overrides import OptionOverrides
 from ..requests.streams import AsyncEventStream
 from ..results import GenerationResult
-from .errors import shutting_down
+from .errors import shutting_down, unsuitable_model
 from .metrics import Metrics
 from .model_host import Lease, ModelHost
 from .queueing import Queue
@@ -172,13 +172,17 @@ async def begin(
         running: Contains the answers until they are closed.
 
     Raises:
-        ApiError: The queue is full, or there is no such model.
+        ApiError: The queue is full, or there is no such model, or it answers no prompts.
         ProxyError: As ``InferenceEngine.astream`` raises it.
     """
     started = time.perf_counter()
     async with AsyncExitStack() as stack:
         stack.enter_context(queue.slots(len(generations)))
         lease = await stack.enter_async_context(host.lease(model, draft_model))
+        if "text" not in lease.engine.input_modalities:
+            raise unsuitable_model(
+                lease.model.name, "answers no prompts; send recordings to /v1/audio/transcriptions"
+            )
         # The server may have begun to shut down meanwhile.
         queue.check_open()
         streams = []

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ..conversation.content import AudioContent
 from ..transcription.options import TranscriptionOverrides
 from ..transcription.results import Transcript, TranscriptSegment
-from .errors import shutting_down
+from .errors import shutting_down, unsuitable_model
 from .metrics import Metrics
 from .model_host import Lease
 from .services import Services
@@ -170,13 +170,17 @@ async def transcribing(
         services: The application's shared objects.
 
     Raises:
-        ApiError: The queue is full, or there is no such model.
+        ApiError: The queue is full, or there is no such model, or it transcribes no speech.
         ProxyError: As ``InferenceEngine.transcribe_stream`` raises it.
     """
     started = time.perf_counter()
     async with AsyncExitStack() as stack:
         stack.enter_context(services.queue.slots(1))
         lease = await stack.enter_async_context(services.host.lease(model, reads="audio"))
+        if "text" in lease.engine.input_modalities:
+            raise unsuitable_model(
+                lease.model.name, "transcribes no speech; name a model that reads audio only"
+            )
         # Recordings are decoded in memory; those that wait are in files.
         await stack.enter_async_context(services.recordings)
         # The server may have begun to shut down meanwhile.

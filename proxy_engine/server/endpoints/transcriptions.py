@@ -184,8 +184,7 @@ async def _frames(
 def _translated_errors(field: str) -> Iterator[None]:
     """Convert the engine's errors to ``ApiError``; ``field`` is that of the constraint."""
     try:
-        # The engine refuses a model of text as a prompt that it cannot read.
-        with translated_errors({"prompt": "model", "response_format": field}):
+        with translated_errors({"response_format": field}):
             yield
     except ApiError as error:
         if isinstance(error.__cause__, MediaError):

@@ -240,17 +240,25 @@ def test_larger_body_is_refused_while_it_arrives(whisper: InferenceEngine) -> No
 
 def test_model_of_text_is_refused_for_recordings(live: Live) -> None:
     with live.http() as http:
-        error = error_of(post(http))
-    assert (error["status"], error["param"]) == (400, "model")
-    assert "whisper" in error["message"]
+        error = error_of(post(http, model=model_name(live)))
+    assert (error["status"], error["param"], error["code"]) == (400, "model", "unsuitable_model")
+    assert "reads audio" in error["message"]
 
 
-def test_speech_model_is_refused_for_chat(http: httpx.Client) -> None:
-    reply = http.post(
-        "/v1/chat/completions", json={"messages": [{"role": "user", "content": "Hello"}]}
-    )
-    assert error_of(reply)["status"] == 400
-    assert "transcri" in reply.json()["error"]["message"]
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("chat/completions", {"messages": [{"role": "user", "content": "Hello"}]}),
+        ("completions", {"prompt": "Hello"}),
+        ("responses", {"input": "Hello", "stream": True}),
+    ],
+)
+def test_speech_model_is_refused_for_prompts(
+    speech: Live, http: httpx.Client, path: str, body: dict[str, Any]
+) -> None:
+    error = error_of(http.post(f"/v1/{path}", json={**body, "model": model_name(speech)}))
+    assert (error["status"], error["param"], error["code"]) == (400, "model", "unsuitable_model")
+    assert "/v1/audio/transcriptions" in error["message"]
 
 
 def test_recordings_are_counted_and_logged(
