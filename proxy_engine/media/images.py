@@ -143,10 +143,12 @@ def _check_pixels(image: Image, options: MediaOptions) -> None:
 
 def _check_tiles(image: Any, options: MediaOptions) -> None:
     """Refuse tiles that are larger than the limit: each is decoded as a whole."""
-    tile = [image.tag_v2.get(tag, 1) for tag in (_TILE_WIDTH, _TILE_LENGTH)]
-    if tile[0] * tile[1] > options.max_image_pixels:
+    width, length = (image.tag_v2.get(tag, 1) for tag in (_TILE_WIDTH, _TILE_LENGTH))
+    if not isinstance(width, int) or not isinstance(length, int):
+        raise MediaError("the TIFF image is damaged: the size of its tiles is no number")
+    if width * length > options.max_image_pixels:
         raise MediaError(
-            f"the TIFF image has tiles of {tile[0]:,} x {tile[1]:,} pixels",
+            f"the TIFF image has tiles of {width:,} x {length:,} pixels",
             limit="max_image_pixels",
         )
 
