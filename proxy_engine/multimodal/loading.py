@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import os
 from collections.abc import Mapping
@@ -38,6 +39,8 @@ _REFUSED = {
     "nemotron_parse": "it is an encoder and a decoder",
     "diffusion_gemma": "it generates by diffusion",
     "falcon_perception": "it returns regions of an image",
+    "got": "mlx-vlm runs code of its checkpoints",
+    "inkling": "mlx-vlm runs code of its checkpoints",
     "zaya1_vl": "its layers take no other caches than those of mlx-vlm",
 }
 """Model types of mlx-vlm that do not generate text token by token from a prompt with media."""
@@ -72,11 +75,16 @@ def is_multimodal(config: Mapping[str, Any]) -> bool:
         return True
     utils = import_extra("vision", "mlx_vlm.utils", purpose="reading images")
     try:
-        utils.get_model_and_args(dict(config))
-    except Exception:
-        # It may be a model of mlx-lm, or of mlx-audio.
+        model_type = utils.get_model_type(dict(config))
+    except (AttributeError, TypeError, ValueError):
+        # The configuration is malformed.
         return False
-    return True
+    # Other types may be models of mlx-lm, or of mlx-audio.
+    return (
+        isinstance(model_type, str)
+        and model_type.isidentifier()
+        and importlib.util.find_spec(f"mlx_vlm.models.{model_type}") is not None
+    )
 
 
 def unsupported(config: Mapping[str, Any]) -> str | None:
@@ -112,7 +120,8 @@ def load_multimodal(
     model = utils.load_model(directory, lazy=lazy)
     _check(model)
     adapter = LanguageModel(model, config)
-    processor = utils.load_processor(directory, add_detokenizer=False)
+    # Some of its classes would run code of the checkpoint.
+    processor = utils.load_processor(directory, add_detokenizer=False, trust_remote_code=False)
     image_processor = utils.load_image_processor(directory)
     if image_processor is not None:
         processor.image_processor = image_processor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import shutil
@@ -61,6 +62,8 @@ def test_model_that_reads_images_is_recognised(loaded: Load, checkpoint: Find, n
         {"model_type": "whisper", "audio_config": {"depth": 2}},
         {},
         {"vision_config": {"depth": 2}},
+        {"model_type": 5, "vision_config": {"depth": 2}},
+        {"model_type": "../qwen2_vl", "vision_config": {"depth": 2}},
     ],
 )
 def test_other_models_are_not(config: dict[str, Any]) -> None:
@@ -149,6 +152,28 @@ def test_code_of_a_checkpoint_is_not_run(edited: Callable[..., Path]) -> None:
     (path / "model.py").write_text("raise SystemExit('this code was run')")
     with pytest.raises(ModelFormatError, match="custom code"):
         load_model(path)
+
+
+@pytest.mark.parametrize("name", ["gemma4", "qwen2_vl"])
+def test_code_of_a_tokenizer_or_processor_is_not_run(
+    checkpoint: Find, tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / name
+    shutil.copytree(checkpoint(name), path)
+    marker = tmp_path / "was_run"
+    (path / "own.py").write_text(f"open({str(marker)!r}, 'w')\nclass Own:\n    pass\n")
+    autos = {
+        "tokenizer_config.json": {"AutoTokenizer": ["own.Own", "own.Own"]},
+        "processor_config.json": {"AutoProcessor": "own.Own"},
+        "preprocessor_config.json": {"AutoImageProcessor": "own.Own", "AutoProcessor": "own.Own"},
+    }
+    for file, auto_map in autos.items():
+        known = json.loads((path / file).read_text()) if (path / file).exists() else {}
+        known = {**known, "auto_map": auto_map}
+        (path / file).write_text(json.dumps({**known, "tokenizer_class": "Own"}))
+    with contextlib.suppress(ModelFormatError):
+        load_model(path)
+    assert not marker.exists()
 
 
 @pytest.mark.parametrize(
