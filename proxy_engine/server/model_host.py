@@ -15,7 +15,6 @@ from ..engine import InferenceEngine
 from ..errors import DraftModelError, ModelError, ModelFormatError
 from ..models.checking import check_loadable
 from ..models.draft_models import check_draft_loadable
-from ..models.modalities import Modality
 from ..requests.worker import Worker
 from ..text_checks import short_repr
 from .errors import ApiError, api_error, shutting_down
@@ -96,23 +95,23 @@ class ModelHost:
 
     @asynccontextmanager
     async def lease(
-        self, name: str | None, draft: str | None = None, reads: Modality = "text"
+        self, name: str | None, draft: str | None = None, *, transcribes: bool = False
     ) -> AsyncIterator[Lease]:
         """Hold a model in memory within the context, and load it first if necessary.
 
         Args:
-            name: The model's name; ``None`` for one that reads ``reads``: the model in memory, the
-                default, or another one.
+            name: The model's name; ``None`` for a suitable one: the model in memory, the default,
+                or another one.
             draft: The draft model's name; ``None`` for that of the model in memory, or else that of
                 the default model.
-            reads: What a model without a name should read.
+            transcribes: Whether a model without a name should be a speech model.
 
         Raises:
             ApiError: 404 if there is no such model, 507 if it does not fit into memory, 400 if the
                 draft model has another vocabulary, 503 if it cannot be loaded.
             ModelError: The model cannot be loaded.
         """
-        model = await self._find(name, draft, reads)
+        model = await self._find(name, draft, transcribes)
         await self._check(model)
         await self._turn.acquire()
         current = self._current
@@ -151,13 +150,15 @@ class ModelHost:
             if left:
                 _logger.warning("the engine did not stop in time")
 
-    async def _find(self, name: str | None, draft_name: str | None, reads: Modality) -> KnownModel:
+    async def _find(
+        self, name: str | None, draft_name: str | None, transcribes: bool
+    ) -> KnownModel:
         model = None if self._current is None else self._current.model
         is_suitable = model is not None and (
-            reads in model.input_modalities if name is None else name == model.name
+            model.transcribes is transcribes if name is None else name == model.name
         )
         if model is None or not is_suitable:
-            known = await asyncio.to_thread(self._registry.find, name, reads)
+            known = await asyncio.to_thread(self._registry.find, name, transcribes)
             if known is None:
                 raise _not_found(name, "model")
             model = known

@@ -54,6 +54,11 @@ class KnownModel:
     draft: KnownModel | None = None
 
     @property
+    def transcribes(self) -> bool:
+        """Whether it is a speech model, which transcribes recordings and answers no prompts."""
+        return "text" not in self.input_modalities
+
+    @property
     def files(self) -> tuple[KnownModel, ...]:
         """The model, and its draft model if it has one."""
         return (self,) if self.draft is None else (self, self.draft)
@@ -113,19 +118,19 @@ class ModelRegistry:
         """Return the models that can be loaded, with distinct names, the default one first."""
         return [model for model in self._known() if model.problem is None]
 
-    def find(self, name: str | None, reads: Modality = "text") -> KnownModel | None:
+    def find(self, name: str | None, transcribes: bool = False) -> KnownModel | None:
         """Return the model of that name, even one with a ``problem``; ``None`` if there is none.
 
         Args:
             name: A name; the aliases are names of the default model. ``None``: the default model,
-                or the first one that reads ``reads`` if the default model does not.
-            reads: What a model without a name should read.
+                or the first suitable one if the default model is not.
+            transcribes: Whether a model without a name should be a speech model.
         """
         if name is None:
             default = self.default()
-            if reads in default.input_modalities:
+            if default.transcribes is transcribes:
                 return default
-            suitable = (model for model in self.models() if reads in model.input_modalities)
+            suitable = (one for one in self.models() if one.transcribes is transcribes)
             return next(suitable, default)
         if name in self._aliases or name == self._default:
             return self.default()

@@ -166,7 +166,7 @@ async def transcribing(
 
     Args:
         upload: The recording and the arguments.
-        model: The model's name; ``None`` for one that reads audio.
+        model: The model's name; ``None`` for a speech model.
         services: The application's shared objects.
 
     Raises:
@@ -176,7 +176,7 @@ async def transcribing(
     started = time.perf_counter()
     async with AsyncExitStack() as stack:
         stack.enter_context(services.queue.slots(1))
-        lease = await stack.enter_async_context(services.host.lease(model, reads="audio"))
+        lease = await stack.enter_async_context(services.host.lease(model, transcribes=True))
         if "text" in lease.engine.input_modalities:
             raise unsuitable_model(
                 lease.model.name, "transcribes no speech; name a model that reads audio only"

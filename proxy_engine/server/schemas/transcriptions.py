@@ -20,7 +20,7 @@ class TranslationRequest(ConstrainedRequest):
     model_config = ConfigDict(strict=False)
 
     file: UploadFile = Field(description="WAV, FLAC or MP3; with ffmpeg also Ogg, M4A and WebM.")
-    model: str | None = Field(default=None, description="Default: one that reads audio.")
+    model: str | None = Field(default=None, description="Default: a speech model.")
     prompt: str | None = Field(
         default=None, description="Text that could precede the transcript: names, spellings, style."
     )

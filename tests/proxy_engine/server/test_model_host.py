@@ -15,7 +15,7 @@ from typing import Any
 import openai
 import pytest
 from live_server import make_settings, serving
-from vision_models import vision_checkpoint
+from tiny_whisper import write_tiny_whisper
 
 from proxy_engine import (
     DraftModelError,
@@ -23,7 +23,6 @@ from proxy_engine import (
     ModelNotFoundError,
     SpeculationOptions,
 )
-from proxy_engine.models.modalities import Modality
 from proxy_engine.server import model_host
 from proxy_engine.server.app import create_app, load_engine, registry_of
 from proxy_engine.server.errors import ApiError
@@ -53,9 +52,9 @@ class Registry(ModelRegistry):
     def models(self) -> list[KnownModel]:
         return self._known
 
-    def find(self, name: str | None, reads: Modality = "text") -> KnownModel | None:
+    def find(self, name: str | None, transcribes: bool = False) -> KnownModel | None:
         known = (m for m in self._known if name in (None, m.name))
-        return next((m for m in known if name or reads in m.input_modalities), None)
+        return next((m for m in known if name or m.transcribes is transcribes), None)
 
     def find_draft(self, name: str) -> KnownModel | None:
         return None if name == "default_model" else self.find(name)
@@ -99,22 +98,25 @@ def test_registry_finds_models_by_name(models: Path, tmp_path: Path) -> None:
         assert registry.find(name) is None
 
 
-def test_registry_finds_a_model_that_reads_images(models: Path) -> None:
-    vision_checkpoint("smolvlm", models / "vision")
+def test_registry_finds_a_speech_model(models: Path) -> None:
+    write_tiny_whisper(models / "speech")
 
-    def found(default: str, reads: Modality) -> str:
-        model = ModelRegistry(str(models / default), (models,)).find(None, reads)
+    def found(default: str, *, transcribes: bool) -> str:
+        registry = ModelRegistry(str(models / default), (models,), hub_cache=models)
+        model = registry.find(None, transcribes)
         assert model is not None
         return model.name
 
-    assert found("one", "text") == "one"
-    assert found("one", "image") == "vision"
-    assert found("vision", "image") == "vision"
-    # No model reads audio: requests to the default model say so.
-    assert found("two", "audio") == "two"
+    assert found("one", transcribes=False) == "one"
+    assert found("one", transcribes=True) == "speech"
+    assert found("speech", transcribes=True) == "speech"
+    assert found("speech", transcribes=False) != "speech"
+    # The request to the default model says that it is none.
+    shutil.rmtree(models / "speech")
+    assert found("two", transcribes=True) == "two"
 
 
-def test_model_in_memory_serves_requests_that_it_reads() -> None:
+def test_model_in_memory_serves_suitable_requests() -> None:
     async def main() -> None:
         host = host_of("text", "speech")
         registry = host._registry
@@ -123,11 +125,11 @@ def test_model_in_memory_serves_requests_that_it_reads() -> None:
         registry._known = [text, replace(speech, input_modalities=frozenset({"audio"}))]
         async with host.lease("speech") as lease:
             assert lease.model.name == "speech"
-        async with host.lease(None, reads="audio") as lease:
+        async with host.lease(None, transcribes=True) as lease:
             assert lease.model.name == "speech"
         async with host.lease(None) as lease:
             assert lease.model.name == "text"
-        async with host.lease(None, reads="audio") as lease:
+        async with host.lease(None, transcribes=True) as lease:
             assert lease.model.name == "speech"
 
     asyncio.run(main())

@@ -34,6 +34,7 @@ _TOKENS = (
 _RULE = "document.getElementById('rule').value = arguments[0]"
 # Pretends that the model in memory reads these as well.
 _READS = "models[0].input_modalities.push(...arguments); showInputs()"
+_SPEECH = "models.push({id: 'speech', input_modalities: ['audio']}); showInputs()"
 # Drops two images, or pastes them.
 _ADD_IMAGES = """
 const canvas = document.createElement('canvas');
@@ -188,12 +189,12 @@ def test_page_asks_for_the_api_key(browser: Browser, roomy_engine: InferenceEngi
 def test_fields_for_media_need_a_model_that_reads_them(browser: Browser, live: Live) -> None:
     browser.open(f"{live.url}/")
     note = browser.wait_for("return document.getElementById('media-note').textContent")
-    assert note == "This model reads no images. No model of this server reads speech."
+    assert note == "This model reads no images. This server has no speech model."
     hidden = "return ['image-box', 'speech-box'].map(id => document.getElementById(id).offsetHeight == 0)"
     assert browser.run(hidden) == [True, True]
     browser.run(_READS, "image")
     assert browser.run(hidden) == [False, True]
-    browser.run(_READS, "audio")
+    browser.run(_SPEECH)
     assert browser.run(hidden) == [False, False]
     assert browser.run("return document.getElementById('media-note').textContent") == ""
 
@@ -237,7 +238,7 @@ def test_model_answers_about_an_image(browser: Browser, vision: Live) -> None:
 def test_recording_becomes_text_of_the_prompt(browser: Browser, live: Live) -> None:
     browser.open(f"{live.url}/")
     browser.wait_for("return models.length")
-    browser.run(_READS, "audio")
+    browser.run(_SPEECH)
     browser.run(_TRANSCRIBE)
     browser.run(
         "const p = document.getElementById('prompt'); p.value = 'Lima'; p.selectionStart = 4"
@@ -252,7 +253,7 @@ def test_recording_becomes_text_of_the_prompt(browser: Browser, live: Live) -> N
     browser.wait_for(f"{_STATUS} === 'Transcribed.'")
     assert browser.run("return document.getElementById('prompt').value") == "Lima in Peru"
     sent = browser.run("return window.sent")
-    assert sent["model"] == browser.run("return models[0].id")
+    assert sent["model"] == "speech"
     with wave.open(io.BytesIO(bytes(sent["bytes"]))) as sound:
         assert (sound.getnchannels(), sound.getframerate(), sound.getsampwidth()) == (1, 16000, 2)
         samples = np.frombuffer(sound.readframes(sound.getnframes()), "<i2")
@@ -264,7 +265,7 @@ def test_recording_becomes_text_of_the_prompt(browser: Browser, live: Live) -> N
 def test_failed_transcription_is_shown(browser: Browser, live: Live) -> None:
     browser.open(f"{live.url}/")
     browser.wait_for("return models.length")
-    browser.run(_READS, "audio")
+    browser.run(_SPEECH)
     browser.run(
         'window.fetch = async () => new Response(\'{"error": {"message": "no"}}\', {status: 400})'
     )
