@@ -11,7 +11,13 @@ from .errors import CommandLineError
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
-_REQUIREMENTS = ("fastapi", "prometheus_client", "pydantic_settings", "uvicorn")
+_REQUIREMENTS = (
+    "fastapi",
+    "prometheus_client",
+    "pydantic_settings",
+    "python_multipart",
+    "uvicorn",
+)
 
 
 def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:

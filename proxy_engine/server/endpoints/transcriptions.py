@@ -85,6 +85,8 @@ async def create_transcription(
     granularities = body.timestamp_granularities or ["segment"]
     if body.timestamp_granularities and body.response_format != "verbose_json":
         raise _unsupported("only verbose_json has timestamps", "timestamp_granularities")
+    if "word" in granularities and body.constraint(None)[1] is not None:
+        raise _unsupported("a constrained transcript has no words", "timestamp_granularities")
     if body.stream and body.response_format != "json":
         raise _unsupported("a stream has the response format json", "response_format")
     options = _options(body)

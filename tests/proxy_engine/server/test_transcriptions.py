@@ -150,6 +150,7 @@ def test_transcript_matches_its_constraint(
         ({"language": "xx"}, 400, "language", "invalid_value"),
         ({"stream": "true", "response_format": "srt"}, 400, "response_format", "unsupported"),
         ({"timestamp_granularities[]": "word"}, 400, "timestamp_granularities", "unsupported"),
+        ({"timestamp_granularities": "word", "response_format": "verbose_json", "pattern": "a"}, 400, "timestamp_granularities", "unsupported"),
         ({"model": "no/such"}, 404, "model", "model_not_found"),
         ({"temperature": "2"}, 422, "temperature", "invalid_value"),
         ({"temperature": "nan"}, 422, "temperature", "invalid_value"),
