@@ -40,6 +40,7 @@ _TILE_WIDTH, _TILE_LENGTH = 322, 323
 _START_OF_SCAN = b"\xff\xda"
 # Encoders write about ten. Each costs the time of decoding the whole image, however short it is.
 _MAX_JPEG_SCANS = 100
+_PIXELS_HINT = "Scale it down, or raise max_image_pixels of MediaOptions."
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,16 @@ def _decode(data: bytes, found: ImageFormat, options: MediaOptions) -> Image:
         return _upright_rgb(image)
     except MediaError:
         raise
+    except (pillow.DecompressionBombError, pillow.DecompressionBombWarning) as error:
+        # Pillow's own limit, which is above that of MediaOptions.
+        raise MediaError(
+            f"the {found.name} image has too many pixels; the maximum is "
+            f"{options.max_image_pixels:,}",
+            limit="max_image_pixels",
+            hint=_PIXELS_HINT,
+        ) from error
+    except pillow.UnidentifiedImageError as error:
+        raise MediaError(f"the {found.name} image is damaged: it has no valid header") from error
     except MemoryError as error:
         raise MediaError(f"there is no memory for the {found.name} image") from error
     except Exception as error:
@@ -137,7 +148,7 @@ def _check_pixels(image: Image, options: MediaOptions) -> None:
             f"the image has {image.width:,} x {image.height:,} = {pixels:,} pixels; the maximum "
             f"is {options.max_image_pixels:,}",
             limit="max_image_pixels",
-            hint="Scale it down, or raise max_image_pixels of MediaOptions.",
+            hint=_PIXELS_HINT,
         )
 
 
