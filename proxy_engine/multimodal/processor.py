@@ -7,6 +7,7 @@ mlx-vlm's own ``generate`` reads.
 from __future__ import annotations
 
 import inspect
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -36,6 +37,7 @@ from .single_pass import single_pass_end
 
 _KINDS: tuple[Kind, ...] = ("image", "audio")
 _MAX_KNOWN_COUNTS = 1024
+_AUDIO_MODULE = re.compile("audio|sound|speech")
 
 
 class Image(Protocol):
@@ -81,7 +83,7 @@ class MultimodalProcessor:
         self._tokenizer = getattr(processor, "tokenizer", processor)
         self._lock = threading.Lock()
         self._counts: dict[tuple[Kind, bytes], int] = {}
-        self.reads = _kinds(processor)
+        self.reads = _kinds(model, processor)
         extractor = getattr(processor, "feature_extractor", None)
         self.sample_rate = int(getattr(extractor, "sampling_rate", 16_000))
         self._ids = {kind: placeholder_ids(model, kind) for kind in _KINDS}
@@ -239,14 +241,16 @@ class _Placed:
         self.digest = digest
 
 
-def _kinds(processor: Any) -> frozenset[Kind]:
-    """Return the kinds of media that a processor takes."""
+def _kinds(model: Module, processor: Any) -> frozenset[Kind]:
+    """Return the kinds of media that a processor takes, and a model has modules for."""
     kinds: set[Kind] = set()
     if getattr(processor, "image_processor", None) is not None:
         kinds.add("image")
     call = getattr(processor, "process", processor)
     takes_audio = {"audio", "audios"} & set(inspect.signature(call).parameters)
     names = ("feature_extractor", "audio_processor")
-    if takes_audio and any(getattr(processor, name, None) is not None for name in names):
+    extracts = any(getattr(processor, name, None) is not None for name in names)
+    has_module = any(_AUDIO_MODULE.search(path) for path, _ in model.named_modules())
+    if takes_audio and extracts and has_module:
         kinds.add("audio")
     return frozenset(kinds)

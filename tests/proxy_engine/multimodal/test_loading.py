@@ -139,6 +139,19 @@ def test_files_without_weights_of_the_vision_tower_are_a_text_model(
     assert type(model.model).__module__.startswith("mlx_lm.")
 
 
+def test_model_without_weights_for_audio_reads_images_only(
+    checkpoint: Find, edited: Callable[..., Path]
+) -> None:
+    path = edited("gemma4", audio_config=None)
+    weights = mx.load(str(path / "model.safetensors"))
+    kept = {name: array for name, array in weights.items() if "audio" not in name}
+    assert len(kept) < len(weights)
+    mx.save_safetensors(str(path / "model.safetensors"), kept, {"format": "mlx"})
+    model = load_model(path)
+    assert model.processor is not None
+    assert model.processor.reads == {"image"}
+
+
 @pytest.mark.parametrize("model_type", ["mllama", "florence2", "diffusion_gemma"])
 def test_models_of_another_kind_are_refused_by_name(
     edited: Callable[..., Path], model_type: str
