@@ -14,7 +14,7 @@ from mlx.nn.layers.base import Module
 
 
 def scale_each_row(language_model: Module) -> None:
-    """Let each row of a batch have the scale of its own positions; other models do not change.
+    """Scale the queries of each row of a batch by the row's own positions, in models that scale.
 
     Args:
         language_model: mlx-vlm's language model.

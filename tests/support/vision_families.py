@@ -17,7 +17,7 @@ WINDOW = 24
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """What a checkpoint consists of, beside its weights.
+    """The contents of a checkpoint except its weights.
 
     Attributes:
         config: Content of ``config.json``.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from vision_families import Family
 from vision_families_gemma import gemma3, gemma4, paligemma
-from vision_families_llava import llava_onevision, mistral3, pixtral
+from vision_families_llava import llava_next, llava_onevision, mistral3, pixtral
 from vision_families_others import idefics3, internvl_chat, lfm2_vl, smolvlm
 from vision_families_qwen import qwen2_5_vl, qwen2_vl, qwen3_5, qwen3_vl
 
-__all__ = ["FAMILIES"]
+__all__ = ["FAMILIES", "UNSUPPORTED_FAMILIES"]
 
 FAMILIES: dict[str, Family] = {
     "qwen2_vl": qwen2_vl(),
@@ -26,3 +26,6 @@ FAMILIES: dict[str, Family] = {
     "internvl_chat": internvl_chat(),
     "lfm2_vl": lfm2_vl(),
 }
+
+UNSUPPORTED_FAMILIES: dict[str, Family] = {"llava_next": llava_next()}
+"""Families whose images mlx-vlm embeds as another number of tokens than its processor writes."""

@@ -18,7 +18,7 @@ from mlx.nn.layers.base import Module
 from mlx.utils import tree_flatten
 from PIL import Image
 from vision_families import Family
-from vision_model_configs import FAMILIES
+from vision_model_configs import FAMILIES, UNSUPPORTED_FAMILIES
 from vision_tokenizers import save_byte_level_tokenizer, unlikely_token_ids
 
 __all__ = [
@@ -33,7 +33,7 @@ VISION_ARCHITECTURES: tuple[str, ...] = tuple(FAMILIES)
 """Model types of the checkpoints that ``vision_checkpoint`` builds."""
 
 AUDIO_ARCHITECTURES = tuple(name for name, family in FAMILIES.items() if family.reads_audio)
-"""Those that read audio recordings as well, at 16 kHz."""
+"""Model types that read audio recordings as well, at 16 kHz."""
 
 
 def sample_image(seed: int, size: tuple[int, int] = (64, 48)) -> Image.Image:
@@ -56,8 +56,8 @@ def sample_recording(seed: int, seconds: float = 0.5) -> npt.NDArray[np.float32]
 
 
 def vision_checkpoint(name: str, directory: Path) -> Path:
-    """Write the checkpoint of one of ``VISION_ARCHITECTURES`` and return its directory."""
-    family = FAMILIES[name]
+    """Write the checkpoint of a family and return its directory."""
+    family = {**FAMILIES, **UNSUPPORTED_FAMILIES}[name]
     directory.mkdir(parents=True, exist_ok=True)
     for file, content in {"config.json": family.config, **family.files}.items():
         (directory / file).write_text(json.dumps(content, indent=1))
@@ -93,8 +93,8 @@ def _random_weights(model: Module, family: Family) -> dict[str, mx.array]:
     """Return random weights that keep the size of activations and let inputs matter.
 
     Vectors with a constant value, such as the weights of norms, keep it but for noise. Matrices get a
-    standard deviation of ``1.5 / sqrt(inputs)``, so that what a layer adds is not lost beside the
-    residual stream, multiplied by the family's ``gains``.
+    standard deviation of ``1.5 / sqrt(inputs)``, multiplied by the family's ``gains``, so that
+    the outputs of layers are not small beside the residual stream.
     """
     key = mx.random.key(family.seed)
     weights = {}

@@ -7,6 +7,7 @@ time with a model that has answered nothing before.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -15,7 +16,10 @@ from speculation_checks import Comparison, check_logprobs, outcome
 from vision_engines import Turn, VisionEngine, user
 from vision_models import VISION_ARCHITECTURES, sample_image, vision_checkpoint
 
-from proxy_engine import Finished, GenerationResult, InferenceEngine
+from proxy_engine import Finished, GenerationResult, InferenceEngine, PromptError
+
+# Of the feature extractor of gemma4, with the numbers of all its checkpoints.
+pytestmark = pytest.mark.filterwarnings("ignore:At least one mel filter has all zero values")
 
 FIRST, SECOND = sample_image(0), sample_image(1)
 TALL = sample_image(2, (48, 96))
@@ -301,3 +305,12 @@ def test_log_probabilities_are_those_without_a_cache(vision: VisionEngine) -> No
     cold = _ask(vision, *turns, engine=vision.uncached, **options)
     _ask(vision, *turns, **options)
     check_logprobs(_ask(vision, *turns, **options).logprobs, cold.logprobs)
+
+
+def test_image_whose_embeddings_do_not_fit_its_tokens_is_refused(tmp_path: Path) -> None:
+    path = vision_checkpoint("llava_next", tmp_path / "llava_next")
+    with VisionEngine.open("llava_next", path) as opened:
+        before = opened.engine.generate("Hello", **GREEDY)
+        with pytest.raises(PromptError, match="input embeddings"):
+            opened.engine.generate(opened.prompt(user(FIRST, QUESTION)), **GREEDY)
+        assert opened.engine.generate("Hello", **GREEDY).token_ids == before.token_ids

@@ -29,6 +29,9 @@ from proxy_engine import (
 )
 from proxy_engine.media.audio import load_audio
 
+# Of the feature extractor of gemma4, with the numbers of all its checkpoints.
+pytestmark = pytest.mark.filterwarnings("ignore:At least one mel filter has all zero values")
+
 Part: TypeAlias = "str | Image.Image | AudioContent"
 
 GREEDY: Mapping[str, Any] = {"temperature": 0.0, "max_tokens": 8, "min_tokens": 8}
