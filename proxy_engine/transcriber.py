@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from .core import EngineCore
 from .encoded_prompt import EncodedPrompt
-from .errors import EngineClosedError, EngineError, MediaError, PromptError
+from .errors import EngineClosedError, EngineError, InvalidOptionError, MediaError, PromptError
 from .generation import model_bytes, wired_memory
 from .media.audio import AudioSource, LoadedAudio, load_audio
 from .request_arguments import RequestArguments
@@ -102,6 +102,10 @@ class Transcriber:
         recording = load_audio(_with_rate(audio), self.core.media, _SAMPLE_RATE)
         if response_format is None:
             return self._windows(whisper, recording, options, on_progress, cancelled)
+        if options.timestamps == "word":
+            raise InvalidOptionError(
+                "a transcript with a response format has no times of words", option="timestamps"
+            )
         if recording.duration > _MAX_CONSTRAINED_SECONDS:
             raise MediaError(
                 f"the recording has {recording.duration:.1f} seconds; with a response format it "

@@ -44,7 +44,12 @@ SAMPLE_RATE: int = whisper_audio.SAMPLE_RATE
 WINDOW_FRAMES: int = whisper_audio.N_FRAMES
 """Frames of a window, 30 seconds."""
 
-WINDOW_SECONDS: int = whisper_audio.CHUNK_LENGTH
+_BLOCK_FRAMES = 30_000
+_MARGIN_FRAMES = 2
+"""Frames next to a block whose samples overlap with those of its own frames."""
+
+_DYNAMIC_RANGE = 2.0
+"""Distance from the maximum at which mlx-audio clips spectrograms: 80 dB in its scale."""
 
 
 class Whisper:
@@ -111,15 +116,29 @@ class Whisper:
     def spectrogram(self, samples: npt.NDArray[np.float32]) -> mx.array:
         """Return the log-mel spectrogram of a recording, followed by a window of silence.
 
+        It is computed in blocks, since the Fourier transform takes ten times its memory.
+
         Args:
             samples: Shape (samples,), at ``SAMPLE_RATE``.
 
         Returns:
             Shape (frames, mel bands).
         """
-        frames: mx.array = whisper_audio.log_mel_spectrogram(
-            samples, n_mels=self._model.dims.n_mels, padding=whisper_audio.N_SAMPLES
-        )
+        padded = np.pad(samples, (0, whisper_audio.N_SAMPLES))
+        hop = whisper_audio.HOP_LENGTH
+        blocks = []
+        for start in range(0, len(padded), _BLOCK_FRAMES * hop):
+            end = start + _BLOCK_FRAMES * hop
+            margin = min(start, _MARGIN_FRAMES * hop)
+            block: mx.array = whisper_audio.log_mel_spectrogram(
+                padded[start - margin : end + _MARGIN_FRAMES * hop], n_mels=self._model.dims.n_mels
+            )
+            first = margin // hop
+            blocks.append(block[first : first + _BLOCK_FRAMES])
+            mx.eval(blocks[-1])
+        frames = mx.concatenate(blocks)
+        # Each block is clipped at a distance from its maximum, which is at most that of all.
+        frames = mx.maximum(frames, frames.max() - _DYNAMIC_RANGE)
         mx.eval(frames)
         return frames
 

