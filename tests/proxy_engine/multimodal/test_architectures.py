@@ -34,10 +34,18 @@ RECORD: dict[str, Any] = {
     "required": ["kind", "count"],
     "additionalProperties": False,
 }
-REPRESENTATIVES = ("qwen2_vl", "qwen3_5", "gemma3", "gemma4", "paligemma", "smolvlm")
+REPRESENTATIVES = ("qwen2_vl", "qwen3_5", "gemma4", "paligemma", "smolvlm")
 """Architectures that between them have every kind of cache, positions and mask."""
 
-every_architecture = pytest.mark.parametrize("vision", VISION_ARCHITECTURES, indirect=True)
+every_architecture = pytest.mark.parametrize(
+    "vision",
+    [
+        # The code of idefics3 is that of smolvlm.
+        pytest.param(one, marks=pytest.mark.soak if one == "idefics3" else [])
+        for one in VISION_ARCHITECTURES
+    ],
+    indirect=True,
+)
 some_by_default = pytest.mark.parametrize(
     "vision",
     [
