@@ -41,6 +41,11 @@ Segments: TypeAlias = Generator[TranscriptSegment, None, Transcript[Any]]
 """The segments of a transcript; the generator returns the transcript."""
 
 
+_SPEECH_HINT = (
+    "Use a model such as 'mlx-community/whisper-large-v3-turbo-asr-fp16'. Chat models that read "
+    "audio answer generate with AudioContent."
+)
+
 _SAMPLE_RATE = 16_000
 _MAX_CONSTRAINED_SECONDS = 30
 
@@ -83,11 +88,7 @@ class Transcriber:
         loaded = self.core.loaded
         speech = loaded.speech
         if speech is None:
-            raise PromptError(
-                f"{loaded.name!r} is no speech model",
-                hint="Use a model such as 'mlx-community/whisper-large-v3-turbo-asr-fp16'. Chat "
-                "models that read audio answer generate with AudioContent.",
-            )
+            raise PromptError(f"{loaded.name!r} is no speech model", hint=_SPEECH_HINT)
         if isinstance(speech, Parakeet):
             if response_format is not None:
                 raise PromptError(

@@ -59,7 +59,7 @@ class TranscriptStream(Closing, Generic[T]):
     def cancel(self) -> None:
         """Stop the transcription at its next token. For any thread.
 
-        The stream ends, and :meth:`result` returns what was transcribed, with the finish reason
+        The stream ends. :meth:`result` returns the transcript so far, with the finish reason
         ``cancelled``.
         """
         self._cancelled.set()

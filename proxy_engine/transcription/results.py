@@ -40,7 +40,8 @@ class TranscriptSegment:
         window_start: When the window begins in which it was decoded.
         temperature: The temperature of that window.
         avg_logprob: Mean log-probability (natural logarithm) of the window's tokens; ``None`` if
-            the model does not state it.
+            the model does not state it, and with a response format, unless the engine's options
+            have ``logprobs``.
         compression_ratio: UTF-8 bytes of the window's text over their size when compressed by
             zlib. Repetitive text has a large ratio.
         no_speech_prob: Probability that the window has no speech, in [0, 1]; ``None`` if the model

@@ -124,7 +124,7 @@ def _loudness(size: int) -> np.ndarray:
     scales[[letters.index(letter) for letter in _READABLE]] = 2.5
     scales[len(letters) : len(letters) + len(_MERGES)] = 2.5
     scales[FIRST_SPECIAL:] = 0.1
-    # A few times, of which one is far more probable than the others together.
+    # The first times only: of few tokens, the best one outweighs the others together.
     scales[FIRST_SPECIAL + 107 : FIRST_SPECIAL + 157] = 2.0
     return scales
 
