@@ -15,6 +15,9 @@ from ..options import MAX_DRAFT_TOKENS
 
 _MAX_TEXT_BYTES = 8 << 20
 
+_MAX_IMAGES_BYTES = 50 << 20
+"""Size of the images of a request together, as in OpenAI's API, unless one image may be larger."""
+
 
 class ServerSettings(BaseSettings):
     """The settings of a server; ``docs/server.md`` explains each.
@@ -61,7 +64,7 @@ class ServerSettings(BaseSettings):
     max_choices: int = Field(default=16, ge=1)
     """answers per request"""
     max_body_bytes: int | None = Field(default=None, ge=1)
-    """size of a request's body; 413 beyond (8 MiB and the allowed images if not given)"""
+    """size of a request's body; 413 beyond (8 MiB and up to 50 MiB of images if not given)"""
     max_prompt_characters: int = Field(default=1_000_000, ge=1)
     """size of a prompt; longer ones get status 413"""
     allow_image_urls: bool = False
@@ -144,8 +147,11 @@ class ServerSettings(BaseSettings):
         """The size of the largest body that is accepted."""
         if self.max_body_bytes is not None:
             return self.max_body_bytes
+        images = min(
+            self.max_images * self.max_image_bytes, max(self.max_image_bytes, _MAX_IMAGES_BYTES)
+        )
         # Base64 writes three bytes as four characters.
-        return _MAX_TEXT_BYTES + self.max_images * -(-self.max_image_bytes // 3) * 4
+        return _MAX_TEXT_BYTES + (images + 2 * self.max_images) // 3 * 4
 
     @property
     def upload_bytes(self) -> int:

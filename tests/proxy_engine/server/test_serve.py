@@ -219,5 +219,8 @@ def test_bodies_have_room_for_the_allowed_images() -> None:
         return ServerSettings(_env_file=None, **given).body_bytes  # type: ignore[arg-type, call-arg]
 
     text = body_bytes(max_images=0)
-    assert body_bytes(max_images=3, max_image_bytes=10) == text + 3 * 16
+    assert 3 * 16 <= body_bytes(max_images=3, max_image_bytes=10) - text <= 3 * 20
+    largest = 50 << 20
+    assert largest * 4 / 3 <= body_bytes(max_images=100) - text < largest * 1.4
+    assert body_bytes(max_images=2, max_image_bytes=2 * largest) - text >= 2 * largest * 4 / 3
     assert body_bytes(max_body_bytes=100) == 100
