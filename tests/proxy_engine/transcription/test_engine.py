@@ -22,6 +22,7 @@ from recordings import sine, speech_file, wav
 
 from proxy_engine import (
     AudioContent,
+    EngineClosedError,
     GenerationOptions,
     InferenceEngine,
     InvalidOptionError,
@@ -323,6 +324,22 @@ def test_cancelled_task_stops_the_transcription(whisper_engine: InferenceEngine)
         assert (await whisper_engine.atranscribe(SHORT, temperature=0.0)).finish_reason == "stop"
 
     asyncio.run(run())
+
+
+def test_closing_the_engine_ends_a_transcription(whisper_directory: Path) -> None:
+    begun = threading.Event()
+    engine = InferenceEngine(whisper_directory, on_progress=None)
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(
+            engine.transcribe,
+            np.tile(LONG, 20),
+            temperature=0.0,
+            on_progress=lambda *_: begun.set(),
+        )
+        assert begun.wait(60)
+        engine.close()
+        with pytest.raises(EngineClosedError):
+            running.result(60)
 
 
 def test_speech_model_answers_no_prompts(whisper_engine: InferenceEngine) -> None:
