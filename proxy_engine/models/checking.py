@@ -21,7 +21,7 @@ from tokenizers import Tokenizer
 from ..errors import ModelFormatError
 from ..extras import is_installed
 from ..multimodal.loading import is_multimodal, load_multimodal, unsupported
-from ..transcription.loading import is_speech_model, load_speech_model
+from ..transcription.loading import has_tokenizer_files, is_speech_model, load_speech_model
 
 _JSON_FILES = ("config.json", "tokenizer_config.json")
 
@@ -194,6 +194,8 @@ def _tensor_names(file: Path) -> set[str] | None:
 
 
 def _tokenizer_problem(directory: Path) -> str | None:
+    if not has_tokenizer_files(_object(directory / "config.json") or {}):
+        return None
     if not any(path for pattern in _TOKENIZER_FILES for path in directory.glob(pattern)):
         return "there are no tokenizer files"
     for name in ("tokenizer.json", "tokenizer_config.json"):

@@ -37,6 +37,11 @@ def _is_parakeet(config: Mapping[str, Any]) -> bool:
     return target in _PARAKEET_TARGETS or config.get("model_type") in _PARAKEET_TYPES
 
 
+def has_tokenizer_files(config: Mapping[str, Any]) -> bool:
+    """Whether a model's tokenizer is in files, not in ``config.json``."""
+    return not _is_parakeet(config)
+
+
 def load_speech_model(
     path: str, config: Mapping[str, Any], *, name: str, lazy: bool = False
 ) -> Whisper | Parakeet:

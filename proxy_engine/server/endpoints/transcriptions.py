@@ -186,7 +186,9 @@ async def _frames(
 def _translated_errors(field: str) -> Iterator[None]:
     """Convert the engine's errors to ``ApiError``; ``field`` is that of the constraint."""
     try:
-        with translated_errors({"response_format": field}):
+        # Some models neither take constraints nor translate.
+        names = {"prompt": "model", "task": "model", "response_format": field}
+        with translated_errors(names):
             yield
     except ApiError as error:
         if isinstance(error.__cause__, MediaError):

@@ -15,6 +15,7 @@ import pytest
 from live_server import Live, make_settings, serving, serving_engine
 from openai.types.audio import TranscriptionVerbose
 from recordings import sine, speech_file, wav
+from tiny_parakeet import CTC_CONFIG, write_tiny_parakeet
 from tiny_whisper import write_tiny_whisper
 
 from proxy_engine import InferenceEngine, Transcript
@@ -318,6 +319,20 @@ def test_shutdown_ends_running_transcriptions(speech: Live) -> None:
     speech.services.end_running()
     thread.join(60)
     assert error_of(replies[0])["code"] == "shutting_down"
+
+
+def test_parakeet_model_transcribes_without_constraints(tmp_path: Path) -> None:
+    model = write_tiny_parakeet(tmp_path / "parakeet", CTC_CONFIG, seed=7)
+    with serving(create_app(make_settings(model=str(model)))) as live, live.http() as http:
+        verbose = post(http, response_format="verbose_json").json()
+        assert verbose["text"]
+        assert verbose["segments"][0]["avg_logprob"] is None
+        error = error_of(post(http, choice="yes"))
+        assert (error["status"], error["param"]) == (400, "model")
+        assert "without constraints" in error["message"]
+        error = error_of(post(http, path="/v1/audio/translations"))
+        assert (error["status"], error["param"]) == (400, "model")
+        assert error_of(post(http, language="de"))["param"] == "language"
 
 
 def test_documentation_describes_the_form(http: httpx.Client) -> None:
