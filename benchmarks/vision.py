@@ -36,16 +36,15 @@ FIGURES = ("questions", "masks", "batch", "imports")
 _FIRST, _SECOND = "What is the total of the receipt?", "Who wrote it, and in which year?"
 _BATCH = 4
 _FORMATS: dict[str, Any] = {
-    # A token has one digit, so that all answers have the same states.
+    # A token has one digit, so that all answers have states of the same cost.
     "pattern": RegexStateMachine("[0-9]{24}"),
     "schema": {
         "type": "object",
         "properties": {
-            "shop": {"type": "string", "maxLength": 16},
-            "total": {"type": "integer", "minimum": 0, "maximum": 9999},
-            "paid": {"type": "boolean"},
+            "code": {"type": "string", "pattern": "^[0-9]{12}$"},
+            "total": {"type": "integer", "minimum": 100_000, "maximum": 999_999},
         },
-        "required": ["shop", "total", "paid"],
+        "required": ["code", "total"],
         "additionalProperties": False,
     },
 }
