@@ -35,7 +35,7 @@ import pydantic
 from ..errors import MediaError, PromptError
 from ..media.audio_formats import audio_format
 from ..media.image_formats import image_format
-from ..media.images import encode_png
+from ..media.pixels import encode_png
 from ..media.wav import encode_wav
 from ..text_checks import has_surrogate, short_repr
 

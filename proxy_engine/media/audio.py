@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import MediaError
-from .audio_decoding import Samples, check_duration, check_sample_rate, decode, resampled
+from .audio_decoding import Samples, decode, resampled
 from .audio_formats import (
     READABLE_FORMATS,
     WAV,
@@ -22,6 +22,7 @@ from .audio_formats import (
     is_wav_cut_off,
 )
 from .options import MediaOptions
+from .samples import mono_samples
 from .sources import MediaSource, check_size, read_source
 
 AudioSource: TypeAlias = (
@@ -37,8 +38,6 @@ AudioSource: TypeAlias = (
 with its sample rate in Hz."""
 
 _LIMIT = "max_audio_bytes"
-
-_MAX_CHANNELS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,35 +139,5 @@ def _recognised(data: bytes, media_type: str | None) -> AudioFormat:
 def _from_array(
     source: tuple[npt.ArrayLike, int], options: MediaOptions, sample_rate: int
 ) -> Samples:
-    if len(source) != 2 or not isinstance(source[1], int | np.integer):
-        raise MediaError("an array of audio should be given as (array, sample_rate)")
-    rate = int(source[1])
-    check_sample_rate(rate)
-    try:
-        array = np.asarray(source[0])
-    except (TypeError, ValueError) as error:
-        raise MediaError(f"the audio is no array: {error}") from error
-    if array.ndim not in (1, 2) or (array.ndim == 2 and array.shape[1] > _MAX_CHANNELS):
-        raise MediaError(
-            f"audio should have shape (samples,) or (samples, channels), not {array.shape}"
-        )
-    if not array.size:
-        raise MediaError("the audio has no samples")
-    check_duration(len(array) / rate, options.max_audio_seconds)
-    samples = _as_floats(array)
-    mono = samples if samples.ndim == 1 else samples.mean(axis=1)
-    if not np.isfinite(mono).all():
-        raise MediaError("the audio has samples that are NaN or infinite")
+    mono, rate = mono_samples(source, options.max_audio_seconds)
     return np.ascontiguousarray(resampled(mono, rate, sample_rate), np.float32)
-
-
-def _as_floats(array: npt.NDArray[np.generic]) -> Samples:
-    """Return a copy of the samples between -1 and 1."""
-    kind = array.dtype.kind
-    if kind == "f":
-        return array.astype(np.float32)
-    if kind not in "iu":
-        raise MediaError(f"audio samples should be floats or integers, not {array.dtype}")
-    half = 2.0 ** (8 * array.dtype.itemsize - 1)
-    centred = array.astype(np.float64) - (half if kind == "u" else 0.0)
-    return (centred / half).astype(np.float32)

@@ -20,22 +20,12 @@ from .image_formats import (
 )
 from .image_reduction import reduced
 from .options import MediaOptions
+from .pixels import upright_rgb
 from .sources import MediaSource, read_source
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-# The values of this tag of Exif 2.3, as operations that make the image upright.
-_ORIENTATION = 0x0112
-_TRANSPOSITIONS = {
-    2: "FLIP_LEFT_RIGHT",
-    3: "ROTATE_180",
-    4: "FLIP_TOP_BOTTOM",
-    5: "TRANSPOSE",
-    6: "ROTATE_270",
-    7: "TRANSVERSE",
-    8: "ROTATE_90",
-}
 _TILE_WIDTH, _TILE_LENGTH = 322, 323
 _START_OF_SCAN = b"\xff\xda"
 # Encoders write about ten. Each costs the time of decoding the whole image, however short it is.
@@ -77,21 +67,6 @@ def load_image(source: MediaSource, options: MediaOptions) -> LoadedImage:
     return LoadedImage(image, hashlib.sha256(data).digest())
 
 
-def encode_png(image: Image) -> bytes:
-    """Return an image of Pillow as a PNG file, with the pixels that ``load_image`` returns.
-
-    Raises:
-        MediaError: The image cannot be read.
-    """
-    try:
-        file = io.BytesIO()
-        # A higher level takes several times as long.
-        _upright_rgb(image).save(file, "PNG", compress_level=1)
-    except (OSError, ValueError) as error:
-        raise MediaError(f"the image cannot be read: {error}") from error
-    return file.getvalue()
-
-
 def _recognised(data: bytes, media_type: str | None) -> ImageFormat:
     found = image_format(data)
     if found is None:
@@ -119,7 +94,7 @@ def _decode(data: bytes, found: ImageFormat, options: MediaOptions) -> Image:
         image.load()
         # A frame of a GIF can be larger than its header says.
         _check_pixels(image, options)
-        return _upright_rgb(image)
+        return upright_rgb(image)
     except MediaError:
         raise
     except (pillow.DecompressionBombError, pillow.DecompressionBombWarning) as error:
@@ -162,32 +137,3 @@ def _check_tiles(image: Any, options: MediaOptions) -> None:
             f"the TIFF image has tiles of {width:,} x {length:,} pixels",
             limit="max_image_pixels",
         )
-
-
-def _upright_rgb(image: Image) -> Image:
-    """Return a new image without metadata, so that no processor turns it once more."""
-    try:
-        orientation = image.getexif().get(_ORIENTATION)
-    except Exception:
-        # Cameras and editors write damaged metadata. The pixels are whole.
-        orientation = None
-    upright = _rgb(image)
-    if orientation in _TRANSPOSITIONS:
-        pillow = import_extra("vision", "PIL.Image", purpose="reading images")
-        upright = upright.transpose(pillow.Transpose[_TRANSPOSITIONS[orientation]])
-    upright.info = {}
-    return upright
-
-
-def _rgb(image: Image) -> Image:
-    pillow = import_extra("vision", "PIL.Image", purpose="reading images")
-    if image.mode.startswith("I"):
-        # 16 bits per pixel. Pillow's conversion would clip them to eight.
-        return image.convert("I").point(lambda value: value / 256).convert("L").convert("RGB")
-    if not image.has_transparency_data:
-        # Floats have no direct conversion to colours.
-        return (image.convert("L") if image.mode == "F" else image).convert("RGB")
-    colours = image if image.mode == "RGBA" else image.convert("RGBA")
-    opaque = pillow.new("RGB", image.size, "white")
-    opaque.paste(colours, mask=colours)
-    return opaque  # type: ignore[no-any-return]

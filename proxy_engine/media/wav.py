@@ -8,11 +8,7 @@ import wave
 import numpy as np
 import numpy.typing as npt
 
-from .audio import load_audio
-from .options import MediaOptions
-
-# Limits apply where the file is read.
-_NO_LIMIT = MediaOptions(max_audio_seconds=1e12)
+from .samples import mono_samples
 
 
 def encode_wav(samples: npt.ArrayLike, sample_rate: int) -> bytes:
@@ -26,7 +22,8 @@ def encode_wav(samples: npt.ArrayLike, sample_rate: int) -> bytes:
     Raises:
         MediaError: The samples are malformed.
     """
-    mono = load_audio((samples, sample_rate), _NO_LIMIT, sample_rate).samples
+    # Limits apply where the file is read.
+    mono, _ = mono_samples((samples, sample_rate))
     pcm = np.clip(np.round(mono * 32_768), -32_768, 32_767).astype("<i2")
     file = io.BytesIO()
     with wave.open(file, "wb") as writer:
