@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
@@ -29,6 +30,9 @@ _T = TypeVar("_T")
 
 _MAX_LARGE_IMAGES = 4
 """Images of ``max_image_pixels`` that a prompt may have: all are in memory together."""
+
+_MAX_CONNECTIONS = 8
+"""URLs of a prompt that are read at the same time."""
 
 
 class PromptEncoder:
@@ -115,9 +119,7 @@ class PromptEncoder:
     ) -> EncodedPrompt:
         """Encode a conversation whose media the model reads."""
         self._check_count(conversation)
-        media = list(zip(conversation.media, conversation.locations, strict=True))
-        # Without a lock: URLs may be slow.
-        files = [_located(where, partial(_read, one, self._media)) for one, where in media]
+        files = _files(conversation, self._media)
         with self._tokenizer_lock:
             text = style.render(
                 conversation.messages, self._loaded.tokenizer, conversation.media_kinds
@@ -125,7 +127,7 @@ class PromptEncoder:
         images: list[LoadedImage] = []
         recordings: list[LoadedAudio] = []
         with self._media_lock:
-            for file, (_, where) in zip(files, media, strict=True):
+            for file, where in zip(files, conversation.locations, strict=True):
                 if cancelled.is_set():
                     raise RequestCancelledError("the request was cancelled")
                 if isinstance(file, ImageContent):
@@ -194,10 +196,20 @@ class PromptEncoder:
         return tuple(sorted(length for length in found if length < len(ids)))
 
 
-def _read(medium: ImageContent | AudioContent, options: MediaOptions) -> Any:
-    """Return a medium with its data, which is read if it is at a URL."""
-    data, media_type = read_source(medium, options)
-    return type(medium)(data=data, media_type=media_type)
+def _files(
+    conversation: TemplateMessages, options: MediaOptions
+) -> list[ImageContent | AudioContent]:
+    """Return the media with their data. URLs are read at the same time."""
+
+    def read(medium: ImageContent | AudioContent, where: str) -> ImageContent | AudioContent:
+        data, media_type = _located(where, partial(read_source, medium, options))
+        return type(medium)(data=data, media_type=media_type)
+
+    media, locations = conversation.media, conversation.locations
+    if sum(medium.url is not None for medium in media) < 2:
+        return list(map(read, media, locations))
+    with ThreadPoolExecutor(_MAX_CONNECTIONS) as threads:
+        return list(threads.map(read, media, locations))
 
 
 def _located(where: str, call: Callable[[], _T]) -> _T:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.server
 import io
 import threading
 from collections.abc import Iterator
@@ -92,6 +93,43 @@ def test_text_with_the_placeholder_of_an_image_is_refused_beside_images(
 ) -> None:
     with pytest.raises(PromptError, match="stands for"):
         engine.generate([user("<|image_pad|>", image(1))], **GREEDY)
+
+
+def test_urls_of_a_prompt_are_read_at_the_same_time(checkpoints: dict[str, Path]) -> None:
+    # Each reply waits until both requests have arrived.
+    both = threading.Barrier(2, timeout=20)
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            both.wait()
+            found = self.path != "/missing"
+            data = image(int(self.path[1:])).data or b"" if found else b""
+            self.send_response(200 if found else 404)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    media = MediaOptions(allow_private_addresses=True)
+    with (
+        http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server,
+        InferenceEngine(checkpoints["qwen2_vl"], media=media) as engine,
+    ):
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+
+        def ask(*names: object) -> Any:
+            urls = [ImageContent(url=f"{address}/{name}") for name in names]
+            return engine.generate([user("a", *urls, "?")], **GREEDY)
+
+        expected = engine.generate([user("a", image(1), image(2), "?")], **GREEDY)
+        assert ask(1, 2).token_ids == expected.token_ids
+        with pytest.raises(MediaError, match="404") as caught:
+            ask(1, "missing")
+        assert caught.value.where == "message 0, part 2"
+        server.shutdown()
 
 
 def test_cancelled_request_decodes_no_more_images(
