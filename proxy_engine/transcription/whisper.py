@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import mlx.core as mx
@@ -50,6 +50,10 @@ _MARGIN_FRAMES = 2
 
 _DYNAMIC_RANGE = 2.0
 """Distance from the maximum at which mlx-audio clips spectrograms: 80 dB in its scale."""
+
+
+def _call(function: Callable[[], Any]) -> Any:
+    return function()
 
 
 class Whisper:
@@ -113,34 +117,47 @@ class Whisper:
         """A copy of the tokenizer for masks, in which all tokens but text are special."""
         return TokenizerWrapper(_without_timestamps(self._model._processor.tokenizer))
 
-    def spectrogram(self, samples: npt.NDArray[np.float32]) -> mx.array:
+    def spectrogram(
+        self, samples: npt.NDArray[np.float32], run: Callable[[Callable[[], Any]], Any] = _call
+    ) -> mx.array:
         """Return the log-mel spectrogram of a recording, followed by a window of silence.
 
         It is computed in blocks, since the Fourier transform takes ten times its memory.
 
         Args:
             samples: Shape (samples,), at ``SAMPLE_RATE``.
+            run: Runs a call on the model thread, one for each block, so that other requests take
+                turns. By default, this is the model thread.
 
         Returns:
             Shape (frames, mel bands).
         """
         padded = np.pad(samples, (0, whisper_audio.N_SAMPLES))
-        hop = whisper_audio.HOP_LENGTH
-        blocks = []
-        for start in range(0, len(padded), _BLOCK_FRAMES * hop):
-            end = start + _BLOCK_FRAMES * hop
-            margin = min(start, _MARGIN_FRAMES * hop)
-            block: mx.array = whisper_audio.log_mel_spectrogram(
-                padded[start - margin : end + _MARGIN_FRAMES * hop], n_mels=self._model.dims.n_mels
-            )
-            first = margin // hop
-            blocks.append(block[first : first + _BLOCK_FRAMES])
-            mx.eval(blocks[-1])
-        frames = mx.concatenate(blocks)
-        # Each block is clipped at a distance from its maximum, which is at most that of all.
-        frames = mx.maximum(frames, frames.max() - _DYNAMIC_RANGE)
-        mx.eval(frames)
+        starts = range(0, len(padded), _BLOCK_FRAMES * whisper_audio.HOP_LENGTH)
+        blocks = [run(partial(self._block, padded, start)) for start in starts]
+
+        def joined() -> mx.array:
+            frames = mx.concatenate(blocks)
+            # Each block is clipped at a distance from its maximum, which is at most that of all.
+            frames = mx.maximum(frames, frames.max() - _DYNAMIC_RANGE)
+            mx.eval(frames)
+            return frames
+
+        frames: mx.array = run(joined)
         return frames
+
+    def _block(self, samples: npt.NDArray[np.float32], start: int) -> mx.array:
+        """Return the frames of one block of samples."""
+        hop = whisper_audio.HOP_LENGTH
+        margin = min(start, _MARGIN_FRAMES * hop)
+        end = start + (_BLOCK_FRAMES + _MARGIN_FRAMES) * hop
+        frames: mx.array = whisper_audio.log_mel_spectrogram(
+            samples[start - margin : end], n_mels=self._model.dims.n_mels
+        )
+        first = margin // hop
+        block = frames[first : first + _BLOCK_FRAMES]
+        mx.eval(block)
+        return block
 
     def window(self, spectrogram: mx.array, first: int, frames: int) -> mx.array:
         """Return a part of a spectrogram, padded to a window, shape (frames, mel bands)."""

@@ -79,7 +79,7 @@ class WindowLoop:
         options = self.options
         self.language = self.whisper.language_code(options.language, options.task)
         started = time.perf_counter()
-        spectrogram = self.run(lambda: self.whisper.spectrogram(self.samples))
+        spectrogram = self.whisper.spectrogram(self.samples, self.run)
         self.encoder_seconds += time.perf_counter() - started
         tokenizer = self.run(self.whisper.tokenizer)
         if options.prompt.strip():
