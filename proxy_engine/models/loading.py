@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import mlx.core as mx
 import mlx_lm
-from huggingface_hub import hf_hub_download
+from huggingface_hub import hf_hub_download, try_to_load_from_cache
 from huggingface_hub.errors import (
+    EntryNotFoundError,
     GatedRepoError,
     HfHubHTTPError,
     HFValidationError,
@@ -162,7 +163,7 @@ def load_model(
         config = _configuration(path)
         if is_speech_model(config):
             return _loaded_speech(path, config, name)
-        module, tokenizer, config, processor = _load(path, name)
+        module, tokenizer, config, processor = _load(path, config, name)
     except EngineError:
         raise
     except (RepositoryNotFoundError, HFValidationError) as error:
@@ -207,12 +208,11 @@ def load_model(
 _Loaded: TypeAlias = tuple[Module, TokenizerWrapper, dict[str, Any], MultimodalProcessor | None]
 
 
-def _load(path: str, name: str) -> _Loaded:
+def _load(path: str, config: Mapping[str, Any], name: str) -> _Loaded:
     """Load a multimodal model with mlx-vlm, and any other with mlx-lm.
 
     mlx-lm also loads the text model of a multimodal model that mlx-vlm cannot load.
     """
-    config = _configuration(path)
     if not is_multimodal(config):
         return _load_text(path)
     try:
@@ -238,16 +238,30 @@ def _load_text(path: str) -> _Loaded:
 
 
 def _configuration(path: str) -> dict[str, Any]:
-    """Return the content of ``config.json``; nothing if it cannot be read, which mlx-lm reports."""
+    """Return the content of ``config.json``; nothing if it cannot be read, which mlx-lm reports.
+
+    Raises:
+        OSError: The repo is not in the download cache, and cannot be reached or does not exist.
+    """
     try:
-        is_local = os.path.isdir(path)
-        file = (
-            os.path.join(path, "config.json") if is_local else hf_hub_download(path, "config.json")
-        )
+        file = _configuration_file(path)
+    except LocalEntryNotFoundError:
+        raise
+    except EntryNotFoundError:
+        return {}
+    try:
         config = json.loads(Path(file).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return config if isinstance(config, dict) else {}
+
+
+def _configuration_file(path: str) -> str:
+    if os.path.isdir(path):
+        return os.path.join(path, "config.json")
+    # The loader checks for updates. The kind of a model does not change.
+    cached = try_to_load_from_cache(path, "config.json")
+    return cached if isinstance(cached, str) else hf_hub_download(path, "config.json")
 
 
 def _loaded_speech(path: str, config: Mapping[str, Any], name: str) -> LoadedModel:
