@@ -34,7 +34,7 @@ class Inputs(Protocol):
 
     @property
     def unit(self) -> str:
-        """What an item is, in the singular."""
+        """The noun for an item, in the singular."""
         ...
 
     def __iter__(self) -> Self: ...

@@ -130,7 +130,7 @@ class Prefill:
         """Process the tokens before the prompt's last one.
 
         If earlier tokens attend to the last one, it is in the pass, and then removed from the cache
-        again. It attends to all of them, so a pass of its own gives the same.
+        again. It attends to all of them, so a separate pass gives the same result.
         """
         if self.inputs is not None and start < self.inputs.single_pass_end > last:
             self._forward(start, last + 1)

@@ -29,7 +29,7 @@ _MEDIA_KEYS: dict[Modality, tuple[str, ...]] = {
 
 
 def input_modalities(config: Mapping[str, Any]) -> frozenset[Modality]:
-    """Return what a model reads, without loading it.
+    """Return the kinds of content that a model reads, without loading it.
 
     The processor of a loaded model knows it exactly. A model that requires an extra that is not
     installed reads text only. A speech model reads recordings only.

@@ -22,7 +22,7 @@ def media_content(model_type: str, parts: Sequence[Mapping[str, Any]]) -> Any:
             conversation from 1.
 
     Raises:
-        PromptError: The model does not read so many images.
+        PromptError: There are more images than the model reads.
     """
     if all(part["type"] == "text" for part in parts):
         return "".join(part["text"] for part in parts)

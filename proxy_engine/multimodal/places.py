@@ -1,4 +1,4 @@
-"""The places of media in a rendered prompt: what a chat template writes there.
+"""The places of media in a rendered prompt, and the placeholders that a chat template writes there.
 
 A text of the conversation may contain the same, which would take the place of a medium.
 """
@@ -26,7 +26,7 @@ _TEXT = {"type": "text", "text": "a"}
 
 @dataclass(frozen=True, slots=True)
 class MediaPlaces:
-    """What a chat template writes for one kind of media.
+    """The placeholders of a chat template for one kind of media.
 
     Attributes:
         kind: The kind.

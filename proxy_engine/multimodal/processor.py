@@ -66,7 +66,7 @@ class MultimodalProcessor:
     Args:
         model: mlx-vlm's model.
         processor: The model's processor. It is used under a lock and belongs to this object.
-        tokenizer: The model's tokenizer, of which the chat template is used, here only.
+        tokenizer: The model's tokenizer. Its chat template is used by the constructor only.
         model_type: The architecture's name in the configuration.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""What a multimodal model reads of one prompt beside its token ids.
+"""The inputs of a multimodal model for one prompt beside its token ids.
 
 The processor's arrays are NumPy's until the prefill, since arrays of MLX belong to the thread that
 creates them.
@@ -49,7 +49,7 @@ class MediaInputs:
     Args:
         model: mlx-vlm's model.
         token_ids: Token ids as the processor writes them, shape (tokens,).
-        arrays: What the processor returns beside the token ids. NumPy's arrays become MLX's.
+        arrays: The processor's other outputs than token ids. NumPy's arrays become MLX's.
         segments: The prompt by images, see ``split_by_image``.
         media_end: See ``PromptInputs``.
         single_pass_end: See ``PromptInputs``.

@@ -19,7 +19,7 @@ _Cut: TypeAlias = Callable[[int, int, int], Any]
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Consecutive tokens of a prompt, and what the model reads of them.
+    """Consecutive tokens of a prompt, and the arrays of their images.
 
     Attributes:
         start: The first token.
@@ -38,7 +38,7 @@ def split_by_image(
     """Return segments that cover a prompt, each with one image, or one segment with all.
 
     Args:
-        arrays: What the processor returns beside the token ids.
+        arrays: The processor's other outputs than token ids.
         length: Tokens of the prompt.
         spans: Start and end of each image's tokens, ascending.
     """

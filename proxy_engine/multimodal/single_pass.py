@@ -22,7 +22,7 @@ def single_pass_end(
     Args:
         model: mlx-vlm's model.
         token_ids: The prompt.
-        arrays: What the processor returns beside the token ids.
+        arrays: The processor's other outputs than token ids.
         media_end: End of the last medium.
     """
     parts = [model, model.language_model]

@@ -42,7 +42,7 @@ class Upload:
 
 
 class RunningTranscription:
-    """A transcription on a thread of its own. ``close`` ends it, and frees its slot and the model.
+    """A transcription on its own thread. ``close`` ends it, and frees its slot and the model.
 
     A transcription waits for the model in turns, for minutes. The threads of the event loop's
     executor are too few for that.
@@ -181,7 +181,7 @@ async def transcribing(
             raise unsuitable_model(
                 lease.model.name, "transcribes no speech; name a model that reads audio only"
             )
-        # Recordings are decoded in memory; those that wait are in files.
+        # Recordings are decoded in memory. Waiting ones are in files.
         await stack.enter_async_context(services.recordings)
         # The server may have begun to shut down meanwhile.
         services.queue.check_open()

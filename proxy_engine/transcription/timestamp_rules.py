@@ -42,7 +42,7 @@ class TimestampRules(ApplyTimestampRules):  # type: ignore[misc]
         return mx.concatenate([text, logits[:, first:]], axis=-1)
 
     def _excluded(self, written: Sequence[int], width: int) -> npt.NDArray[np.bool_]:
-        """Return which tokens may not follow those that are written, shape (vocabulary,)."""
+        """Return the mask of the tokens that must not come next, shape (vocabulary,)."""
         first = self.tokenizer.timestamp_begin
         excluded = np.zeros(width, np.bool_)
         if self.tokenizer.no_timestamps is not None:

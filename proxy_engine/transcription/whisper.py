@@ -46,7 +46,7 @@ WINDOW_FRAMES: int = whisper_audio.N_FRAMES
 
 _BLOCK_FRAMES = 30_000
 _MARGIN_FRAMES = 2
-"""Frames next to a block whose samples overlap with those of its own frames."""
+"""Frames beside a block whose samples overlap with the samples of the block's frames."""
 
 _DYNAMIC_RANGE = 2.0
 """Distance from the maximum at which mlx-audio clips spectrograms: 80 dB in its scale."""

@@ -151,7 +151,7 @@ class TokenLogprob(TopLogprob):
 
 
 class PromptDetails(ResponseModel):
-    """Prompt tokens found in the prompt cache, and those that stand for images and recordings."""
+    """Tokens of the prompt that were cached, and tokens of images and recordings."""
 
     cached_tokens: int
     image_tokens: int

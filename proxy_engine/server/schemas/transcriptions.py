@@ -53,7 +53,7 @@ class TranscriptionRequest(TranslationRequest):
 
 
 class InputTokenDetails(ResponseModel):
-    """Tokens of the prompt: those that stand for audio, and those of text."""
+    """Tokens of the prompt, by audio and text."""
 
     audio_tokens: int
     text_tokens: int
@@ -86,7 +86,7 @@ class Transcription(ResponseModel):
 class Segment(ResponseModel):
     """A segment; times are in seconds. ``seek`` is where its window begins, in steps of 10 ms.
 
-    What the model does not state is ``null``.
+    Values that the model does not state are ``null``.
     """
 
     id: int
