@@ -193,7 +193,7 @@ class DraftModel:
                 is_prefilled = True
                 continue
             if len(missing) > MAX_TOKENS_WITH_LOGITS:
-                # A separate pass computes neither logits nor padding for so many tokens.
+                # A separate pass computes no logits and no padding for these tokens.
                 self._read(row, missing[:-1])
                 missing = missing[-1:]
             jobs.append(_Job(draft, row, at_most, missing))

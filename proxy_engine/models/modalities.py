@@ -6,26 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 from ..extras import is_installed
-from ..multimodal.loading import is_multimodal, unsupported
+from ..multimodal.loading import MEDIA_KEYS, is_multimodal, unsupported
 from ..transcription.loading import is_speech_model
 
 Modality: TypeAlias = Literal["text", "image", "audio"]
 """A kind of content in prompts."""
 
 _TEXT: frozenset[Modality] = frozenset({"text"})
-_MEDIA_KEYS: dict[Modality, tuple[str, ...]] = {
-    "image": (
-        "vision_config",
-        "mm_vision_tower",
-        "vision_tower",
-        "img_processor",
-        "image_token_id",
-        "image_token_index",
-        "thinker_config",
-    ),
-    "audio": ("audio_config", "thinker_config"),
-}
-"""Keys of the configurations of models that read each kind of media."""
 
 
 def input_modalities(config: Mapping[str, Any]) -> frozenset[Modality]:
@@ -42,5 +29,5 @@ def input_modalities(config: Mapping[str, Any]) -> frozenset[Modality]:
     if not is_installed("vision") or not is_multimodal(config) or unsupported(config) is not None:
         return _TEXT
     return _TEXT.union(
-        kind for kind, keys in _MEDIA_KEYS.items() if any(config.get(key) for key in keys)
+        kind for kind, keys in MEDIA_KEYS.items() if any(config.get(key) for key in keys)
     )

@@ -17,7 +17,7 @@ _PROBE = "zqtext"
 class MediaChatTemplate:
     """Renders messages whose ``content`` is a string with markers, see ``TemplateMessages``.
 
-    A marker becomes what the model's template writes for a medium. The templates of some families
+    The model's template replaces a marker by a placeholder. The templates of some families
     take content as a list of parts only, others as text with placeholders.
 
     Args:

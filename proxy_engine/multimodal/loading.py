@@ -18,20 +18,23 @@ from ..extras import import_extra, is_installed
 from .chat_template import MediaChatTemplate
 from .errors import UnsupportedModelError
 from .language_model import LanguageModel
+from .media_tokens import Kind
 from .processor import MultimodalProcessor
 
-_MEDIA_KEYS = (
-    "vision_config",
-    "audio_config",
-    "mm_vision_tower",
-    "vision_tower",
-    "img_processor",
-    "embd_layer",
-    "image_token_id",
-    "image_token_index",
-    "thinker_config",
-)
-"""Keys of configurations of models that read media."""
+MEDIA_KEYS: Mapping[Kind, tuple[str, ...]] = {
+    "image": (
+        "vision_config",
+        "mm_vision_tower",
+        "vision_tower",
+        "img_processor",
+        "embd_layer",
+        "image_token_id",
+        "image_token_index",
+        "thinker_config",
+    ),
+    "audio": ("audio_config", "embd_layer", "thinker_config"),
+}
+"""Keys of the configurations of models that read each kind of media."""
 
 _REFUSED = {
     "mllama": "its layers attend to the image by cross-attention",
@@ -69,7 +72,7 @@ class MultimodalParts:
 
 def is_multimodal(config: Mapping[str, Any]) -> bool:
     """Whether a configuration is that of a model which reads media, and which mlx-vlm may load."""
-    if not any(config.get(key) for key in _MEDIA_KEYS):
+    if not any(config.get(key) for keys in MEDIA_KEYS.values() for key in keys):
         return False
     if not is_installed("vision"):
         return True

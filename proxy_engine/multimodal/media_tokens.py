@@ -60,8 +60,8 @@ def by_medium(positions: Ids, count: int, alone: Callable[[int], int]) -> list[I
     Args:
         positions: Positions of all placeholder tokens, ascending.
         count: Number of media.
-        alone: Returns the number of placeholder tokens of one medium in a prompt of its own,
-            negative if it is not known.
+        alone: Returns the number of placeholder tokens of a medium that is the only one of a
+            prompt; negative if it is not known.
 
     Returns:
         ``None`` if the tokens cannot be assigned.

@@ -1,8 +1,8 @@
 """Caches of mlx-lm for mlx-vlm's language models.
 
-mlx-vlm has caches of its own. Most have the same interface as mlx-lm's. Those of recurrent layers
-have two more methods, and the state of others has no room for later tokens. For the time of a call,
-a view makes up for that.
+mlx-vlm defines its cache classes itself. Most have the same interface as mlx-lm's. The classes of
+recurrent layers have two more methods, and the state of others has no room for later tokens. During
+a call, a view provides both.
 """
 
 from __future__ import annotations

@@ -177,7 +177,7 @@ class MultimodalProcessor:
         return [_Placed(kind, *own) for own in zip(split, digests, strict=True)]
 
     def _count_alone(self, kind: Kind, medium: Any) -> int:
-        """Return the number of placeholder tokens of one medium in a prompt of its own.
+        """Return the number of placeholder tokens of a medium that is the only one of a prompt.
 
         -1 if the chat template writes no such prompt.
         """
@@ -231,7 +231,7 @@ class MultimodalProcessor:
 
 
 class _Placed:
-    """The placeholder tokens of one medium, or of several that cannot be told apart."""
+    """The placeholder tokens of one medium, or of several whose tokens cannot be separated."""
 
     __slots__ = ("digest", "kind", "positions")
 
