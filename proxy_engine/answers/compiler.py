@@ -207,7 +207,7 @@ class AnswerCompiler:
             choice.may_answer,
             _max_calls(choice, options),
             reasoning,
-            None if dialect is None else dialect.name,
+            dialect,
             unwanted,
             options.stop_strings,
         )

@@ -27,7 +27,7 @@ _LARGEST = 2**63 - 1
 _BOUNDS = "Bounds are not negative, and the lower one comes first"
 
 
-def _check_texts(part: object, name: object, *texts: object) -> None:
+def check_texts(part: object, name: object, *texts: object) -> None:
     """Raise for a value that is not a string, and for a string that has no UTF-8 form."""
     known = name if isinstance(name, str) else type(part).__name__
     for text in (name, *texts):
@@ -82,7 +82,7 @@ class Marker(Part):
     text: str
 
     def __post_init__(self) -> None:
-        _check_texts(self, self.name, self.text)
+        check_texts(self, self.name, self.text)
         if not self.text:
             raise CompositionError(
                 "a marker has at least one character",
@@ -139,7 +139,7 @@ class Structured(SubState):
     reader: Callable[[str], Any] = str
 
     def __post_init__(self) -> None:
-        _check_texts(self, self.name, self.begin, self.end)
+        check_texts(self, self.name, self.begin, self.end)
         if not isinstance(self.grammar, StateMachine):
             raise CompositionError(
                 f"a grammar is a StateMachine, not {type(self.grammar).__name__}",
@@ -193,7 +193,7 @@ class Text(Part):
                     part=str(self.name),
                 )
         texts = (self.begin, self.end, *self.stop, *self.excluding)
-        _check_texts(self, self.name, *texts)
+        check_texts(self, self.name, *texts)
         form = "a text of {} to {} characters"
         _check_bounds(self.name, form, self.min_chars, self.max_chars)
         if "" in (*self.stop, *self.excluding):

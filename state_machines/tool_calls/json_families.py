@@ -25,6 +25,7 @@ LLAMA3 = ToolFormat(
     head='{name}", "parameters": ',
     notation=JSON,
     foot=("}",),
+    is_delimited=False,
     wraps="each",
     # The chat templates refuse a turn with two calls.
     parallel=False,
@@ -144,6 +145,7 @@ GPT_OSS = ToolFormat(
     notation=JSON,
     # An end token of these models, so an answer has one call.
     end="<|call|>",
+    is_delimited=False,
     wraps="each",
     parallel=False,
     tokens=("<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|end|>", "<|call|>"),

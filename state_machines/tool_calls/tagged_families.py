@@ -101,6 +101,7 @@ MINICPM5 = ToolFormat(
     head='{name}">',
     notation=MINICPM,
     end="</function>",
+    is_delimited=False,
     wraps="each",
     between=("\n", ""),
     parser="minicpm5",

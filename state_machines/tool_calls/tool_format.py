@@ -11,13 +11,21 @@ import string
 import uuid
 from collections.abc import Mapping
 from collections.abc import Sequence as Several
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from keyword import iskeyword
 from secrets import choice as any_of
 from typing import Any, Literal
 
 from state_machines.errors import CompositionError, MarkerError, ToolNameError
-from state_machines.root.parts import Choice, Loop, Marker, Optional, Part, Sequence
+from state_machines.root.parts import (
+    Choice,
+    Loop,
+    Marker,
+    Optional,
+    Part,
+    Sequence,
+    check_texts,
+)
 from state_machines.tool_calls.call import (
     CALL,
     CallArguments,
@@ -93,6 +101,8 @@ class ToolFormat:
         parallel: Whether there can be several calls.
         names: A pattern (of :mod:`re`) for the names that can be written.
         python_names: Whether words of Python are excluded from the names.
+        is_delimited: Whether ``start`` and ``end`` are delimiters, rather than the first and the
+            last text of a call.
         tokens: Markers that must be single tokens of the vocabulary, because the models know them
             only as such.
         ids: How calls are identified.
@@ -120,6 +130,7 @@ class ToolFormat:
     parallel: bool = True
     names: str = r"[A-Za-z0-9_.:/-]+"
     python_names: bool = False
+    is_delimited: bool = True
     tokens: tuple[str, ...] = ()
     ids: CallIds = CallIds()
     reasoning: Delimiters | None = None
@@ -176,6 +187,60 @@ class ToolFormat:
             *_markers(self.end),
         )
         return calls if min_calls else Optional(calls)
+
+    def with_delimiters(self, begin: str, end: str) -> ToolFormat:
+        r"""Return this format with other delimiters around calls.
+
+        They replace ``start`` and ``end``, and the white space between these and a call. In a
+        format whose ``start`` and ``end`` are texts of a call, they are written around the call.
+        A delimiter that is the name of a special token is written as this token.
+
+        Args:
+            begin: The text that begins calls. Free text cannot contain it.
+            end: The text that ends calls; empty if calls end with their own last text.
+
+        Raises:
+            CompositionError: ``begin`` is empty, or a text is not a string of Unicode characters.
+
+        >>> from state_machines.tool_calls import format_named
+        >>> own = format_named("hermes").with_delimiters("<call>", "</call>")
+        >>> own.start + own.head + own.foot[0] + own.end
+        '<call>{"name": "{name}", "arguments": }</call>'
+        """
+        check_texts(self, "tool_delimiters", begin, end)
+        if not begin:
+            raise CompositionError(
+                "the delimiter that begins tool calls is empty",
+                part="tool_delimiters",
+                hint="Free text ends at this delimiter, so it has at least one character",
+            )
+        opening, head, foot, closing = self.opening, self.head, self.foot, self.closing
+        if not self.is_delimited:
+            head, foot = self.start + head, tuple(text + self.end for text in foot)
+        elif self.wraps == "each":
+            head, foot = head.lstrip(), tuple(text.rstrip() for text in foot)
+        else:
+            opening, closing = tuple(text.lstrip() for text in opening), closing.rstrip()
+        inner = self.without_arguments
+        changed = replace(
+            self,
+            start=begin,
+            end=end,
+            opening=tuple(dict.fromkeys(opening)),
+            head=head,
+            foot=tuple(dict.fromkeys(foot)),
+            closing=closing,
+            without_arguments=inner.with_delimiters(begin, end) if inner is not None else None,
+            is_delimited=True,
+            parser=None,
+        )
+        texts = changed._all_markers()
+        kept = (
+            token
+            for token in self.tokens
+            if token not in (self.start, self.end) or any(token in text for text in texts)
+        )
+        return replace(changed, tokens=tuple(kept))
 
     def check(self, vocabulary: Vocabulary) -> None:
         """Check that a vocabulary can write the format.

@@ -17,7 +17,7 @@ from state_machines.errors import (
     ToolNameError,
     UnsatisfiableSchemaError,
 )
-from state_machines.root import RootStateMachine
+from state_machines.root import Optional, RootStateMachine, Sequence, Text
 from state_machines.tool_calls import FORMATS, ToolFormat, ToolSignature, format_named
 
 ROOT = Path(__file__).parents[3]
@@ -278,3 +278,52 @@ def test_invalid_options_of_arguments_raise(options: dict[str, Any]) -> None:
     for entry in FORMATS.values():
         with pytest.raises(CompositionError):
             RootStateMachine(entry.calls([WEATHER], options=options))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("seed", range(3))
+def test_own_delimiters_stand_around_calls(name: str, seed: int) -> None:
+    own = FORMATS[name].with_delimiters("```tool\n", "\n```")
+    part = own.calls([WEATHER, CLOCK], 1, 1)
+    pieces = a_walk(part, Random(seed))
+    text = b"".join(piece.text for piece in pieces).decode()
+    assert text.startswith("```tool\n")
+    assert text.endswith("\n```")
+    machine = RootStateMachine(part)
+    assert calls_in(machine.pieces(text)) == calls_in(pieces)
+    before = RootStateMachine(Sequence(Text(), Optional(part)))
+    assert before.pieces(f"So: {text}")[0].text == b"So: "
+    assert not before.matches("So: ```tool\nnothing")
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("hermes", '<c>{"name": "clock", "arguments": {}}</c>'),
+        ("llama3", '<c>{"name": "clock", "parameters": {}}</c>'),
+        ("mistral", '<c>[{"name": "clock", "arguments": {}}]</c>'),
+        ("longcat", '<c>{"name": "clock", "arguments": {}}</c>'),
+        ("minicpm5", '<c><function name="clock"></function></c>'),
+        ("gemma3", "<c>clock()</c>"),
+    ],
+)
+def test_own_delimiters_replace_the_white_space_next_to_calls(name: str, call: str) -> None:
+    own = FORMATS[name].with_delimiters("<c>", "</c>")
+    assert RootStateMachine(own.calls([CLOCK])).matches(call)
+    assert own.parser is None
+    assert own != FORMATS[name]
+    assert own.with_delimiters("<c>", "</c>") == own
+
+
+def test_own_delimiters_need_no_token_of_the_replaced_ones() -> None:
+    own = FORMATS["kimi_k2"].with_delimiters("<calls>", "</calls>")
+    assert "<|tool_calls_section_begin|>" not in own.tokens
+    assert "<|tool_call_begin|>" in own.tokens
+    assert FORMATS["mistral"].with_delimiters("<calls>", "</calls>").tokens == ()
+
+
+@pytest.mark.parametrize(("begin", "end"), [("", "x"), (3, "x"), ("x", None), ("\ud800", "x")])
+def test_invalid_delimiters_raise(begin: Any, end: Any) -> None:
+    with pytest.raises(CompositionError) as caught:
+        FORMATS["hermes"].with_delimiters(begin, end)
+    assert "tool_delimiters" in (caught.value.part or "")
