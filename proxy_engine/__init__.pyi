@@ -151,7 +151,7 @@ from .options import (
 from .options import (
     SpeculationOptions as SpeculationOptions,
 )
-from .prompt_cache import CacheOptions as CacheOptions
+from .prompt_cache.options import CacheOptions as CacheOptions
 from .requests.batches import (
     AsyncBatchStream as AsyncBatchStream,
 )

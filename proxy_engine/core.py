@@ -30,7 +30,8 @@ from .models.vocabularies import vocabulary_of
 from .option_overrides import OptionOverrides
 from .options import MAX_DRAFT_TOKENS, GenerationOptions
 from .progress import OnProgress
-from .prompt_cache import CacheOptions, PromptCaches
+from .prompt_cache.options import CacheOptions
+from .prompt_cache.prompt_caches import PromptCaches
 from .request_arguments import RequestArguments
 from .requests.preparation import Preparation
 from .requests.request import Request

@@ -21,7 +21,7 @@ from .media.options import MediaOptions
 from .option_overrides import OptionOverrides
 from .options import GenerationOptions
 from .progress import OnProgress, to_stderr
-from .prompt_cache import CacheOptions
+from .prompt_cache.options import CacheOptions
 from .request_arguments import RequestArguments
 from .requests.batches import Begun
 from .requests.request import Request

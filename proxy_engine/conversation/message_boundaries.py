@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..errors import PromptError
-from ..prompt_cache import common_prefix, token_array
+from ..prompt_cache.store import common_prefix, token_array
 
 _INSTRUCTIONS = ("system", "developer")
 

@@ -27,8 +27,8 @@ from mlx_lm.models.cache import make_prompt_cache
 
 from state_machines.budgets import step_limit
 
-from ..prompt_cache import PromptCaches
 from ..prompt_cache.layers import copy_cache, is_trimmable
+from ..prompt_cache.prompt_caches import PromptCaches
 from .batch_probe import BatchProbe
 from .cache_layers import (
     can_merge,

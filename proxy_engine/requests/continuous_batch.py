@@ -27,7 +27,8 @@ from ..generation import (
     joint_prefill_tokens,
     prefill_together,
 )
-from ..prompt_cache import PromptCaches, common_prefix
+from ..prompt_cache.prompt_caches import PromptCaches
+from ..prompt_cache.store import common_prefix
 from .group_results import group_result
 from .request import Request
 from .running import Job, SequenceFactory

@@ -30,7 +30,7 @@ from ..media.options import MediaOptions
 from ..models.loading import LoadedModel
 from ..option_overrides import OptionOverrides
 from ..options import GenerationOptions
-from ..prompt_cache import PromptCaches
+from ..prompt_cache.prompt_caches import PromptCaches
 from ..tools import ToolChoice, resolve_tools
 from .prompt_encoding import PromptEncoder
 from .request import Request

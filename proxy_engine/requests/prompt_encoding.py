@@ -24,7 +24,7 @@ from ..media.sources import read_source
 from ..models.loading import LoadedModel
 from ..multimodal.processor import MultimodalProcessor
 from ..options import GenerationOptions
-from ..prompt_cache import PromptCaches
+from ..prompt_cache.prompt_caches import PromptCaches
 
 _T = TypeVar("_T")
 

@@ -12,7 +12,7 @@ from state_machines.completion import Guard
 from ..answers.compiler import Answer
 from ..encoded_prompt import EncodedPrompt
 from ..options import GenerationOptions
-from ..prompt_cache import TokenIds, token_array
+from ..prompt_cache.store import TokenIds, token_array
 from ..tools import Tool
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from ..answers.turns import Turns
 from ..errors import EngineClosedError, EngineError
 from ..generation import DraftModel, model_bytes, wired_memory
-from ..prompt_cache import PromptCaches
+from ..prompt_cache.prompt_caches import PromptCaches
 from ..results import GenerationResult
 from .continuous_batch import ContinuousBatch
 from .request import Request

@@ -13,7 +13,7 @@ from architectures import WINDOW, small_model
 from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import make_prompt_cache
 
-from proxy_engine.prompt_cache import PromptCaches
+from proxy_engine.prompt_cache.prompt_caches import PromptCaches
 
 __all__ = [
     "KINDS",

@@ -18,8 +18,10 @@ from mlx_lm.models.cache import KVCache, load_prompt_cache, save_prompt_cache
 from mlx_lm.tuner.utils import linear_to_lora_layers
 
 from proxy_engine import InvalidOptionError, PromptCacheFileError, PromptCacheMismatchError
-from proxy_engine.prompt_cache import CacheOptions, ModelIdentity, PromptCaches
 from proxy_engine.prompt_cache import identity as identity_module
+from proxy_engine.prompt_cache.identity import ModelIdentity
+from proxy_engine.prompt_cache.options import CacheOptions
+from proxy_engine.prompt_cache.prompt_caches import PromptCaches
 
 LONG = 40
 
@@ -218,7 +220,7 @@ def test_cache_of_another_mlx_lm_version_is_rejected(
 def test_identity_of_a_model_is_the_same_in_every_process() -> None:
     program = (
         "from cached_models import model_of\n"
-        "from proxy_engine.prompt_cache import ModelIdentity\n"
+        "from proxy_engine.prompt_cache.identity import ModelIdentity\n"
         "print(ModelIdentity.of(model_of('chunked')).to_dict())"
     )
     path = [str(Path(__file__).parents[2] / "support"), *filter(None, sys.path)]

@@ -6,7 +6,7 @@ import pytest
 from mlx_lm.generate import DEFAULT_QUANTIZED_KV_START
 
 from proxy_engine import InvalidOptionError
-from proxy_engine.prompt_cache import CacheOptions
+from proxy_engine.prompt_cache.options import CacheOptions
 
 
 @pytest.mark.parametrize(

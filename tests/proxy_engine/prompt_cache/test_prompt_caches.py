@@ -21,8 +21,9 @@ from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import ConcatenateKVCache, QuantizedKVCache, RotatingKVCache
 
 from proxy_engine import InvalidOptionError
-from proxy_engine.prompt_cache import CacheOptions, PromptCaches
 from proxy_engine.prompt_cache.layers import trim_to
+from proxy_engine.prompt_cache.options import CacheOptions
+from proxy_engine.prompt_cache.prompt_caches import PromptCaches
 
 ALWAYS_TRIMMABLE = {"plain", "default"}
 NEVER_TRIMMABLE = {"recurrent", "mixed", "listed"}
