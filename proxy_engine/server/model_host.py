@@ -20,7 +20,8 @@ from ..text_checks import short_repr
 from .errors import ApiError, api_error, shutting_down
 from .memory import available_bytes, release_unused, total_bytes, used_bytes
 from .metrics import Metrics
-from .model_registry import DEFAULT_DRAFT_MODEL, KnownModel, ModelRegistry, file_signature
+from .model_names import DEFAULT_MODEL
+from .model_registry import KnownModel, ModelRegistry, file_signature
 
 Load = Callable[[KnownModel], InferenceEngine]
 """Loads a model and its draft model, which takes seconds; called on a thread."""
@@ -28,16 +29,30 @@ Load = Callable[[KnownModel], InferenceEngine]
 # A model needs memory for its weights, and for prompts and answers.
 _MEMORY_PER_WEIGHTS = 1.1
 _SECONDS_TO_CLOSE = 5.0
+# The number of candidates in the error of an ambiguous short name.
+_MAX_MATCHES = 8
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A loaded model. It stays in memory while a request holds the lease."""
+    """A loaded model. It stays in memory while a request holds the lease.
+
+    Attributes:
+        model: The model.
+        engine: Its engine.
+        asked_name: The name that the request has for it; ``None`` if it has none.
+    """
 
     model: KnownModel
     engine: InferenceEngine
+    asked_name: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the model in answers: as the request has it, or else its own."""
+        return self.asked_name or self.model.name
 
 
 class ModelHost:
@@ -100,15 +115,16 @@ class ModelHost:
         """Hold a model in memory within the context, and load it first if necessary.
 
         Args:
-            name: The model's name; ``None`` for a suitable one: the model in memory, the default,
-                or another one.
+            name: The model's name; ``None`` or empty for a suitable one: the model in memory, the
+                default, or another one.
             draft: The draft model's name; ``None`` for that of the model in memory, or else that of
                 the default model.
             transcribes: Whether a model without a name should be a speech model.
 
         Raises:
-            ApiError: 404 if there is no such model, 507 if it does not fit into memory, 400 if the
-                draft model has another vocabulary, 503 if it cannot be loaded.
+            ApiError: 404 if there is no such model or a short name matches several, 507 if it does
+                not fit into memory, 400 if the draft model has another vocabulary, 503 if it
+                cannot be loaded.
             ModelError: The model cannot be loaded.
         """
         model = await self._find(name, draft, transcribes)
@@ -133,7 +149,7 @@ class ModelHost:
             task.add_done_callback(self._leave_if_acquired)
             raise
         try:
-            yield lease
+            yield replace(lease, asked_name=name) if name and name != model.name else lease
         finally:
             self._leave()
 
@@ -155,21 +171,30 @@ class ModelHost:
     ) -> KnownModel:
         model = None if self._current is None else self._current.model
         is_suitable = model is not None and (
-            model.transcribes is transcribes if name is None else name == model.name
+            name == model.name if name else model.transcribes is transcribes
         )
         if model is None or not is_suitable:
             known = await asyncio.to_thread(self._registry.find, name, transcribes)
             if known is None:
-                raise _not_found(name, "model")
+                raise await self._not_found(name or "", "model", transcribes)
             model = known
         if draft_name is None:
             return model
         draft = await asyncio.to_thread(self._registry.find_draft, draft_name)
         if draft is not None:
             return replace(model, draft=draft)
-        if draft_name != DEFAULT_DRAFT_MODEL:
-            raise _not_found(draft_name, "draft_model")
+        if draft_name != DEFAULT_MODEL:
+            raise await self._not_found(draft_name, "draft_model")
         return model
+
+    async def _not_found(self, name: str, param: str, transcribes: bool = False) -> ApiError:
+        matches = await asyncio.to_thread(self._registry.matches, name, transcribes)
+        what = f"model {short_repr(name)} not found"
+        if matches:
+            shown = ", ".join(map(repr, matches[:_MAX_MATCHES]))
+            more = ", …" if len(matches) > _MAX_MATCHES else ""
+            what = f"model {short_repr(name)} is ambiguous: it matches {shown}{more}"
+        return ApiError(404, what, code="model_not_found", param=param)
 
     async def _check(self, model: KnownModel) -> None:
         """Raise an error for a model that cannot be loaded. Reads no weights."""
@@ -329,10 +354,6 @@ def _needed_bytes(model: KnownModel) -> int:
 def _signature(model: KnownModel) -> object:
     """Return a value that changes with the files of a model or its draft model."""
     return [one.directory and file_signature(one.directory) for one in model.files]
-
-
-def _not_found(name: str | None, param: str) -> ApiError:
-    return ApiError(404, f"model {short_repr(name)} not found", code="model_not_found", param=param)
 
 
 def _for_client(error: ModelError, model: KnownModel) -> ModelError | ApiError:

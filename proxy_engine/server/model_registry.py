@@ -20,9 +20,7 @@ from ..models.embedded import EMBEDDED_MODEL, embedded_model, is_embedded_model_
 from ..models.loading import context_length
 from ..models.modalities import Modality, input_modalities
 from .memory import weights_bytes
-
-DEFAULT_DRAFT_MODEL = "default_model"
-"""mlx-lm's name for the draft model that the server was started with."""
+from .model_names import ANY_NAME, DEFAULT_MODEL, MAX_NAME_CHARACTERS, models_by_short_name
 
 _Signature: TypeAlias = tuple[tuple[str, int, int], ...]
 
@@ -85,7 +83,7 @@ class ModelRegistry:
     Args:
         default: A directory or Hugging Face repo id; ``None`` for the embedded model.
         directories: Directories whose subdirectories are models.
-        aliases: Further names of the default model.
+        aliases: Further names of the default model; ``ANY_NAME`` for every unknown name.
         hub_cache: The Hugging Face cache; ``None`` for the user's.
         draft: The draft model of the default model, a directory or Hugging Face repo id.
     """
@@ -122,30 +120,47 @@ class ModelRegistry:
         """Return the model of that name, even one with a ``problem``; ``None`` if there is none.
 
         Args:
-            name: A name; the aliases are names of the default model. ``None``: the default model,
-                or the first suitable one if the default model is not.
-            transcribes: Whether a model without a name should be a speech model.
+            name: A name, or a short name that matches one model. The aliases and ``DEFAULT_MODEL``
+                are names of the default model. ``None`` or empty: the default model, or the first
+                suitable one if the default model is not.
+            transcribes: Whether the model should be a speech model, if the name leaves a choice.
         """
-        if name is None:
-            default = self.default()
-            if default.transcribes is transcribes:
-                return default
-            suitable = (one for one in self.models() if one.transcribes is transcribes)
-            return next(suitable, default)
-        if name in self._aliases or name == self._default:
+        if not name:
+            return self._suitable(transcribes)
+        if name in self._aliases or name in (self._default, DEFAULT_MODEL):
             return self.default()
-        return next((model for model in self._known() if model.name == name), None)
+        known = self._known()
+        exact = next((model for model in known if model.name == name), None)
+        if exact is not None or len(name) > MAX_NAME_CHARACTERS:
+            return exact
+        if ANY_NAME in self._aliases:
+            return self._suitable(transcribes)
+        matches = _matches(name, known, transcribes)
+        return matches[0] if len(matches) == 1 else None
 
     def find_draft(self, name: str) -> KnownModel | None:
         """Return the draft model of that name: that of the default model, or any known model.
 
-        ``DEFAULT_DRAFT_MODEL`` is a name of the former.
+        ``DEFAULT_MODEL`` is a name of the former. A short name that matches one model is a name.
         """
         default = self.default_draft()
-        if default is not None and name in (DEFAULT_DRAFT_MODEL, self._draft, default.name):
+        if default is not None and name in (DEFAULT_MODEL, self._draft, default.name):
             return default
-        known = next((model for model in self._known() if model.name == name), None)
-        return None if known is None else replace(known, draft=None)
+        known = self._known()
+        exact = [model for model in known if model.name == name]
+        matches = exact or _matches(name, known, transcribes=False)
+        return replace(matches[0], draft=None) if len(matches) == 1 else None
+
+    def matches(self, name: str, transcribes: bool = False) -> list[str]:
+        """Return the full names of the models that a short name matches."""
+        return [model.name for model in _matches(name, self._known(), transcribes)]
+
+    def _suitable(self, transcribes: bool) -> KnownModel:
+        default = self.default()
+        if default.transcribes is transcribes:
+            return default
+        suitable = (one for one in self.models() if one.transcribes is transcribes)
+        return next(suitable, default)
 
     def _named(self, source: str) -> KnownModel:
         """Return the model of a setting: a directory or a Hugging Face repo id."""
@@ -187,6 +202,13 @@ class ModelRegistry:
         if known is None or known[0] != signature:
             known = self._problems[directory] = (signature, file_problem(directory))
         return known[1]
+
+
+def _matches(name: str, models: list[KnownModel], transcribes: bool) -> list[KnownModel]:
+    """Return the models that a short name matches; only suitable and usable ones if there are."""
+    found = models_by_short_name(name, models)
+    found = [model for model in found if model.transcribes is transcribes] or found
+    return [model for model in found if model.problem is None] or found
 
 
 def file_signature(directory: Path) -> _Signature:

@@ -56,7 +56,7 @@ class ServerSettings(BaseSettings):
     model_directories: Annotated[tuple[Path, ...], NoDecode] = ()
     """directories with further models, separated by commas"""
     aliases: Annotated[tuple[str, ...], NoDecode] = ()
-    """further names of the default model, separated by commas"""
+    """further names of the default model, separated by commas; '*' for every unknown name"""
     max_running: int = Field(default=8, ge=1)
     """answers generated at a time"""
     max_queue: int = Field(default=64, ge=0)

@@ -67,7 +67,7 @@ def _read_request(body: ChatRequest, settings: ServerSettings) -> GenerationRequ
 
     def encoder(lease: Lease) -> ChatEncoder:
         return ChatEncoder(
-            lease.model.name,
+            lease.name,
             lease.engine.vocabulary,
             choices=choices,
             options=EncoderOptions(

@@ -67,7 +67,7 @@ def _read_request(body: CompletionRequest, settings: ServerSettings) -> Generati
 
     def encoder(lease: Lease) -> CompletionEncoder:
         return CompletionEncoder(
-            lease.model.name,
+            lease.name,
             lease.engine.vocabulary,
             prompts=prompts,
             is_echoed=bool(body.echo),

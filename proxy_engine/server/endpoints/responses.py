@@ -127,7 +127,7 @@ def _read_request(
 
     def encoder(lease: Lease) -> ResponsesEncoder:
         return ResponsesEncoder(
-            _begun(body, lease.model.name, is_stored=is_stored),
+            _begun(body, lease.name, is_stored=is_stored),
             lease.engine.vocabulary,
             on_finished=store_response,
             tokens=bool(body.include_tokens),

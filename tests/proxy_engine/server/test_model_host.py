@@ -56,6 +56,9 @@ class Registry(ModelRegistry):
         known = (m for m in self._known if name in (None, m.name))
         return next((m for m in known if name or m.transcribes is transcribes), None)
 
+    def matches(self, name: str, transcribes: bool = False) -> list[str]:
+        return [m.name for m in self._known if name and name in m.name]
+
     def find_draft(self, name: str) -> KnownModel | None:
         return None if name == "default_model" else self.find(name)
 
@@ -85,7 +88,7 @@ def test_registry_finds_models_by_name(models: Path, tmp_path: Path) -> None:
     assert {"one", "two", "org/three"} <= set(names)
     assert "broken" not in names
     assert len(names) == len(set(names))
-    for name in (None, "one", "gpt", str(models / "one")):
+    for name in (None, "", "one", "gpt", "default_model", str(models / "one")):
         found = registry.find(name)
         assert found is not None
         assert found.name == "one"
@@ -94,8 +97,95 @@ def test_registry_finds_models_by_name(models: Path, tmp_path: Path) -> None:
     assert three.directory == snapshot
     assert three.context_length == 512
     assert three.weights_bytes == weights_bytes(snapshot) > 1000
-    for name in ("", "../one", str(models / "two"), "org/empty", "no-model"):
+    for name in ("../one", str(models / "two"), "org/empty", "no-model"):
         assert registry.find(name) is None
+
+
+def test_short_name_of_one_model_is_a_name(models: Path, tmp_path: Path) -> None:
+    hub = tmp_path / "hub"
+    for repo in ("org--Qwen3-4B", "org--Qwen3-4B-Base", "org--Llama"):
+        shutil.copytree(models / "one", hub / f"models--{repo}" / "snapshots" / "abc")
+    write_tiny_whisper(models / "Llama-speech")
+    registry = ModelRegistry(str(models / "one"), (models,), hub_cache=hub)
+
+    def found(name: str, *, transcribes: bool = False) -> str | None:
+        model = registry.find(name, transcribes)
+        return None if model is None else model.name
+
+    assert found("ORG/QWEN3-4b") == "org/Qwen3-4B"
+    assert found("qwen3-4b") == "org/Qwen3-4B"
+    assert found("4b-base") == "org/Qwen3-4B-Base"
+    assert found("qwen") is None
+    assert registry.matches("qwen") == ["org/Qwen3-4B", "org/Qwen3-4B-Base"]
+    # Only suitable models, and only those that can be loaded.
+    assert found("llama") == "org/Llama"
+    assert found("lla", transcribes=True) == "Llama-speech"
+    assert found("brok") == "broken"
+    shutil.copytree(models / "one", models / "broken-not")
+    assert found("brok") == "broken-not"
+    draft = registry.find_draft("llam")
+    assert draft is not None
+    assert draft.name == "org/Llama"
+    assert registry.find_draft("qwen") is None
+
+
+def test_wildcard_alias_makes_unknown_names_the_default_model(models: Path) -> None:
+    write_tiny_whisper(models / "speech")
+    registry = ModelRegistry(str(models / "one"), (models,), ("*",), models)
+
+    def found(name: str, *, transcribes: bool = False) -> str | None:
+        model = registry.find(name, transcribes)
+        return None if model is None else model.name
+
+    assert found("gpt-4o") == found("wo") == "one"
+    assert found("two") == "two"
+    assert found("whisper-1", transcribes=True) == "speech"
+    assert found("x" * 1001) is None
+    assert registry.find_draft("no-model") is None
+
+
+def test_ambiguous_short_name_is_refused_with_its_matches() -> None:
+    async def main() -> None:
+        host = host_of("a/qwen-1", "a/qwen-2")
+        with pytest.raises(
+            ApiError, match=r"ambiguous: it matches 'a/qwen-1', 'a/qwen-2'"
+        ) as error:
+            async with host.lease("qwen"):
+                pass
+        assert (error.value.status, error.value.code) == (404, "model_not_found")
+        with pytest.raises(ApiError, match=r"'llama' not found$"):
+            async with host.lease("llama"):
+                pass
+
+    asyncio.run(main())
+
+
+def test_answers_name_the_model_as_the_request_does(models: Path) -> None:
+    settings = make_settings(model=str(models / "one"), aliases="gpt-4o")
+    with serving(create_app(settings)) as live, live.http() as http:
+        for name, shown in (
+            ("gpt-4o", "gpt-4o"),
+            ("ONE", "ONE"),
+            ("default_model", "default_model"),
+            ("one", "one"),
+            ("", "one"),
+            (None, "one"),
+        ):
+            body = {} if name is None else {"model": name}
+            for path, more in (
+                ("chat/completions", {"messages": [{"role": "user", "content": "Hello"}]}),
+                ("completions", {"prompt": "Hello"}),
+                ("responses", {"input": "Hello"}),
+            ):
+                limit = "max_output_tokens" if path == "responses" else "max_tokens"
+                reply = http.post(f"/v1/{path}", json={**body, **more, limit: 3}).json()
+                assert reply["model"] == shown, path
+        assert http.get(f"/v1/responses/{reply['id']}").json()["model"] == "one"
+        body = {"model": "gpt-4o", "prompt": "Hello", "max_tokens": 2, "stream": True}
+        events = http.post("/v1/completions", json=body).text.splitlines()
+        chunks = [json.loads(event[len("data: ") :]) for event in events if "{" in event]
+        assert {chunk["model"] for chunk in chunks} == {"gpt-4o"}
+        assert http.get("/health").json()["model"] == "one"
 
 
 def test_registry_finds_a_speech_model(models: Path) -> None:
