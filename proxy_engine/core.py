@@ -62,6 +62,7 @@ class EngineCore:
     worker: Worker
     threads: ThreadPoolExecutor
     draft_model: LoadedModel | None
+    drafter: DraftModel | None
     media: MediaOptions
 
     @classmethod
@@ -122,7 +123,7 @@ class EngineCore:
         )
         worker.submit(scheduler.split_output_layer).result()
         return cls(
-            loaded, vocabulary, preparation, scheduler, caches, worker, threads, draft, media
+            loaded, vocabulary, preparation, scheduler, caches, worker, threads, draft, drafter, media
         )
 
     def prepare(
@@ -172,6 +173,12 @@ class EngineCore:
         request = replace(request, options=changed)
         self.scheduler.submit(request, _until_read(request)).result()
         return self.worker.submit(lambda: self.caches.save(path, request.cache_key())).result()
+
+    def clear_prompt_cache(self) -> None:
+        """Remove the cached texts of earlier requests."""
+        self.worker.submit(self.caches.clear).result()
+        if self.drafter is not None:
+            self.worker.submit(self.drafter.clear_prompt_cache).result()
 
     def load_prompt_cache(self, path: str | os.PathLike[str]) -> int:
         """Load a saved prompt cache."""

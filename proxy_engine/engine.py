@@ -364,6 +364,13 @@ class InferenceEngine(Closing, BatchEngine, ToolEngine, TranscriptionEngine):
         """
         return self._core.load_prompt_cache(path)
 
+    def clear_prompt_cache(self) -> None:
+        """Remove the cached texts of earlier requests, and free their memory.
+
+        Running requests keep theirs.
+        """
+        self._core.clear_prompt_cache()
+
     def warm_up(self) -> None:
         """Find out now how requests can share forward passes, which takes about a second.
 

@@ -6,7 +6,9 @@ Regenerate it with ``python tests/support/option_overrides_source.py``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
+
+from state_machines.tool_calls import ToolFormat
 
 from .options import PartOptions, ReasoningOptions, SpeculationOptions
 
@@ -30,14 +32,19 @@ class OptionOverrides(TypedDict, total=False):
     soft_max_tokens: int | None
     max_seconds: float | None
     stop: str | Sequence[str] | None
+    stop_token_ids: Sequence[int] | None
     prefill_step_size: int | None
     parts: Mapping[str, PartOptions]
     reasoning: bool | ReasoningOptions | None
     schema_in_prompt: Literal["off", "outline", "json_schema"]
+    chat_template_kwargs: Mapping[str, Any]
+    continue_final_message: bool
     fast_forward: bool
     speculation: Literal["auto", "off"] | SpeculationOptions
     exact_choices: bool
     media_in_history: Literal["placeholder", "error"]
+    tool_format: str | ToolFormat | None
+    tool_delimiters: tuple[str, str] | None
     parallel_tool_calls: bool
     max_tool_calls: int
     logprobs: int | None

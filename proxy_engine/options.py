@@ -12,11 +12,13 @@ description. From the fields derive
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, ValidationError, ValidationInfo, field_validator
 
 from samplers.parameters import ParameterModel, SamplingParameters
+from state_machines.tool_calls import ToolFormat
 
 from .errors import InvalidOptionError
 from .problems import problems_in, suggestion
@@ -134,6 +136,63 @@ class PartOptions(OptionModel, SamplingParameters):
     briefly as their schema allows."""
 
 
+_RESERVED_VARIABLES = {
+    "add_generation_prompt",
+    "chat_template",
+    "continue_final_message",
+    "conversation",
+    "documents",
+    "max_length",
+    "messages",
+    "padding",
+    "return_assistant_tokens_mask",
+    "return_dict",
+    "return_tensors",
+    "tokenize",
+    "tokenizer_kwargs",
+    "tools",
+    "truncation",
+}
+"""Arguments of ``apply_chat_template`` that a request must not set."""
+
+
+def _template_variables(given: Any) -> dict[str, Any]:
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise ValueError("should be a mapping from names to values")
+    for name in given:
+        if name in _RESERVED_VARIABLES:
+            raise ValueError(f"should not contain {name!r}, which the engine sets")
+    return dict(given)
+
+
+def _stop_token_ids(given: Any) -> tuple[int, ...]:
+    items = [] if given is None else listed(given)
+    if items is None or not all(_is_token_id(item) for item in items):
+        raise ValueError("should be a list of token ids")
+    return tuple(dict.fromkeys(map(int, items)))
+
+
+def _is_token_id(item: object) -> bool:
+    return isinstance(item, Integral) and not isinstance(item, bool) and 0 <= int(item) <= MAX_COUNT
+
+
+def _tool_format(given: Any) -> str | ToolFormat | None:
+    if given is not None and not isinstance(given, str | ToolFormat):
+        raise ValueError("should be a ToolFormat or the name of one")
+    return given
+
+
+def _delimiters(given: Any) -> tuple[str, str] | None:
+    if given is None:
+        return None
+    items = listed(given)
+    if items is None or len(items) != 2 or not all(isinstance(item, str) for item in items):
+        raise ValueError("should be two strings, the texts before and after")
+    if not items[0] or any(map(has_surrogate, items)):
+        raise ValueError("should be text without lone surrogates, and the first not empty")
+    return items[0], items[1]
+
+
 def _stop_strings(given: Any) -> tuple[str, ...]:
     if given is None:
         return ()
@@ -173,6 +232,13 @@ class GenerationOptions(OptionModel, SamplingParameters):
     ] = ()
     """Strings that end free text and are not part of it. Reasoning does not end there. A request
     whose answer has no free text refuses them."""
+    stop_token_ids: Annotated[
+        Sequence[int] | None,
+        PlainValidator(_stop_token_ids, json_schema_input_type=list[int] | None),
+    ] = ()
+    """Tokens that end free text, besides the model's end tokens, and are not part of it. In an
+    answer with reasoning or tools, the text of such a token ends it. A request whose answer has no
+    free text refuses them."""
     prefill_step_size: int | None = Field(default=None, ge=1, le=MAX_COUNT)
     """Prompt tokens per forward pass. The engine chooses by default. A request can be cancelled
     between passes."""
@@ -186,6 +252,15 @@ class GenerationOptions(OptionModel, SamplingParameters):
     """How the prompt describes the JSON of the response format: not at all, as an outline with
     names, types, alternatives and descriptions, or as its JSON Schema. The text begins the first
     message of the user. A description that is too long is shortened; the constraint is not."""
+    chat_template_kwargs: Annotated[
+        Mapping[str, Any],
+        PlainValidator(_template_variables, json_schema_input_type=dict[str, Any]),
+    ] = Field(default_factory=dict)
+    """Further variables of the chat template. `enable_thinking` and `thinking` decide on reasoning,
+    as `reasoning` does, which takes precedence."""
+    continue_final_message: bool = True
+    """Whether a conversation that ends with a message of the assistant is continued. Otherwise a
+    new answer follows that message."""
     fast_forward: bool = True
     """Whether text that the grammar forces is appended without sampling."""
     speculation: Literal["auto", "off"] | SpeculationOptions = "auto"
@@ -199,6 +274,16 @@ class GenerationOptions(OptionModel, SamplingParameters):
     """What becomes of images and recordings before the last answer that the model does not read:
     text such as `[1 image]` in their place, or an error. In the newest turn they are always an
     error."""
+    tool_format: Annotated[
+        str | ToolFormat | None,
+        PlainValidator(_tool_format, json_schema_input_type=str | None),
+    ] = None
+    """The format of tool calls, or its name. Default: that of the engine."""
+    tool_delimiters: Annotated[
+        tuple[str, str] | None,
+        PlainValidator(_delimiters, json_schema_input_type=list[str] | None),
+    ] = None
+    """The texts before and after tool calls, in place of those of the tool format."""
     parallel_tool_calls: bool = True
     """Whether an answer may have several tool calls."""
     max_tool_calls: int = Field(default=16, ge=1, le=MAX_COUNT)
@@ -228,6 +313,22 @@ class GenerationOptions(OptionModel, SamplingParameters):
     def stop_strings(self) -> tuple[str, ...]:
         """``stop`` as a tuple."""
         return _stop_strings(self.stop)
+
+    @property
+    def stop_ids(self) -> tuple[int, ...]:
+        """``stop_token_ids`` as a tuple."""
+        return _stop_token_ids(self.stop_token_ids)
+
+    @property
+    def reasoning_option(self) -> bool | ReasoningOptions | None:
+        """``reasoning``, or what the variables of the chat template say about it."""
+        if self.reasoning is not None:
+            return self.reasoning
+        for name in ("enable_thinking", "thinking"):
+            value = self.chat_template_kwargs.get(name)
+            if isinstance(value, bool):
+                return value
+        return None
 
     @property
     def speculation_options(self) -> SpeculationOptions | None:

@@ -104,6 +104,7 @@ def _zero_or_not_tiny(temperature: float) -> float:
 
 
 _Temperature = Annotated[float, AfterValidator(_zero_or_not_tiny)]
+_TopK = Annotated[int, AfterValidator(lambda top_k: max(0, top_k))]
 _TokenIdText = Annotated[str, Field(pattern="^[0-9]{1,10}$")]
 _BIAS_PAIRS = TypeAdapter(
     tuple[
@@ -157,8 +158,8 @@ class SamplingParameters(ParameterModel):
     """0 selects the most likely token. Other values, from 1e-5, divide log-probabilities."""
     top_p: float = Field(default=1.0, gt=0, le=1)
     """Keep the fewest most likely tokens whose total probability reaches this; 1 is off."""
-    top_k: int = Field(default=0, ge=0)
-    """Keep this many most likely tokens; 0 is off."""
+    top_k: _TopK = Field(default=0, ge=-1)
+    """Keep this many most likely tokens; 0 and -1 are off."""
     min_p: float = Field(default=0.0, ge=0, le=1)
     """Keep tokens with at least this fraction of the highest probability; 0 is off."""
     min_tokens_to_keep: int = Field(default=1, ge=1)

@@ -43,26 +43,29 @@ class Answer:
     new_id: Callable[[str, int], str]
 
 
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How a model writes tool calls and reasoning.
+
+    Attributes:
+        tool_format: The format of tool calls.
+        reasoning: The markers around reasoning; ``None`` if the model has none.
+    """
+
+    tool_format: ToolFormat
+    reasoning: Delimiters | None
+
+
 class AnswerCompiler:
     """Compiles answers for a model, with an LRU cache of machines. Thread-safe.
 
     Args:
         vocabulary: The model's vocabulary.
-        dialect: The model's tool format.
-        reasoning: The model's reasoning markers, if it has some.
         capacity: Capacity of the cache, in machines.
     """
 
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        dialect: ToolFormat,
-        reasoning: Delimiters | None,
-        capacity: int = 64,
-    ) -> None:
+    def __init__(self, vocabulary: Vocabulary, capacity: int = 64) -> None:
         self._vocabulary = vocabulary
-        self._dialect = dialect
-        self._reasoning = reasoning
         # A key has the `id` of an object, which is kept alive with the machine.
         self._machines: MachineCache[tuple[RootStateMachine, object]] = MachineCache(capacity)
 
@@ -70,15 +73,17 @@ class AnswerCompiler:
         self, response: ResponseFormat, choice: ToolChoice, options: GenerationOptions
     ) -> bool:
         """Return whether the chat template should enable reasoning."""
-        if options.reasoning is None:
+        given = options.reasoning_option
+        if given is None:
             return response.is_free or choice.may_call
-        return options.reasoning is not False
+        return given is not False
 
     def compile(
         self,
         response: ResponseFormat,
         choice: ToolChoice,
         options: GenerationOptions,
+        dialect: Dialect,
         *,
         has_tools: bool,
         open_reasoning: Delimiters | None,
@@ -90,6 +95,7 @@ class AnswerCompiler:
             response: The response format.
             choice: The tools that may be called.
             options: The options.
+            dialect: How the model writes tool calls and reasoning.
             has_tools: Whether the prompt describes tools, even if none may be called.
             open_reasoning: The markers of reasoning that the prompt has opened, if it has.
             job: The job that the compilation is part of.
@@ -102,27 +108,24 @@ class AnswerCompiler:
             ProxyError: :meth:`CompileJob.run` raised it.
         """
         thinks = self.thinks(response, choice, options)
-        reasoning = self._reasoning_of(options, thinks=thinks, opened=open_reasoning)
-        dialect = self._dialect if has_tools or self._dialect.answer != NO_DELIMITERS else None
-        unwanted = self._unwanted(options)
-        is_plain = reasoning is None and dialect is None and response.part is None
+        reasoning = _reasoning(options, dialect, thinks=thinks, opened=open_reasoning)
+        own = dialect.tool_format
+        tool_format = own if has_tools or own.answer != NO_DELIMITERS else None
+        unwanted = _unwanted(options, dialect)
+        is_plain = reasoning is None and tool_format is None and response.part is None
         if is_plain and (response.machine is not None or not (unwanted or _is_limited(options))):
             part = _FREE if response.machine is None else _structured(response)
-            return Answer(response.machine, part, response, self._dialect.new_id)
-        key = self._key(response, choice, options, reasoning, dialect, unwanted)
+            return Answer(response.machine, part, response, own.new_id)
+        key = self._key(response, choice, options, reasoning, tool_format, unwanted)
         machine, _ = self._machines.get(
             key,
             lambda: (
-                self._compose(response, choice, options, reasoning, dialect, unwanted),
+                self._compose(response, choice, options, reasoning, tool_format, unwanted),
                 (response.part, response.machine),
             ),
             job or CompileJob(),
         )
-        return Answer(machine, None, response, self._dialect.new_id)
-
-    def delimiters(self, options: GenerationOptions) -> tuple[Delimiters, ...]:
-        """Return the markers that may open reasoning in a prompt."""
-        return tuple(filter(None, (_own_delimiters(options), self._reasoning)))
+        return Answer(machine, None, response, own.new_id)
 
     def _compose(
         self,
@@ -130,18 +133,18 @@ class AnswerCompiler:
         choice: ToolChoice,
         options: GenerationOptions,
         reasoning: Reasoning | None,
-        dialect: ToolFormat | None,
+        tool_format: ToolFormat | None,
         unwanted: tuple[str, ...],
     ) -> RootStateMachine:
         content = response.part
         if content is None and response.machine is not None:
             content = _structured(response)
         calls = None
-        if dialect is not None:
-            dialect.check(self._vocabulary)
-        if dialect is not None and choice.may_call:
+        if tool_format is not None:
+            tool_format.check(self._vocabulary)
+        if tool_format is not None and choice.may_call:
             calls = Calls(
-                format=dialect,
+                format=tool_format,
                 tools=[ToolSignature(tool.name, tool.arguments_schema) for tool in choice.tools],
                 min_calls=0 if choice.may_answer else 1,
                 max_calls=_max_calls(choice, options),
@@ -151,44 +154,17 @@ class AnswerCompiler:
                 content,
                 calls=calls,
                 reasoning=reasoning,
-                dialect=dialect,
+                dialect=tool_format,
                 excluding=unwanted,
-                stop=options.stop_strings,
+                stop=self._stop_strings(options),
             )
             return RootStateMachine(part, self._vocabulary)
 
-    def _unwanted(self, options: GenerationOptions) -> tuple[str, ...]:
-        """Return the markers that free text must not contain if reasoning is disabled."""
-        if options.reasoning is not False or self._reasoning is None:
-            return ()
-        return tuple(filter(None, (self._reasoning.begin, self._reasoning.end)))
-
-    def _reasoning_of(
-        self, options: GenerationOptions, *, thinks: bool, opened: Delimiters | None
-    ) -> Reasoning | None:
-        given = options.reasoning
-        own = ReasoningOptions(is_required=given is True)
-        if isinstance(given, ReasoningOptions):
-            own = given
-        # Reasoning that the prompt has opened needs the matching end marker.
-        delimiters = opened or _own_delimiters(options) or self._reasoning
-        is_open = opened is not None
-        if is_open and given is False:
-            # The chat template always opens reasoning, so it is closed at once.
-            own = ReasoningOptions(max_chars=0)
-        elif not thinks and not is_open:
-            return None
-        if delimiters is None:
-            if given is None:
-                return None
-            delimiters = _FALLBACK_REASONING
-        return Reasoning(
-            delimiters=delimiters,
-            is_open=is_open,
-            is_required=own.is_required,
-            min_chars=own.min_chars,
-            max_chars=own.max_chars,
-        )
+    def _stop_strings(self, options: GenerationOptions) -> tuple[str, ...]:
+        """Return the stop strings, and the texts of tokens that end free text."""
+        forms = (self._vocabulary.token_bytes[token_id] for token_id in options.stop_ids)
+        texts = (_token_text(form) for form in forms if form is not None)
+        return tuple(dict.fromkeys((*options.stop_strings, *filter(None, texts))))
 
     def _key(
         self,
@@ -196,7 +172,7 @@ class AnswerCompiler:
         choice: ToolChoice,
         options: GenerationOptions,
         reasoning: Reasoning | None,
-        dialect: ToolFormat | None,
+        tool_format: ToolFormat | None,
         unwanted: tuple[str, ...],
     ) -> Hashable:
         tools = [[tool.name, tool.arguments_schema] for tool in choice.tools]
@@ -207,10 +183,60 @@ class AnswerCompiler:
             choice.may_answer,
             _max_calls(choice, options),
             reasoning,
-            dialect,
+            tool_format,
             unwanted,
-            options.stop_strings,
+            self._stop_strings(options),
         )
+
+
+def reasoning_delimiters(options: GenerationOptions, dialect: Dialect) -> tuple[Delimiters, ...]:
+    """Return the markers that may open reasoning in a prompt."""
+    return tuple(filter(None, (_own_delimiters(options), dialect.reasoning)))
+
+
+def _unwanted(options: GenerationOptions, dialect: Dialect) -> tuple[str, ...]:
+    """Return the markers that free text must not contain if reasoning is disabled."""
+    if options.reasoning_option is not False or dialect.reasoning is None:
+        return ()
+    return tuple(filter(None, (dialect.reasoning.begin, dialect.reasoning.end)))
+
+
+def _reasoning(
+    options: GenerationOptions, dialect: Dialect, *, thinks: bool, opened: Delimiters | None
+) -> Reasoning | None:
+    given = options.reasoning_option
+    own = ReasoningOptions(is_required=given is True)
+    if isinstance(given, ReasoningOptions):
+        own = given
+    # Reasoning that the prompt has opened needs the matching end marker.
+    delimiters = opened or _own_delimiters(options) or dialect.reasoning
+    is_open = opened is not None
+    if is_open and given is False:
+        # The chat template always opens reasoning, so it is closed at once.
+        own = ReasoningOptions(max_chars=0)
+    elif not thinks and not is_open:
+        return None
+    if delimiters is None:
+        if given is None:
+            return None
+        delimiters = _FALLBACK_REASONING
+    return Reasoning(
+        delimiters=delimiters,
+        is_open=is_open,
+        is_required=own.is_required,
+        min_chars=own.min_chars,
+        max_chars=own.max_chars,
+    )
+
+
+def _token_text(form: bytes) -> str:
+    """Return the text of a token; ``""`` if it has none: a special token, or a half character."""
+    if form.startswith(Vocabulary.SPECIAL_MARK):
+        return ""
+    try:
+        return form.decode("utf-8")
+    except UnicodeDecodeError:
+        return ""
 
 
 def _max_calls(choice: ToolChoice, options: GenerationOptions) -> int:

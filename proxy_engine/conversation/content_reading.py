@@ -80,6 +80,12 @@ def content_from_dict(part: Any) -> Content:
             read = ImageContent(**_source(url))
         case {"type": "file", "file": {"file_data": url} as file, **rest}:
             read = FileContent(name=file.get("filename"), **_file_source(url))
+        case {"type": "file", "file_url": url, **rest}:
+            read = FileContent(**_file_source(url))
+        case {"type": "image" | "video" | "audio" as kind, **rest} if f"{kind}_url" in rest:
+            read = _MEDIA[kind](**_source(rest.pop(f"{kind}_url")))
+        case {"type": "action", "action": {"name": str()} as call, **rest}:
+            read = tool_call_from_dict(call)
         case {"type": str(kind), **more} if kind in _MEDIA:
             read, rest = _media(kind, more), {}
         case _:

@@ -6,7 +6,7 @@ import base64
 import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timezone
 from enum import StrEnum
 from types import MappingProxyType
@@ -52,7 +52,8 @@ class Role(StrEnum):
 class Interaction:
     """A message of a conversation: a role and typed content. Immutable.
 
-    Two interactions are equal if all their attributes are. ``from_dict(turn.to_dict()) == turn``.
+    Two interactions are equal if all their attributes are; their hash is that of the id.
+    ``from_dict(turn.to_dict()) == turn``.
 
     Attributes:
         role: The author.
@@ -68,7 +69,7 @@ class Interaction:
 
     role: Role
     content: tuple[Content, ...]
-    metadata: Mapping[str, Any] = field(hash=False)
+    metadata: Mapping[str, Any]
     id: str
     created_at: datetime
     reasoning: str | None
@@ -183,6 +184,10 @@ class Interaction:
         """
         return read_interaction(value, lambda _: new_call_id())
 
+    def __hash__(self) -> int:
+        # Metadata and JSON content are not hashable.
+        return hash(self.id)
+
     def __reduce__(self) -> tuple[Any, ...]:
         # A read-only view of a dict can be neither pickled nor deep-copied.
         more = {name: getattr(self, name) for name in _OWN_KEYS - {"role", "content", "metadata"}}
@@ -213,10 +218,11 @@ _OWN_KEYS = {
 _OWNERS = {"reasoning": Role.ASSISTANT, "tool_call_id": Role.TOOL, "name": Role.TOOL}
 # The names of reasoning in the messages of servers and chat templates.
 _REASONING_KEYS = ("reasoning", "reasoning_content", "thinking")
-# Clients send back these fields of OpenAI's responses. The model does not read them. Some servers
-# need "prefix" to continue a last message of the assistant; this library always continues it.
-_IGNORED_KEYS = {"annotations", "parsed", "prefix"}
-_KEYS = {*_OWN_KEYS, *_REASONING_KEYS, *_IGNORED_KEYS, "tool_calls", "refusal"}
+# Clients send back these fields of responses. The model does not read them. Some servers need
+# "prefix" to continue a last message of the assistant; this library does so by default.
+_IGNORED_KEYS = {"annotations", "audio", "cache_control", "parsed", "prefix", "reasoning_details"}
+# `event_id` is another name of `id`.
+_KEYS = {*_OWN_KEYS, *_REASONING_KEYS, *_IGNORED_KEYS, "tool_calls", "refusal", "event_id"}
 
 
 def read_interaction(value: Any, new_call_id: Callable[[int], str]) -> Interaction:
@@ -234,8 +240,6 @@ def read_interaction(value: Any, new_call_id: Callable[[int], str]) -> Interacti
     refuse_unknown_keys("a message", value, _KEYS)
     given = {key: item for key, item in value.items() if item is not None}
     role = _role(given.get("role"))
-    if given.get("annotations"):
-        raise PromptError("a language model cannot read the annotations of a message")
     if not isinstance(given.get("prefix", False), bool):
         raise PromptError("the prefix of a message should be true or false")
     if not value.keys() & {"content", "tool_calls", "refusal"}:
@@ -258,7 +262,7 @@ def read_interaction(value: Any, new_call_id: Callable[[int], str]) -> Interacti
         # The name of another role's message is a person's, which no chat template writes.
         name=given.get("name") if role is Role.TOOL else None,
         metadata=given.get("metadata"),
-        id=given.get("id"),
+        id=given.get("id", given.get("event_id")),
         created_at=_read_time(given.get("created_at")),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mlx_lm.tokenizer_utils import TokenizerWrapper
@@ -21,7 +21,7 @@ __all__ = ["Message", "Prompt", "PromptStyle", "template_messages"]
 class PromptStyle:
     """How the messages of a request are rendered by a chat template.
 
-    A conversation that ends with the assistant is continued. A tokenizer without a chat template
+    A tokenizer without a chat template
     gets the texts, joined by blank lines. Tools, calls and results that the template cannot write
     become plain text: tools in a system message, results in messages of the user.
 
@@ -31,6 +31,9 @@ class PromptStyle:
         tool_text: Writes tools as plain text.
         native_tools: Whether to let the template write tools.
         schema_text: Describes the response format, see :func:`with_schema_text`.
+        variables: Further variables of the template.
+        continues: Whether a last message of the assistant is continued. Otherwise an answer follows
+            it.
     """
 
     thinking: bool = True
@@ -38,6 +41,8 @@ class PromptStyle:
     tool_text: ToolText = PLAIN_TOOL_TEXT
     native_tools: bool = True
     schema_text: str = ""
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    continues: bool = True
 
     def encode(
         self,
@@ -91,7 +96,9 @@ class PromptStyle:
             messages, keywords = self._for_template(messages, tokenizer)
             if media_kinds:
                 keywords["media_kinds"] = media_kinds
-            return _apply_chat_template(messages, tokenizer, keywords, tokenize=tokenize)
+            return _apply_chat_template(
+                messages, tokenizer, keywords, tokenize=tokenize, continues=self.continues
+            )
         messages = _as_text(messages, self.tool_text)
         messages = _described(messages, self.tools, self.tool_text, takes_system=True)
         text = "\n\n".join(message["content"] for message in messages)
@@ -101,7 +108,9 @@ class PromptStyle:
         self, messages: list[dict[str, Any]], tokenizer: TokenizerWrapper
     ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         """Return the messages as a chat template takes them, and its other arguments."""
-        keywords: dict[str, Any] = {} if self.thinking else {"enable_thinking": False}
+        keywords = dict(self.variables)
+        if not self.thinking:
+            keywords["enable_thinking"] = False
         with_calls = any(m.get("tool_calls") or m["role"] == "tool" for m in messages)
         if self.tools or with_calls:
             traits = template_traits(tokenizer)
@@ -176,9 +185,10 @@ def _apply_chat_template(
     keywords: Mapping[str, Any],
     *,
     tokenize: bool,
+    continues: bool,
 ) -> Any:
     """Return token ids, or the text."""
-    is_continued = messages[-1]["role"] == "assistant"
+    is_continued = continues and messages[-1]["role"] == "assistant"
     try:
         return tokenizer.apply_chat_template(
             messages,

@@ -174,6 +174,10 @@ class DraftModel:
             length = _common_prefix(row, sequence.tokens)
             self._caches.insert(row.tokens[:length], row.cache, processed=len(row.tokens))
 
+    def clear_prompt_cache(self) -> None:
+        """Remove the cached texts."""
+        self._caches.clear()
+
     def clear(self) -> None:
         """Free the caches of all sequences."""
         self._rows.clear()

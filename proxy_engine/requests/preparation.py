@@ -15,15 +15,14 @@ from state_machines.tool_calls import ToolFormat
 from state_machines.tool_calls.call import CALL
 
 from ..answers.compile_job import CompileJob
-from ..answers.compiler import STRUCTURED, Answer, AnswerCompiler
+from ..answers.compiler import STRUCTURED, Answer, AnswerCompiler, reasoning_delimiters
 from ..answers.composition import REASONING, TEXT
 from ..answers.response_format import ResponseFormat, ResponseFormatCompiler
 from ..answers.turns import Turns
 from ..conversation.prompts import Prompt, PromptStyle
 from ..conversation.raw_prompt import RawPrompt
 from ..conversation.schema_text import MAX_CHARS, schema_text
-from ..conversation.tool_format_detection import format_of, is_open, reasoning_of
-from ..conversation.tool_text import tool_text_of
+from ..conversation.tool_format_detection import is_open
 from ..encoded_prompt import EncodedPrompt
 from ..errors import InvalidOptionError, PromptError, PromptTooLongError
 from ..media.options import MediaOptions
@@ -32,6 +31,7 @@ from ..option_overrides import OptionOverrides
 from ..options import GenerationOptions
 from ..prompt_cache.prompt_caches import PromptCaches
 from ..tools import ToolChoice, resolve_tools
+from .dialects import Dialects
 from .prompt_encoding import PromptEncoder
 from .request import Request
 
@@ -71,11 +71,8 @@ class Preparation:
         self._vocabulary = vocabulary
         self._options = options
         self._formats = ResponseFormatCompiler()
-        dialect = format_of(loaded.tokenizer, tool_format)
-        self._tool_text = tool_text_of(dialect)
-        # The chat template describes tools in the model's own format only.
-        self._has_native_tools = dialect == format_of(loaded.tokenizer)
-        self._answers = AnswerCompiler(vocabulary, dialect, reasoning_of(loaded.tokenizer, dialect))
+        self._dialects = Dialects(loaded.tokenizer, tool_format)
+        self._answers = AnswerCompiler(vocabulary)
         self._tokenizer_lock = tokenizer_lock
         self._prompts = PromptEncoder(loaded, vocabulary, tokenizer_lock, caches, media)
         self._turns = turns
@@ -119,19 +116,23 @@ class Preparation:
         if overrides.get("schema_in_prompt", "off") != "off" and not has_messages:
             raise PromptError("a raw prompt cannot describe the schema; give messages")
         choice = ToolChoice.of(tool_choice, known_tools)
-        if overrides.get("stop"):
-            _check_stop(response, choice)
+        for option in ("stop", "stop_token_ids"):
+            if overrides.get(option):
+                _check_stop(option, response, choice)
+        dialect = self._dialects.of(options)
         style = PromptStyle(
             thinking=self._answers.thinks(response, choice, options),
             tools=[tool.to_openai() for tool in known_tools],
-            tool_text=self._tool_text,
-            native_tools=self._has_native_tools,
+            tool_text=dialect.tool_text,
+            native_tools=dialect.is_native,
             schema_text=self._schema_text(response, choice, options),
+            variables=options.chat_template_kwargs,
+            continues=options.continue_final_message,
         )
         encoded, boundaries = self._prompts.encode(prompt, style, options, cancelled)
         prompt_ids = encoded.token_ids
         with self._tokenizer_lock:
-            markers = self._answers.delimiters(options)
+            markers = reasoning_delimiters(options, dialect.answers)
             tokenizer = self._loaded.tokenizer
             opened = (pair for pair in markers if is_open(tokenizer, prompt_ids, pair))
             open_reasoning = next(opened, None)
@@ -139,6 +140,7 @@ class Preparation:
             response,
             choice,
             options,
+            dialect.answers,
             has_tools=bool(known_tools),
             open_reasoning=open_reasoning,
             job=job,
@@ -198,7 +200,13 @@ class Preparation:
         return available
 
     def _check_tokens(self, options: GenerationOptions) -> None:
-        """Raise for a logit bias of a token outside of the vocabulary."""
+        """Raise for tokens outside of the vocabulary."""
+        for token_id in options.stop_ids:
+            if token_id >= self._vocabulary.size:
+                raise InvalidOptionError(
+                    f"stop_token_ids names token {token_id}; the model has {self._vocabulary.size}",
+                    option="stop_token_ids",
+                )
         samplings: list[SamplingParameters] = [options, *options.parts.values()]
         for sampling in samplings:
             for token_id, _ in sampling.bias_pairs:
@@ -229,20 +237,21 @@ def _check_answers(options: GenerationOptions, batch_size: int) -> None:
         )
 
 
-def _check_stop(response: ResponseFormat, choice: ToolChoice) -> None:
-    """Raise for stop strings if no part of the answer is free text."""
+def _check_stop(option: str, response: ResponseFormat, choice: ToolChoice) -> None:
+    """Raise for stop strings or tokens if no part of the answer is free text."""
     if choice.may_answer and (response.is_free or isinstance(response.part, Text)):
         return
     if not choice.may_answer:
         reason = "the answer is a tool call, which is always complete"
-        hint = "Leave stop out, or let tool_choice be 'auto'."
+        hint = f"Leave {option} out, or let tool_choice be 'auto'."
     elif response.part is not None:
         reason = "the response format is a composition of parts"
         hint = "Give the stop strings to its parts: Text(stop=...)."
     else:
         reason = "the answer is structured, which is always complete"
-        hint = "Leave stop out: structured output ends by itself."
-    raise InvalidOptionError(f"stop strings end free text, and {reason}", option="stop", hint=hint)
+        hint = f"Leave {option} out: structured output ends by itself."
+    what = "stop strings" if option == "stop" else "stop tokens"
+    raise InvalidOptionError(f"{what} end free text, and {reason}", option=option, hint=hint)
 
 
 def _check_parts(given: Iterable[str], response: ResponseFormat) -> None:

@@ -39,6 +39,7 @@ from ..generation import (
     text_token_mask,
 )
 from ..models.loading import LoadedModel
+from ..options import GenerationOptions
 from ..results import FinishReason, GenerationResult, TokenLogprobs, Usage
 from ..speculation import Drafter, lookups
 from ..speculation.draft_length import PassCost
@@ -48,8 +49,6 @@ from .request import Request
 
 Emit: TypeAlias = Callable[[Event], None]
 """Receives the events of a request, on the thread that runs it."""
-
-# First byte of a special token's form.
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +95,19 @@ class SequenceFactory:
         begin = request.created if request.counts_waiting else time.perf_counter()
         deadline = None if seconds is None else Deadline(begin + seconds)
         schedule = SamplerSchedule(options, matcher, request.answer.part, guard, deadline)
+        ends, usable_tokens = end_token_ids(self.vocabulary, self.loaded.tokenizer), None
+        if matcher is None:
+            ends = list(dict.fromkeys((*ends, *options.stop_ids)))
+            usable_tokens = self._usable_tokens(options)
         return SequenceState(
             request.prompt_ids,
             SequenceOptions(
-                end_token_ids=end_token_ids(self.vocabulary, self.loaded.tokenizer),
+                end_token_ids=ends,
                 max_tokens=request.max_tokens,
                 min_tokens=options.min_tokens,
                 soft_max_tokens=options.soft_max_tokens,
                 logprobs=options.logprobs,
-                usable_tokens=self.text_tokens if matcher is None else None,
+                usable_tokens=usable_tokens,
                 weighs=options.particles > 1,
             ),
             matcher=matcher,
@@ -117,6 +120,16 @@ class SequenceFactory:
             deadline=deadline,
             timings=Timings(is_traced=options.trace),
         )
+
+    def _usable_tokens(self, options: GenerationOptions) -> npt.NDArray[np.bool_] | None:
+        """Return the mask of unconstrained text, which also allows the request's stop tokens."""
+        usable = self.text_tokens
+        stop = list(options.stop_ids)
+        if usable is None or usable[stop].all():
+            return usable
+        usable = usable.copy()
+        usable[stop] = True
+        return usable
 
     def _drafting(self, request: Request) -> Drafting | None:
         """Return the drafters of a request; ``None`` if it takes one token per pass."""
@@ -285,7 +298,9 @@ class RunningRequest:
         part = self.request.answer.part
         if part is None:
             raise AssertionError("an answer that is no composition has one part")
-        forms = (self._vocabulary.token_bytes[token.token_id] for token in tokens)
+        stop = self.request.options.stop_ids if self._matcher is None else ()
+        ids = (token.token_id for token in tokens if token.token_id not in stop)
+        forms = (self._vocabulary.token_bytes[token_id] for token_id in ids)
         # Unconstrained, a model may generate special tokens; they are not part of the text.
         return [
             Piece(part, form)

@@ -20,7 +20,9 @@ Regenerate it with ``python tests/support/option_overrides_source.py``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
+
+from state_machines.tool_calls import ToolFormat
 
 from .options import PartOptions, ReasoningOptions, SpeculationOptions
 

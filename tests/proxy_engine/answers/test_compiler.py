@@ -31,7 +31,7 @@ from proxy_engine import (
     ToolChoice,
     ToolSchemaError,
 )
-from proxy_engine.answers.compiler import AnswerCompiler
+from proxy_engine.answers.compiler import AnswerCompiler, Dialect
 from proxy_engine.answers.composition import Calls, compose_answer
 from proxy_engine.answers.response_format import ResponseFormatCompiler
 from state_machines import (
@@ -584,14 +584,18 @@ def answer_of(
     engine: InferenceEngine, *, opened: Delimiters | None = None, **options: Any
 ) -> StateMachine | None:
     """What a model with markers for reasoning may answer in free text."""
-    known = AnswerCompiler(engine.vocabulary, FORMATS["hermes"], Delimiters("<think>", "</think>"))
-    return known.compile(
-        ResponseFormatCompiler().compile(None),
-        ToolChoice.of(None, ()),
-        GenerationOptions(**options),
-        has_tools=False,
-        open_reasoning=opened,
-    ).machine
+    return (
+        AnswerCompiler(engine.vocabulary)
+        .compile(
+            ResponseFormatCompiler().compile(None),
+            ToolChoice.of(None, ()),
+            GenerationOptions(**options),
+            Dialect(FORMATS["hermes"], Delimiters("<think>", "</think>")),
+            has_tools=False,
+            open_reasoning=opened,
+        )
+        .machine
+    )
 
 
 def test_disabled_reasoning_cannot_begin(tiny_engine: InferenceEngine) -> None:
