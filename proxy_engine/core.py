@@ -123,7 +123,16 @@ class EngineCore:
         )
         worker.submit(scheduler.split_output_layer).result()
         return cls(
-            loaded, vocabulary, preparation, scheduler, caches, worker, threads, draft, drafter, media
+            loaded,
+            vocabulary,
+            preparation,
+            scheduler,
+            caches,
+            worker,
+            threads,
+            draft,
+            drafter,
+            media,
         )
 
     def prepare(
