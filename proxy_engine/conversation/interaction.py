@@ -220,7 +220,7 @@ _OWNERS = {"reasoning": Role.ASSISTANT, "tool_call_id": Role.TOOL, "name": Role.
 _REASONING_KEYS = ("reasoning", "reasoning_content", "thinking")
 # Clients send back these fields of responses. The model does not read them. Some servers need
 # "prefix" to continue a last message of the assistant; this library does so by default.
-_IGNORED_KEYS = {"annotations", "audio", "cache_control", "parsed", "prefix", "reasoning_details"}
+_IGNORED_KEYS = {"annotations", "cache_control", "parsed", "prefix", "reasoning_details"}
 # `event_id` is another name of `id`.
 _KEYS = {*_OWN_KEYS, *_REASONING_KEYS, *_IGNORED_KEYS, "tool_calls", "refusal", "event_id"}
 

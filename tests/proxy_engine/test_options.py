@@ -115,7 +115,7 @@ def test_sampling_of_a_part_overrides_only_what_it_names() -> None:
         ({"speculation": {"num_draft_tokens": 0}}, "/speculation/num_draft_tokens", "equal to 1"),
         ({"speculation": {"tokens": 4}}, "/speculation/tokens", "is unknown"),
         ({"parts": {5: PartOptions()}}, "/parts/5", "valid string"),
-        ({"parts": {"text": {"top_k": -1}}}, "/parts/text/top_k", "greater than or equal to 0"),
+        ({"parts": {"text": {"top_k": -2}}}, "/parts/text/top_k", "greater than or equal to -1"),
         ({"parts": {"text": {"max_token": 1}}}, "/parts/text/max_token", "is unknown"),
     ],
 )

@@ -18,7 +18,7 @@ from samplers import InvalidSamplingParameterError, SamplingParameters
         *(("temperature", value) for value in (-1, 1e-6, 101, math.nan, math.inf, "1", None, True)),
         *(("temperature", value) for value in (False, -1e-9)),
         *(("top_p", value) for value in (1.5, 0, -0.1, math.nan, None)),
-        *(("top_k", value) for value in (-1, 2.0, True, None)),
+        *(("top_k", value) for value in (-2, 2.0, True, None)),
         *(("min_p", value) for value in (-0.1, 1.1, math.nan)),
         *(("min_tokens_to_keep", value) for value in (0, -1, 1.5)),
         *(("repetition_penalty", value) for value in (0, -1, math.inf, 1e-9)),

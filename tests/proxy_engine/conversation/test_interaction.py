@@ -235,7 +235,6 @@ def test_openai_messages_as_clients_write_them() -> None:
         {"role": "assistant", "tool_calls": [{"name": "\ud800"}]},
         {"role": "assistant", "content": "x", "reasoning": 5},
         {"role": "assistant", "content": "x", "prefix": 5},
-        {"role": "assistant", "content": "x", "annotations": [{"type": "url_citation"}]},
         {"role": "assistant", "content": "x", "function_call": {"name": "f", "arguments": ""}},
         {"role": "assistant", "content": "x", "audio": {"id": "1"}},
         {"role": "tool", "content": "x", "tool_call_id": 5},
@@ -444,3 +443,39 @@ def test_interactions_can_be_pickled_and_copied() -> None:
         assert again == turn
         assert again.to_dict() == turn.to_dict()
     assert copy.deepcopy(turn).metadata["seen"] is not turn.metadata["seen"]
+
+
+def test_interactions_with_json_content_are_hashable() -> None:
+    turn = Interaction("user", JsonContent({"a": [1]}), metadata={"b": []})
+    assert hash(turn) == hash(Interaction.from_dict(turn.to_dict()))
+
+
+def test_fields_without_effect_are_accepted() -> None:
+    message = {
+        "role": "assistant",
+        "content": [{"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}],
+        "cache_control": {"type": "ephemeral"},
+        "reasoning_details": [{"type": "reasoning.text", "text": "y"}],
+        "annotations": [{"type": "url_citation"}],
+    }
+    assert Interaction.from_dict(message).text == "x"
+
+
+def test_other_spellings_of_ids_media_and_actions_are_read() -> None:
+    turn = Interaction.from_dict(
+        {
+            "event_id": "e1",
+            "role": "agent",
+            "content": [
+                {"type": "image", "image_url": "https://example.org/a.png"},
+                {"type": "file", "file_url": "https://example.org/a.txt"},
+                {"type": "action", "action": {"id": "c1", "name": "f", "arguments": {"x": 1}}},
+            ],
+        }
+    )
+    assert turn.id == "e1"
+    image, file, call = turn.content
+    assert isinstance(image, ImageContent)
+    assert isinstance(file, FileContent)
+    assert (image.url, file.url) == ("https://example.org/a.png", "https://example.org/a.txt")
+    assert call == ToolCall("c1", "f", {"x": 1})

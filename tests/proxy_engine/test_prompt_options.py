@@ -1,0 +1,168 @@
+"""Options of how prompts are rendered and where free text ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+from tiny_models import make_tiny_model, make_tiny_tokenizer
+
+from proxy_engine import GenerationOptions, InferenceEngine, InvalidOptionError
+from proxy_engine.options import ReasoningOptions
+from state_machines.tool_calls import FORMATS
+
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "add",
+        "parameters": {
+            "type": "object",
+            "properties": {"a": {"enum": [1, 2]}},
+            "required": ["a"],
+            "additionalProperties": False,
+        },
+    },
+}
+
+
+def prompt_text(engine: InferenceEngine, prompt: Any, **options: Any) -> str:
+    """The rendered prompt."""
+    request = engine._core.prepare(prompt, None, options)  # type: ignore[arg-type]
+    text: str = engine._core.loaded.tokenizer.decode(request.prompt_ids)
+    return text
+
+
+@pytest.fixture(scope="module")
+def mood_engine() -> InferenceEngine:
+    """An engine whose chat template writes a variable."""
+    tokenizer = make_tiny_tokenizer()
+    inner = tokenizer._tokenizer
+    inner.chat_template = "[{{ mood | default('none') }}]" + inner.chat_template
+    return InferenceEngine(make_tiny_model(), TokenizerWrapper(inner))
+
+
+def test_template_variables_reach_the_chat_template(mood_engine: InferenceEngine) -> None:
+    assert prompt_text(mood_engine, "x").startswith("[none]")
+    given = {"mood": "glad"}
+    assert prompt_text(mood_engine, "x", chat_template_kwargs=given).startswith("[glad]")
+    assert given == {"mood": "glad"}
+
+
+@pytest.mark.parametrize("name", ["messages", "tools", "add_generation_prompt", "tokenize"])
+def test_variables_that_the_engine_sets_are_refused(name: str) -> None:
+    with pytest.raises(InvalidOptionError, match=name):
+        GenerationOptions(chat_template_kwargs={name: 1})
+
+
+def test_template_variables_decide_on_reasoning_unless_it_is_given() -> None:
+    for name in ("enable_thinking", "thinking"):
+        for value in (True, False):
+            variables = {"chat_template_kwargs": {name: value}}
+            assert GenerationOptions(**variables).reasoning_option is value
+            own = ReasoningOptions()
+            assert GenerationOptions(**variables, reasoning=own).reasoning_option is own
+    assert GenerationOptions(chat_template_kwargs={"mood": True}).reasoning_option is None
+
+
+def test_final_message_is_continued_or_followed_by_an_answer(tiny_engine: InferenceEngine) -> None:
+    talk = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "The"}]
+    assert prompt_text(tiny_engine, talk).endswith("<|start|>assistant\nThe")
+    followed = prompt_text(tiny_engine, talk, continue_final_message=False)
+    assert followed.endswith("<|start|>assistant\nThe<|end|><|start|>assistant\n")
+
+
+def test_free_text_ends_at_a_stop_token(tiny_engine: InferenceEngine) -> None:
+    whole = tiny_engine.generate("x", max_tokens=24, min_tokens=24)
+    stop = next(
+        token_id
+        for at, token_id in enumerate(whole.token_ids)
+        if at and token_id not in whole.token_ids[:at]
+    )
+    result = tiny_engine.generate("x", max_tokens=24, min_tokens=1, stop_token_ids=[stop])
+    end = whole.token_ids.index(stop)
+    assert result.finish_reason == "stop"
+    assert result.token_ids == whole.token_ids[: end + 1]
+    written = b"".join(
+        tiny_engine.vocabulary.token_bytes[token_id] or b"" for token_id in whole.token_ids[:end]
+    )
+    assert result.text == written.decode("utf-8", "replace")
+
+
+def test_stop_tokens_hold_before_tool_calls(roomy_engine: InferenceEngine) -> None:
+    """The text of the token ends the free text of an answer that may call tools."""
+    token_id = next(
+        token_id
+        for token_id, form in enumerate(roomy_engine.vocabulary.token_bytes)
+        if form == b"e"
+    )
+    for seed in range(6):
+        result = roomy_engine.generate(
+            "x", tools=[TOOL], temperature=1.0, seed=seed, max_tokens=60, stop_token_ids=[token_id]
+        )
+        assert "e" not in result.text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"response_format": {"type": "integer"}},
+        {"tools": [TOOL], "tool_choice": "required"},
+    ],
+)
+def test_stop_tokens_without_free_text_are_refused(
+    roomy_engine: InferenceEngine, arguments: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidOptionError) as caught:
+        roomy_engine.generate("x", stop_token_ids=[5], **arguments)
+    assert caught.value.option == "stop_token_ids"
+
+
+@pytest.mark.parametrize("value", ["5", [-1], [True], [1.0], ["a"], 5])
+def test_stop_tokens_are_token_ids(value: Any) -> None:
+    with pytest.raises(InvalidOptionError, match="stop_token_ids"):
+        GenerationOptions(stop_token_ids=value)
+
+
+def test_stop_tokens_outside_of_the_vocabulary_are_refused(tiny_engine: InferenceEngine) -> None:
+    with pytest.raises(InvalidOptionError, match="stop_token_ids names token"):
+        tiny_engine.generate("x", stop_token_ids=[10**6])
+
+
+@pytest.mark.parametrize("tool_format", ["mistral", FORMATS["mistral"]], ids=["name", "format"])
+def test_tool_format_of_a_request(roomy_engine: InferenceEngine, tool_format: Any) -> None:
+    result = roomy_engine.generate(
+        "x", tools=[TOOL], tool_choice="required", tool_format="llama3", max_tokens=80
+    )
+    assert result.tool_calls[0].arguments["a"] in (1, 2)
+    assert "<tool_call>" not in "".join(part.text for part in result.parts)
+    # Other requests keep the engine's own.
+    result = roomy_engine.generate("x", tools=[TOOL], tool_choice="required", max_tokens=80)
+    assert "<tool_call>" in "".join(part.text for part in result.parts)
+
+
+def test_tool_delimiters_of_a_request(roomy_engine: InferenceEngine) -> None:
+    result = roomy_engine.generate(
+        "x", tools=[TOOL], tool_choice="required", tool_delimiters=("```tool", "```"), max_tokens=80
+    )
+    text = "".join(part.text for part in result.parts)
+    assert text.startswith("```tool")
+    assert text.endswith("```")
+    assert result.tool_calls[0].name == "add"
+    described = prompt_text(roomy_engine, "x", tools=[TOOL], tool_delimiters=("```tool", "```"))
+    assert "```tool" in described
+
+
+def test_unknown_tool_format_is_refused(roomy_engine: InferenceEngine) -> None:
+    with pytest.raises(InvalidOptionError, match="no tool format 'hermess'"):
+        roomy_engine.generate("x", tools=[TOOL], tool_format="hermess")
+    with pytest.raises(InvalidOptionError, match="tool_delimiters"):
+        roomy_engine.generate("x", tools=[TOOL], tool_delimiters=("", "x"))
+
+
+def test_cleared_prompt_cache_is_empty(engine: InferenceEngine) -> None:
+    prompt = "What is the sum of one and two, and why is it so?"
+    engine.generate(prompt, max_tokens=4)
+    assert engine.generate(prompt, max_tokens=4).usage.cached_tokens
+    engine.clear_prompt_cache()
+    assert not engine.generate(prompt, max_tokens=4).usage.cached_tokens
