@@ -1,10 +1,10 @@
-"""Tools that a model may call: OpenAI-style dicts, types and functions."""
+"""Tools that a model may call: dicts, types and functions."""
 
 from __future__ import annotations
 
 from .choice import ToolChoice, ToolChoiceMode
 from .functions import tool_from_function
-from .resolve import resolve_tool, resolve_tools, tool_from_openai
+from .resolve import resolve_tool, resolve_tools, tool_from_dict
 from .tool import Tool, tool_schema_errors
 from .types import tool_from_type
 
@@ -14,8 +14,8 @@ __all__ = [
     "ToolChoiceMode",
     "resolve_tool",
     "resolve_tools",
+    "tool_from_dict",
     "tool_from_function",
-    "tool_from_openai",
     "tool_from_type",
     "tool_schema_errors",
 ]

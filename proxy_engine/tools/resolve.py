@@ -1,4 +1,4 @@
-"""Tools from OpenAI's dicts, and from lists of tools in any form."""
+"""Tools from dicts, and from lists of tools in any form."""
 
 from __future__ import annotations
 
@@ -12,6 +12,14 @@ from .tool import Tool
 from .types import is_tool_type, tool_from_type
 
 _KEYS = {"name", "description", "parameters", "strict"}
+# The members that hold the schema, each with the types that tools with it have.
+_TYPES: Mapping[str, tuple[str | None, ...]] = {
+    "parameters": (None, "function", "object"),
+    "input_schema": (None, "function", "custom"),
+    "inputSchema": (None, "function"),
+}
+# Members of Anthropic's tools and of the Model Context Protocol that the model does not read.
+_IGNORED = {"cache_control", "title", "annotations", "outputSchema", "icons", "_meta"}
 _HINT = (
     'A tool is {"type": "function", "function": {"name": …, "description": …, "parameters": …}}, '
     "a pydantic model or dataclass, a Python function, or a Tool."
@@ -19,8 +27,7 @@ _HINT = (
 
 
 def resolve_tool(given: Any) -> Tool:
-    """Return the tool for a ``Tool``, an OpenAI-style dict, a pydantic model, a dataclass or a
-    function.
+    """Return the tool for a ``Tool``, a dict, a pydantic model, a dataclass or a function.
 
     Raises:
         InvalidToolError: It is none of these, or invalid.
@@ -29,7 +36,7 @@ def resolve_tool(given: Any) -> Tool:
     if isinstance(given, Tool):
         return given
     if isinstance(given, Mapping):
-        return tool_from_openai(given)
+        return tool_from_dict(given)
     if is_tool_type(given):
         return tool_from_type(given)
     if callable(given) and not isinstance(given, type):
@@ -73,44 +80,77 @@ def resolve_tools(given: Iterable[Any] | None) -> tuple[Tool, ...]:
     return tuple(tools.values())
 
 
-def tool_from_openai(
+def tool_from_dict(
     definition: Mapping[str, Any], function: Callable[..., Any] | None = None
 ) -> Tool:
-    """Return a tool from ``{"type": "function", "function": {…}}``, or the same without the inner
-    object.
+    """Return a tool from a dict.
+
+    ===================================================================  =====================
+    dict                                                                 used by
+    ===================================================================  =====================
+    ``{"type": "function", "function": {"name": …, "parameters": …}}``   OpenAI's chat API
+    ``{"type": "function", "name": …, "parameters": …}``                 OpenAI's Responses API
+    ``{"name": …, "parameters": …}``                                     OpenAI's ``functions``
+    ``{"name": …, "input_schema": …}``                                   Anthropic
+    ``{"name": …, "inputSchema": …}``                                    Model Context Protocol
+    ``{"name": …, "type": "object", "properties": …}``                   schemas with a name
+    ===================================================================  =====================
+
+    ``description`` and ``strict`` may be added. Members that do not concern the model, such as
+    ``cache_control``, have no effect.
 
     Args:
-        definition: The dict; ``parameters`` may be missing.
+        definition: The dict.
         function: The function to call.
 
     Raises:
         InvalidToolError: The dict is malformed.
     """
-    kind = definition.get("type")
-    if not isinstance(kind, str) or kind != "function":
-        raise InvalidToolError(
-            f"a tool of type {short_repr(kind)} is not known",
-            tool=_name(definition),
-            hint=_HINT,
-        )
-    inner = definition.get("function")
-    if "function" in definition:
-        _refuse_extra(definition, {"type", "function"})
-        if not isinstance(inner, Mapping):
-            raise InvalidToolError("'function' is not an object", hint=_HINT)
-        given = inner
-    else:
-        given = {key: value for key, value in definition.items() if key != "type"}
+    given = _stated(definition)
+    if "function" in given:
+        given = _inner(given)
+    kind = given.pop("type", None)
+    key = next((key for key in _TYPES if key in given), None)
+    if key is not None and kind in _TYPES[key]:
+        _refuse_extra(given, _KEYS - {"parameters"} | {key})
+        given["parameters"] = given.pop(key)
+    elif key is None and kind == "object":
+        schema = {name: value for name, value in given.items() if name not in _KEYS}
+        given = {name: value for name, value in given.items() if name in _KEYS}
+        given["parameters"] = {"type": "object", **schema}
+    elif key is not None or kind != "function":
+        raise _unknown_type(given, kind)
     _refuse_extra(given, _KEYS)
-    if given.get("name") is None:
+    if "name" not in given:
         raise InvalidToolError("the tool has no name", hint=_HINT)
-    # Some clients write `null` for a missing value.
-    stated = {key: value for key, value in given.items() if value is not None}
-    return Tool(**stated, function=function)
+    known = {name: value for name, value in given.items() if name in _KEYS}
+    return Tool(**known, function=function)
+
+
+def _stated(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members other than ``null``, which some clients write for a missing value."""
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _inner(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the object at ``function``, with a type."""
+    if given.get("type") != "function":
+        raise _unknown_type(given["function"], given.get("type"))
+    _refuse_extra(given, {"type", "function"})
+    if not isinstance(given["function"], Mapping):
+        raise InvalidToolError("'function' is not an object", hint=_HINT)
+    # Some clients repeat the type in the inner object.
+    return {"type": "function", **_stated(given["function"])}
+
+
+def _unknown_type(given: Any, kind: object) -> InvalidToolError:
+    what = "a tool without a type" if kind is None else f"a tool of type {short_repr(kind)}"
+    name = _name(given) if isinstance(given, Mapping) else None
+    return InvalidToolError(f"{what} is not known", tool=name, hint=_HINT)
 
 
 def _refuse_extra(given: Mapping[str, Any], known: set[str]) -> None:
-    extra = [key for key in given if key not in known]
+    extra = [key for key in given if key not in known and key not in _IGNORED]
     if extra:
         raise InvalidToolError(
             f"a tool's definition has no {', '.join(map(short_repr, extra))}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import math
 import threading  # noqa: F401 - named by an annotation below
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from proxy_engine.tools import (
     Tool,
     resolve_tool,
     resolve_tools,
-    tool_from_openai,
+    tool_from_dict,
     tool_from_type,
     tool_schema_errors,
 )
@@ -68,10 +69,38 @@ def greet(name: str) -> str:
 
 def test_openai_dicts_of_both_forms() -> None:
     flat = {"type": "function", **DEFINITION["function"]}  # type: ignore[dict-item]
-    tool = tool_from_openai(DEFINITION)
-    assert tool == tool_from_openai(flat) == Tool("f", "F.", SCHEMA, True)
+    tool = tool_from_dict(DEFINITION)
+    assert tool == tool_from_dict(flat) == Tool("f", "F.", SCHEMA, True)
     assert tool.to_openai() == DEFINITION
-    assert tool_from_openai(tool.to_openai()) == tool
+    assert tool_from_dict(tool.to_openai()) == tool
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        {"name": "f", "description": "F.", "parameters": SCHEMA},
+        {"name": "f", "description": "F.", "input_schema": SCHEMA},
+        {"type": "custom", "name": "f", "description": "F.", "input_schema": SCHEMA},
+        {"name": "f", "description": "F.", "inputSchema": SCHEMA, "annotations": {"title": "T"}},
+        {"name": "f", "description": "F.", **SCHEMA},
+        {"type": "function", "function": {"name": "f", "description": "F.", **SCHEMA}},
+        {
+            "type": "function",
+            "function": {
+                "type": "function",
+                "name": "f",
+                "description": "F.",
+                "parameters": SCHEMA,
+                "strict": None,
+            },
+            "cache_control": {"type": "ephemeral"},
+        },
+    ],
+)
+def test_dicts_of_other_apis(definition: dict[str, Any]) -> None:
+    copied = copy.deepcopy(definition)
+    assert tool_from_dict(definition) == Tool("f", "F.", SCHEMA)
+    assert definition == copied
 
 
 def test_parameters_are_a_copy() -> None:
@@ -83,18 +112,18 @@ def test_parameters_are_a_copy() -> None:
 
 
 def test_tool_without_parameters_accepts_no_arguments() -> None:
-    tool = tool_from_openai({"type": "function", "function": {"name": "f", "parameters": None}})
+    tool = tool_from_dict({"type": "function", "function": {"name": "f", "parameters": None}})
     assert tool.parameters == {"type": "object", "properties": {}, "additionalProperties": False}
 
 
 def test_a_dict_with_a_function() -> None:
-    tool = tool_from_openai(DEFINITION, lambda x: x + 1)
+    tool = tool_from_dict(DEFINITION, lambda x: x + 1)
     assert tool.invoke({"x": 1}) == 2
     for arguments in ({}, {"x": "1"}, {"x": float("nan")}):
         with pytest.raises(ToolArgumentsError):
             tool.invoke(arguments)
     with pytest.raises(InvalidToolError, match="no function"):
-        tool_from_openai(DEFINITION).invoke({"x": 1})
+        tool_from_dict(DEFINITION).invoke({"x": 1})
 
 
 def test_a_model_is_a_tool() -> None:
@@ -194,10 +223,15 @@ def with_hint(hint: str) -> Any:
         ([greet, 5], 1, None, "5 is not a tool"),
         ([int], 0, None, "class int"),
         ([{"type": "retrieval"}], 0, None, "retrieval"),
-        ([{"name": "f", "parameters": {}}], 0, "f", "None"),
+        ([{"name": "f"}], 0, "f", "without a type"),
+        ([{"type": "custom", "name": "f"}], 0, "f", "custom"),
+        ([{"type": "custom", "name": "f", "parameters": {}}], 0, "f", "custom"),
+        ([{"type": "array", "name": "f", "parameters": {}}], 0, "f", "array"),
+        ([{"function": {"name": "f"}}], 0, "f", "without a type"),
+        ([{"type": "function", "function": {"name": "f", "type": "x"}}], 0, "f", "'x'"),
         ([{"type": "function"}], 0, None, "has no name"),
         ([{"type": "function", "function": "f"}], 0, None, "not an object"),
-        ([{"type": "function", "name": "f", "input_schema": {}}], 0, "f", "input_schema"),
+        ([{"name": "f", "parameters": {}, "input_schema": {}}], 0, "f", "input_schema"),
         ([{"type": "function", "function": {"name": "a b"}}], 0, "a b", "not a valid name"),
         ([{"type": "function", "function": {"name": "x" * 65}}], 0, "x" * 65, "not a valid name"),
         ([{"type": "function", "function": {"name": 5}}], 0, None, "not a valid name"),
