@@ -10,9 +10,11 @@ from typing import Any
 from state_machines.tool_calls import FORMATS, ToolFormat
 from state_machines.tool_calls.notations import JSON, PYTHONIC, PYTHONIC_JSON
 
+_TOOL_OUTPUT = ("```tool_output\n", "\n```")
 # The texts around a result, for the families that do not use `<tool_response>`.
 _RESULT_DELIMITERS = {
-    "gemma3": ("```tool_output\n", "\n```"),
+    "gemma3": _TOOL_OUTPUT,
+    "json_fence": _TOOL_OUTPUT,
     "deepseek_r1": (
         "<｜tool▁outputs▁begin｜><｜tool▁output▁begin｜>",
         "<｜tool▁output▁end｜><｜tool▁outputs▁end｜>",

@@ -155,7 +155,21 @@ GPT_OSS = ToolFormat(
     joint="<|start|>assistant",
 )
 
+JSON_FENCE = ToolFormat(
+    name="json_fence",
+    models="any model, on request",
+    start="```tool\n",
+    opening=("[",),
+    head='{"name": "{name}", "arguments": ',
+    notation=JSON,
+    foot=("}",),
+    wraps="all",
+    between=(", ",),
+    closing="]",
+    end="\n```",
+)
+
 JSON_FAMILIES = (
     *(HERMES, LLAMA3, LLAMA3_PYTHON_TAG, MISTRAL, MISTRAL_ARGS, KIMI_K2, LONGCAT_JSON),
-    *(DEEPSEEK_R1, DEEPSEEK_V3_1, GPT_OSS),
+    *(DEEPSEEK_R1, DEEPSEEK_V3_1, GPT_OSS, JSON_FENCE),
 )

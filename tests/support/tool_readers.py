@@ -18,6 +18,12 @@ def _llama3(text: str) -> list[Call]:
     return [Call(value["name"], value["parameters"])]
 
 
+def _json_fence(text: str) -> list[Call]:
+    calls = json.loads(text.removeprefix("```tool\n").removesuffix("\n```"))
+    assert all(set(call) == {"name", "arguments"} for call in calls)
+    return [Call(call["name"], call["arguments"]) for call in calls]
+
+
 def _deepseek(text: str, pattern: str) -> list[Call]:
     inner = text.removeprefix("<｜tool▁calls▁begin｜>").removesuffix("<｜tool▁calls▁end｜>")
     assert len(inner) == len(text) - len("<｜tool▁calls▁begin｜><｜tool▁calls▁end｜>")
@@ -106,5 +112,6 @@ READERS: Mapping[str, Callable[[str], list[Call]]] = {
     "deepseek_v3_2": _deepseek_v3_2,
     "gemma3": _gemma3,
     "gpt_oss": _gpt_oss,
+    "json_fence": _json_fence,
     "llama4": _llama4,
 }

@@ -63,6 +63,8 @@ WRITTEN = {
     'name="clock">\n\n</｜DSML｜invoke>\n</｜DSML｜function_calls>',
     "gpt_oss": "<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>"
     '{"city": "Oslo"}<|call|>',
+    "json_fence": '```tool\n[{"name": "get_weather", "arguments": {"city": "Oslo"}}, '
+    '{"name": "clock", "arguments": {}}]\n```',
     "qwen3_coder": "<tool_call>\n<function=get_weather>\n<parameter=city>\nOslo\n</parameter>\n"
     "</function>\n</tool_call>\n<tool_call>\n<function=clock>\n</function>\n</tool_call>",
     "glm4_5": "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Oslo</arg_value>\n"
