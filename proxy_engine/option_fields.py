@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, TypeVar, cast, get_args, get_origin
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast, get_args, get_origin
 
 import pydantic
 from pydantic.fields import FieldInfo
@@ -23,6 +24,9 @@ from .option_overrides import OptionOverrides
 from .options import GenerationOptions
 
 M = TypeVar("M", bound=pydantic.BaseModel)
+
+OptionalField: TypeAlias = tuple[Any, FieldInfo]
+"""A type and a field of it, as ``pydantic.create_model`` takes them."""
 
 OPTION_NAMES: tuple[str, ...] = tuple(GenerationOptions.model_fields)
 """The names of all options."""
@@ -42,18 +46,46 @@ def with_options(*names: str, **changes: Mapping[str, Any]) -> Callable[[type[M]
     chosen = dict.fromkeys((*names, *changes)) or dict.fromkeys(OPTION_NAMES)
 
     def decorate(model: type[M]) -> type[M]:
-        fields: Any = {name: _optional_field(name, changes.get(name, {})) for name in chosen}
-        derived = pydantic.create_model(
-            model.__name__,
-            __base__=model,
-            __module__=model.__module__,
-            __doc__=model.__doc__,
-            **fields,
-        )
-        derived.__qualname__ = model.__qualname__
-        return derived
+        fields = {
+            name: optional_field(GenerationOptions, name, changes.get(name, {})) for name in chosen
+        }
+        return with_fields(model, fields)
 
     return decorate
+
+
+def with_fields(model: type[M], fields: Mapping[str, OptionalField]) -> type[M]:
+    """Return a subclass with further fields, under the same name."""
+    given: Any = fields
+    derived = pydantic.create_model(
+        model.__name__,
+        __base__=model,
+        __module__=model.__module__,
+        __doc__=model.__doc__,
+        **given,
+    )
+    derived.__qualname__ = model.__qualname__
+    return derived
+
+
+def optional_field(
+    options: type[pydantic.BaseModel], name: str, changes: Mapping[str, Any] = MappingProxyType({})
+) -> OptionalField:
+    """Return a field with the type, range and description of an option, or ``None``.
+
+    Args:
+        options: The model of the option.
+        name: Its name.
+        changes: Further arguments of ``pydantic.Field``, and a ``description`` to replace its own.
+    """
+    option = options.model_fields[name]
+    constraints = {key: value for key, value in changes.items() if key != "description"}
+    metadata = (*option.metadata, pydantic.Field(**constraints))
+    # As a value, since type checkers read `Annotated[…]` as a type.
+    annotated: Any = Annotated
+    kind = annotated[(option.annotation, *metadata)] | None
+    about = changes.get("description", option.description)
+    return kind, FieldInfo(default=None, description=about)
 
 
 def given_options(model: pydantic.BaseModel) -> OptionOverrides:
@@ -94,14 +126,3 @@ def given_flags(arguments: argparse.Namespace, *names: str) -> OptionOverrides:
     given = {name: value for name, value in given.items() if value is not None}
     GenerationOptions(**given)
     return cast(OptionOverrides, given)
-
-
-def _optional_field(name: str, changes: Mapping[str, Any]) -> tuple[Any, FieldInfo]:
-    option = GenerationOptions.model_fields[name]
-    constraints = {key: value for key, value in changes.items() if key != "description"}
-    metadata = (*option.metadata, pydantic.Field(**constraints))
-    # As a value, since type checkers read `Annotated[…]` as a type.
-    annotated: Any = Annotated
-    kind = annotated[(option.annotation, *metadata)] | None
-    about = changes.get("description", option.description)
-    return kind, FieldInfo(default=None, description=about)

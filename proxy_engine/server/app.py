@@ -50,6 +50,8 @@ def load_engine(model: KnownModel, settings: ServerSettings) -> InferenceEngine:
         max_compile_seconds=settings.max_compile_seconds,
         draft_model=model.draft_source,
         num_draft_tokens=None if model.draft is None else settings.num_draft_tokens,
+        tool_format=settings.tool_format,
+        cache=settings.cache_options(),
         media=settings.media_options(),
     )
     engine.warm_up()

@@ -1,4 +1,4 @@
-"""Settings of the server, from flags, environment variables, or a file ``.env``."""
+"""Settings of the server, from flags, environment variables, and files."""
 
 from __future__ import annotations
 
@@ -8,10 +8,24 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, CliApp, NoDecode, SettingsConfigDict
+from pydantic_core import ErrorDetails
+from pydantic_settings import (
+    BaseSettings,
+    CliApp,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from state_machines.errors import CompositionError
+from state_machines.tool_calls import format_named
 
 from ..media.options import MediaOptions
+from ..option_overrides import OptionOverrides
 from ..options import MAX_DRAFT_TOKENS
+from ..prompt_cache.options import CacheOptions
+from .configuration_file import ConfigurationFile
+from .generation_settings import cache_options, request_defaults, with_generation_settings
 
 _MAX_TEXT_BYTES = 8 << 20
 
@@ -19,14 +33,18 @@ _MAX_IMAGES_BYTES = 50 << 20
 """Size of the images of a request together, as in OpenAI's API, unless one image may be larger."""
 
 
+@with_generation_settings
 class ServerSettings(BaseSettings):
     """The settings of a server; ``docs/server.md`` explains each.
 
-    Each is a flag (``--max-queue 8``) or an environment variable (``PROXY_ENGINE_MAX_QUEUE=8``),
-    which may stand in a file ``.env`` in the working directory. Lists are separated by commas.
+    Each is a flag (``--max-queue 8``), an environment variable (``PROXY_ENGINE_MAX_QUEUE=8``),
+    which may stand in a file ``.env`` in the working directory, or a key of the file ``config``
+    (``max_queue = 8``), in this order of precedence. Lists are separated by commas; the file may
+    have them as arrays.
 
     Raises:
         pydantic.ValidationError: A value is invalid.
+        pydantic_settings.SettingsError: A file or a variable cannot be read.
     """
 
     model_config = SettingsConfigDict(
@@ -39,12 +57,16 @@ class ServerSettings(BaseSettings):
         use_attribute_docstrings=True,
     )
 
+    config: Path | None = None
+    """file in TOML with further settings, by name"""
     model: str | None = None
     """default model: a directory or a Hugging Face repo id (embedded model if not given)"""
     draft_model: str | None = None
     """draft model of the default model: a directory or a Hugging Face repo id"""
     num_draft_tokens: int | None = Field(default=None, ge=1, le=MAX_DRAFT_TOKENS)
     """tokens that draft models draft per forward pass (by acceptance rate if not given)"""
+    tool_format: str | None = None
+    """format of tool calls, by name (detected from each tokenizer if not given)"""
     speculation: Literal["auto", "off"] = "auto"
     """whether forward passes verify drafts, if a request does not say"""
     host: str = "127.0.0.1"
@@ -113,6 +135,16 @@ class ServerSettings(BaseSettings):
             return tuple(item.strip() for item in value.split(",") if item.strip())
         return value
 
+    @field_validator("tool_format")
+    @classmethod
+    def _known_tool_format(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                format_named(value)
+            except CompositionError as error:
+                raise ValueError(str(error)) from error
+        return value
+
     @field_validator("api_key")
     @classmethod
     def _usable_key(cls, value: SecretStr | None) -> SecretStr | None:
@@ -127,9 +159,35 @@ class ServerSettings(BaseSettings):
 
     @model_validator(mode="after")
     def _usable_limits(self) -> Self:
-        # Raises a ValueError for a limit that is out of range.
+        # Each raises a ValueError for a value that is out of range.
         self.media_options()
+        self.cache_options()
+        self.request_defaults()
         return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Return the sources of settings, in order of precedence."""
+        return init_settings, env_settings, dotenv_settings, ConfigurationFile(settings_cls)
+
+    def request_defaults(self, *, is_raw: bool = False) -> OptionOverrides:
+        """Return the options of requests that do not give them.
+
+        Args:
+            is_raw: Whether the request continues a text without a chat template.
+        """
+        return request_defaults(self, is_raw=is_raw)
+
+    def cache_options(self) -> CacheOptions:
+        """Return the options of the engines' prompt caches."""
+        return cache_options(self)
 
     def media_options(self) -> MediaOptions:
         """Return the limits on media for engines."""
@@ -202,8 +260,10 @@ def parse_settings(arguments: Sequence[str]) -> ServerSettings:
     try:
         return CliApp.run(_CommandLine, cli_args=list(arguments))
     except ValidationError as error:
-        lines = [
-            f"{'.'.join(map(str, item['loc'])).replace('_', '-')}: {item['msg']}"
-            for item in error.errors(include_url=False)
-        ]
-        raise ValueError("; ".join(lines)) from error
+        raise ValueError("; ".join(map(_line, error.errors(include_url=False)))) from error
+
+
+def _line(fact: ErrorDetails) -> str:
+    message = fact["msg"].removeprefix("Value error, ")
+    name = ".".join(map(str, fact["loc"])).replace("_", "-")
+    return f"{name}: {message}" if name else message

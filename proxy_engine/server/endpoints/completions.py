@@ -25,9 +25,6 @@ from .generating import (
     reply,
 )
 
-# OpenAI's default.
-_MAX_TOKENS = 16
-
 router = generating_router()
 
 
@@ -99,7 +96,6 @@ def _prompts(body: CompletionRequest) -> list[str | Sequence[int]]:
 
 def _options(body: CompletionRequest, choice: int) -> OptionOverrides:
     options = body.options(choice)
-    options.setdefault("max_tokens", _MAX_TOKENS)
     # A raw prompt is continued; the answer has no parts.
     options["reasoning"] = False
     return options

@@ -7,7 +7,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fastapi import APIRouter, HTTPException, Request, Response
@@ -16,6 +16,7 @@ from pydantic_core import from_json
 
 from state_machines.errors import ProxyError
 
+from ...conversation.raw_prompt import RawPrompt
 from ...events import Finished, StreamEvent
 from ..encoders.encoder import Encoder
 from ..errors import (
@@ -77,9 +78,10 @@ async def reply(
 
     async def begun() -> tuple[GenerationRequest, RunningAnswers]:
         parsed = await asyncio.to_thread(read)
+        generations = [_with_defaults(one, services.settings) for one in parsed.generations]
         with translated_errors(parsed.names, parsed.part_name):
             running = await begin(
-                parsed.generations,
+                generations,
                 parsed.model,
                 parsed.draft_model,
                 queue=services.queue,
@@ -110,6 +112,12 @@ async def reply(
         with translated_errors(parsed.names, parsed.part_name):
             await unless_disconnected(request.receive, _consume(encoder, running, log_fields))
         return json_reply(await asyncio.to_thread(encoder.response))
+
+
+def _with_defaults(generation: Generation, settings: ServerSettings) -> Generation:
+    """Return the arguments with the server's options where the request has none."""
+    defaults = settings.request_defaults(is_raw=isinstance(generation.prompt, RawPrompt))
+    return replace(generation, options={**defaults, **generation.options})
 
 
 async def _consume(encoder: Encoder, running: RunningAnswers, log_fields: dict[str, Any]) -> None:

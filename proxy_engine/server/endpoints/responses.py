@@ -127,7 +127,7 @@ def _read_request(
 
     def encoder(lease: Lease) -> ResponsesEncoder:
         return ResponsesEncoder(
-            _begun(body, lease.name, is_stored=is_stored),
+            _begun(body, lease.name, settings, is_stored=is_stored),
             lease.engine.vocabulary,
             on_finished=store_response,
             tokens=bool(body.include_tokens),
@@ -170,9 +170,11 @@ def _options(body: ResponsesRequest) -> OptionOverrides:
     return options
 
 
-def _begun(body: ResponsesRequest, model: str, *, is_stored: bool) -> ResponseObject:
+def _begun(
+    body: ResponsesRequest, model: str, settings: ServerSettings, *, is_stored: bool
+) -> ResponseObject:
     reasoning = body.reasoning
-    options = body.options()
+    options: dict[str, Any] = {**settings.request_defaults(), **body.options()}
     return ResponseObject(
         id=new_id("resp_"),
         object="response",

@@ -114,8 +114,6 @@ class SamplingFields(RequestModel):
         options = given_options(self)
         # The server runs each of the `n` answers as a separate request.
         options.pop("n", None)
-        # OpenAI's default.
-        options.setdefault("temperature", 1.0)
         if self.seed is not None:
             options["seed"] = (self.seed + choice) % 2**64
         if self.top_k is not None:

@@ -1,0 +1,113 @@
+"""Settings of generation: defaults of requests, and the engine's prompt cache.
+
+The fields are those of ``GenerationOptions`` and ``CacheOptions``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeVar, cast
+
+from pydantic import BaseModel, BeforeValidator
+
+from ..option_fields import OptionalField, optional_field, with_fields
+from ..option_overrides import OptionOverrides
+from ..options import GenerationOptions
+from ..prompt_cache.options import CacheOptions
+
+M = TypeVar("M", bound=BaseModel)
+
+_OPTIONS = (
+    "max_tokens",
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "repetition_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+    "penalty_window",
+    "prefill_step_size",
+    "schema_in_prompt",
+)
+# By setting: the field of `CacheOptions`.
+_CACHE_OPTIONS = {
+    "kv_bits": "kv_bits",
+    "kv_group_size": "kv_group_size",
+    "quantized_kv_start": "quantized_kv_start",
+    "max_kv_size": "max_kv_size",
+    "prompt_cache_bytes": "max_bytes",
+}
+# A raw prompt is no conversation, into which these options would write.
+_CONVERSATION_OPTIONS = {"schema_in_prompt"}
+
+# OpenAI's defaults; the second is that of completions.
+_TEMPERATURE = 1.0
+_RAW_MAX_TOKENS = 16
+_MAX_TOKENS = GenerationOptions.model_fields["max_tokens"].default
+_DEFAULTS = {
+    "temperature": f"{_TEMPERATURE:g}",
+    "max_tokens": f"{_MAX_TOKENS}, for completions {_RAW_MAX_TOKENS},",
+}
+
+
+def with_generation_settings(model: type[M]) -> type[M]:
+    """Add the settings to a pydantic model as optional fields."""
+    fields = {name: _field(GenerationOptions, name) for name in _OPTIONS}
+    for setting, option in _CACHE_OPTIONS.items():
+        fields[setting] = _from_text(_field(CacheOptions, option))
+    return with_fields(model, fields)
+
+
+def cache_options(settings: BaseModel) -> CacheOptions:
+    """Return the options of the engine's prompt cache.
+
+    Raises:
+        InvalidOptionError: The settings contradict each other.
+    """
+    given = {option: getattr(settings, name) for name, option in _CACHE_OPTIONS.items()}
+    return CacheOptions(**{name: value for name, value in given.items() if value is not None})
+
+
+def request_defaults(settings: BaseModel, *, is_raw: bool = False) -> OptionOverrides:
+    """Return the options of a request that it does not give itself.
+
+    The engine's own defaults apply to options without a setting.
+
+    Args:
+        settings: A model with the settings.
+        is_raw: Whether the request continues a text without a chat template.
+
+    Raises:
+        InvalidOptionError: A setting is out of range.
+    """
+    options: dict[str, Any] = {"temperature": _TEMPERATURE}
+    if is_raw:
+        options["max_tokens"] = _RAW_MAX_TOKENS
+    left_out = _CONVERSATION_OPTIONS if is_raw else set()
+    for name in _OPTIONS:
+        value = getattr(settings, name)
+        if value is not None and name not in left_out:
+            options[name] = value
+    GenerationOptions(**options)
+    return cast(OptionOverrides, options)
+
+
+def _field(options: type[BaseModel], name: str) -> OptionalField:
+    option = options.model_fields[name]
+    default = _DEFAULTS.get(name, option.default)
+    about = option.description or ""
+    if default is not None:
+        shown = f"{default:g}" if isinstance(default, float) else default
+        about += f" ({shown} if not given)"
+    return optional_field(options, name, {"description": about})
+
+
+def _from_text(field: OptionalField) -> OptionalField:
+    """Return the field for values that are written as text, of which a ``Literal`` accepts none."""
+    kind, info = field
+    annotated: Any = Annotated
+    return annotated[kind, BeforeValidator(_number)], info
+
+
+def _number(value: Any) -> Any:
+    return int(value) if isinstance(value, str) and value.isdecimal() else value
