@@ -29,6 +29,7 @@ from .queueing import Queue
 from .response_store import ResponseStore
 from .services import Services
 from .settings import ServerSettings
+from .unknown_fields import HEADER, UnknownFields
 
 _logger = logging.getLogger(__name__)
 
@@ -107,7 +108,7 @@ def create_app(
             allow_origins=settings.cors_origins,
             allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["*"],
-            expose_headers=["X-Request-ID"],
+            expose_headers=["X-Request-ID", HEADER],
         )
     if settings.checks_hosts:
         app.add_middleware(HostMiddleware, names=settings.allowed_hosts)
@@ -149,6 +150,7 @@ def _services(settings: ServerSettings, engine: InferenceEngine | None, load: Lo
         metrics,
         ResponseStore(settings.stored_responses),
         asyncio.Semaphore(settings.max_running),
+        UnknownFields(settings.unknown_fields),
     )
     metrics.watch("answers_running", "Answers that run.", lambda: queue.running)
     metrics.watch("answers_waiting", "Answers that wait.", lambda: queue.waiting)

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from .errors import INTERNAL_ERROR, ApiError, error_reply
 from .metrics import Metrics
 from .streaming import ClientDisconnectedError
+from .unknown_fields import HEADER
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _CLIENT_CLOSED_REQUEST = 499
@@ -33,7 +34,8 @@ class RequestMiddleware:
     """Gives every response an ``X-Request-ID``, counts and logs it, and turns exceptions into 500.
 
     The client's own id is used if it is a plain word. ``scope["state"]["log_fields"]`` is a dict to
-    which request handlers add fields of the log line.
+    which request handlers add fields of the log line, ``scope["state"]["ignored_fields"]`` the
+    value of the header that lists ignored fields.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
@@ -56,7 +58,10 @@ class RequestMiddleware:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message)["x-request-id"] = request_id
+                headers = MutableHeaders(scope=message)
+                headers["x-request-id"] = request_id
+                if ignored := scope["state"].get("ignored_fields"):
+                    headers[HEADER] = ignored
             await send(message)
 
         try:

@@ -15,6 +15,7 @@ from .queueing import Queue
 from .response_store import ResponseStore
 from .running import Running
 from .settings import ServerSettings
+from .unknown_fields import UnknownFields
 
 
 @dataclass(slots=True)
@@ -31,6 +32,7 @@ class Services:
     metrics: Metrics
     responses: ResponseStore
     recordings: asyncio.Semaphore
+    unknown_fields: UnknownFields
     running: set[Running] = field(default_factory=set)
 
     def drain(self) -> None:

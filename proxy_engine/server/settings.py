@@ -113,6 +113,8 @@ class ServerSettings(BaseSettings):
     """silence of a stream before a comment is sent"""
     grace_seconds: float = Field(default=10, ge=0)
     """time for running answers to end on shutdown"""
+    unknown_fields: Literal["ignore", "reject"] = "ignore"
+    """whether unknown fields of requests are ignored or refused"""
     memory_limit_bytes: int | None = Field(default=None, ge=1)
     """memory for the model (all of the device's if not given)"""
     stored_responses: int = Field(default=256, ge=0)

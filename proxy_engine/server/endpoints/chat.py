@@ -6,6 +6,7 @@ from fastapi import Request, Response
 
 from ...option_overrides import OptionOverrides
 from ...options import ReasoningOptions
+from ..chat_messages import engine_messages
 from ..encoders.chat import ChatEncoder
 from ..encoders.choices import EncoderOptions
 from ..errors import ApiError
@@ -32,6 +33,7 @@ async def create_chat_completion(
     body: ChatRequest, request: Request, services: ServicesOfRequest
 ) -> Response:
     """Answer a conversation; with ``stream``, as server-sent events."""
+    services.unknown_fields.check(request, body)
     return await reply(request, services, lambda: _read_request(body, services.settings))
 
 
@@ -50,7 +52,7 @@ def _read_request(body: ChatRequest, settings: ServerSettings) -> GenerationRequ
     choices = body.n or 1
     check_choices(choices, settings)
     field, response_format = body.constraint(body.response_format)
-    messages = [message.model_dump(exclude_unset=True) for message in body.messages]
+    messages = engine_messages(body.messages)
     check_urls(messages, _part_name, is_allowed=settings.allow_image_urls)
     check_prompt_size(prompt_characters(messages), settings, "messages")
     generations = [

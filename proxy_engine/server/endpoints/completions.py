@@ -33,6 +33,7 @@ async def create_completion(
     body: CompletionRequest, request: Request, services: ServicesOfRequest
 ) -> Response:
     """Continue one or several texts; with ``stream``, as server-sent events."""
+    services.unknown_fields.check(request, body)
     return await reply(request, services, lambda: _read_request(body, services.settings))
 
 

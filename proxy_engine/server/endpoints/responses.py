@@ -46,6 +46,7 @@ async def create_response(
     body: ResponsesRequest, request: Request, services: ServicesOfRequest
 ) -> Response:
     """Answer a text or a conversation; with ``stream``, as server-sent events."""
+    services.unknown_fields.check(request, body)
     # On the event loop's thread, like all uses of the store.
     earlier = _earlier_messages(body, services.responses)
     return await reply(

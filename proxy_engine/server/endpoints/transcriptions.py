@@ -82,6 +82,7 @@ async def create_transcription(
     services: ServicesOfRequest,
 ) -> Response:
     """Transcribe a recording; with ``stream``, as server-sent events."""
+    services.unknown_fields.check(request, body)
     granularities = body.timestamp_granularities or ["segment"]
     if body.timestamp_granularities and body.response_format != "verbose_json":
         raise _unsupported("only verbose_json has timestamps", "timestamp_granularities")
@@ -109,6 +110,7 @@ async def create_translation(
     services: ServicesOfRequest,
 ) -> Response:
     """Write the speech of a recording in English."""
+    services.unknown_fields.check(request, body)
     options = _options(body)
     options["task"] = "translate"
 

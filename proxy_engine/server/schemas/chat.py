@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from ...option_fields import with_options
 from .common import (
@@ -13,7 +13,6 @@ from .common import (
     ExtendedChoice,
     Extension,
     IgnoredFields,
-    RequestModel,
     ResponseModel,
     SamplingFields,
     StopField,
@@ -21,19 +20,33 @@ from .common import (
     TokenLogprob,
 )
 from .constraints import Constraints
+from .request_model import RequestModel
 
 
 class Message(RequestModel):
-    """A message of the conversation. The engine checks the keys that are not listed here."""
+    """A message of the conversation. Fields that no model reads are accepted in history."""
 
-    model_config = ConfigDict(extra="allow")
-
-    role: Literal["system", "developer", "user", "assistant", "tool"]
+    role: Literal["system", "developer", "user", "assistant", "agent", "tool", "function"]
     content: str | list[dict[str, Any]] | None = None
     name: str | None = None
     tool_calls: list[dict[str, Any]] | None = None
     tool_call_id: str | None = None
-    reasoning_content: str | None = None
+    function_call: dict[str, Any] | None = Field(
+        default=None, description="Older form of `tool_calls`."
+    )
+    refusal: str | None = None
+    reasoning_content: str | None = Field(default=None, description="Extension: the reasoning.")
+    reasoning: str | None = Field(default=None, description="Synonym of `reasoning_content`.")
+    thinking: Any = Field(default=None, description="Synonym of `reasoning_content`.")
+    # Clients send back these fields of responses.
+    annotations: Any = Field(default=None, description="Ignored.")
+    created_at: Any = Field(default=None, description="Ignored.")
+    id: Any = Field(default=None, description="Ignored.")
+    metadata: Any = Field(default=None, description="Ignored.")
+    parsed: Any = Field(default=None, description="Ignored.")
+    # Other servers need these to continue the last message, or to cache it.
+    cache_control: Any = Field(default=None, description="Ignored.")
+    prefix: bool | None = Field(default=None, description="Ignored.")
 
 
 class ChatTemplateOptions(RequestModel):

@@ -13,16 +13,11 @@ from ...errors import InvalidOptionError
 from ...option_fields import given_options, with_options
 from ...option_overrides import OptionOverrides
 from ...options import MAX_DRAFT_TOKENS, GenerationOptions, SpeculationOptions
+from .request_model import RequestModel
 
 # OpenAI allows four. Each is searched for at every token.
 StopText = Annotated[str, Field(min_length=1, max_length=1000)]
 StopField = StopText | Annotated[list[StopText], Field(max_length=64)] | None
-
-
-class RequestModel(BaseModel):
-    """The base of requests: unknown fields are errors, and types are not converted."""
-
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
 
 
 class ResponseModel(BaseModel):

@@ -12,7 +12,7 @@ from state_machines import ChoiceStateMachine, GrammarStateMachine, RegexStateMa
 
 from ...answers.response_format import MachineSource
 from ..errors import ApiError
-from .common import RequestModel
+from .request_model import RequestModel
 
 
 class StructuredOutputs(RequestModel):

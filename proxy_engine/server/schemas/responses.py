@@ -12,12 +12,12 @@ from .common import (
     Extension,
     IgnoredFields,
     PromptDetails,
-    RequestModel,
     ResponseModel,
     SamplingFields,
     StreamOptions,
 )
 from .constraints import Constraints
+from .request_model import RequestModel
 
 Status = Literal["in_progress", "completed", "incomplete", "failed"]
 

@@ -97,7 +97,6 @@ def test_errors_have_openais_envelope(
         ("chat/completions", {"messages": [{"content": "a"}]}, "messages[0].role", "is missing"),
         ("chat/completions", {**HELLO, "stop": ["a"] * 65}, "stop", "at most 64"),
         ("chat/completions", {**HELLO, "stop": ["a" * 1001]}, "stop[0]", "at most 1000"),
-        ("chat/completions", {**HELLO, "more": 1}, "more", "more is unknown"),
         ("responses", {"input": "a", "text": {"format": 5}}, "text.format", "valid dictionary"),
         ("responses", [], None, "the body should"),
     ],
@@ -113,11 +112,11 @@ def test_invalid_field_is_named_by_its_path(
 
 
 @pytest.mark.parametrize("more", [{"a" * 100_000: 1}, {"model": "a" * 100_000}])
-def test_errors_are_short(live: Live, more: dict[str, Any]) -> None:
+def test_long_names_are_shortened(live: Live, more: dict[str, Any]) -> None:
     with live.http() as http:
         reply = http.post(CHAT, json={**HELLO, **more})
-    assert reply.status_code in (404, 422)
-    assert len(reply.content) < 1000
+    assert reply.status_code in (200, 404)
+    assert len(reply.content) + sum(map(len, reply.headers.values())) < 2000
 
 
 def test_internal_error_hides_details(

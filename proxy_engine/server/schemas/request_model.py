@@ -1,0 +1,115 @@
+"""The base of request bodies: conversion of numbers, and collection of unknown fields."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAttr, model_validator
+
+_NUMBER = re.compile(r"[+-]?[0-9]{1,20}(\.[0-9]{0,40})?([eE][+-]?[0-9]{1,3})?")
+
+
+class RequestModel(BaseModel):
+    """The base of request bodies, and of objects in them.
+
+    - Types are not converted, except numbers: 256.0 is an integer, and the text "5" is a number.
+      Booleans are no numbers.
+    - ``None`` stands for a missing field.
+    - Unknown fields are collected, see :meth:`unknown_fields`. They are no attributes.
+    """
+
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False, strict=True)
+
+    _unknown: dict[str, Any] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _read(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        if not isinstance(values, Mapping):
+            return handler(values)
+        numbers = _numeric_fields(cls)
+        model = handler(
+            {
+                name: as_number(value, is_integer=numbers[name]) if name in numbers else value
+                for name, value in values.items()
+            }
+        )
+        known = _field_names(cls)
+        model._unknown = {
+            name: value for name, value in values.items() if name not in known and value is not None
+        }
+        return model
+
+    def unknown_fields(self) -> Iterator[tuple[str, Any]]:
+        """Yield the path and the value of each unknown field that is not ``None``.
+
+        A path has the names of the objects around a field, such as ``stream_options.verbose``.
+        Items of lists are not numbered: ``messages[].weight``.
+        """
+        yield from self._unknown.items()
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            prefix = f"{field.alias or name}."
+            if isinstance(value, list):
+                prefix = f"{prefix[:-1]}[]."
+            for item in value if isinstance(value, list) else [value]:
+                if isinstance(item, RequestModel):
+                    for path, unknown in item.unknown_fields():
+                        yield prefix + path, unknown
+
+    def ineffective_fields(self) -> Iterator[str]:
+        """Yield the names of known fields whose values have no effect although they should.
+
+        Fields that never have an effect, such as ``user``, are not among them.
+        """
+        return iter(())
+
+
+def as_number(value: Any, *, is_integer: bool) -> Any:
+    """Return the number that ``value`` stands for; any other value unchanged.
+
+    Args:
+        value: A value of JSON. The text of a number is a number.
+        is_integer: Whether to convert 256.0 to 256.
+    """
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        value = int(value) if value.lstrip("+-").isdecimal() else float(value)
+    if is_integer and isinstance(value, float) and math.isfinite(value) and value.is_integer():
+        return int(value)
+    return value
+
+
+@cache
+def _field_names(model: type[BaseModel]) -> frozenset[str]:
+    return frozenset(field.alias or name for name, field in model.model_fields.items())
+
+
+@cache
+def _numeric_fields(model: type[BaseModel]) -> dict[str, bool]:
+    """Return the names of a model's numeric fields, and whether they take integers only."""
+    found = {}
+    for name, field in model.model_fields.items():
+        kinds = {*_kinds(field.annotation)}
+        # A text is itself where the field also takes texts.
+        if kinds & {int, float} and str not in kinds:
+            found[field.alias or name] = float not in kinds
+    return found
+
+
+def _kinds(annotation: Any) -> Iterator[Any]:
+    """Yield the alternatives of a type."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        yield from _kinds(get_args(annotation)[0])
+    elif origin in (Union, UnionType):
+        for alternative in get_args(annotation):
+            yield from _kinds(alternative)
+    elif origin is Literal:
+        yield from map(type, get_args(annotation))
+    else:
+        yield annotation

@@ -1,0 +1,146 @@
+"""The policy for fields of requests that the server does not know.
+
+Clients of other servers send fields of these servers. A field that could constrain the answer is
+refused: an answer that violates the constraint would be wrong without notice. All others are
+ignored, and the client and the log are told.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, TypeAlias
+from urllib.parse import quote
+
+from fastapi import Request
+
+from ..problems import suggestion
+from .errors import ApiError
+from .schemas.request_model import RequestModel
+
+Policy: TypeAlias = Literal["ignore", "reject"]
+
+HEADER = "X-Ignored-Fields"
+"""The response header that lists the ignored fields, separated by commas."""
+
+# A name that contains one of these could constrain the answer, or ask for a call.
+_CONSTRAINTS = (
+    "allowed",
+    "choice",
+    "constrain",
+    "ebnf",
+    "format",
+    "function",
+    "grammar",
+    "guided",
+    "json",
+    "lark",
+    "pattern",
+    "regex",
+    "schema",
+    "structured",
+    "tool",
+)
+# These choose a library, or the form in which an answer is sent.
+_HARMLESS = ("guided_decoding_backend", "parse_tool_calls", "reasoning_format", "tool_stream")
+# Names for the response format that are too far from ours for a spelling distance.
+_FORMATS = {"format", "output_format", "response_format", "responseformat", "text.format"}
+# A client can invent names without bound.
+_MAX_LISTED = 32
+_MAX_NAME = 80
+_MAX_LOGGED = 1000
+
+_logger = logging.getLogger(__name__)
+
+
+class UnknownFields:
+    """Applies the policy to requests. Used on the thread of the event loop.
+
+    Args:
+        policy: ``"ignore"``, or ``"reject"`` to refuse every unknown field.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._logged: set[str] = set()
+
+    def check(self, request: Request, body: RequestModel) -> None:
+        """Refuse a request for its unknown fields, or list those that are ignored.
+
+        The list becomes the header :data:`HEADER` of the response. The log has each name once.
+
+        Args:
+            request: The request.
+            body: Its body.
+
+        Raises:
+            ApiError: 400 for a field that could constrain the answer; 422 for any unknown field if
+                the policy is ``"reject"``.
+        """
+        unknown = dict(body.unknown_fields())
+        if unknown and self._policy == "reject":
+            raise _rejected([*unknown], _names(body))
+        for path, value in unknown.items():
+            _refuse_constraint(path, value, _names(body))
+        ignored = [*dict.fromkeys((*unknown, *body.ineffective_fields()))]
+        if ignored:
+            request.state.ignored_fields = _listed(ignored)
+            self._log(ignored, request.url.path)
+
+    def _log(self, ignored: Iterable[str], path: str) -> None:
+        for name in (name[:_MAX_NAME] for name in ignored):
+            if name not in self._logged and len(self._logged) < _MAX_LOGGED:
+                self._logged.add(name)
+                fields = {"field": name, "path": path}
+                _logger.warning("ignored field", extra={"fields": fields})
+
+
+def _refuse_constraint(path: str, value: Any, known: list[str]) -> None:
+    """Raise ``ApiError`` if the field, or a member of its value, could constrain the answer."""
+    # Fields of messages describe history. `false` and empty values ask for nothing.
+    if "[]" in path or value in (False, "", [], {}):
+        return
+    members = value if isinstance(value, Mapping) else ()
+    for name in (path, *(f"{path}.{member}" for member in members)):
+        if is_constraint(name):
+            shown = name[:_MAX_NAME]
+            hint = _hint(name, [*filter(is_constraint, known)])
+            raise ApiError(
+                400,
+                f"{shown} is not supported, and ignoring it could change the answer. {hint}",
+                code="unsupported_field",
+                param=shown,
+            )
+
+
+def is_constraint(name: str) -> bool:
+    """Return whether a field of this name could constrain the answer."""
+    lower = name.lower()
+    return lower not in _HARMLESS and any(word in lower for word in _CONSTRAINTS)
+
+
+def _rejected(unknown: list[str], known: list[str]) -> ApiError:
+    shown = [name[:_MAX_NAME] for name in unknown[:_MAX_LISTED]]
+    message = "; ".join(f"{name} is unknown" for name in shown)
+    return ApiError(
+        422, f"{message}. {suggestion(unknown[0], known)}", code="invalid_value", param=shown[0]
+    )
+
+
+def _hint(name: str, known: list[str]) -> str:
+    if name.startswith("extra_body."):
+        return "Clients add the members of extra_body to the body itself."
+    if name.lower() in _FORMATS:
+        shown = "response_format" if "response_format" in known else "text.format"
+        return f"Did you mean {shown!r}?"
+    return suggestion(name, known)
+
+
+def _names(body: RequestModel) -> list[str]:
+    return [field.alias or name for name, field in type(body).model_fields.items()]
+
+
+def _listed(names: list[str]) -> str:
+    """Return names as the value of a header: in ASCII, and of bounded length."""
+    shown = [quote(name[:_MAX_NAME], "[].-_$", errors="replace") for name in names[:_MAX_LISTED]]
+    return ", ".join(shown if len(names) <= _MAX_LISTED else [*shown, "..."])
