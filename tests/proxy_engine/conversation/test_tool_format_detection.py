@@ -70,7 +70,7 @@ def test_every_format_can_be_found_or_asked_for(tmp_path: Path) -> None:
         assert format_of(tokenizer, name) is entry
         assert format_of(tokenizer, entry) is entry
     found = {*TEMPLATES, *TOKENS, "deepseek_r1"}
-    assert set(FORMATS) - found == {"llama3_python_tag"}
+    assert set(FORMATS) - found == {"json_fence", "llama3_python_tag"}
 
 
 def test_named_tool_is_always_callable(tmp_path: Path) -> None:
