@@ -27,7 +27,7 @@ class OptionOverrides(TypedDict, total=False):
     penalty_window: int
     logit_bias: Mapping[int, float] | tuple[tuple[int, float], ...]
     seed: int | None
-    max_tokens: int
+    max_tokens: int | None
     min_tokens: int
     soft_max_tokens: int | None
     max_seconds: float | None

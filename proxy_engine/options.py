@@ -214,9 +214,9 @@ class GenerationOptions(OptionModel, SamplingParameters):
         InvalidOptionError: An option is unknown or its value is invalid.
     """
 
-    max_tokens: int = Field(default=2048, ge=1, le=MAX_COUNT)
+    max_tokens: int | None = Field(default=2048, ge=1, le=MAX_COUNT)
     """Maximum number of tokens to generate, within the room that the context leaves. The answer is
-    complete within it."""
+    complete within it. `None`: all of that room."""
     min_tokens: int = Field(default=0, ge=0, le=MAX_COUNT)
     """Minimum number of tokens to generate, where the answer allows that many."""
     soft_max_tokens: int | None = Field(default=None, ge=1, le=MAX_COUNT)
@@ -304,10 +304,15 @@ class GenerationOptions(OptionModel, SamplingParameters):
     @field_validator("min_tokens")
     @classmethod
     def _check_min_tokens(cls, min_tokens: int, info: ValidationInfo) -> int:
-        max_tokens = info.data.get("max_tokens", MAX_COUNT)
-        if min_tokens > max_tokens:
+        max_tokens = info.data.get("max_tokens")
+        if max_tokens is not None and min_tokens > max_tokens:
             raise ValueError(f"should be at most max_tokens, {max_tokens}")
         return min_tokens
+
+    @property
+    def token_limit(self) -> int:
+        """``max_tokens`` as a number."""
+        return MAX_COUNT if self.max_tokens is None else self.max_tokens
 
     @property
     def stop_strings(self) -> tuple[str, ...]:

@@ -145,7 +145,7 @@ class Preparation:
             open_reasoning=open_reasoning,
             job=job,
         )
-        max_tokens = self._available_tokens(len(prompt_ids), options.max_tokens)
+        max_tokens = self._available_tokens(len(prompt_ids), options.token_limit)
         return Request(
             encoded,
             answer,

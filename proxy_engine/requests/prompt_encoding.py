@@ -95,7 +95,7 @@ class PromptEncoder:
         else:
             with self._tokenizer_lock:
                 encoded = EncodedPrompt(style.encode(conversation.messages, tokenizer))
-        if not self._caches.needs_checkpoints(len(encoded.token_ids) + options.max_tokens):
+        if not self._caches.needs_checkpoints(len(encoded.token_ids) + options.token_limit):
             return encoded, ()
         with self._tokenizer_lock:
             return encoded, self._boundaries(conversation, encoded, style)

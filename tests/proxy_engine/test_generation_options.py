@@ -318,3 +318,13 @@ def test_presence_and_frequency_penalties_leave_the_prompt_alone(engine: Inferen
         assert alone.token_ids == together[0].token_ids
     repeated = engine.generate_batch(prompts, **options, repetition_penalty=100.0)
     assert [r.token_ids[0] for r in repeated] != [r.token_ids[0] for r in plain]
+
+
+def test_answers_without_a_limit_end_with_the_context(brief_engine: InferenceEngine) -> None:
+    result = brief_engine.generate("x", max_tokens=None, min_tokens=200)
+    assert result.finish_reason == "length"
+    assert result.usage.prompt_tokens + result.usage.completion_tokens == 160
+    result = brief_engine.generate(
+        "x", response_format=LIST, max_tokens=None, temperature=1.0, seed=1
+    )
+    assert isinstance(result.parsed, list)

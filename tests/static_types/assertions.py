@@ -109,7 +109,7 @@ def options(engine: InferenceEngine) -> None:
     given = GenerationOptions(
         temperature=0.5, stop="x", logit_bias={1: 2.0}, parts={"text": PartOptions(top_k=3)}
     )
-    assert_type(given.max_tokens, int)
+    assert_type(given.max_tokens, int | None)
     assert_type(given.stop_strings, tuple[str, ...])
     engine.generate("x", stop=["a"], parts=given.parts, seed=None)
     engine.generate("x", speculation="off")
