@@ -5,9 +5,11 @@ The fields are those of ``GenerationOptions`` and ``CacheOptions``.
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import BaseModel, BeforeValidator
+from pydantic_settings import NoDecode
 
 from ..option_fields import OptionalField, optional_field, with_fields
 from ..option_overrides import OptionOverrides
@@ -28,6 +30,7 @@ _OPTIONS = (
     "penalty_window",
     "prefill_step_size",
     "schema_in_prompt",
+    "chat_template_kwargs",
 )
 # By setting: the field of `CacheOptions`.
 _CACHE_OPTIONS = {
@@ -38,7 +41,7 @@ _CACHE_OPTIONS = {
     "prompt_cache_bytes": "max_bytes",
 }
 # A raw prompt is no conversation, into which these options would write.
-_CONVERSATION_OPTIONS = {"schema_in_prompt"}
+_CONVERSATION_OPTIONS = {"schema_in_prompt", "chat_template_kwargs"}
 
 # OpenAI's defaults; the second is that of completions.
 _TEMPERATURE = 1.0
@@ -54,8 +57,23 @@ def with_generation_settings(model: type[M]) -> type[M]:
     """Add the settings to a pydantic model as optional fields."""
     fields = {name: _field(GenerationOptions, name) for name in _OPTIONS}
     for setting, option in _CACHE_OPTIONS.items():
-        fields[setting] = _from_text(_field(CacheOptions, option))
+        fields[setting] = _validated(_field(CacheOptions, option), BeforeValidator(_number))
+    fields["chat_template_kwargs"] = _validated(
+        fields["chat_template_kwargs"], NoDecode, BeforeValidator(_object)
+    )
     return with_fields(model, fields)
+
+
+def with_defaults(given: OptionOverrides, defaults: OptionOverrides) -> OptionOverrides:
+    """Return the options of a request, with the defaults of those that it does not give.
+
+    Variables of the chat template are merged by name.
+    """
+    options = cast(OptionOverrides, {**defaults, **given})
+    variables = defaults.get("chat_template_kwargs")
+    if variables:
+        options["chat_template_kwargs"] = {**variables, **given.get("chat_template_kwargs", {})}
+    return options
 
 
 def cache_options(settings: BaseModel) -> CacheOptions:
@@ -96,18 +114,28 @@ def _field(options: type[BaseModel], name: str) -> OptionalField:
     option = options.model_fields[name]
     default = _DEFAULTS.get(name, option.default)
     about = option.description or ""
-    if default is not None:
+    if isinstance(default, int | float | str):
         shown = f"{default:g}" if isinstance(default, float) else default
         about += f" ({shown} if not given)"
     return optional_field(options, name, {"description": about})
 
 
-def _from_text(field: OptionalField) -> OptionalField:
-    """Return the field for values that are written as text, of which a ``Literal`` accepts none."""
+def _validated(field: OptionalField, *metadata: object) -> OptionalField:
     kind, info = field
     annotated: Any = Annotated
-    return annotated[kind, BeforeValidator(_number)], info
+    return annotated[(kind, *metadata)], info
 
 
 def _number(value: Any) -> Any:
+    """Convert the text of a number, which is no value of a ``Literal``."""
     return int(value) if isinstance(value, str) and value.isdecimal() else value
+
+
+def _object(value: Any) -> Any:
+    """Convert the text of a JSON object."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"should be a JSON object: {error}") from error

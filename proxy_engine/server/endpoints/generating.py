@@ -27,6 +27,7 @@ from ..errors import (
     api_error,
     translated_errors,
 )
+from ..generation_settings import with_defaults
 from ..media_parts import without_media
 from ..model_host import Lease
 from ..running import Generation, RunningAnswers, begin
@@ -117,7 +118,7 @@ async def reply(
 def _with_defaults(generation: Generation, settings: ServerSettings) -> Generation:
     """Return the arguments with the server's options where the request has none."""
     defaults = settings.request_defaults(is_raw=isinstance(generation.prompt, RawPrompt))
-    return replace(generation, options={**defaults, **generation.options})
+    return replace(generation, options=with_defaults(generation.options, defaults))
 
 
 async def _consume(encoder: Encoder, running: RunningAnswers, log_fields: dict[str, Any]) -> None:

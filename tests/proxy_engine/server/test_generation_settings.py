@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from pydantic_settings import SettingsError
 
 from proxy_engine import CacheOptions, InferenceEngine, InvalidOptionError
 from proxy_engine.cli.main import main
+from proxy_engine.option_overrides import OptionOverrides
 from proxy_engine.server.app import load_engine, registry_of
+from proxy_engine.server.generation_settings import with_defaults
 from proxy_engine.server.settings import ServerSettings, parse_settings
 
 MODEL = "SmolLM2-135M-Instruct"
@@ -77,6 +80,32 @@ def test_cache_settings_are_read_from_text(monkeypatch: pytest.MonkeyPatch) -> N
     assert settings.cache_options() == expected
 
 
+@pytest.mark.parametrize("text", ['{"enable_thinking": false, "other": [1]}', '{"a": "b"}'])
+def test_template_variables_are_json(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_flag = parse_settings(["--chat-template-kwargs", text])
+    monkeypatch.setenv("PROXY_ENGINE_CHAT_TEMPLATE_KWARGS", text)
+    for settings in (by_flag, ServerSettings()):
+        assert settings.request_defaults()["chat_template_kwargs"] == json.loads(text)
+    assert "chat_template_kwargs" not in by_flag.request_defaults(is_raw=True)
+
+
+def test_template_variables_in_the_file_are_a_table(tmp_path: Path) -> None:
+    (tmp_path / "settings.toml").write_text("[chat_template_kwargs]\nenable_thinking = false\n")
+    settings = ServerSettings(config=tmp_path / "settings.toml")
+    assert settings.request_defaults()["chat_template_kwargs"] == {"enable_thinking": False}
+
+
+def test_template_variables_of_a_request_are_added() -> None:
+    defaults: OptionOverrides = {"chat_template_kwargs": {"a": 1, "b": 2}, "top_k": 3}
+    given: OptionOverrides = {"chat_template_kwargs": {"b": 4}, "max_tokens": 5}
+    merged = {"chat_template_kwargs": {"a": 1, "b": 4}, "top_k": 3, "max_tokens": 5}
+    assert with_defaults(given, defaults) == merged
+    assert with_defaults({}, defaults) == defaults
+    assert with_defaults(given, {}) == given
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "settings.toml"
@@ -131,6 +160,9 @@ def test_missing_file_is_refused(tmp_path: Path) -> None:
         (["--kv-bits", "8", "--max-kv-size", "100"], "kv_bits should be None if max_kv_size"),
         (["--temperature", "-1"], "temperature: Input should be greater than or equal to 0"),
         (["--tool-format", "hermse"], "hermes"),
+        (["--chat-template-kwargs", "a=b"], "chat-template-kwargs: should be a JSON object"),
+        (["--chat-template-kwargs", "3"], "chat-template-kwargs: should be a mapping"),
+        (["--chat-template-kwargs", '{"tools": 1}'], "which the engine sets"),
     ],
 )
 def test_invalid_setting_is_refused_at_the_start(
