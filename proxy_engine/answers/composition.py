@@ -4,6 +4,7 @@
 
     [reasoning]  content                       without tools
     [reasoning]  text [calls]                  with tools, free text
+    [reasoning]  text [calls text]…            the same, in formats with text between calls
     [reasoning]  structured output | calls     with tools and a response format
     [reasoning]  calls                         with required calls
 """
@@ -69,9 +70,11 @@ class Calls:
     min_calls: int = 0
     max_calls: int | None = None
 
-    def part(self, min_calls: int) -> Part:
-        """Return the part with at least ``min_calls`` calls."""
-        return self.format.calls(self.tools, min_calls=min_calls, max_calls=self.max_calls)
+    def part(self, min_calls: int, text: Text | None = None) -> Part:
+        """Return the part with at least ``min_calls`` calls and, between them, ``text``."""
+        return self.format.calls(
+            self.tools, min_calls=min_calls, max_calls=self.max_calls, text=text
+        )
 
 
 def compose_answer(
@@ -130,6 +133,7 @@ def _answer(
     without: tuple[str, ...],
     stop: tuple[str, ...],
 ) -> Part:
+    is_free = content is None
     if content is None:
         content = Text(TEXT)
     ended = content
@@ -145,16 +149,26 @@ def _answer(
         return Choice(answer, calls.part(1))
     preamble, joint = calls.format.preamble, calls.format.joint
     if calls.format.answer == NO_DELIMITERS and preamble == NO_DELIMITERS:
-        start = calls.format.start
-        free = replace(content, excluding=tuple(t for t in content.excluding if t != start))
-        if not stop:
-            return Sequence(free, calls.part(0))
-        stops = (Marker(TEXT, text) for text in stop)
-        return Sequence(free, Optional(Choice(*stops, calls.part(1))))
+        return _text_and_calls(content, calls, stop, interleaved=is_free)
     # Calls must follow this text, and a stop string would end the answer: it cannot have one.
     said = _delimited(_excluding(content, stop), preamble)
     before = [said, *([Marker(TEXT, joint)] if joint else [])]
     return Choice(answer, Sequence(Optional(Sequence(*before)), calls.part(1)))
+
+
+def _text_and_calls(text: Text, calls: Calls, stop: Several[str], *, interleaved: bool) -> Sequence:
+    """Return free text and calls after it; then more of both if the format has it."""
+    entry = calls.format
+    if interleaved and entry.interleaved:
+        # Text before a call cannot contain a stop string, which would end the answer.
+        text = _excluding(text, (entry.start, entry.result.begin, *stop))
+        stops = [Optional(Choice(*(Marker(TEXT, each) for each in stop)))] if stop else []
+        return Sequence(text, Optional(calls.part(1, text)), *stops)
+    text = replace(text, excluding=tuple(t for t in text.excluding if t != entry.start))
+    if not stop:
+        return Sequence(text, calls.part(0))
+    markers = (Marker(TEXT, each) for each in stop)
+    return Sequence(text, Optional(Choice(*markers, calls.part(1))))
 
 
 def _excluding(text: Text, more: Several[str]) -> Text:

@@ -10,17 +10,6 @@ from typing import Any
 from state_machines.tool_calls import FORMATS, ToolFormat
 from state_machines.tool_calls.notations import JSON, PYTHONIC, PYTHONIC_JSON
 
-_TOOL_OUTPUT = ("```tool_output\n", "\n```")
-# The texts around a result, for the families that do not use `<tool_response>`.
-_RESULT_DELIMITERS = {
-    "gemma3": _TOOL_OUTPUT,
-    "json_fence": _TOOL_OUTPUT,
-    "deepseek_r1": (
-        "<｜tool▁outputs▁begin｜><｜tool▁output▁begin｜>",
-        "<｜tool▁output▁end｜><｜tool▁outputs▁end｜>",
-    ),
-}
-
 
 @dataclass(frozen=True, slots=True)
 class ToolText:
@@ -62,9 +51,7 @@ def tool_text_of(tool_format: ToolFormat) -> ToolText:
     def write_calls(calls: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
         return _calls(tool_format, [(name, write_arguments(values)) for name, values in calls])
 
-    before, after = _RESULT_DELIMITERS.get(
-        tool_format.name, ("<tool_response>\n", "\n</tool_response>")
-    )
+    before, after = tool_format.result.begin, tool_format.result.end
     return ToolText(describe, write_calls, lambda name, text: f"{before}{text}{after}")
 
 

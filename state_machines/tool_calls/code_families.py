@@ -54,6 +54,8 @@ GEMMA3 = ToolFormat(
     between=("\n",),
     closing="\n",
     end="```",
+    interleaved=True,
+    result=Delimiters("```tool_output\n", "\n```"),
     names=_PYTHON_NAME,
     python_names=True,
 )

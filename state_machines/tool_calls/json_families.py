@@ -123,6 +123,10 @@ DEEPSEEK_R1 = ToolFormat(
     between=("\n", ""),
     end="<｜tool▁calls▁end｜>",
     tokens=_DEEPSEEK_TOKENS,
+    result=Delimiters(
+        "<｜tool▁outputs▁begin｜><｜tool▁output▁begin｜>",
+        "<｜tool▁output▁end｜><｜tool▁outputs▁end｜>",
+    ),
 )
 
 DEEPSEEK_V3_1 = ToolFormat(
@@ -167,6 +171,7 @@ JSON_FENCE = ToolFormat(
     between=(", ",),
     closing="]",
     end="\n```",
+    result=Delimiters("```tool_output\n", "\n```"),
 )
 
 JSON_FAMILIES = (

@@ -24,6 +24,7 @@ from state_machines.root.parts import (
     Optional,
     Part,
     Sequence,
+    Text,
     check_texts,
 )
 from state_machines.tool_calls.call import (
@@ -98,6 +99,7 @@ class ToolFormat:
         avoid: Texts that no string in the arguments can contain.
         without_arguments: The format of calls without arguments, if this format's parser cannot
             read them.
+        interleaved: Whether text can stand between calls, and after the last one.
         parallel: Whether there can be several calls.
         names: A pattern (of :mod:`re`) for the names that can be written.
         python_names: Whether words of Python are excluded from the names.
@@ -109,6 +111,8 @@ class ToolFormat:
         reasoning: The markers around reasoning; ``None`` for those of the tokenizer.
         answer: The markers around the answer.
         preamble: The markers around text before a call.
+        result: The delimiters around a tool's result, for chat templates that have none. They are
+            not for the model to write: in an interleaved format, no text contains the first one.
         joint: The text between two of these parts, or between one of them and calls.
         finish: The text after the last part.
         parser: The module of ``mlx_lm.tool_parsers`` that reads these calls, if there is one.
@@ -127,6 +131,7 @@ class ToolFormat:
     notation: Notation
     avoid: tuple[str, ...] = ()
     without_arguments: ToolFormat | None = None
+    interleaved: bool = False
     parallel: bool = True
     names: str = r"[A-Za-z0-9_.:/-]+"
     python_names: bool = False
@@ -136,6 +141,7 @@ class ToolFormat:
     reasoning: Delimiters | None = None
     answer: Delimiters = NO_DELIMITERS
     preamble: Delimiters = NO_DELIMITERS
+    result: Delimiters = Delimiters("<tool_response>\n", "\n</tool_response>")
     joint: str = ""
     finish: str = ""
     parser: str | None = None
@@ -146,6 +152,7 @@ class ToolFormat:
         min_calls: int = 1,
         max_calls: int | None = None,
         options: Mapping[str, Any] | None = None,
+        text: Text | None = None,
     ) -> Part:
         """Return the part of an answer that contains calls of the tools.
 
@@ -155,6 +162,8 @@ class ToolFormat:
             max_calls: The maximum number of calls; ``None`` if there is no bound.
             options: Options of :class:`~state_machines.json_schema.JsonSchemaStateMachine` for the
                 arguments. ``whitespace`` is for notations that contain JSON.
+            text: Free text that can stand between calls and after them, outside of the delimiters;
+                it cannot contain ``start``. ``None`` if there is no such text.
 
         Raises:
             CompositionError: There are no tools, or the bounds cannot be met.
@@ -162,8 +171,6 @@ class ToolFormat:
 
         Schemas are compiled when the machine of the part is built.
         """
-        if not tools:
-            raise CompositionError("there is no tool to call", part=self.name)
         self._check_names(tools)
         if not self.parallel:
             max_calls = 1
@@ -175,17 +182,25 @@ class ToolFormat:
             )
         forms = [form for tool in tools for form in self._call_forms(tool, options or {})]
         call = Choice(*forms) if len(forms) > 1 else forms[0]
-        between = _one_of(self.between)
+        start, between = Marker(CALL, self.start), _one_of(self.between)
         if self.wraps == "each":
-            wrapped = Sequence(Marker(CALL, self.start), call)
-            return Loop(wrapped, min_count=min_calls, max_count=max_calls, between=between)
-        calls = Sequence(
-            Marker(CALL, self.start),
-            *((opening,) if (opening := _one_of(self.opening)) else ()),
-            Loop(call, min_count=max(min_calls, 1), max_count=max_calls, between=between),
-            *_markers(self.closing),
-            *_markers(self.end),
-        )
+            wrapped = Sequence(start, call)
+            if text is None:
+                return Loop(wrapped, min_count=min_calls, max_count=max_calls, between=between)
+            loop = Loop(wrapped, min_count=max(min_calls, 1), max_count=max_calls, between=text)
+            calls = Sequence(loop, text)
+        else:
+            opening = _one_of(self.opening)
+            begin = (start, opening) if opening is not None else (start,)
+            end: tuple[Part, ...] = (*_markers(self.closing), *_markers(self.end))
+            if text is not None:
+                # The same objects as after the last call, so that they are attributed before it is
+                # known whether another call follows.
+                gap = Sequence(*end, text, *begin)
+                between = Optional(gap) if between is None else Choice(between, gap)
+                end = (*end, text)
+            loop = Loop(call, min_count=max(min_calls, 1), max_count=max_calls, between=between)
+            calls = Sequence(*begin, loop, *end)
         return calls if min_calls else Optional(calls)
 
     def with_delimiters(self, begin: str, end: str) -> ToolFormat:
@@ -287,6 +302,8 @@ class ToolFormat:
         return "".join(any_of(letters) for _ in range(self.ids.length))
 
     def _check_names(self, tools: Several[ToolSignature]) -> None:
+        if not tools:
+            raise CompositionError("there is no tool to call", part=self.name)
         seen = set()
         for tool in tools:
             writable = re.fullmatch(self.names, tool.name) is not None

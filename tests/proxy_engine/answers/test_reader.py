@@ -37,6 +37,7 @@ from state_machines.root import (
     repeated_part_names,
 )
 from state_machines.root.answer_automaton import speller
+from state_machines.root.attribution import Attribution
 from state_machines.tool_calls import FORMATS, Delimiters, ToolFormat, ToolSignature
 
 PARAMETERS = {
@@ -299,6 +300,57 @@ def test_repeated_ids_of_a_model_become_unique() -> None:
     )
     check_calls(reader, events)
     assert [call.id for call in reader.calls] == [f"functions.now:{n}" for n in range(3)]
+
+
+FENCES = """I look.
+```tool_code
+now()
+get(city="Rome")
+```
+It is late, and
+```tool_code
+now()
+``` done."""
+
+
+def fences(stop: tuple[str, ...] = (), max_calls: int | None = None) -> RootStateMachine:
+    calls = Calls(format=FORMATS["gemma3"], tools=TOOLS, max_calls=max_calls)
+    return RootStateMachine(compose_answer(calls=calls, stop=stop))
+
+
+@pytest.mark.parametrize("stop", [(), ("STOP",)])
+def test_text_stands_between_fences_of_calls(stop: tuple[str, ...]) -> None:
+    reader = AnswerReader(new_id=FORMATS["gemma3"].new_id)
+    machine = fences(stop)
+    events = [
+        event for piece in machine.pieces(FENCES + "".join(stop)) for event in reader.read([piece])
+    ]
+    check_calls(reader, events)
+    assert [call.name for call in reader.calls] == ["now", "get", "now"]
+    assert reader.text == "I look.\n\nIt is late, and\n done."
+    assert not machine.matches(FENCES + "```tool_code")
+    assert not machine.matches(FENCES + "```tool_output\n")
+
+
+def test_fences_together_have_at_most_the_given_number_of_calls() -> None:
+    assert fences(max_calls=3).matches(FENCES)
+    assert not fences(max_calls=2).matches(FENCES)
+    assert fences(max_calls=2).matches("I cannot.")
+
+
+def test_stop_string_ends_text_after_a_fence() -> None:
+    machine = fences(("late",))
+    assert not machine.matches(FENCES)
+    assert machine.matches(FENCES[: FENCES.index("late") + 4])
+    assert machine.matches("It is late")
+
+
+def test_text_after_a_fence_is_attributed_as_it_is_written() -> None:
+    attribution = Attribution(fences().automaton)
+    before = FENCES.index("It is")
+    attribution.feed(FENCES[:before].encode())
+    for letter in FENCES[before : before + 8]:
+        assert [text for _, text in attribution.feed(letter.encode())] == [letter.encode()]
 
 
 def test_pieces_of_one_part_are_joined() -> None:
