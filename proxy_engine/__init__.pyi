@@ -104,6 +104,9 @@ from .errors import (
 from .errors import (
     ToolSchemaError as ToolSchemaError,
 )
+from .errors import (
+    UnsupportedArchitectureError as UnsupportedArchitectureError,
+)
 from .events import (
     Event as Event,
 )

@@ -7,6 +7,7 @@
         ├── ModelError                      the model cannot be used
         │   ├── ModelNotFoundError          no such directory, repo id or embedded model
         │   ├── ModelFormatError            the files are no model
+        │   │   └── UnsupportedArchitectureError    no library has its architecture
         │   ├── DraftModelError             a draft model has another vocabulary
         │   └── ModelFetchError             the embedded model cannot be downloaded
         ├── MissingExtraError               a package of an optional extra is not installed
@@ -63,6 +64,10 @@ class ModelNotFoundError(ModelError):
 
 class ModelFormatError(ModelError):
     """The files cannot be read as a model."""
+
+
+class UnsupportedArchitectureError(ModelFormatError):
+    """No library supports the model's architecture, or it requires code of its checkpoint."""
 
 
 class DraftModelError(ModelError):

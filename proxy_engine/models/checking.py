@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import importlib.util
 import json
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,33 +21,75 @@ from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from tokenizers import Tokenizer
 
-from ..errors import ModelFormatError
+from ..errors import ModelFormatError, UnsupportedArchitectureError
 from ..extras import is_installed
 from ..multimodal.loading import is_multimodal, load_multimodal, unsupported
 from ..transcription.loading import has_tokenizer_files, is_speech_model, load_speech_model
+from .weight_files import weights_problem
 
 _JSON_FILES = ("config.json", "tokenizer_config.json")
 
 # A model has at least one of these files.
 _TOKENIZER_FILES = ("tokenizer.json", "*.model", "*.tiktoken", "vocab.*")
-_MAX_HEADER_BYTES = 100 << 20
-"""The limit of the safetensors format."""
 
 
-def file_problem(directory: Path) -> str | None:
+@dataclass(frozen=True, slots=True)
+class FileProblem:
+    """Why a model's files cannot be loaded.
+
+    Attributes:
+        what: The reason.
+        is_unsupported: Whether no library supports the architecture, so that other files of the
+            same model cannot be loaded either.
+    """
+
+    what: str
+    is_unsupported: bool = False
+
+    def error(self, model: str) -> ModelFormatError:
+        """Return the error of loading ``model``."""
+        kind = UnsupportedArchitectureError if self.is_unsupported else ModelFormatError
+        return kind(f"{model!r} cannot be loaded: {self.what}", model=model)
+
+
+def file_problem(directory: Path) -> FileProblem | None:
     """Return why a model's files cannot be loaded; ``None`` if no problem is found.
 
-    Checks the configuration, the index and headers of the weights, and the names of the tokenizer's
-    files, in milliseconds.
+    Checks the configuration, the architecture, the index and headers of the weights, and the names
+    of the tokenizer's files, in milliseconds. The first model of an architecture takes longer,
+    since its module is imported.
     """
     try:
-        return (
-            _config_problem(directory)
-            or _weights_problem(directory)
-            or _tokenizer_problem(directory)
-        )
+        config = _object(directory / "config.json")
+        if config is None:
+            return FileProblem("config.json is not a JSON object")
+        problem = config_problem(config)
+        if problem is not None:
+            return problem
+        what = weights_problem(directory, config) or _tokenizer_problem(directory, config)
     except OSError as error:
-        return f"{error.filename or directory} cannot be read: {error.strerror}"
+        what = f"{error.filename or directory} cannot be read: {error.strerror}"
+    return None if what is None else FileProblem(what)
+
+
+def config_problem(config: Mapping[str, Any]) -> FileProblem | None:
+    """Return why a model of a configuration cannot be loaded; ``None`` if no reason is found."""
+    if config.get("model_file") is not None:
+        return FileProblem(
+            "it requires custom code (model_file), which is not run", is_unsupported=True
+        )
+    if is_speech_model(config):
+        return None if is_installed("audio") else _needed("mlx-audio", "audio")
+    model_type = config.get("model_type")
+    if not isinstance(model_type, str):
+        return FileProblem("config.json has no model_type")
+    problem = _problem_of_mlx_lm(config)
+    if problem is None or not is_multimodal(config):
+        return problem
+    if not is_installed("vision"):
+        return _needed("mlx-vlm", "vision")
+    reason = unsupported(config)
+    return None if reason is None else FileProblem(reason, is_unsupported=True)
 
 
 def check_loadable(directory: Path, name: str) -> tuple[TokenizerWrapper, int]:
@@ -61,7 +106,7 @@ def check_loadable(directory: Path, name: str) -> tuple[TokenizerWrapper, int]:
     """
     problem = file_problem(directory)
     if problem is not None:
-        raise ModelFormatError(f"{name!r} cannot be loaded: {problem}", model=name)
+        raise problem.error(name)
     try:
         model, tokenizer = _load_lazily(directory)
         logits = model(mx.zeros((1, 1), mx.int32), cache=make_prompt_cache(model))
@@ -112,35 +157,33 @@ def damaged_file(directory: Path) -> tuple[Path, str] | None:
     return None
 
 
-def _config_problem(directory: Path) -> str | None:
-    config = _object(directory / "config.json")
-    if config is None:
-        return "config.json is not a JSON object"
-    if config.get("model_file") is not None:
-        return "it requires custom code (model_file), which is not run"
-    if is_speech_model(config):
-        return None if is_installed("audio") else _needed("mlx-audio", "audio")
-    model_type = config.get("model_type")
-    if not isinstance(model_type, str):
-        return "config.json has no model_type"
-    if _is_of_mlx_lm(config):
-        return None
-    if not is_multimodal(config):
-        return f"mlx-lm has no architecture {model_type!r}"
-    if not is_installed("vision"):
-        return _needed("mlx-vlm", "vision")
-    return unsupported(config)
-
-
-def _needed(package: str, extra: str) -> str:
-    return f"it requires {package}: pip install 'proxy-engine[{extra}]'"
+def _needed(package: str, extra: str) -> FileProblem:
+    return FileProblem(f"it requires {package}: pip install 'proxy-engine[{extra}]'")
 
 
 def _is_of_mlx_lm(config: Mapping[str, Any]) -> bool:
+    return _problem_of_mlx_lm(config) is None
+
+
+def _problem_of_mlx_lm(config: Mapping[str, Any]) -> FileProblem | None:
+    """Return why mlx-lm cannot load models of a configuration; ``None`` if it has the module."""
     module = _module_name(str(config.get("model_type")), config.get("architectures"))
-    return bool(
-        re.fullmatch(r"[\w-]+", module) and importlib.util.find_spec(f"mlx_lm.models.{module}")
-    )
+    if not re.fullmatch(r"[\w-]+", module):
+        module = ""
+    return _module_problem(module, str(config.get("model_type")))
+
+
+@functools.cache
+def _module_problem(module: str, model_type: str) -> FileProblem | None:
+    unknown = FileProblem(f"mlx-lm has no architecture {model_type!r}", is_unsupported=True)
+    name = f"mlx_lm.models.{module}"
+    if not module or importlib.util.find_spec(name) is None:
+        return unknown
+    try:
+        return None if hasattr(importlib.import_module(name), "Model") else unknown
+    except (Exception, SystemExit) as error:
+        # Modules that lack a dependency raise SystemExit.
+        return FileProblem(f"mlx-lm cannot import the architecture {model_type!r}: {error}")
 
 
 def _module_name(model_type: str, architectures: object) -> str:
@@ -152,49 +195,8 @@ def _module_name(model_type: str, architectures: object) -> str:
     return str(mlx_lm.utils.MODEL_REMAPPING.get(model_type, model_type))
 
 
-def _weights_problem(directory: Path) -> str | None:
-    files = sorted(directory.glob("model*.safetensors"))
-    if not files:
-        return "there is no model*.safetensors"
-    found: set[str] = set()
-    for file in files:
-        names = _tensor_names(file)
-        if names is None:
-            return f"{file.name} is damaged or incomplete"
-        found |= names
-    index = directory / "model.safetensors.index.json"
-    if not index.is_file():
-        return None
-    weight_map = (_object(index) or {}).get("weight_map")
-    if not isinstance(weight_map, Mapping):
-        return f"{index.name} is damaged"
-    missing = {str(name) for name in weight_map.values()} - {file.name for file in files}
-    # An outdated index is harmless, since mlx-lm does not read it.
-    return f"{min(missing)} is missing" if missing and weight_map.keys() - found else None
-
-
-def _tensor_names(file: Path) -> set[str] | None:
-    """Return the tensor names of a safetensors file; ``None`` if the file is damaged.
-
-    The file starts with the header's length in eight bytes and the header in JSON. The header has
-    the offsets of all tensors in the bytes behind it.
-    """
-    size = file.stat().st_size
-    with file.open("rb") as handle:
-        length = int.from_bytes(handle.read(8), "little")
-        if size < 8 or not 0 < length <= min(size - 8, _MAX_HEADER_BYTES):
-            return None
-        try:
-            header = json.loads(handle.read(length))
-            names = header.keys() - {"__metadata__"}
-            end = max((int(header[name]["data_offsets"][1]) for name in names), default=0)
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
-            return None
-    return names if end <= size - 8 - length else None
-
-
-def _tokenizer_problem(directory: Path) -> str | None:
-    if not has_tokenizer_files(_object(directory / "config.json") or {}):
+def _tokenizer_problem(directory: Path, config: Mapping[str, Any]) -> str | None:
+    if not has_tokenizer_files(config):
         return None
     if not any(path for pattern in _TOKENIZER_FILES for path in directory.glob(pattern)):
         return "there are no tokenizer files"

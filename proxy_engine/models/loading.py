@@ -32,6 +32,7 @@ from ..errors import (
     ModelFormatError,
     ModelNotFoundError,
     PromptError,
+    UnsupportedArchitectureError,
 )
 from ..extras import is_installed
 from ..multimodal.errors import UnsupportedModelError
@@ -39,10 +40,11 @@ from ..multimodal.loading import is_multimodal, load_multimodal
 from ..multimodal.processor import MultimodalProcessor
 from ..progress import OnProgress
 from ..text_checks import short_repr
-from ..transcription.loading import SPEECH_FILES, is_speech_model, load_speech_model
+from ..transcription.loading import is_speech_model, load_speech_model
 from .blas import dequantized, has_fast_blas
-from .checking import damaged_file
+from .checking import config_problem, damaged_file
 from .embedded import EMBEDDED_MODEL, embedded_model
+from .weight_files import weight_files, weight_patterns
 
 if TYPE_CHECKING:
     from ..transcription.parakeet import Parakeet
@@ -143,7 +145,8 @@ def load_model(
 
     Raises:
         ModelNotFoundError: There is no such model.
-        ModelFormatError: The files are not a model that mlx-lm or mlx-vlm supports.
+        ModelFormatError: The files are not a model, or are damaged.
+        UnsupportedArchitectureError: No library supports the model's architecture.
         MissingExtraError: The model requires mlx-vlm, which is not installed.
         ModelFetchError: The embedded model cannot be downloaded.
     """
@@ -189,6 +192,9 @@ def load_model(
         if damaged is not None:
             file, why = damaged
             raise ModelFormatError(f"{str(file)!r} cannot be read: {why}", model=name) from error
+        problem = config_problem(config)
+        if problem is not None:
+            raise problem.error(name) from error
         raise ModelFormatError(f"{name!r} cannot be loaded: {error}", model=name) from error
     if model is None and has_fast_blas():
         # Small enough to dequantize without being asked.
@@ -222,7 +228,7 @@ def _load(path: str, config: Mapping[str, Any], name: str) -> _Loaded:
             loaded = _load_text(path)
         except (Exception, SystemExit):
             if isinstance(error, UnsupportedModelError):
-                raise ModelFormatError(
+                raise UnsupportedArchitectureError(
                     f"models of type {config['model_type']!r} are not supported: {error}",
                     model=name,
                 ) from error
@@ -351,11 +357,10 @@ def _check_location(path: str) -> None:
             raise ModelFormatError(
                 f"the directory {path!r} has no config.json", model=path, hint=_NAMING_HINT
             )
-        is_speech = is_speech_model(_configuration(path))
-        patterns = SPEECH_FILES if is_speech else ("model*.safetensors",)
-        if not any(file for pattern in patterns for file in directory.glob(pattern)):
+        config = _configuration(path)
+        if not weight_files(directory, config):
             raise ModelFormatError(
-                f"the directory {path!r} has no {' or '.join(patterns)}",
+                f"the directory {path!r} has no {' or '.join(weight_patterns(config))}",
                 model=path,
                 hint=_NAMING_HINT,
             )

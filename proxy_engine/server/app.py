@@ -20,11 +20,12 @@ from ..engine import InferenceEngine
 from ..options import GenerationOptions
 from .endpoints import chat, completions, models, operations, responses, transcriptions
 from .errors import ApiError, api_error, error_reply, invalid_body
-from .memory import used_bytes
+from .known_models import KnownModel
+from .memory import MemoryGate, used_bytes
 from .metrics import Metrics
 from .middleware import BodyMiddleware, HostMiddleware, KeyMiddleware, RequestMiddleware
 from .model_host import Lease, Load, ModelHost
-from .model_registry import KnownModel, ModelRegistry
+from .model_registry import ModelRegistry
 from .queueing import Queue
 from .response_store import ResponseStore
 from .services import Services
@@ -78,6 +79,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        services.host.start()
         yield
         services.drain()
         services.end_running()
@@ -134,7 +136,12 @@ def _services(settings: ServerSettings, engine: InferenceEngine | None, load: Lo
         default = replace(registry.default(), input_modalities=engine.input_modalities)
         current = Lease(default, engine)
     host = ModelHost(
-        registry, load, metrics, memory_limit=settings.memory_limit_bytes, current=current
+        registry,
+        load,
+        metrics,
+        memory=MemoryGate(settings.memory_limit_bytes),
+        current=current,
+        idle_seconds=settings.idle_seconds,
     )
     queue = Queue(
         settings.max_running,

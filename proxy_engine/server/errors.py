@@ -34,6 +34,7 @@ from ..errors import (
     OutputValidationError,
     PromptError,
     PromptTooLongError,
+    UnsupportedArchitectureError,
 )
 from ..problems import Location, problems_from
 
@@ -208,6 +209,9 @@ def api_error(
         case ModelNotFoundError():
             param = known.get("model", "model")
             return ApiError(404, str(error), code="model_not_found", param=param)
+        case UnsupportedArchitectureError():
+            param = known.get("model", "model")
+            return ApiError(501, str(error), code="unsupported_model", param=param)
         case ModelError():
             param = known.get("model", "model")
             return ApiError(503, str(error), code="model_unavailable", param=param)

@@ -1,13 +1,24 @@
-"""Memory of models: used, available, and in total."""
+"""Memory of models: used, available, and in total; and whether a model fits."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import mlx.core as mx
+import psutil
 
 from .. import own_process
+from .errors import ApiError
+from .known_models import KnownModel
+
+# A model needs memory for its weights, and for prompts and answers.
+_MEMORY_PER_WEIGHTS = 1.1
+# The operating system frees memory some time after a process has released it.
+_RELEASE_SECONDS = 10.0
+_POLL_SECONDS = 0.5
 
 
 def used_bytes() -> int:
@@ -24,23 +35,113 @@ def release_unused() -> int:
 
 
 def available_bytes(limit: int | None = None) -> int:
-    """Bytes that can be allocated besides those in use, under ``limit`` if it is given."""
+    """Bytes that can be allocated besides those in use.
+
+    That is what MLX leaves of the memory that the device recommends to use and, where the device
+    shares the computer's memory, what all programs leave of it.
+
+    Args:
+        limit: Bytes for MLX arrays, which other programs do not reduce.
+    """
     if limit is not None:
         return limit - used_bytes()
-    total = _device_bytes()
-    return _available_to_processes() if total is None else total - used_bytes()
+    device = _device_bytes()
+    if device is not None and not mx.metal.is_available():
+        return device - used_bytes()
+    # MLX keeps freed memory to use it again.
+    system = psutil.virtual_memory().available + mx.get_cache_memory()
+    return system if device is None else min(device - used_bytes(), system)
 
 
 def total_bytes(limit: int | None = None) -> int:
     """Bytes for models in an otherwise idle system; ``limit`` if it is given."""
     if limit is not None:
         return limit
-    return _device_bytes() or _physical_bytes()
+    return _device_bytes() or int(psutil.virtual_memory().total)
 
 
-def weights_bytes(directory: Path) -> int:
-    """The size of a model's weight files."""
-    return sum(path.stat().st_size for path in directory.glob("model*.safetensors"))
+class MemoryGate:
+    """Refuses models that do not fit into memory.
+
+    Args:
+        limit: Bytes for models; ``None`` for what the device and other programs leave.
+        available: Returns the bytes that can be allocated.
+        clock: Returns the time in seconds.
+        pause: Waits for a number of seconds.
+    """
+
+    def __init__(
+        self,
+        limit: int | None = None,
+        *,
+        available: Callable[[int | None], int] = available_bytes,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._limit = limit
+        self._available = available
+        self._clock = clock
+        self._pause = pause
+        self._settled_at = clock()
+
+    @property
+    def is_settling(self) -> bool:
+        """Whether memory that was released may not be available yet."""
+        return self._clock() < self._settled_at
+
+    async def release(self) -> int:
+        """Free the memory of a closed model; return the bytes still in use."""
+        self._settled_at = self._clock() + _RELEASE_SECONDS
+        return await asyncio.to_thread(release_unused)
+
+    def can_hold(self, model: KnownModel) -> bool:
+        """Whether a model fits into memory while no other model is there."""
+        return _needed_bytes(model) <= total_bytes(self._limit)
+
+    def check(self, model: KnownModel, freed: int) -> None:
+        """Raise for a model that does not fit.
+
+        Args:
+            model: The model.
+            freed: Bytes that are freed before it is loaded.
+
+        Raises:
+            ApiError: 507.
+        """
+        needed = _needed_bytes(model)
+        room = self._room(freed)
+        if needed <= room:
+            return
+        name, param = repr(model.name), "model"
+        alone = _needed_bytes(replace(model, draft=None))
+        if model.draft is not None and alone <= room:
+            name, param = f"{name} with draft model {model.draft.name!r}", "draft_model"
+        raise ApiError(
+            507,
+            f"{name} needs about {needed:,} bytes of memory; {room:,} are available",
+            code="insufficient_memory",
+            param=param,
+            facts={"needed_bytes": needed, "available_bytes": room},
+        )
+
+    async def wait(self, model: KnownModel, freed: int = 0) -> None:
+        """Like ``check``, but wait for memory that was released in the last ten seconds."""
+        while self.is_settling and _needed_bytes(model) > self._room(freed):
+            await self._pause(_POLL_SECONDS)
+            await asyncio.to_thread(release_unused)
+        self.check(model, freed)
+
+    def _room(self, freed: int) -> int:
+        return self._available(self._limit) + freed
+
+
+def weights_bytes(model: KnownModel) -> int:
+    """Return the size of the weights of a model and its draft model."""
+    return sum(one.weights_bytes for one in model.files)
+
+
+def _needed_bytes(model: KnownModel) -> int:
+    return int(weights_bytes(model) * _MEMORY_PER_WEIGHTS)
 
 
 def _device_bytes() -> int | None:
@@ -50,18 +151,3 @@ def _device_bytes() -> int | None:
     facts = (getattr(mx, "device_info", None) or mx.metal.device_info)()
     total = facts.get("max_recommended_working_set_size") or facts.get("memory_size")
     return total if isinstance(total, int) else None
-
-
-def _available_to_processes() -> int:
-    try:
-        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    # Underestimates: the file cache counts as used.
-    return _physical_bytes() - used_bytes()
-
-
-def _physical_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

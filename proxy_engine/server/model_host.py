@@ -12,22 +12,23 @@ from dataclasses import dataclass, replace
 from state_machines.errors import ProxyError
 
 from ..engine import InferenceEngine
-from ..errors import DraftModelError, ModelError, ModelFormatError
-from ..models.checking import check_loadable
-from ..models.draft_models import check_draft_loadable
-from ..requests.worker import Worker
+from ..errors import ModelError
 from ..text_checks import short_repr
-from .errors import ApiError, api_error, shutting_down
-from .memory import available_bytes, release_unused, total_bytes, used_bytes
+from .errors import ApiError, shutting_down, unsuitable_model
+from .idle import IdleTimer
+from .known_models import KnownModel
+from .load_checks import LoadChecks, check_description, for_client
+from .memory import MemoryGate, release_unused, used_bytes, weights_bytes
 from .metrics import Metrics
 from .model_names import DEFAULT_MODEL
-from .model_registry import KnownModel, ModelRegistry, file_signature
+from .model_registry import ModelRegistry
 
 Load = Callable[[KnownModel], InferenceEngine]
 """Loads a model and its draft model, which takes seconds; called on a thread."""
 
-# A model needs memory for its weights, and for prompts and answers.
-_MEMORY_PER_WEIGHTS = 1.1
+CheckModel = Callable[[KnownModel], None]
+"""Raises for a model that cannot serve a request; called on a thread before the model is loaded."""
+
 _SECONDS_TO_CLOSE = 5.0
 # The number of candidates in the error of an ambiguous short name.
 _MAX_MATCHES = 8
@@ -67,8 +68,9 @@ class ModelHost:
         registry: Finds models by name.
         load: Loads a model.
         metrics: Counts the loads.
-        memory_limit: Bytes for models; ``None`` for all of the device's.
+        memory: Refuses models that do not fit; ``None`` for one without a limit.
         current: A model that is already in memory.
+        idle_seconds: Time without requests after which the model is unloaded; ``None`` for never.
 
     Attributes:
         is_draining: Whether the server shuts down; then no other model is loaded.
@@ -80,21 +82,24 @@ class ModelHost:
         load: Load,
         metrics: Metrics,
         *,
-        memory_limit: int | None = None,
+        memory: MemoryGate | None = None,
         current: Lease | None = None,
+        idle_seconds: float | None = None,
     ) -> None:
         self._registry = registry
         self._load = load
         self._metrics = metrics
-        self._memory_limit = memory_limit
+        self._memory = memory or MemoryGate()
+        self._checks = LoadChecks()
+        self._idle = IdleTimer(idle_seconds, self.unload)
         self._current = current
+        # The model that answers requests without a name, also while it is unloaded.
+        self._selected = None if current is None else current.model
+        self._bytes_before = used_bytes()
         self._is_loading = False
         self.is_draining = False
         self._users = 0
         self._turn = asyncio.Lock()
-        # By names of model and draft model: the signature of their files, and the error of loading.
-        self._checked: dict[tuple[str, ...], tuple[object, ModelError | ApiError | None]] = {}
-        self._checking = asyncio.Lock()
         self._unused = asyncio.Event()
         self._unused.set()
 
@@ -108,9 +113,19 @@ class ModelHost:
         """Whether a model is being loaded."""
         return self._is_loading
 
+    def start(self) -> None:
+        """Begin to measure the time without requests."""
+        if self._users == 0:
+            self._idle.start()
+
     @asynccontextmanager
     async def lease(
-        self, name: str | None, draft: str | None = None, *, transcribes: bool = False
+        self,
+        name: str | None,
+        draft: str | None = None,
+        *,
+        transcribes: bool = False,
+        check: CheckModel | None = None,
     ) -> AsyncIterator[Lease]:
         """Hold a model in memory within the context, and load it first if necessary.
 
@@ -119,16 +134,19 @@ class ModelHost:
                 default, or another one.
             draft: The draft model's name; ``None`` for that of the model in memory, or else that of
                 the default model.
-            transcribes: Whether a model without a name should be a speech model.
+            transcribes: Whether it must be a speech model, or else one that answers prompts.
+            check: Called with a model that is not in memory.
 
         Raises:
             ApiError: 404 if there is no such model or a short name matches several, 507 if it does
-                not fit into memory, 400 if the draft model has another vocabulary, 503 if it
-                cannot be loaded.
+                not fit into memory, 400 if it is unsuitable or the draft model has another
+                vocabulary, 503 if it cannot be loaded.
             ModelError: The model cannot be loaded.
+            ProxyError: As ``check`` raises it.
         """
         model = await self._find(name, draft, transcribes)
-        await self._check(model)
+        if not self._is_current(model):
+            await self._check(model, transcribes, check)
         await self._turn.acquire()
         current = self._current
         if draft is None and current is not None and current.model.name == model.name:
@@ -149,9 +167,17 @@ class ModelHost:
             task.add_done_callback(self._leave_if_acquired)
             raise
         try:
+            # The loaded model knows exactly what its configuration suggests.
+            _check_suitable(model.name, "text" not in lease.engine.input_modalities, transcribes)
             yield replace(lease, asked_name=name) if name and name != model.name else lease
         finally:
             self._leave()
+
+    async def unload(self) -> None:
+        """Close the engine unless a request uses it. The next request loads the model again."""
+        async with self._turn:
+            if self._users == 0 and not self.is_draining:
+                await self._unload()
 
     async def close(self, patience: float = _SECONDS_TO_CLOSE) -> None:
         """Close the engine. Its requests end with ``EngineClosedError``.
@@ -159,6 +185,7 @@ class ModelHost:
         Args:
             patience: Seconds to wait for the engine's thread before it is abandoned.
         """
+        self._idle.stop()
         current, self._current = self._current, None
         if current is not None:
             closing = asyncio.ensure_future(asyncio.to_thread(current.engine.close))
@@ -166,18 +193,22 @@ class ModelHost:
             if left:
                 _logger.warning("the engine did not stop in time")
 
+    def is_loadable(self, model: KnownModel) -> bool:
+        """Whether no reason is known for which a model cannot be loaded. Reads the file system."""
+        return (
+            model.problem is None
+            and self._memory.can_hold(model)
+            and not self._checks.has_failed(model)
+        )
+
     async def _find(
         self, name: str | None, draft_name: str | None, transcribes: bool
     ) -> KnownModel:
-        model = None if self._current is None else self._current.model
-        is_suitable = model is not None and (
-            name == model.name if name else model.transcribes is transcribes
-        )
-        if model is None or not is_suitable:
-            known = await asyncio.to_thread(self._registry.find, name, transcribes)
-            if known is None:
-                raise await self._not_found(name or "", "model", transcribes)
-            model = known
+        model = await self._find_selected(name, transcribes)
+        if model is None:
+            model = await asyncio.to_thread(self._registry.find, name, transcribes)
+        if model is None:
+            raise await self._not_found(name or "", "model", transcribes)
         if draft_name is None:
             return model
         draft = await asyncio.to_thread(self._registry.find_draft, draft_name)
@@ -196,37 +227,36 @@ class ModelHost:
             what = f"model {short_repr(name)} is ambiguous: it matches {shown}{more}"
         return ApiError(404, what, code="model_not_found", param=param)
 
-    async def _check(self, model: KnownModel) -> None:
-        """Raise an error for a model that cannot be loaded. Reads no weights."""
-        if self._is_current(model):
-            return
-        if not self._is_loading:
-            # While a model is being loaded, the free memory says nothing.
-            self._check_room(model, self._freed)
-        for one in model.files:
-            if one.problem is not None:
-                raise _for_client(
-                    ModelFormatError(
-                        f"{one.name!r} cannot be loaded: {one.problem}", model=one.name
-                    ),
-                    model,
-                )
-        if model.directory is None:
-            return
-        # One check at a time: each takes a second of processor time.
-        async with self._checking:
-            signature = await asyncio.to_thread(_signature, model)
-            known = self._checked.get(model.key)
-            if known is None or known[0] != signature:
-                problem = await asyncio.to_thread(_problem, model)
-                known = self._checked[model.key] = (signature, problem)
-        if known[1] is not None:
-            raise known[1].with_traceback(None)
+    async def _find_selected(self, name: str | None, transcribes: bool) -> KnownModel | None:
+        """Return the model in memory, or the one that was unloaded, if the request means it."""
+        model = self._selected
+        is_meant = model is not None and (
+            name == model.name if name else model.transcribes is transcribes
+        )
+        if model is None or not is_meant or self._current is not None:
+            return model if is_meant else None
+        # Its files may have changed.
+        known = await asyncio.to_thread(self._registry.find, model.name, transcribes)
+        return None if known is None else replace(known, draft=model.draft)
+
+    async def _check(self, model: KnownModel, transcribes: bool, check: CheckModel | None) -> None:
+        """Raise an error for a model that cannot be loaded or is unsuitable. Reads no weights."""
+        check_description(model)
+        if model.directory is not None:
+            _check_suitable(model.name, model.transcribes, transcribes)
+            if check is not None:
+                await asyncio.to_thread(check, model)
+        if not self._is_loading and not self._memory.is_settling:
+            # Otherwise the free memory says nothing.
+            self._memory.check(model, self._freed)
+        await self._checks.check_files(model)
 
     @property
     def _freed(self) -> int:
-        """Bytes that closing the current model frees."""
-        return 0 if self._current is None else _weights_bytes(self._current.model)
+        """Bytes that closing the current model frees: its weights, and the caches of prompts."""
+        if self._current is None:
+            return 0
+        return max(weights_bytes(self._current.model), used_bytes() - self._bytes_before)
 
     def _is_current(self, model: KnownModel) -> bool:
         return self._current is not None and self._current.model.key == model.key
@@ -243,24 +273,29 @@ class ModelHost:
             raise shutting_down()
 
     async def _acquire(self, model: KnownModel) -> Lease:
+        self._idle.stop()
         if not self._is_current(model):
             self._is_loading = True
             try:
                 await self._replace(model)
             finally:
                 self._is_loading = False
+                self._idle.start()
         if self._current is None:
             raise AssertionError("no model was loaded")
+        self._idle.stop()
         self._users += 1
         self._unused.clear()
         return self._current
 
     async def _replace(self, model: KnownModel) -> None:
         # Check before the current model is closed, and again with the memory it really freed.
-        self._check_room(model, self._freed)
+        await self._memory.wait(model, self._freed)
         former = await self._unload()
         try:
-            self._check_room(model, 0)
+            await self._memory.wait(model)
+            if self.is_draining:
+                raise shutting_down()
             await self._load_model(model)
         except Exception:
             if former is not None and not self.is_draining:
@@ -276,8 +311,9 @@ class ModelHost:
         model = current.model
         await asyncio.to_thread(current.engine.close)
         del current
-        after = await asyncio.to_thread(release_unused)
-        _logger.info("model released", extra={"fields": {"bytes": before - after, "left": after}})
+        after = await self._memory.release()
+        fields = {"model": model.name, "bytes": before - after, "left": after}
+        _logger.info("model released", extra={"fields": fields})
         return model
 
     async def _restore(self, model: KnownModel) -> None:
@@ -288,13 +324,14 @@ class ModelHost:
 
     async def _load_model(self, model: KnownModel) -> None:
         started = time.perf_counter()
+        self._bytes_before = used_bytes()
         try:
             engine = await asyncio.to_thread(self._load, model)
         except Exception as error:
             self._metrics.model_loads.labels("failed").inc()
             await asyncio.to_thread(release_unused)
             if isinstance(error, ModelError):
-                raise _for_client(error, model) from error.__cause__
+                raise for_client(error, model) from error.__cause__
             reason = f": {error}" if isinstance(error, ProxyError) else ""
             _logger.exception("loading failed")
             raise ApiError(
@@ -304,7 +341,7 @@ class ModelHost:
                 param="model",
             ) from error
         self._metrics.model_loads.labels("ok").inc()
-        self._current = Lease(model, engine)
+        self._current, self._selected = Lease(model, engine), model
         fields = {
             "model": model.name,
             "draft_model": None if model.draft is None else model.draft.name,
@@ -313,82 +350,28 @@ class ModelHost:
         }
         _logger.info("model loaded", extra={"fields": fields})
 
-    def can_hold(self, model: KnownModel) -> bool:
-        """Whether a model fits into memory while no other model is there."""
-        return _needed_bytes(model) <= total_bytes(self._memory_limit)
-
-    def _check_room(self, model: KnownModel, freed: int) -> None:
-        needed = _needed_bytes(model)
-        room = available_bytes(self._memory_limit) + freed
-        if needed > room:
-            name, param = repr(model.name), "model"
-            alone = _needed_bytes(replace(model, draft=None))
-            if model.draft is not None and alone <= room:
-                name, param = f"{name} with draft model {model.draft.name!r}", "draft_model"
-            raise ApiError(
-                507,
-                f"{name} needs about {needed:,} bytes of memory; {room:,} are available",
-                code="insufficient_memory",
-                param=param,
-                facts={"needed_bytes": needed, "available_bytes": room},
-            )
-
     def _leave(self) -> None:
         self._users -= 1
         if self._users == 0:
             self._unused.set()
+            self._idle.start()
 
     def _leave_if_acquired(self, task: asyncio.Task[Lease]) -> None:
         if not task.cancelled() and task.exception() is None:
             self._leave()
 
 
-def _weights_bytes(model: KnownModel) -> int:
-    return sum(one.weights_bytes for one in model.files)
-
-
-def _needed_bytes(model: KnownModel) -> int:
-    return int(_weights_bytes(model) * _MEMORY_PER_WEIGHTS)
-
-
-def _signature(model: KnownModel) -> object:
-    """Return a value that changes with the files of a model or its draft model."""
-    return [one.directory and file_signature(one.directory) for one in model.files]
-
-
-def _for_client(error: ModelError, model: KnownModel) -> ModelError | ApiError:
-    """Return the error of loading ``model``; one of its draft model names ``draft_model``."""
-    of_draft = model.draft is not None and error.model in (model.draft_source, model.draft.name)
-    of_model = error.model in (model.source, model.name)
-    if isinstance(error, DraftModelError) or (of_draft and not of_model):
-        return api_error(error, {"model": "draft_model"})
-    return error
+def _check_suitable(name: str, is_speech_model: bool, transcribes: bool) -> None:
+    """Raise for a speech model that should answer prompts, or a model that cannot transcribe."""
+    if is_speech_model and not transcribes:
+        raise unsuitable_model(
+            name, "answers no prompts; send recordings to /v1/audio/transcriptions"
+        )
+    if transcribes and not is_speech_model:
+        raise unsuitable_model(name, "transcribes no speech; name a model that reads audio only")
 
 
 def _retrieve_error(task: asyncio.Task[Lease]) -> None:
     """Mark the task's error as retrieved: asyncio logs errors that never are."""
     if not task.cancelled():
         task.exception()
-
-
-def _problem(model: KnownModel) -> ModelError | ApiError | None:
-    """Return the error of loading a model's files, if any. Takes about a second."""
-    directory, draft = model.directory, model.draft
-    if directory is None:
-        return None
-
-    def check() -> None:
-        if draft is None or draft.directory is None:
-            check_loadable(directory, model.name)
-        else:
-            check_draft_loadable(draft.directory, draft.name, directory, model.name)
-
-    # On a worker: MLX may abort the process if a thread that has used it ends at process exit.
-    worker = Worker()
-    try:
-        worker.submit(check).result()
-    except ModelError as error:
-        return _for_client(error, model)
-    finally:
-        worker.close()
-    return None

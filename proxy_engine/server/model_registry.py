@@ -5,80 +5,22 @@ Clients can request only these: a client can neither name a path nor cause a dow
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeAlias
 
 from huggingface_hub.constants import HF_HUB_CACHE
 
-from ..models.checking import file_problem
 from ..models.embedded import EMBEDDED_MODEL, embedded_model, is_embedded_model_ready
-from ..models.loading import context_length
-from ..models.modalities import Modality, input_modalities
-from .memory import weights_bytes
+from .known_models import KnownModel, KnownModels
 from .model_names import ANY_NAME, DEFAULT_MODEL, MAX_NAME_CHARACTERS, models_by_short_name
-
-_Signature: TypeAlias = tuple[tuple[str, int, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class KnownModel:
-    """A model on this computer.
-
-    Attributes:
-        name: The name for clients.
-        source: The argument of ``InferenceEngine``.
-        directory: Where its files are; ``None`` if that is unknown before it is loaded.
-        created: When it was installed, in seconds since 1970.
-        context_length: In tokens; ``None`` if its configuration sets no limit.
-        weights_bytes: The size of its weight files.
-        input_modalities: The kinds of content that it reads.
-        problem: Why its files cannot be loaded; ``None`` if no reason is found.
-        draft: The draft model to load with it.
-    """
-
-    name: str
-    source: str | None
-    directory: Path | None = None
-    created: int = 0
-    context_length: int | None = None
-    weights_bytes: int = 0
-    input_modalities: frozenset[Modality] = frozenset({"text"})
-    problem: str | None = None
-    draft: KnownModel | None = None
-
-    @property
-    def transcribes(self) -> bool:
-        """Whether it is a speech model, which transcribes recordings and answers no prompts."""
-        return "text" not in self.input_modalities
-
-    @property
-    def files(self) -> tuple[KnownModel, ...]:
-        """The model, and its draft model if it has one."""
-        return (self,) if self.draft is None else (self, self.draft)
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """The names of the model and its draft model."""
-        return tuple(model.name for model in self.files)
-
-    @property
-    def draft_source(self) -> str | None:
-        """The argument ``draft_model`` of ``InferenceEngine``."""
-        draft = self.draft
-        if draft is None:
-            return None
-        return draft.source if draft.directory is None else os.fspath(draft.directory)
 
 
 class ModelRegistry:
     """Finds models: the default one, those in directories, and those in the Hugging Face cache.
 
-    Every call reads the file system again, since models come and go.
+    Every call lists the directories again, since models come and go.
 
     Args:
         default: A directory or Hugging Face repo id; ``None`` for the embedded model.
@@ -101,11 +43,11 @@ class ModelRegistry:
         self._directories = directories
         self._aliases = aliases
         self._hub_cache = Path(HF_HUB_CACHE) if hub_cache is None else hub_cache
-        self._problems: dict[Path, tuple[_Signature, str | None]] = {}
+        self._models = KnownModels()
 
     def default(self) -> KnownModel:
         """Return the default model with its draft model. They need not be downloaded yet."""
-        model = _embedded() if self._default is None else self._named(self._default)
+        model = self._embedded() if self._default is None else self._named(self._default)
         return replace(model, draft=self.default_draft())
 
     def default_draft(self) -> KnownModel | None:
@@ -166,7 +108,7 @@ class ModelRegistry:
         """Return the model of a setting: a directory or a Hugging Face repo id."""
         directory = Path(source).expanduser()
         if directory.is_dir():
-            return self._described(directory.resolve().name, directory)
+            return self._models.describe(directory.resolve().name, directory)
         return self._find(source) or KnownModel(source, source)
 
     def _known(self) -> list[KnownModel]:
@@ -180,28 +122,23 @@ class ModelRegistry:
 
     def _all(self) -> Iterator[KnownModel]:
         if is_embedded_model_ready():
-            yield _embedded()
+            yield self._embedded()
         for parent in self._directories:
             if parent.is_dir():
-                for directory in sorted(parent.iterdir()):
-                    if _is_model(directory):
-                        yield self._described(directory.name, directory)
-        for repository in sorted(self._hub_cache.glob("models--*")):
-            snapshot = _snapshot(repository)
-            if snapshot is not None and _is_model(snapshot):
-                name = repository.name[len("models--") :].replace("--", "/")
-                yield self._described(name, snapshot)
+                yield from self._found((path.name, path) for path in sorted(parent.iterdir()))
+        yield from self._found(_snapshots(self._hub_cache))
 
-    def _described(self, name: str, directory: Path) -> KnownModel:
-        return replace(_described(name, directory), problem=self._problem(directory))
+    def _found(self, directories: Iterable[tuple[str, Path]]) -> Iterator[KnownModel]:
+        for name, directory in directories:
+            model = self._models.find(name, directory)
+            if model is not None:
+                yield model
 
-    def _problem(self, directory: Path) -> str | None:
-        """``file_problem``, computed again when a file has changed."""
-        signature = file_signature(directory)
-        known = self._problems.get(directory)
-        if known is None or known[0] != signature:
-            known = self._problems[directory] = (signature, file_problem(directory))
-        return known[1]
+    def _embedded(self) -> KnownModel:
+        if not is_embedded_model_ready():
+            return KnownModel(EMBEDDED_MODEL, None)
+        # Without a source, the engine loads the embedded model in its fastest form.
+        return replace(self._models.describe(EMBEDDED_MODEL, embedded_model()), source=None)
 
 
 def _matches(name: str, models: list[KnownModel], transcribes: bool) -> list[KnownModel]:
@@ -211,50 +148,12 @@ def _matches(name: str, models: list[KnownModel], transcribes: bool) -> list[Kno
     return [model for model in found if model.problem is None] or found
 
 
-def file_signature(directory: Path) -> _Signature:
-    """Names, sizes and modification times of a directory's files; equal if nothing has changed."""
-    try:
-        return tuple(sorted(map(_file_facts, directory.iterdir())))
-    except OSError:
-        return ()
-
-
-def _file_facts(path: Path) -> tuple[str, int, int]:
-    try:
-        stat = path.stat()
-    except OSError:
-        # The Hugging Face cache may link to files that are not downloaded yet.
-        return path.name, -1, 0
-    return path.name, stat.st_size, stat.st_mtime_ns
-
-
-def _embedded() -> KnownModel:
-    if not is_embedded_model_ready():
-        return KnownModel(EMBEDDED_MODEL, None)
-    # Without a source, the engine loads the embedded model in its fastest form.
-    return replace(_described(EMBEDDED_MODEL, embedded_model()), source=None)
-
-
-def _described(name: str, directory: Path) -> KnownModel:
-    file = directory / "config.json"
-    config = _read(file)
-    return KnownModel(
-        name,
-        os.fspath(directory),
-        directory,
-        int(file.stat().st_mtime) if file.is_file() else 0,
-        context_length(config),
-        weights_bytes(directory),
-        input_modalities(config),
-    )
-
-
-def _is_model(directory: Path) -> bool:
-    try:
-        return (directory / "config.json").is_file() and any(directory.glob("model*.safetensors"))
-    except OSError:
-        # An unreadable directory is not a model.
-        return False
+def _snapshots(hub_cache: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the repo id and the newest snapshot of the models in the Hugging Face cache."""
+    for repository in sorted(hub_cache.glob("models--*")):
+        snapshot = _snapshot(repository)
+        if snapshot is not None:
+            yield repository.name[len("models--") :].replace("--", "/"), snapshot
 
 
 def _snapshot(repository: Path) -> Path | None:
@@ -267,11 +166,3 @@ def _snapshot(repository: Path) -> Path | None:
     if revision and (snapshots / revision).is_dir():
         return snapshots / revision
     return next((path for path in sorted(snapshots.glob("*")) if path.is_dir()), None)
-
-
-def _read(path: Path) -> Mapping[str, Any]:
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return config if isinstance(config, Mapping) else {}

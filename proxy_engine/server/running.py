@@ -8,14 +8,19 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
+from ..conversation.messages import template_messages
 from ..conversation.prompts import Prompt
+from ..conversation.raw_prompt import RawPrompt
 from ..events import Finished, PromptProgress, StreamEvent, TokenGenerated
+from ..extras import is_installed
 from ..option_overrides import OptionOverrides
 from ..requests.streams import AsyncEventStream
 from ..results import GenerationResult
-from .errors import shutting_down, unsuitable_model
+from .errors import shutting_down
+from .known_models import KnownModel
 from .metrics import Metrics
 from .model_host import Lease, ModelHost
 from .queueing import Queue
@@ -150,6 +155,23 @@ class RunningAnswers:
             self._metrics.duration.observe(time.perf_counter() - self._started)
 
 
+def _check_media(generations: Sequence[Generation], model: KnownModel) -> None:
+    """Raise for a prompt with media if a model reads text only.
+
+    The configuration of other models does not state exactly what they read.
+
+    Raises:
+        PromptError: The model does not read the media, or the prompt is malformed.
+    """
+    # The error of a multimodal model that lacks its extra is another one.
+    if model.input_modalities != {"text"} or not is_installed("vision"):
+        return
+    for generation in generations:
+        if not isinstance(generation.prompt, RawPrompt):
+            in_history = generation.options.get("media_in_history", "placeholder")
+            template_messages(generation.prompt, (), in_history)
+
+
 async def begin(
     generations: Sequence[Generation],
     model: str | None,
@@ -164,7 +186,8 @@ async def begin(
 
     Args:
         generations: The answers to generate.
-        model: The model's name; ``None`` for the model in memory.
+        model: The model's name; ``None`` for the model in memory. A model of text is not loaded for
+            a prompt with images.
         draft_model: The draft model's name; ``None`` for the draft model in memory.
         queue: Where to take slots.
         host: Where to take the model.
@@ -178,11 +201,8 @@ async def begin(
     started = time.perf_counter()
     async with AsyncExitStack() as stack:
         stack.enter_context(queue.slots(len(generations)))
-        lease = await stack.enter_async_context(host.lease(model, draft_model))
-        if "text" not in lease.engine.input_modalities:
-            raise unsuitable_model(
-                lease.model.name, "answers no prompts; send recordings to /v1/audio/transcriptions"
-            )
+        check = partial(_check_media, generations)
+        lease = await stack.enter_async_context(host.lease(model, draft_model, check=check))
         # The server may have begun to shut down meanwhile.
         queue.check_open()
         streams = []

@@ -18,7 +18,7 @@ from ..engine import InferenceEngine
 from . import logs
 from .app import create_app, load_engine, registry_of
 from .connections import limited_protocol
-from .model_registry import KnownModel
+from .known_models import KnownModel
 from .services import Services
 from .settings import ServerSettings
 

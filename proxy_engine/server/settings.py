@@ -117,6 +117,8 @@ class ServerSettings(BaseSettings):
     """whether unknown fields of requests are ignored or refused"""
     memory_limit_bytes: int | None = Field(default=None, ge=1)
     """memory for the model (all of the device's if not given)"""
+    idle_seconds: float | None = Field(default=None, gt=0)
+    """time without requests after which the model is unloaded (never if not given)"""
     stored_responses: int = Field(default=256, ge=0)
     """responses stored for previous_response_id"""
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ..conversation.content import AudioContent
 from ..transcription.options import TranscriptionOverrides
 from ..transcription.results import Transcript, TranscriptSegment
-from .errors import shutting_down, unsuitable_model
+from .errors import shutting_down
 from .metrics import Metrics
 from .model_host import Lease
 from .services import Services
@@ -177,10 +177,6 @@ async def transcribing(
     async with AsyncExitStack() as stack:
         stack.enter_context(services.queue.slots(1))
         lease = await stack.enter_async_context(services.host.lease(model, transcribes=True))
-        if "text" in lease.engine.input_modalities:
-            raise unsuitable_model(
-                lease.model.name, "transcribes no speech; name a model that reads audio only"
-            )
         # Recordings are decoded in memory. Waiting ones are in files.
         await stack.enter_async_context(services.recordings)
         # The server may have begun to shut down meanwhile.

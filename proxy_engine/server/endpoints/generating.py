@@ -210,7 +210,7 @@ class _StrictRoute(APIRoute):
 
 def generating_router() -> APIRouter:
     """Return a router for generating endpoints."""
-    statuses = (400, 401, 403, 404, 408, 413, 422, 503, 507)
+    statuses = (400, 401, 403, 404, 408, 413, 422, 501, 503, 507)
     errors: dict[int | str, dict[str, Any]] = {
         status: {"model": ErrorResponse} for status in statuses
     }

@@ -9,11 +9,28 @@ from fastapi import APIRouter, Response
 
 from ...models.modalities import Modality
 from ..errors import ApiError, ErrorResponse
-from ..model_registry import KnownModel
+from ..known_models import KnownModel
 from ..schemas.common import ResponseModel, json_reply
 from ..services import Services, ServicesOfRequest
 
 router = APIRouter(prefix="/v1", responses={401: {"model": ErrorResponse}})
+
+
+class ModelPermission(ResponseModel):
+    """What a client may do with a model. OpenAI's models had it; some clients read it."""
+
+    id: str
+    object: Literal["model_permission"]
+    created: int
+    allow_create_engine: bool
+    allow_sampling: bool
+    allow_logprobs: bool
+    allow_search_indices: bool
+    allow_view: bool
+    allow_fine_tuning: bool
+    organization: str
+    group: str | None
+    is_blocking: bool
 
 
 class Model(ResponseModel):
@@ -27,6 +44,9 @@ class Model(ResponseModel):
     object: Literal["model"]
     created: int
     owned_by: str
+    root: str
+    parent: str | None
+    permission: list[ModelPermission]
     context_length: int | None
     max_model_len: int | None
     weights_bytes: int
@@ -53,23 +73,44 @@ async def list_models(services: ServicesOfRequest) -> Response:
 async def get_model(id: str, services: ServicesOfRequest) -> Response:
     """Return one model."""
     model = next((model for model in await _loadable(services) if model.name == id), None)
-    model = model or await asyncio.to_thread(services.registry.find, id)
-    if model is None or not _is_loadable(model, services):
+    model = model or await asyncio.to_thread(_find_loadable, id, services)
+    if model is None:
         raise ApiError(404, f"model {id!r} not found", code="model_not_found", param="model")
     return json_reply(_described(model, services))
 
 
 async def _loadable(services: Services) -> list[KnownModel]:
-    models = await asyncio.to_thread(services.registry.models)
-    models = [model for model in models if _is_loadable(model, services)]
+    models = await asyncio.to_thread(_loadable_models, services)
     current = services.host.current
     if current is None:
         return models
     return [current.model, *(model for model in models if model.name != current.model.name)]
 
 
-def _is_loadable(model: KnownModel, services: Services) -> bool:
-    return model.problem is None and services.host.can_hold(model)
+def _loadable_models(services: Services) -> list[KnownModel]:
+    return [model for model in services.registry.models() if services.host.is_loadable(model)]
+
+
+def _permission(model: KnownModel) -> ModelPermission:
+    return ModelPermission(
+        id=f"modelperm-{model.name}",
+        object="model_permission",
+        created=model.created,
+        allow_create_engine=False,
+        allow_sampling=True,
+        allow_logprobs=True,
+        allow_search_indices=False,
+        allow_view=True,
+        allow_fine_tuning=False,
+        organization="*",
+        group=None,
+        is_blocking=False,
+    )
+
+
+def _find_loadable(name: str, services: Services) -> KnownModel | None:
+    model = services.registry.find(name)
+    return model if model is not None and services.host.is_loadable(model) else None
 
 
 def _described(model: KnownModel, services: Services) -> Model:
@@ -84,6 +125,9 @@ def _described(model: KnownModel, services: Services) -> Model:
         object="model",
         created=model.created,
         owned_by="local",
+        root=model.name,
+        parent=None,
+        permission=[_permission(model)],
         context_length=length,
         max_model_len=length,
         weights_bytes=model.weights_bytes,

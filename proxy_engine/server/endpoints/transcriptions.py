@@ -29,7 +29,7 @@ from ..streaming import ServerSentEvents, frame, unless_disconnected
 from ..transcribing import RunningTranscription, Upload, transcribing
 
 _MAX_FIELDS = 1000
-_STATUSES = (400, 401, 403, 404, 408, 413, 422, 503, 507)
+_STATUSES = (400, 401, 403, 404, 408, 413, 422, 501, 503, 507)
 _ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorResponse} for status in _STATUSES
 }

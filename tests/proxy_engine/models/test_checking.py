@@ -14,7 +14,7 @@ from vision_models import vision_checkpoint
 
 from proxy_engine import ModelFormatError
 from proxy_engine.models import checking
-from proxy_engine.models.checking import check_loadable, file_problem
+from proxy_engine.models.checking import FileProblem, check_loadable, file_problem
 from proxy_engine.models.loading import load_model
 from proxy_engine.multimodal import loading
 
@@ -42,9 +42,9 @@ def test_valid_model_has_no_problem(directory: Path) -> None:
 
 def test_missing_weights_file_is_named(directory: Path) -> None:
     write_index(directory, {"a": "model.safetensors", "b": "model-2.safetensors"})
-    assert file_problem(directory) == "model-2.safetensors is missing"
+    assert file_problem(directory) == FileProblem("model-2.safetensors is missing")
     write_index(directory, "nothing")
-    assert file_problem(directory) == "model.safetensors.index.json is damaged"
+    assert file_problem(directory) == FileProblem("model.safetensors.index.json is damaged")
 
 
 def header(text: bytes, size: int = 100) -> Callable[[bytes], bytes]:
@@ -71,7 +71,7 @@ def header(text: bytes, size: int = 100) -> Callable[[bytes], bytes]:
 def test_damaged_weights_are_found(directory: Path, spoil: Callable[[bytes], bytes]) -> None:
     path = directory / "model.safetensors"
     path.write_bytes(spoil(path.read_bytes()))
-    assert file_problem(directory) == "model.safetensors is damaged or incomplete"
+    assert file_problem(directory) == FileProblem("model.safetensors is damaged or incomplete")
     with pytest.raises(ModelFormatError, match=r"model\.safetensors is damaged"):
         check_loadable(directory, "tiny")
 

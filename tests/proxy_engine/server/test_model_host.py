@@ -23,19 +23,21 @@ from proxy_engine import (
     ModelNotFoundError,
     SpeculationOptions,
 )
-from proxy_engine.server import model_host
+from proxy_engine.models.checking import FileProblem
 from proxy_engine.server.app import create_app, load_engine, registry_of
 from proxy_engine.server.errors import ApiError
-from proxy_engine.server.memory import available_bytes, used_bytes, weights_bytes
+from proxy_engine.server.known_models import KnownModel
+from proxy_engine.server.memory import MemoryGate, available_bytes, used_bytes
 from proxy_engine.server.metrics import Metrics
 from proxy_engine.server.model_host import ModelHost
-from proxy_engine.server.model_registry import KnownModel, ModelRegistry
+from proxy_engine.server.model_registry import ModelRegistry
 from state_machines.errors import VocabularyError
 
 
 class FakeEngine:
     def __init__(self, model: KnownModel) -> None:
         self.model = model
+        self.input_modalities = model.input_modalities
         self.is_closed = False
 
     def close(self) -> None:
@@ -63,8 +65,15 @@ class Registry(ModelRegistry):
         return None if name == "default_model" else self.find(name)
 
 
-def host_of(*names: str, load: Callable[[KnownModel], Any] = FakeEngine, **more: Any) -> ModelHost:
-    return ModelHost(Registry(*names, **more), load, Metrics())
+def host_of(
+    *names: str,
+    load: Callable[[KnownModel], Any] = FakeEngine,
+    size: int = 0,
+    available: Callable[[int | None], int] = available_bytes,
+    **more: Any,
+) -> ModelHost:
+    memory = MemoryGate(available=available)
+    return ModelHost(Registry(*names, size=size), load, Metrics(), memory=memory, **more)
 
 
 @pytest.fixture
@@ -96,7 +105,7 @@ def test_registry_finds_models_by_name(models: Path, tmp_path: Path) -> None:
     assert three is not None
     assert three.directory == snapshot
     assert three.context_length == 512
-    assert three.weights_bytes == weights_bytes(snapshot) > 1000
+    assert three.weights_bytes == (snapshot / "model.safetensors").stat().st_size > 1000
     for name in ("../one", str(models / "two"), "org/empty", "no-model"):
         assert registry.find(name) is None
 
@@ -213,7 +222,7 @@ def test_model_in_memory_serves_suitable_requests() -> None:
         assert isinstance(registry, Registry)
         text, speech = registry._known
         registry._known = [text, replace(speech, input_modalities=frozenset({"audio"}))]
-        async with host.lease("speech") as lease:
+        async with host.lease("speech", transcribes=True) as lease:
             assert lease.model.name == "speech"
         async with host.lease(None, transcribes=True) as lease:
             assert lease.model.name == "speech"
@@ -506,7 +515,7 @@ def test_previous_model_is_restored_after_a_failed_load() -> None:
 def test_unloadable_model_is_refused_without_waiting() -> None:
     async def main() -> None:
         host = host_of("good", "bad")
-        bad = KnownModel("bad", "bad", problem="the weights are incomplete")
+        bad = KnownModel("bad", "bad", problem=FileProblem("the weights are incomplete"))
         host._registry._known[1] = bad  # type: ignore[attr-defined]
         async with host.lease("good") as lease:
             with pytest.raises(ModelFormatError, match="incomplete"):
@@ -554,29 +563,30 @@ def too_large(directory: Path) -> None:
         file.truncate(1 << 43)
 
 
-BROKEN: dict[str, tuple[Callable[[Path], None], bool]] = {
-    # What makes a model's directory one that cannot be loaded, and whether it is listed yet.
-    "no-json": (config_of("{"), False),
-    "no-object": (config_of("[]"), False),
-    "no-type": (config_of("{}"), False),
-    "odd-type": (config_of('{"model_type": "../llama"}'), False),
-    "unknown-architecture": (config_of('{"model_type": "no-such"}'), False),
-    "no-model": (config_of('{"model_type": "base"}'), True),
-    "ends-the-process": (config_of('{"model_type": "olmo"}'), True),
-    "code-of-its-own": (config_of('{"model_type": "llama", "model_file": "x.py"}'), False),
-    "truncated": (truncated, False),
-    "incomplete": (incomplete, False),
-    "other-shapes": (other_shapes, True),
-    "without-tokenizer": (without_tokenizer, False),
-    "damaged-tokenizer": (damaged_tokenizer, True),
-    "too-large": (too_large, False),
+BROKEN: dict[str, tuple[Callable[[Path], None], int, bool]] = {
+    # What makes a model's directory one that cannot be loaded, the status of requests, and whether
+    # it is listed before the first request.
+    "no-json": (config_of("{"), 503, False),
+    "no-object": (config_of("[]"), 503, False),
+    "no-type": (config_of("{}"), 503, False),
+    "odd-type": (config_of('{"model_type": "../llama"}'), 501, False),
+    "unknown-architecture": (config_of('{"model_type": "no-such"}'), 501, False),
+    "no-model": (config_of('{"model_type": "base"}'), 501, False),
+    "ends-the-process": (config_of('{"model_type": "olmo"}'), 503, False),
+    "code-of-its-own": (config_of('{"model_type": "llama", "model_file": "x.py"}'), 501, False),
+    "truncated": (truncated, 503, False),
+    "incomplete": (incomplete, 503, False),
+    "other-shapes": (other_shapes, 503, True),
+    "without-tokenizer": (without_tokenizer, 503, False),
+    "damaged-tokenizer": (damaged_tokenizer, 503, True),
+    "too-large": (too_large, 507, False),
 }
 
 
 def test_unloadable_model_leaves_the_current_one_in_memory(
     tmp_path: Path, tiny_model_directory: Path
 ) -> None:
-    for name, (spoil, _) in BROKEN.items():
+    for name, (spoil, _, _) in BROKEN.items():
         shutil.copytree(tiny_model_directory, tmp_path / name)
         spoil(tmp_path / name)
     shutil.copytree(tiny_model_directory, tmp_path / "good")
@@ -593,15 +603,17 @@ def test_unloadable_model_leaves_the_current_one_in_memory(
         chat(first, max_tokens=3)
         listed = {model.id for model in client.models.list().data}
         assert listed >= {first, "good"}
-        assert listed & BROKEN.keys() == {name for name, (_, seen) in BROKEN.items() if seen}
+        assert listed & BROKEN.keys() == {name for name, (*_, seen) in BROKEN.items() if seen}
         schema = {"name": "long", "schema": {"type": "string", "minLength": 200, "maxLength": 210}}
         form = {"type": "json_schema", "json_schema": schema}
         stream = chat(first, max_tokens=400, stream=True, response_format=form)
         received = [next(stream)]
-        for name in BROKEN:
+        codes = {501: "unsupported_model", 503: "model_unavailable", 507: "insufficient_memory"}
+        for name, (_, status, _) in BROKEN.items():
             with pytest.raises(openai.APIStatusError) as caught:
                 chat(name, max_tokens=3)
-            assert caught.value.status_code == (507 if name == "too-large" else 503), name
+            assert (caught.value.status_code, caught.value.code) == (status, codes[status]), name
+        assert not {model.id for model in client.models.list().data} & BROKEN.keys()
         received += stream
         assert received[-1].choices[0].finish_reason == "stop"
         assert chat(first, max_tokens=3).model == first
@@ -611,14 +623,12 @@ def test_unloadable_model_leaves_the_current_one_in_memory(
         assert chat("good", max_tokens=3).model == "good"
 
 
-def test_too_large_model_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_host, "available_bytes", lambda limit: 100)
-
+def test_too_large_model_is_refused() -> None:
     async def main() -> None:
-        host = host_of("a", size=90)
+        host = host_of("a", size=90, available=lambda limit: 100)
         async with host.lease(None) as lease:
             assert lease.model.name == "a"
-        large = host_of("a", size=1000)
+        large = host_of("a", size=1000, available=lambda limit: 100)
         with pytest.raises(ApiError) as caught:
             async with large.lease("a"):
                 pass
@@ -632,11 +642,9 @@ def test_too_large_model_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(main())
 
 
-def test_too_large_draft_model_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_host, "available_bytes", lambda limit: 150)
-
+def test_too_large_draft_model_is_refused() -> None:
     async def main() -> None:
-        host = host_of("a", "small", size=90)
+        host = host_of("a", "small", size=90, available=lambda limit: 150)
         with pytest.raises(ApiError, match="'a' with draft model 'small' needs") as caught:
             async with host.lease("a", "small"):
                 pass
@@ -648,11 +656,8 @@ def test_too_large_draft_model_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     asyncio.run(main())
 
 
-def test_requests_wait_for_a_model_that_is_being_loaded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_requests_wait_for_a_model_that_is_being_loaded() -> None:
     free = [1000]
-    monkeypatch.setattr(model_host, "available_bytes", lambda limit: free[0])
 
     async def main() -> None:
         go_on = threading.Event()
@@ -662,7 +667,7 @@ def test_requests_wait_for_a_model_that_is_being_loaded(
             go_on.wait(10)
             return FakeEngine(model)
 
-        host = host_of("a", size=900, load=load)
+        host = host_of("a", size=900, load=load, available=lambda limit: free[0])
 
         async def use() -> str:
             async with host.lease("a") as lease:
@@ -815,7 +820,7 @@ def test_settings_apply_to_the_engine(models: Path) -> None:
 def test_memory_limit_applies_to_models(models: Path) -> None:
     # Memory that is freed later would make room for the model.
     gc.collect()
-    limit = used_bytes() + weights_bytes(models / "one") // 2
+    limit = used_bytes() + (models / "one" / "model.safetensors").stat().st_size // 2
     settings = make_settings(model=str(models / "one"), memory_limit_bytes=limit)
     with serving(create_app(settings)) as live, live.http() as http:
         body = {"messages": [{"role": "user", "content": "Hello"}]}

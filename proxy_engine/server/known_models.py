@@ -1,0 +1,142 @@
+"""The facts that a model's directory states without being loaded."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from ..models.checking import FileProblem, file_problem
+from ..models.loading import context_length
+from ..models.modalities import Modality, input_modalities
+from ..models.weight_files import weight_files, weights_bytes
+
+FileSignature: TypeAlias = tuple[tuple[str, int, int], ...]
+"""Names, sizes and modification times of files."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownModel:
+    """A model on this computer.
+
+    Attributes:
+        name: The name for clients.
+        source: The argument of ``InferenceEngine``.
+        directory: Where its files are; ``None`` if that is unknown before it is loaded.
+        created: When it was installed, in seconds since 1970.
+        context_length: In tokens; ``None`` if its configuration sets no limit.
+        weights_bytes: The size of its weight files.
+        input_modalities: The kinds of content that it reads.
+        problem: Why its files cannot be loaded; ``None`` if no reason is found.
+        draft: The draft model to load with it.
+    """
+
+    name: str
+    source: str | None
+    directory: Path | None = None
+    created: int = 0
+    context_length: int | None = None
+    weights_bytes: int = 0
+    input_modalities: frozenset[Modality] = frozenset({"text"})
+    problem: FileProblem | None = None
+    draft: KnownModel | None = None
+
+    @property
+    def transcribes(self) -> bool:
+        """Whether it is a speech model, which transcribes recordings and answers no prompts."""
+        return "text" not in self.input_modalities
+
+    @property
+    def files(self) -> tuple[KnownModel, ...]:
+        """The model, and its draft model if it has one."""
+        return (self,) if self.draft is None else (self, self.draft)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The names of the model and its draft model."""
+        return tuple(model.name for model in self.files)
+
+    @property
+    def draft_source(self) -> str | None:
+        """The argument ``draft_model`` of ``InferenceEngine``."""
+        draft = self.draft
+        if draft is None:
+            return None
+        return draft.source if draft.directory is None else os.fspath(draft.directory)
+
+
+class KnownModels:
+    """Describes the models in directories. A description is computed again if a file changes."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, tuple[FileSignature, KnownModel, bool]] = {}
+
+    def describe(self, name: str, directory: Path) -> KnownModel:
+        """Return a description of the files in a directory, with ``problem`` if they are no model.
+
+        Raises:
+            OSError: The directory cannot be read.
+        """
+        return replace(self._facts(directory)[0], name=name)
+
+    def find(self, name: str, directory: Path) -> KnownModel | None:
+        """Return a description of a model; ``None`` for a directory without a model's files."""
+        try:
+            model, has_files = self._facts(directory)
+        except OSError:
+            # An unreadable directory is not a model.
+            return None
+        return replace(model, name=name) if has_files else None
+
+    def _facts(self, directory: Path) -> tuple[KnownModel, bool]:
+        signature = file_signature(directory)
+        known = self._known.get(directory)
+        if known is None or known[0] != signature:
+            known = self._known[directory] = (signature, *_read_facts(directory))
+        return known[1:]
+
+
+def file_signature(directory: Path) -> FileSignature:
+    """Names, sizes and modification times of a directory's files; equal if nothing has changed."""
+    try:
+        return tuple(sorted(map(_file_facts, directory.iterdir())))
+    except OSError:
+        return ()
+
+
+def _file_facts(path: Path) -> tuple[str, int, int]:
+    try:
+        stat = path.stat()
+    except OSError:
+        # The Hugging Face cache may link to files that are not downloaded yet.
+        return path.name, -1, 0
+    return path.name, stat.st_size, stat.st_mtime_ns
+
+
+def _read_facts(directory: Path) -> tuple[KnownModel, bool]:
+    """Return a model without a name, and whether the directory has its files."""
+    file = directory / "config.json"
+    has_config = file.is_file()
+    config = _read(file)
+    model = KnownModel(
+        "",
+        os.fspath(directory),
+        directory,
+        int(file.stat().st_mtime) if has_config else 0,
+        context_length(config),
+        weights_bytes(directory, config),
+        input_modalities(config),
+        file_problem(directory),
+    )
+    return model, has_config and bool(weight_files(directory, config))
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return config if isinstance(config, Mapping) else {}

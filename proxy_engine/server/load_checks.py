@@ -1,0 +1,94 @@
+"""Checks whether models can be loaded, before the current model leaves memory."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ..errors import DraftModelError, ModelError
+from ..models.checking import check_loadable
+from ..models.draft_models import check_draft_loadable
+from ..requests.worker import Worker
+from .errors import ApiError, api_error
+from .known_models import KnownModel, file_signature
+
+
+class LoadChecks:
+    """Checks models, and remembers the results until a file changes. For one event loop."""
+
+    def __init__(self) -> None:
+        # By names of model and draft model: the signature of their files, and the error of loading.
+        self._results: dict[tuple[str, ...], tuple[object, ModelError | ApiError | None]] = {}
+        self._turn = asyncio.Lock()
+
+    async def check_files(self, model: KnownModel) -> None:
+        """Load a model without its weights, in about a second.
+
+        Raises:
+            ModelError: The model cannot be loaded.
+            ApiError: Its draft model cannot be loaded, or has another vocabulary.
+        """
+        if model.directory is None:
+            return
+        # One check at a time: each takes a second of processor time.
+        async with self._turn:
+            signature = await asyncio.to_thread(_signature, model)
+            known = self._results.get(model.key)
+            if known is None or known[0] != signature:
+                problem = await asyncio.to_thread(_problem, model)
+                known = self._results[model.key] = (signature, problem)
+        if known[1] is not None:
+            raise known[1].with_traceback(None)
+
+    def has_failed(self, model: KnownModel) -> bool:
+        """Whether ``check_files`` found that a model without a draft model cannot be loaded."""
+        known = self._results.get((model.name,))
+        return known is not None and known[1] is not None and known[0] == _signature(model)
+
+
+def check_description(model: KnownModel) -> None:
+    """Raise for a model whose description states a problem.
+
+    Raises:
+        ModelError: The model cannot be loaded.
+        ApiError: Its draft model cannot be loaded.
+    """
+    for one in model.files:
+        if one.problem is not None:
+            raise for_client(one.problem.error(one.name), model)
+
+
+def for_client(error: ModelError, model: KnownModel) -> ModelError | ApiError:
+    """Return the error of loading ``model``; one of its draft model names ``draft_model``."""
+    of_draft = model.draft is not None and error.model in (model.draft_source, model.draft.name)
+    of_model = error.model in (model.source, model.name)
+    if isinstance(error, DraftModelError) or (of_draft and not of_model):
+        return api_error(error, {"model": "draft_model"})
+    return error
+
+
+def _signature(model: KnownModel) -> object:
+    """Return a value that changes with the files of a model or its draft model."""
+    return [one.directory and file_signature(one.directory) for one in model.files]
+
+
+def _problem(model: KnownModel) -> ModelError | ApiError | None:
+    """Return the error of loading a model's files, if any. Takes about a second."""
+    directory, draft = model.directory, model.draft
+    if directory is None:
+        return None
+
+    def check() -> None:
+        if draft is None or draft.directory is None:
+            check_loadable(directory, model.name)
+        else:
+            check_draft_loadable(draft.directory, draft.name, directory, model.name)
+
+    # On a worker: MLX may abort the process if a thread that has used it ends at process exit.
+    worker = Worker()
+    try:
+        worker.submit(check).result()
+    except ModelError as error:
+        return for_client(error, model)
+    finally:
+        worker.close()
+    return None
