@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from state_machines.tool_calls import FORMATS, ToolFormat
-from state_machines.tool_calls.notations import JSON, PYTHONIC, PYTHONIC_JSON
+from state_machines.tool_calls.notations import JSON, PYTHONIC, PYTHONIC_JSON, Notation
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +26,17 @@ class ToolText:
     write_result: Callable[[str | None, str], str]
 
 
-def tool_text_of(tool_format: ToolFormat) -> ToolText:
-    """Return the plain text of a family of models.
+_PLACEHOLDERS: Mapping[Notation, str] = {
+    JSON: "<a JSON object>",
+    PYTHONIC: "<name>=<value>, …",
+    PYTHONIC_JSON: "<name>=<value>, …",
+}
 
-    Families whose arguments are neither JSON nor Python literals have chat templates that write
-    tools themselves. They get ``PLAIN_TOOL_TEXT``.
-    """
-    write_arguments: Callable[[Mapping[str, Any]], str]
-    if tool_format.notation is JSON:
-        form, write_arguments = "<a JSON object>", _json
-    elif tool_format.notation in (PYTHONIC, PYTHONIC_JSON):
-        form, write_arguments = "<name>=<value>, …", _keyword_arguments
-    else:
-        return PLAIN_TOOL_TEXT
+
+def tool_text_of(tool_format: ToolFormat) -> ToolText:
+    """Return the plain text of a tool format."""
+    notation = tool_format.notation
+    form = _PLACEHOLDERS.get(notation) or notation.write({"<name>": "<value>"})
 
     def describe(tools: Sequence[Mapping[str, Any]]) -> str:
         definitions = "\n".join(_json(tool.get("function", tool)) for tool in tools)
@@ -49,7 +47,7 @@ def tool_text_of(tool_format: ToolFormat) -> ToolText:
         )
 
     def write_calls(calls: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
-        return _calls(tool_format, [(name, write_arguments(values)) for name, values in calls])
+        return _calls(tool_format, [(name, notation.write(values)) for name, values in calls])
 
     before, after = tool_format.result.begin, tool_format.result.end
     return ToolText(describe, write_calls, lambda name, text: f"{before}{text}{after}")
@@ -75,19 +73,6 @@ def _filled(text: str, name: str, index: int) -> str:
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-def _keyword_arguments(arguments: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={_python(value)}" for name, value in arguments.items())
-
-
-def _python(value: Any) -> str:
-    """Return the Python literal of a JSON value, with double-quoted strings."""
-    if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{_python(k)}: {_python(v)}' for k, v in value.items())}}}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_python, value))}]"
-    return _json(value) if isinstance(value, str) else repr(value)
 
 
 PLAIN_TOOL_TEXT = tool_text_of(FORMATS["hermes"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -53,6 +53,30 @@ class MarkedNotation(Notation):
     names: str
     nests: bool
     avoid: tuple[str, ...] = ()
+
+    def write(self, arguments: Mapping[str, Any]) -> str:
+        """Return the object with its names as they are and its strings between markers."""
+        return self._written(arguments)
+
+    def _written(self, value: Any) -> str:
+        if isinstance(value, str):
+            return f"{self.marker}{value}{self.marker}"
+        if isinstance(value, Mapping):
+            members = (f"{name}:{self._written(each)}" for name, each in value.items())
+            return f"{{{','.join(members)}}}"
+        if isinstance(value, list):
+            return f"[{','.join(map(self._written, value))}]"
+        return json.dumps(value)
+
+    def end(self, text: str, start: int) -> int:
+        """Return the position after the brace that ends the object; see :meth:`Notation.end`."""
+        marker = re.escape(self.marker)
+        depth = 0
+        for piece in re.compile(f"{marker}.*?{marker}|[{{}}]", re.DOTALL).finditer(text, start):
+            depth += {"{": 1, "}": -1}.get(piece[0], 0)
+            if depth <= 0:
+                return piece.end()
+        raise ValueError("a brace is not closed")
 
     def _compile(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
         compiler = ArgumentCompiler(schema, options, _MarkedSyntax(self, options.spell))

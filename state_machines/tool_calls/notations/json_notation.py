@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,6 +18,8 @@ from state_machines.tool_calls.notations.notation import (
 )
 from state_machines.tool_calls.notations.raw_text import texts_without
 
+_DECODER = json.JSONDecoder()
+
 
 @dataclass(frozen=True)
 class JsonNotation(Notation):
@@ -25,6 +28,17 @@ class JsonNotation(Notation):
     name: str = "json"
     whitespace: Whitespace = "spaced"
     has_json: ClassVar[bool] = True
+
+    def write(self, arguments: Mapping[str, Any]) -> str:
+        """Return the arguments as ``json.dumps`` writes them."""
+        return json.dumps(arguments, ensure_ascii=False)
+
+    def end(self, text: str, start: int) -> int:
+        """Return the position after a JSON value; see :meth:`Notation.end`."""
+        try:
+            return _DECODER.raw_decode(text, start)[1]
+        except RecursionError as error:
+            raise ValueError("nested too deeply") from error
 
     def _compile(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
         syntax = JSON_SYNTAXES[options.whitespace or self.whitespace]

@@ -106,6 +106,23 @@ class Notation(ABC):
             )
 
     @abstractmethod
+    def write(self, arguments: Mapping[str, Any]) -> str:
+        """Return the text of arguments, as the chat template of the model family writes it.
+
+        ``read`` of the compiled schema returns the arguments, if the notation can write them.
+        """
+
+    @abstractmethod
+    def end(self, text: str, start: int) -> int:
+        """Return the position after the arguments that begin at ``start``.
+
+        The arguments need not match a schema. What is between the positions is for ``read``.
+
+        Raises:
+            ValueError: The arguments do not end.
+        """
+
+    @abstractmethod
     def _compile(self, schema: Schema, options: NotationOptions) -> CompiledArguments: ...
 
 

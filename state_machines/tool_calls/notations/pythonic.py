@@ -7,10 +7,11 @@ nested as they are. (Python Language Reference, 2.4 "Literals"; ``ast.literal_ev
 from __future__ import annotations
 
 import ast
+import json
 import keyword
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -57,6 +58,22 @@ class PythonicNotation(Notation):
         """The names of properties that the schema does not list."""
         return _PLAIN_NAMES
 
+    def write(self, arguments: Mapping[str, Any]) -> str:
+        """Return keyword arguments with double-quoted strings."""
+        return ", ".join(f"{name}={python_literal(value)}" for name, value in arguments.items())
+
+    def end(self, text: str, start: int) -> int:
+        """Return the position of the parenthesis that closes the call; see :meth:`Notation.end`."""
+        depth = 0
+        for piece in _BRACKETS.finditer(text, start):
+            if piece[0] in "([{":
+                depth += 1
+            elif piece[0] in ")]}":
+                if not depth:
+                    return piece.start()
+                depth -= 1
+        raise ValueError("a parenthesis is not closed")
+
     def _compile(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
         compiler = ArgumentCompiler(schema, options, _SYNTAXES[self.words])
         texts = texts_without(options.avoid)
@@ -68,6 +85,23 @@ class PythonicNotation(Notation):
             term, _KEYWORD_ARGUMENTS, lambda value, _: compiler.translator.value(value, 1)
         )
         return CompiledArguments(node, read_keyword_arguments, compiler.parser_schema)
+
+
+_BRACKETS = re.compile(
+    r'''"""(?:[^\\]|\\.)*?"""|\'{3}(?:[^\\]|\\.)*?\'{3}|"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\''''
+    r"|[()\[\]{}]",
+    re.DOTALL,
+)
+
+
+def python_literal(value: Any) -> str:
+    """Return the Python literal of a JSON value, with double-quoted strings."""
+    if isinstance(value, Mapping):
+        members = (f"{python_literal(k)}: {python_literal(v)}" for k, v in value.items())
+        return f"{{{', '.join(members)}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(python_literal, value))}]"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 
 def _is_keyword_name(name: str) -> bool:

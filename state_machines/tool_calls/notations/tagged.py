@@ -9,7 +9,9 @@ from a property's values. A property without remaining values is refused.
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -85,6 +87,28 @@ class TaggedNotation(Notation):
     python_words: bool = False
     says_string: bool = False
     has_json: ClassVar[bool] = True
+
+    def write(self, arguments: Mapping[str, Any]) -> str:
+        """Return the members as tags, with strings as they are and other values as JSON."""
+        return self.between.join(
+            f"{self.before_name}{name}{self.after_name}{self._written(value)}{self.after_value}"
+            for name, value in arguments.items()
+        )
+
+    def _written(self, value: Any) -> str:
+        is_string = isinstance(value, str)
+        kind = f'{json.dumps(is_string)}">' if self.says_string else ""
+        return kind + (value if is_string else json.dumps(value, ensure_ascii=False))
+
+    def end(self, text: str, start: int) -> int:
+        """Return the position after the last member; see :meth:`Notation.end`."""
+        at, before = start, self.before_name
+        while text.startswith(before, at):
+            end = text.find(self.after_value, at)
+            if end < 0:
+                raise ValueError("a value does not end")
+            at, before = end + len(self.after_value), self.between + self.before_name
+        return at
 
     def _compile(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
         return _TaggedCompiler(self, schema, options).compile()

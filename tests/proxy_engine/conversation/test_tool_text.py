@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from proxy_engine.conversation.tool_text import PLAIN_TOOL_TEXT, tool_text_of
 from proxy_engine.tools import Tool
 from state_machines.tool_calls import FORMATS, ToolFormat, format_named
-from state_machines.tool_calls.notations import JSON, PYTHONIC, PYTHONIC_JSON, QWEN_CODER
+from state_machines.tool_calls.notations import JSON, PYTHONIC, PYTHONIC_JSON
 
 WRITTEN = sorted(
     name for name, entry in FORMATS.items() if entry.notation in (JSON, PYTHONIC, PYTHONIC_JSON)
@@ -82,8 +82,8 @@ def test_python_words() -> None:
     assert "```tool_code\n<its name>(<name>=<value>, …)\n```" in text.describe([])
 
 
-def test_other_formats_use_the_default_text() -> None:
-    tagged = ToolFormat(
-        name="test", models="none", start="<t>", wraps="each", head="{name}", notation=QWEN_CODER
-    )
-    assert tool_text_of(tagged) is PLAIN_TOOL_TEXT
+def test_tags_of_a_format_are_described_and_written() -> None:
+    text = tool_text_of(format_named("qwen3_coder").with_delimiters("<c>", "</c>"))
+    call = "<c><function=f>\n<parameter={}>\n{}\n</parameter>\n</function></c>"
+    assert text.write_calls([("f", {"x": "ä"})]) == call.format("x", "ä")
+    assert call.format("<name>", "<value>").replace("f>", "<its name>>", 1) in text.describe([])

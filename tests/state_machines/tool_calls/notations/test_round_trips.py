@@ -99,6 +99,33 @@ def test_generated_arguments_are_read_back(
         assert is_same(family.parsed(text, arguments.parser_schema), value), text
 
 
+WRITTEN: dict[str, Any] = {
+    "text": 'x )] "y" \'z',
+    "count": 3,
+    "null": None,
+    "items": [1.5, True, {"k": ["v}"]}],
+}
+
+
+@FAMILY
+def test_written_arguments_are_read_back_and_end_where_they_end(family: Family) -> None:
+    notation = family.notation
+    written = dict(WRITTEN)
+    if notation is FUNCTION_GEMMA:
+        del written["items"]
+    elif notation is GEMMA4:
+        written["items"] = [1.5, True, {"k": ["v"]}]
+    # Tags are read by the types of their properties.
+    types = ("string", "integer", "null", "array")
+    properties = {name: {"type": kind} for name, kind in zip(written, types, strict=False)}
+    text = notation.write(written)
+    assert notation.compile({"properties": properties}).read(text) == written
+    for after in (")", ")]", ")\n```", ") (", ')"'):
+        assert notation.end(f"({text}{after}", 1) == len(text) + 1
+    with pytest.raises(ValueError, match=r"end|closed|Unterminated|delimiter"):
+        notation.end(text[: text.index("y")], 0)
+
+
 @FAMILY
 @examples(60)
 @given(st.data())
