@@ -123,7 +123,7 @@ def test_written_arguments_are_read_back_and_end_where_they_end(family: Family) 
     for after in (")", ")]", ")\n```", ") (", ')"'):
         assert notation.end(f"({text}{after}", 1) == len(text) + 1
     with pytest.raises(ValueError, match=r"end|closed|Unterminated|delimiter"):
-        notation.end(text[: text.index("y")], 0)
+        notation.end(text[: text.index("x )") + 2], 0)
 
 
 @FAMILY
