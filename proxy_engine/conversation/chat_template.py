@@ -1,4 +1,4 @@
-"""Detect the form of tools, calls and results that a chat template can write.
+"""Detect the form of tools, calls, results and content parts that a chat template can write.
 
 Templates differ: arguments as objects or as JSON text, one call per message or several, a string
 or ``null`` beside the calls, ids of nine characters. A template that does not accept a form may
@@ -12,12 +12,13 @@ import hashlib
 import itertools
 import json
 import re
-import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlx_lm.tokenizer_utils import TokenizerWrapper
+
+from .template_probe import once_per_template, rendered, writes
 
 _SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
 _PROBE_TOOL = {
@@ -111,41 +112,37 @@ class TemplateTraits:
     """The abilities of a chat template.
 
     Attributes:
-        takes_system: It writes system messages.
         describes_tools: It writes the definitions of tools.
         calls: The form in which it writes calls and results; ``None`` if it cannot.
     """
 
-    takes_system: bool
     describes_tools: bool
     calls: CallForm | None
 
 
-_known: weakref.WeakKeyDictionary[TokenizerWrapper, tuple[Any, TemplateTraits]] = (
-    weakref.WeakKeyDictionary()
-)
-
-
+@once_per_template
 def template_traits(tokenizer: TokenizerWrapper) -> TemplateTraits:
     """Return the traits of a tokenizer's chat template, detected once."""
-    template = getattr(tokenizer, "chat_template", None)
-    known = _known.get(tokenizer)
-    if known is not None and known[0] == template:
-        return known[1]
-    traits = _probe(tokenizer)
-    _known[tokenizer] = (template, traits)
-    return traits
-
-
-def _probe(tokenizer: TokenizerWrapper) -> TemplateTraits:
     user = {"role": "user", "content": "zquser"}
-    system = {"role": "system", "content": "zqsystem"}
-    describes_tools = _says(tokenizer, [user], ["zqtool", "zqfield", "zquser"], tools=True)
+    describes_tools = _writes(tokenizer, [user], ["zqtool", "zqfield", "zquser"], tools=True)
     return TemplateTraits(
-        takes_system=_says(tokenizer, [system, user], ["zqsystem", "zquser"]),
         describes_tools=describes_tools,
         calls=_call_form(tokenizer, tools=describes_tools),
     )
+
+
+@once_per_template
+def part_separator(tokenizer: TokenizerWrapper) -> str:
+    """Return the text that a chat template writes between two parts of text of a message.
+
+    A template that takes no content in parts has no such text. Then it is a line feed.
+    """
+    if not tokenizer.has_chat_template:
+        return "\n"
+    parts = [{"type": "text", "text": text} for text in ("zqone", "zqtwo")]
+    text = rendered(tokenizer, [{"role": "user", "content": parts}])
+    between = re.search(r"zqone(\s*)zqtwo", text or "")
+    return "\n" if between is None else between[1]
 
 
 def _call_form(tokenizer: TokenizerWrapper, *, tools: bool) -> CallForm | None:
@@ -155,13 +152,13 @@ def _call_form(tokenizer: TokenizerWrapper, *, tools: bool) -> CallForm | None:
     choices = itertools.product((False, True), ("", None), (False, True))
     for one_call, content, as_text in choices:
         form = CallForm(as_text, content, one_call)
-        if _says(tokenizer, form.rewrite(_conversation()), words, tools=tools):
+        if _writes(tokenizer, form.rewrite(_conversation()), words, tools=tools):
             break
     else:
         return None
 
     def works(form: CallForm, words: list[str], **given: Any) -> bool:
-        return _says(tokenizer, form.rewrite(_conversation(**given)), words, tools=tools)
+        return _writes(tokenizer, form.rewrite(_conversation(**given)), words, tools=tools)
 
     def changed(**changes: Any) -> CallForm:
         return CallForm(**({name: getattr(form, name) for name in CallForm.__slots__} | changes))
@@ -219,26 +216,15 @@ def _conversation(
     ]
 
 
-def _says(
+def _writes(
     tokenizer: TokenizerWrapper,
     messages: Sequence[Mapping[str, Any]],
     words: Sequence[str],
     *,
-    tools: bool = False,
+    tools: bool,
 ) -> bool:
-    """Return whether the template writes all ``words`` of ``messages``."""
     more = {"tools": [_PROBE_TOOL]} if tools else {}
-    try:
-        written = tokenizer.apply_chat_template(
-            [dict(message) for message in messages],
-            tokenize=False,
-            add_generation_prompt=True,
-            **more,
-        )
-    except Exception:
-        # Templates are programs and may raise anything. This one does not accept the form.
-        return False
-    return isinstance(written, str) and all(word in written for word in words)
+    return writes(tokenizer, messages, words, **more)
 
 
 def _short(id: str) -> str:

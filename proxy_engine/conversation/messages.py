@@ -21,6 +21,7 @@ Prompt: TypeAlias = str | Interaction | Sequence[Message | Interaction] | RawPro
 """A message of the user, a conversation, or a prompt that bypasses the chat template."""
 
 MediaInHistory: TypeAlias = Literal["placeholder", "error"]
+_PieceKind: TypeAlias = Literal["text", "medium", "placeholder"]
 
 _HINTS = {
     "image": "Load a model that reads images, such as "
@@ -79,6 +80,7 @@ def template_messages(
     prompt: Prompt,
     reads: Collection[str] = (),
     media_in_history: MediaInHistory = "placeholder",
+    part_separator: str = "\n",
 ) -> TemplateMessages:
     """Return ``prompt`` as messages for a chat template.
 
@@ -91,6 +93,8 @@ def template_messages(
         reads: The kinds of media that the model reads: ``"image"``, ``"audio"``.
         media_in_history: Whether other media before the last answer become text such as
             ``[1 image]``, or an error.
+        part_separator: Written between two parts of text, unless there is whitespace. The parts of
+            an answer are concatenated.
 
     Raises:
         MediaError: The newest turn has a medium that the model does not read.
@@ -103,7 +107,9 @@ def template_messages(
     writer = _ContentWriter(written, reads, media_in_history, _history_end(interactions))
     for message in written.messages:
         check_no_marker(repr(message | {"content": ""}))
-        message["content"] = writer.write(message["content"])
+        # The model wrote the parts of an answer as one text.
+        separator = "" if message["role"] == Role.ASSISTANT else part_separator
+        message["content"] = writer.write(message["content"], separator)
     return written
 
 
@@ -137,20 +143,23 @@ class _ContentWriter:
     media_in_history: MediaInHistory
     history_end: int
 
-    def write(self, content: _MessageContent) -> str:
-        text, follows_placeholder = "", False
+    def write(self, content: _MessageContent, part_separator: str) -> str:
+        """Return the text of a message; ``part_separator`` stands between its parts of text."""
+        text = ""
+        before: _PieceKind | None = None
+        pieces: list[tuple[_PieceKind, str]]
         numbered = list(enumerate(content.parts))
-        for kind, run in groupby(numbered, key=lambda item: self._unread_kind(item[1])):
+        for unread, run in groupby(numbered, key=lambda item: self._unread_kind(item[1])):
             items = list(run)
-            if kind is None:
-                new = "".join(self._text(part, content.index, at) for at, part in items)
+            if unread is None:
+                pieces = [(_kind(part), self._text(part, content.index, at)) for at, part in items]
             else:
-                self._check_history(kind, content.index, items[0][0])
-                new = _placeholder(kind, len(items))
-            # A line break separates a placeholder from text. Texts are not separated.
-            is_apart = not text or not new or text[-1].isspace() or new[0].isspace()
-            separator = "" if is_apart or not (kind or follows_placeholder) else "\n"
-            text, follows_placeholder = f"{text}{separator}{new}", kind is not None
+                self._check_history(unread, content.index, items[0][0])
+                pieces = [("placeholder", _placeholder(unread, len(items)))]
+            for kind, piece in pieces:
+                if piece:
+                    text += _separator(text, piece, {before, kind}, part_separator) + piece
+                    before = kind
         return text
 
     def _unread_kind(self, part: Content) -> str | None:
@@ -182,6 +191,20 @@ class _ContentWriter:
         raise MediaError(
             f"the model does not read {kind} content", where=_location(message, at), hint=hint
         )
+
+
+def _kind(part: Content) -> _PieceKind:
+    return "medium" if isinstance(part, ImageContent | AudioContent) else "text"
+
+
+def _separator(
+    before: str, after: str, kinds: Collection[_PieceKind | None], part_separator: str
+) -> str:
+    """Return the text between two pieces of content of these kinds."""
+    if not before or before[-1].isspace() or after[0].isspace():
+        return ""
+    # A line feed separates a placeholder from anything else. Nothing separates text from media.
+    return "\n" if "placeholder" in kinds else "" if "medium" in kinds else part_separator
 
 
 def _placeholder(kind: str, count: int) -> str:

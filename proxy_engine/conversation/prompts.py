@@ -12,6 +12,7 @@ from ..errors import PromptError
 from .chat_template import template_traits
 from .messages import Message, Prompt, template_messages
 from .schema_text import with_schema_text
+from .template_adaptation import STRICTEST, turn_rules, writes_completely
 from .tool_text import PLAIN_TOOL_TEXT, ToolText
 
 __all__ = ["Message", "Prompt", "PromptStyle", "template_messages"]
@@ -21,9 +22,10 @@ __all__ = ["Message", "Prompt", "PromptStyle", "template_messages"]
 class PromptStyle:
     """How the messages of a request are rendered by a chat template.
 
-    A tokenizer without a chat template
-    gets the texts, joined by blank lines. Tools, calls and results that the template cannot write
-    become plain text: tools in a system message, results in messages of the user.
+    Messages that the template refuses or omits are adapted to its rules, see ``TurnRules``. Tools,
+    calls and results that it cannot write become plain text: tools in a system message, results in
+    messages of the user. A tokenizer without a chat template gets lines ``role: text``, and
+    ``assistant:`` as the last line.
 
     Attributes:
         thinking: Value of the template's switch for reasoning, if it has one.
@@ -92,41 +94,57 @@ class PromptStyle:
             )
         if self.schema_text:
             messages = with_schema_text(messages, self.schema_text)
-        if tokenizer.has_chat_template:
-            messages, keywords = self._for_template(messages, tokenizer)
-            if media_kinds:
-                keywords["media_kinds"] = media_kinds
-            return _apply_chat_template(
-                messages, tokenizer, keywords, tokenize=tokenize, continues=self.continues
-            )
-        messages = _as_text(messages, self.tool_text)
-        messages = _described(messages, self.tools, self.tool_text, takes_system=True)
-        text = "\n\n".join(message["content"] for message in messages)
-        return list(tokenizer.encode(text)) if tokenize else text
-
-    def _for_template(
-        self, messages: list[dict[str, Any]], tokenizer: TokenizerWrapper
-    ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        """Return the messages as a chat template takes them, and its other arguments."""
-        keywords = dict(self.variables)
+        is_continued = self.continues and messages[-1]["role"] == "assistant"
+        if not tokenizer.has_chat_template:
+            messages = _as_text(messages, self.tool_text)
+            messages = _described(messages, self.tools, self.tool_text, takes_system=True)
+            text = _role_lines(messages, is_continued=is_continued)
+            return list(tokenizer.encode(text)) if tokenize else text
+        keywords = {**self.variables, "add_generation_prompt": not is_continued}
         if not self.thinking:
             keywords["enable_thinking"] = False
+        if media_kinds:
+            keywords["media_kinds"] = media_kinds
+        messages = self._for_template(messages, tokenizer, keywords)
+        keywords["continue_final_message"] = is_continued
+        return _apply_chat_template(messages, tokenizer, keywords, tokenize=tokenize)
+
+    def _for_template(
+        self,
+        messages: list[dict[str, Any]],
+        tokenizer: TokenizerWrapper,
+        keywords: dict[str, Any],
+    ) -> list[dict[str, Any]]:
+        """Return the messages as a chat template takes them; add tools to its ``keywords``."""
         with_calls = any(m.get("tool_calls") or m["role"] == "tool" for m in messages)
-        if self.tools or with_calls:
-            traits = template_traits(tokenizer)
-            if with_calls:
-                messages = (
-                    traits.calls.rewrite(messages)
-                    if traits.calls is not None and self.native_tools
-                    else _as_text(messages, self.tool_text)
-                )
-            if self.tools and traits.describes_tools and self.native_tools:
-                keywords["tools"] = [dict(tool) for tool in self.tools]
-            else:
-                messages = _described(
-                    messages, self.tools, self.tool_text, takes_system=traits.takes_system
-                )
-        return messages, keywords
+        traits = template_traits(tokenizer) if self.tools or with_calls else None
+        is_native = traits is not None and self.native_tools
+        calls = traits.calls if traits is not None and with_calls and is_native else None
+        if with_calls and calls is None:
+            messages = _as_text(messages, self.tool_text)
+        tools = self.tools
+        if traits is not None and traits.describes_tools and is_native and tools:
+            keywords["tools"] = [dict(tool) for tool in tools]
+            tools = ()
+
+        def written(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+            if calls is not None:
+                messages = calls.rewrite(messages)
+            if tools:
+                takes_system = turn_rules(tokenizer).system != "nowhere"
+                messages = _described(messages, tools, self.tool_text, takes_system=takes_system)
+            return messages
+
+        given = written(messages)
+        # Fast path: most conversations satisfy the rules of every template.
+        if STRICTEST.allow(messages):
+            return given
+        rules = turn_rules(tokenizer)
+        # A description of tools before a system message is not what the caller gave.
+        is_given = rules.system != "nowhere" or not tools
+        if rules.allow(messages) or (is_given and writes_completely(tokenizer, given, **keywords)):
+            return given
+        return written(rules.adapt(messages))
 
 
 def _described(
@@ -179,6 +197,12 @@ def _as_text(messages: list[dict[str, Any]], tool_text: ToolText) -> list[dict[s
     return written
 
 
+def _role_lines(messages: Sequence[Mapping[str, Any]], *, is_continued: bool) -> str:
+    """Return messages as lines ``role: text``."""
+    lines = [f"{m['role']}: {m['content']}" if m["content"] else f"{m['role']}:" for m in messages]
+    return "\n".join(lines if is_continued else [*lines, "assistant:"])
+
+
 def _apply_chat_template(
     messages: list[dict[str, Any]],
     tokenizer: TokenizerWrapper,
@@ -188,15 +212,8 @@ def _apply_chat_template(
     continues: bool,
 ) -> Any:
     """Return token ids, or the text."""
-    is_continued = continues and messages[-1]["role"] == "assistant"
     try:
-        return tokenizer.apply_chat_template(
-            messages,
-            tokenize=tokenize,
-            add_generation_prompt=not is_continued,
-            continue_final_message=is_continued,
-            **keywords,
-        )
+        return tokenizer.apply_chat_template(messages, tokenize=tokenize, **keywords)
     except Exception as error:
         # Templates are programs and may raise anything.
         raise PromptError(f"the model's chat template refuses the messages: {error}") from error

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from state_machines import Vocabulary
 
+from ..conversation.chat_template import part_separator
 from ..conversation.content import AudioContent, ImageContent
 from ..conversation.message_boundaries import message_boundaries
 from ..conversation.messages import TemplateMessages, template_messages
@@ -103,8 +104,10 @@ class PromptEncoder:
     def _conversation(self, prompt: Prompt, options: GenerationOptions) -> TemplateMessages:
         processor = self._loaded.processor
         reads = frozenset[str]() if processor is None else processor.reads
+        with self._tokenizer_lock:
+            separator = part_separator(self._loaded.tokenizer)
         try:
-            return template_messages(prompt, reads, options.media_in_history)
+            return template_messages(prompt, reads, options.media_in_history, separator)
         except MediaError as error:
             if self._loaded.is_multimodal and processor is None:
                 raise self._loaded.media_error() from error

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 from typing import Any
 
 import pytest
+from chat_templates import with_chat_template
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from rendered_prompts import encode_prompt
 
@@ -97,13 +99,7 @@ CONVERSATION: list[dict[str, Any]] = [
 
 @pytest.fixture
 def tokenizer_with(tiny_tokenizer: TokenizerWrapper) -> Any:
-    def make(template: str | None) -> TokenizerWrapper:
-        wrapper = TokenizerWrapper(copy.deepcopy(tiny_tokenizer._tokenizer))
-        wrapper._tokenizer.chat_template = template
-        wrapper.has_chat_template = template is not None
-        return wrapper
-
-    return make
+    return partial(with_chat_template, tiny_tokenizer)
 
 
 def written(tokenizer: TokenizerWrapper, prompt: Any, **given: Any) -> str:
@@ -114,15 +110,15 @@ def written(tokenizer: TokenizerWrapper, prompt: Any, **given: Any) -> str:
 @pytest.mark.parametrize(
     ("template", "traits"),
     [
-        (PLAIN, TemplateTraits(True, False, None)),
-        (FULL, TemplateTraits(True, True, CallForm())),
-        (ONE_CALL, TemplateTraits(True, True, CallForm(one_call=True))),
-        (NINE, TemplateTraits(True, False, CallForm(short_ids=True))),
-        (TEXT_ARGUMENTS, TemplateTraits(True, False, CallForm(arguments_as_text=True))),
-        (EITHER, TemplateTraits(True, False, CallForm(text="apart", reasoning=None))),
-        (NO_TEXT, TemplateTraits(False, False, CallForm(text="nowhere", reasoning=None))),
-        (TURNS, TemplateTraits(False, False, None)),
-        ("{{ 1 / 0 }}", TemplateTraits(False, False, None)),
+        (PLAIN, TemplateTraits(False, None)),
+        (FULL, TemplateTraits(True, CallForm())),
+        (ONE_CALL, TemplateTraits(True, CallForm(one_call=True))),
+        (NINE, TemplateTraits(False, CallForm(short_ids=True))),
+        (TEXT_ARGUMENTS, TemplateTraits(False, CallForm(arguments_as_text=True))),
+        (EITHER, TemplateTraits(False, CallForm(text="apart", reasoning=None))),
+        (NO_TEXT, TemplateTraits(False, CallForm(text="nowhere", reasoning=None))),
+        (TURNS, TemplateTraits(False, None)),
+        ("{{ 1 / 0 }}", TemplateTraits(False, None)),
     ],
 )
 def test_template_traits_are_detected(
@@ -132,7 +128,7 @@ def test_template_traits_are_detected(
     assert template_traits(tokenizer) == traits
     assert template_traits(tokenizer) is template_traits(tokenizer)
     tokenizer._tokenizer.chat_template = PLAIN
-    assert template_traits(tokenizer) == TemplateTraits(True, False, None)
+    assert template_traits(tokenizer) == TemplateTraits(False, None)
 
 
 def test_a_template_of_first_calls(tokenizer_with: Any) -> None:
@@ -216,7 +212,9 @@ def test_tools_are_described_where_the_template_does_not(tokenizer_with: Any) ->
         f"[system be\n\n{said}][user q][assistant "
     )
     assert written(turns, "q", tools=TOOLS) == f"[user {said}\n\nq][assistant "
-    assert written(tokenizer_with(None), "q", tools=TOOLS) == f"{said}\n\nq"
+    assert written(tokenizer_with(None), "q", tools=TOOLS) == (
+        f"system: {said}\nuser: q\nassistant:"
+    )
     assert '"name": "f"' in said
 
 

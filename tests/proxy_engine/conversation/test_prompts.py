@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 import pytest
+from chat_templates import with_chat_template
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from rendered_prompts import encode_prompt
 
@@ -37,12 +38,19 @@ def test_conversation_ending_with_the_assistant_is_continued(
     assert decoded(conversation, tiny_tokenizer) == expected
 
 
-def test_without_a_chat_template_texts_are_joined(tiny_tokenizer: TokenizerWrapper) -> None:
-    plain = TokenizerWrapper(copy.deepcopy(tiny_tokenizer._tokenizer))
-    plain._tokenizer.chat_template = None
-    plain.has_chat_template = False
-    prompt = [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]
-    assert decoded(prompt, plain) == "a\n\nb"
+def test_without_a_chat_template_roles_begin_lines(tiny_tokenizer: TokenizerWrapper) -> None:
+    plain = with_chat_template(tiny_tokenizer, None)
+    conversation = [
+        {"role": "developer", "content": "be"},
+        {"role": "user", "content": "a"},
+        {"role": "user", "content": ""},
+        {"role": "assistant", "content": "b "},
+    ]
+    assert decoded("a", plain) == "user: a\nassistant:"
+    continued = "system: be\nuser: a\nuser:\nassistant: b "
+    assert decoded(conversation, plain) == continued
+    new_answer = f"{continued}\nassistant:"
+    assert plain.decode(encode_prompt(conversation, plain, continues=False)) == new_answer
 
 
 def test_messages_keep_reasoning_for_templates() -> None:

@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 import pytest
+from chat_templates import with_chat_template
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from rendered_prompts import encode_prompt
 
@@ -76,10 +77,10 @@ def test_conversation_without_a_user_gets_a_message() -> None:
 def test_tokenizer_without_a_chat_template_gets_the_description(
     tiny_tokenizer: TokenizerWrapper,
 ) -> None:
-    plain = TokenizerWrapper(copy.deepcopy(tiny_tokenizer._tokenizer))
-    plain._tokenizer.chat_template = None
-    plain.has_chat_template = False
-    assert plain.decode(encode_prompt("Ada", plain, schema_text="JSON!")) == "JSON!\n\nAda"
+    plain = with_chat_template(tiny_tokenizer, None)
+    assert plain.decode(encode_prompt("Ada", plain, schema_text="JSON!")) == (
+        "user: JSON!\n\nAda\nassistant:"
+    )
 
 
 def test_description_follows_that_of_tools(roomy_engine: InferenceEngine) -> None:

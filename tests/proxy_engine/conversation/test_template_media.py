@@ -61,12 +61,31 @@ def test_markers_stand_where_the_media_stood() -> None:
     ]
 
 
+def test_parts_of_text_are_separated() -> None:
+    parts = content("Describe", "this", "one:\n", "a", " b", "", "c", IMAGE, "d", "e")
+    written = template_messages([Interaction("user", parts)], {"image"}).messages[0]["content"]
+    assert split_at_markers(written) == ["Describe\nthis\none:\na b\nc", 0, "d\ne"]
+    for separator, expected in (("", "ab"), (" | ", "a | b")):
+        message = Interaction("user", content("a", "b"))
+        written = template_messages(message, part_separator=separator).messages[0]["content"]
+        assert written == expected
+
+
+def test_parts_of_an_answer_are_concatenated() -> None:
+    assert texts(Interaction("assistant", content("a", "b"))) == ["ab"]
+
+
 def test_equal_prompts_have_equal_messages() -> None:
     prompt = turns(content("a", IMAGE))
     assert template_messages(prompt, {"image"}) == template_messages(prompt, {"image"})
 
 
 parts = st.lists(st.text(max_size=4) | st.sampled_from([IMAGE, OTHER, RECORDING]), max_size=6)
+
+
+def separator(before: str, after: str) -> str:
+    """The text between two parts of text."""
+    return "" if not after or before[-1].isspace() or after[0].isspace() else "\n"
 
 
 @given(st.lists(parts, min_size=1, max_size=4))
@@ -80,7 +99,7 @@ def test_splitting_at_markers_gives_the_parts_back(contents: list[list[Any]]) ->
         expected: list[Any] = []
         for part in given_parts:
             if isinstance(part, str) and expected and isinstance(expected[-1], str):
-                expected[-1] += part
+                expected[-1] += f"{separator(expected[-1], part)}{part}"
             elif part != "":
                 expected.append(part)
         split = split_at_markers(message["content"])

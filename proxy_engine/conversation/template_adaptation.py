@@ -1,0 +1,178 @@
+"""Adapt a conversation to chat templates that insist on the order of roles.
+
+Some templates raise, or silently omit messages, unless the roles of user and assistant alternate,
+the user begins, or the only system message is the first one. Some take no system message.
+``turn_rules`` detects these rules by probes. A conversation that a template writes completely is
+never adapted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+
+from .template_probe import once_per_template, writes
+
+USER_PLACEHOLDER = "..."
+"""The user's message before an assistant that begins. An empty one is omitted by some templates."""
+
+ASSISTANT_PLACEHOLDER = "OK."
+"""The answer between the result of a tool and a message of the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRules:
+    """The order of roles that a chat template accepts.
+
+    Attributes:
+        system: Where it accepts system messages: anywhere, one as the first message, or nowhere.
+        user_first: The first message that is no system message must be the user's.
+        alternating: The roles of user and assistant must alternate.
+    """
+
+    system: Literal["anywhere", "first", "nowhere"] = "anywhere"
+    user_first: bool = False
+    alternating: bool = False
+
+    def allow(self, messages: Sequence[Mapping[str, Any]]) -> bool:
+        """Return whether messages satisfy the rules.
+
+        ``False`` is not certain: rules that only forbid a part of it are described as stricter
+        ones. ``writes_completely`` decides.
+        """
+        roles = [message["role"] for message in messages]
+        systems = [index for index, role in enumerate(roles) if role == "system"]
+        if systems and self.system != "anywhere" and (self.system == "nowhere" or systems != [0]):
+            return False
+        turns = [role for role in roles if role != "system"]
+        if self.user_first and turns[:1] != ["user"]:
+            return False
+        return not self.alternating or not any(
+            after == before != "tool" or (before, after) == ("tool", "user")
+            for before, after in pairwise(turns)
+        )
+
+    def adapt(self, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Return messages that satisfy the rules and have the same content in the same order.
+
+        * Leading system messages become one. If the template accepts none, they become the
+          beginning of the user's first message.
+        * Later system messages become text of the user where they are, so that the prompt before
+          them does not change.
+        * Consecutive messages of a role become one, separated by a blank line.
+        * A placeholder precedes an assistant that begins.
+        """
+        written: list[dict[str, Any]] = []
+        was_moved = False
+        for message in messages:
+            role = message["role"]
+            is_moved = role == "system" and not self._keeps_system(written)
+            if is_moved:
+                role = "user"
+            is_leading_system = role == "system" and self.system == "first"
+            must_join = self.alternating or is_moved or was_moved or is_leading_system
+            if written and must_join and _can_join(written[-1], {**message, "role": role}):
+                written[-1] = _joined(written[-1], message)
+                was_moved = is_moved
+                continue
+            written += self._placeholder(written, role)
+            written.append({**message, "role": role})
+            was_moved = is_moved
+        if self.user_first and all(message["role"] == "system" for message in written):
+            # Without a turn, the instructions are the question.
+            written = [{**message, "role": "user"} for message in written]
+        return written
+
+    def _keeps_system(self, before: Sequence[Mapping[str, Any]]) -> bool:
+        if self.system == "first":
+            return all(message["role"] == "system" for message in before)
+        return self.system == "anywhere"
+
+    def _placeholder(self, before: Sequence[Mapping[str, Any]], role: str) -> list[dict[str, Any]]:
+        """Return the message that has to stand between ``before`` and a message of ``role``."""
+        is_first = all(message["role"] == "system" for message in before)
+        if is_first and self.user_first and role not in ("system", "user"):
+            return [{"role": "user", "content": USER_PLACEHOLDER}]
+        if self.alternating and role == "user" and before and before[-1]["role"] == "tool":
+            return [{"role": "assistant", "content": ASSISTANT_PLACEHOLDER}]
+        return []
+
+
+STRICTEST = TurnRules("nowhere", user_first=True, alternating=True)
+"""A conversation that these rules allow is accepted by every template."""
+
+
+@once_per_template
+def turn_rules(tokenizer: TokenizerWrapper) -> TurnRules:
+    """Return the rules of a tokenizer's chat template, detected once."""
+    words = ("zqone", "zqtwo", "zqthree", "zqfour", "zqfive")
+
+    def accepts(*roles: str) -> bool:
+        messages = [
+            {"role": role, "content": word} for role, word in zip(roles, words, strict=False)
+        ]
+        return writes(tokenizer, messages, words[: len(roles)])
+
+    system: Literal["anywhere", "first", "nowhere"] = "nowhere"
+    if accepts("system", "user"):
+        several = accepts("system", "system", "user")
+        later = several and accepts("system", "user", "assistant", "system", "user")
+        system = "anywhere" if later else "first"
+    return TurnRules(
+        system,
+        user_first=not (accepts("assistant", "user") and accepts("system")),
+        alternating=not (
+            accepts("user", "user") and accepts("user", "assistant", "assistant", "user")
+        ),
+    )
+
+
+def writes_completely(
+    tokenizer: TokenizerWrapper, messages: Sequence[Mapping[str, Any]], **keywords: Any
+) -> bool:
+    """Return whether a chat template writes the content of all messages.
+
+    Text beside tool calls is not checked, since some templates omit it on purpose.
+
+    Args:
+        tokenizer: Has the template.
+        messages: The messages.
+        **keywords: Other variables of the template.
+    """
+    words = [f"zq{index}zq" for index in range(len(messages))]
+    marked = [
+        {**message, "content": f"{message['content']} {word}"}
+        if message["content"] and not message.get("tool_calls")
+        else message
+        for message, word in zip(messages, words, strict=True)
+    ]
+    said = [
+        word
+        for message, word in zip(marked, words, strict=True)
+        if str(message["content"]).endswith(word)
+    ]
+    return writes(tokenizer, marked, said, **keywords)
+
+
+def _can_join(before: Mapping[str, Any], message: Mapping[str, Any]) -> bool:
+    """Return whether two messages can become one: of one role, and text does not follow calls."""
+    if before["role"] != message["role"] or message["role"] == "tool":
+        return False
+    return not before.get("tool_calls") or bool(message.get("tool_calls"))
+
+
+def _joined(before: Mapping[str, Any], message: Mapping[str, Any]) -> dict[str, Any]:
+    joined = {**before, "content": _paragraphs(before["content"], message["content"])}
+    if reasoning := message.get("reasoning_content"):
+        joined["reasoning_content"] = _paragraphs(before.get("reasoning_content", ""), reasoning)
+    if calls := message.get("tool_calls"):
+        joined["tool_calls"] = [*before.get("tool_calls", ()), *calls]
+    return joined
+
+
+def _paragraphs(*texts: str) -> str:
+    return "\n\n".join(text for text in texts if text)
