@@ -140,12 +140,15 @@ class Interaction:
     def to_message(self) -> dict[str, Any]:
         """Return an OpenAI message. It has no id, time and metadata.
 
-        ``content`` is a string if all of it is text, ``None`` for a message of tool calls alone,
-        and otherwise a list of parts. The arguments of tool calls are JSON text.
+        ``content`` is a string for one part of text and for the text of an answer, ``None`` for a
+        message of tool calls alone, and otherwise a list of parts. The arguments of tool calls are
+        JSON text.
         """
         parts = [part for part in self.content if not isinstance(part, ToolCall)]
         content: Any = self.text if parts or not self.tool_calls else None
-        if not all(isinstance(part, TextContent | JsonContent) for part in parts):
+        # Prompts separate parts of text, but for those of an answer.
+        is_one_text = len(parts) < 2 or self.role is Role.ASSISTANT
+        if not is_one_text or not all(isinstance(p, TextContent | JsonContent) for p in parts):
             content = [_openai_part(part) for part in parts]
         calls = [
             openai_tool_call(call, json.dumps(call.arguments, ensure_ascii=False))

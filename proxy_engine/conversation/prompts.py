@@ -135,16 +135,22 @@ class PromptStyle:
                 messages = _described(messages, tools, self.tool_text, takes_system=takes_system)
             return messages
 
-        given = written(messages)
         # Fast path: most conversations satisfy the rules of every template.
         if STRICTEST.allow(messages):
-            return given
+            return written(messages)
         rules = turn_rules(tokenizer)
+        # Some templates omit the system message if an answer is last, or refuse it with media.
+        is_plain = messages[-1]["role"] != "assistant" and "media_kinds" not in keywords
+        if rules.allow(messages) and (is_plain or messages[0]["role"] != "system"):
+            return written(messages)
+        adapted = rules.adapt(messages)
         # A description of tools before a system message is not what the caller gave.
         is_given = rules.system != "nowhere" or not tools
-        if rules.allow(messages) or (is_given and writes_completely(tokenizer, given, **keywords)):
-            return given
-        return written(rules.adapt(messages))
+        for candidate in (messages, adapted, STRICTEST.adapt(messages))[not is_given :]:
+            form = written(candidate)
+            if writes_completely(tokenizer, form, **keywords):
+                return form
+        return written(adapted)
 
 
 def _described(
@@ -209,7 +215,6 @@ def _apply_chat_template(
     keywords: Mapping[str, Any],
     *,
     tokenize: bool,
-    continues: bool,
 ) -> Any:
     """Return token ids, or the text."""
     try:

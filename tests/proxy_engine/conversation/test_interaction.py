@@ -119,9 +119,11 @@ def test_equal_interactions_have_equal_hashes(turns: list[Interaction]) -> None:
 @given(st.sampled_from(Role), st.text() | texts | st.lists(texts, max_size=3))
 def test_message_has_the_text_of_all_parts(role: Role, content: Any) -> None:
     interaction = Interaction(role, content)
-    message = {"role": str(role), "content": interaction.text}
-    assert interaction.to_message() == message
-    assert template_messages(interaction).messages == [message]
+    message = interaction.to_message()
+    if role is Role.ASSISTANT or len(interaction.content) < 2:
+        assert message == {"role": str(role), "content": interaction.text}
+        assert template_messages(interaction).messages == [message]
+    assert template_messages(interaction).messages == template_messages([message]).messages
     assert interaction.text == "".join(
         part.to_text()
         for part in interaction.content
