@@ -90,7 +90,7 @@ def _token_seconds(subject: Subject, tokens: int, before: Callable[[], None]) ->
     subject.model.follow(script, request.prompt_ids)
     try:
         result = subject.ours.engine.generate(
-            request.prompt,
+            subject.ours.prompt_of(request),
             response_format=machine,
             max_tokens=request.max_tokens,
             **sampling_options(request.sampling),

@@ -17,6 +17,7 @@ from proxy_engine import (
     InferenceEngine,
     OutputValidationError,
     PromptProgress,
+    RawPrompt,
     SpeculationOptions,
 )
 from stacks.base import (
@@ -60,6 +61,11 @@ class OurStack:
         """The engine itself. Another one after ``forget``."""
         return self._engine
 
+    def prompt_of(self, request: Request) -> str | RawPrompt:
+        """Return the prompt as the engine takes it: raw, if there is no chat template."""
+        is_raw = not self._setting.tokenizer.has_chat_template
+        return RawPrompt(request.prompt) if is_raw else request.prompt
+
     def write(self, request: Request) -> Written:
         """Generate to the end; see ``Stack``."""
         started = perf_counter()
@@ -78,7 +84,7 @@ class OurStack:
         """Return the engine's own result. Raises :class:`RefusedRequestError`."""
         try:
             return self._engine.generate(
-                request.prompt,
+                self.prompt_of(request),
                 response_format=parsed_schema(request),
                 max_tokens=request.max_tokens,
                 trace=trace,
@@ -93,7 +99,7 @@ class OurStack:
         """Seconds until the stream's first event that tells of an answer; see ``Stack``."""
         started = perf_counter()
         with self._engine.stream(
-            request.prompt,
+            self.prompt_of(request),
             response_format=parsed_schema(request),
             max_tokens=request.max_tokens,
             **sampling_options(request.sampling),
@@ -103,7 +109,7 @@ class OurStack:
                     break
             seconds = perf_counter() - started
         # Requests come one after the other: once this one is through, nothing runs any more.
-        self._engine.generate(".", max_tokens=1)
+        self._engine.generate(RawPrompt("."), max_tokens=1)
         return seconds
 
     def can_write(self, request: Request, token_ids: Sequence[int]) -> bool:
@@ -123,7 +129,7 @@ class OurStack:
         """Whether the request is not refused at once. The model does not run."""
         try:
             self._engine.stream(
-                request.prompt,
+                self.prompt_of(request),
                 response_format=parsed_schema(request),
                 max_tokens=request.max_tokens,
                 **sampling_options(request.sampling),
@@ -136,7 +142,7 @@ class OurStack:
         """Return the texts of requests that differ in their prompts alone, and the seconds."""
         started = perf_counter()
         results = self._engine.generate_batch(
-            [request.prompt for request in requests],
+            [self.prompt_of(request) for request in requests],
             response_format=parsed_schema(requests[0]),
             max_tokens=requests[0].max_tokens,
             **sampling_options(requests[0].sampling),
