@@ -18,7 +18,15 @@ from state_machines.errors import ProxyError
 
 from ..engine import InferenceEngine
 from ..options import GenerationOptions
-from .endpoints import chat, completions, models, operations, responses, transcriptions
+from .endpoints import (
+    chat,
+    completions,
+    conversations,
+    models,
+    operations,
+    responses,
+    transcriptions,
+)
 from .errors import ApiError, api_error, error_reply, invalid_body
 from .known_models import KnownModel
 from .memory import MemoryGate, used_bytes
@@ -92,7 +100,8 @@ def create_app(
         redoc_url=None,
     )
     app.state.services = services
-    for module in (chat, completions, responses, transcriptions, models, operations):
+    endpoints = (chat, completions, responses, conversations, transcriptions, models, operations)
+    for module in endpoints:
         app.include_router(module.router)
     _add_error_handlers(app)
     # Middleware that is added last handles a request first.

@@ -250,9 +250,11 @@ def invalid_body(error: RequestValidationError) -> ApiError:
         if fact["type"] == "json_invalid":
             reason = fact.get("ctx", {}).get("error", "")
             return ApiError(400, f"the body is not JSON: {reason}", code="invalid_json")
-    # FastAPI's locations begin with "body".
+    # FastAPI's locations begin with "body" or "query".
     in_body = [{**fact, "loc": fact["loc"][1:]} for fact in facts[:_MAX_FACTS]]
-    given = dict(error.body) if isinstance(error.body, Mapping) else error.body
+    given: Any = {fact["loc"][1]: fact["input"] for fact in facts if fact["loc"][0] == "query"}
+    if not given:
+        given = dict(error.body) if isinstance(error.body, Mapping) else error.body
     problems = problems_from(in_body, given)
     message = "; ".join(
         f"{_field_path(problem.location) or 'the body'} {problem.what}" for problem in problems

@@ -5,22 +5,16 @@ One assistant message corresponds to several items: reasoning, text, and one for
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..conversation.content_reading import refuse_unknown_keys
 from ..errors import PromptError
 from ..text_checks import short_repr
 from .errors import ApiError
-from .schemas.responses import FunctionCallItem, MessageItem, OutputItem
+from .schemas.items import ITEM_KEYS
 
-# Keys by type. Clients send back the output of a response with keys that no model reads.
-_ITEM_KEYS = {
-    "message": {"role", "content", "phase"},
-    "function_call": {"call_id", "name", "arguments", "parsed_arguments"},
-    "function_call_output": {"call_id", "output", "name"},
-    "reasoning": {"content", "summary", "encrypted_content"},
-}
+_COMMON_PART_KEYS = {"type", "id", "status", "cache_control"}
 _PART_KEYS = {
     "text": {"text"},
     "input_text": {"text"},
@@ -34,50 +28,38 @@ _PART_KEYS = {
 }
 
 
-def messages_of_input(
-    given: str | list[dict[str, Any]],
+def messages_of_items(
+    items: Iterable[Mapping[str, Any]], names: Sequence[str]
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the input of a request as messages, and for each the field with its parts.
+    """Return items as messages, and for each message the field with its content parts.
+
+    Args:
+        items: The items.
+        names: The field of the request that each item is.
 
     Raises:
-        ApiError: An item is of no known type, has an unknown key, or an invalid value.
+        ApiError: An item is of no known type, or has an invalid value.
     """
-    if isinstance(given, str):
-        return [{"role": "user", "content": given}], ["input"]
     messages: list[dict[str, Any]] = []
     fields: list[str] = []
-    for index, item in enumerate(given):
+    for item, name in zip(items, names, strict=True):
         try:
             _add_item(messages, item)
         except PromptError as error:
-            raise ApiError(
-                400, str(error), code="invalid_prompt", param=f"input[{index}]"
-            ) from error
+            raise ApiError(400, str(error), code="invalid_prompt", param=name) from error
         # An item adds to the last message, or adds one.
         key = "output" if item.get("type") == "function_call_output" else "content"
-        fields += [f"input[{index}].{key}"] * (len(messages) - len(fields))
+        fields += [f"{name}.{key}"] * (len(messages) - len(fields))
     return messages, fields
-
-
-def messages_of_output(items: Iterable[OutputItem]) -> list[dict[str, Any]]:
-    """Return the output of a response as messages, to be followed by further input."""
-    messages: list[dict[str, Any]] = []
-    for item in items:
-        if isinstance(item, MessageItem):
-            _add_text(messages, "".join(part.text for part in item.content))
-        elif isinstance(item, FunctionCallItem):
-            _add_call(messages, item.call_id, item.name, item.arguments)
-        else:
-            _add_reasoning(messages, "".join(part.text for part in item.content))
-    return messages
 
 
 def _add_item(messages: list[dict[str, Any]], item: Mapping[str, Any]) -> None:
     kind = item.get("type", "message")
-    what = _checked(item, kind, "an item", _ITEM_KEYS)
+    if not isinstance(kind, str) or kind not in ITEM_KEYS:
+        raise PromptError(f"an item of type {short_repr(kind)} is not supported")
     match kind, item:
-        case "message", {"role": "assistant", "content": content}:
-            _add_text(messages, _content(content))
+        case "message", {"role": "assistant" | "agent", "content": content}:
+            _add_text(messages, _text_content(content))
         case "message", {"role": "user" | "system" | "developer" as role, "content": content}:
             messages.append({"role": role, "content": _content(content)})
         case "function_call", {"name": str(name), "arguments": str(arguments)}:
@@ -86,18 +68,19 @@ def _add_item(messages: list[dict[str, Any]], item: Mapping[str, Any]) -> None:
             messages.append({"role": "tool", "tool_call_id": id, "content": _content(output)})
         case "reasoning", _:
             parts = _content(item.get("content") or item.get("summary") or [])
-            _add_reasoning(messages, "".join(part["text"] for part in parts))
+            _add_reasoning(messages, "".join(part.get("text", "") for part in parts))
         case _:
-            raise PromptError(f"{what} lacks a key, or has a value of a wrong type")
+            raise PromptError(
+                f"an item of type {short_repr(kind)} lacks a key, or has a value of a wrong type"
+            )
 
 
-def _checked(value: Any, kind: Any, what: str, known: Mapping[str, set[str]]) -> str:
-    """Raise ``PromptError`` for an unknown type or key; return a description of the value."""
-    described = f"{what} of type {short_repr(kind)}"
-    if not isinstance(kind, str) or kind not in known:
-        raise PromptError(f"{described} is not supported")
-    refuse_unknown_keys(described, value, {"type", "id", "status"} | known[kind])
-    return described
+def _text_content(content: Any) -> Any:
+    """Return the content of an answer, which is one text."""
+    match parts := _content(content):
+        case [{"type": "text", "text": text}]:
+            return text
+    return parts
 
 
 def _content(content: Any) -> Any:
@@ -111,7 +94,10 @@ def _content(content: Any) -> Any:
 def _part(part: Any) -> dict[str, Any]:
     """Return a part as it is in messages of chat completions."""
     kind = part.get("type") if isinstance(part, Mapping) else None
-    what = _checked(part, kind, "a content part", _PART_KEYS)
+    what = f"a content part of type {short_repr(kind)}"
+    if not isinstance(kind, str) or kind not in _PART_KEYS:
+        raise PromptError(f"{what} is not supported")
+    refuse_unknown_keys(what, part, _COMMON_PART_KEYS | _PART_KEYS[kind])
     match part:
         case {"text": str(text)} | {"refusal": str(text)}:
             return {"type": "text", "text": text}

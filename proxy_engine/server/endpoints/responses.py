@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import Request, Response
@@ -12,14 +13,17 @@ from ..encoders.responses import ResponsesEncoder
 from ..errors import ApiError
 from ..media_parts import check_urls, prompt_characters
 from ..model_host import Lease
-from ..response_items import messages_of_input, messages_of_output
-from ..response_store import ResponseStore, StoredResponse
+from ..response_items import messages_of_items
+from ..response_store import Item, ResponseStore, StoredResponse
 from ..running import Generation
-from ..schemas.common import ResponseModel
-from ..schemas.responses import ResponseObject, ResponsesRequest
+from ..schemas.common import ResponseModel, json_reply
+from ..schemas.items import PAGE, ItemList, PageLimit, PageOrder
+from ..schemas.responses import ConversationReference, ResponseObject, ResponsesRequest
 from ..services import ServicesOfRequest
 from ..settings import ServerSettings
+from ..stored_items import input_items, page, resolved, stored_inputs, stored_outputs
 from .chat import reasoning_option
+from .conversations import known_conversation
 from .generating import (
     STREAMED,
     GenerationRequest,
@@ -41,77 +45,122 @@ class Deleted(ResponseModel):
     deleted: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """What a request continues.
+
+    Attributes:
+        items: The items before the request's own.
+        field: The field that names them.
+    """
+
+    items: tuple[Item, ...] = ()
+    field: str = ""
+
+
 @router.post("/responses", response_model=ResponseObject, responses=STREAMED)
 async def create_response(
     body: ResponsesRequest, request: Request, services: ServicesOfRequest
 ) -> Response:
     """Answer a text or a conversation; with ``stream``, as server-sent events."""
     services.unknown_fields.check(request, body)
-    # On the event loop's thread, like all uses of the store.
-    earlier = _earlier_messages(body, services.responses)
+    store = services.responses
+    # On the event loop's thread: an entry that is dropped meanwhile is still used.
+    context = _context(body, store)
+    given = resolved(input_items(body.input), "input", store)
     return await reply(
-        request,
-        services,
-        lambda: _read_request(body, earlier, services.responses, services.settings),
+        request, services, lambda: _read_request(body, context, given, store, services.settings)
     )
 
 
 @router.get("/responses/{id}", response_model=ResponseObject)
-async def get_response(id: str, services: ServicesOfRequest) -> Response:
+async def get_response(id: str, services: ServicesOfRequest, stream: bool = False) -> Response:
     """Return a stored response."""
-    stored = services.responses.get(id)
-    if stored is None:
-        raise _not_found(id)
-    return Response(stored.body, media_type="application/json")
+    if stream:
+        raise ApiError(400, "stored responses are not streamed", code="unsupported", param="stream")
+    return Response(_stored(id, services.responses).body, media_type="application/json")
+
+
+@router.get("/responses/{id}/input_items", response_model=ItemList)
+async def list_input_items(
+    id: str,
+    services: ServicesOfRequest,
+    limit: PageLimit = PAGE,
+    order: PageOrder = "desc",
+    after: str | None = None,
+) -> Response:
+    """List the items that a stored response answers, with those of earlier turns."""
+    stored = _stored(id, services.responses)
+    items = stored.items[: stored.input_count]
+    return json_reply(page(items, limit=limit, order=order, after=after))
 
 
 @router.delete("/responses/{id}", response_model=Deleted)
 async def delete_response(id: str, services: ServicesOfRequest) -> Deleted:
     """Delete a stored response."""
-    if not services.responses.remove(id):
-        raise _not_found(id)
+    _stored(id, services.responses)
+    services.responses.remove(id)
     return Deleted(id=id, object="response", deleted=True)
 
 
-def _not_found(id: str) -> ApiError:
-    return ApiError(404, f"response {id!r} not found", code="not_found", param="id")
+def _stored(id: str, store: ResponseStore) -> StoredResponse:
+    stored = store.response(id)
+    if stored is None:
+        raise ApiError(404, f"response {id!r} not found", code="not_found", param="id")
+    return stored
 
 
-def _earlier_messages(body: ResponsesRequest, store: ResponseStore) -> list[dict[str, Any]]:
-    id = body.previous_response_id
-    if id is None:
-        return []
-    stored = store.get(id)
+def _context(body: ResponsesRequest, store: ResponseStore) -> _Context:
+    """Return the items of the earlier response or of the conversation."""
+    conversation_id, response_id = _conversation_id(body), body.previous_response_id
+    if conversation_id is not None:
+        if response_id is not None:
+            raise ApiError(
+                400,
+                "conversation and previous_response_id exclude each other; give one of them",
+                code="conflicting_values",
+                param="conversation",
+            )
+        return _Context(known_conversation(conversation_id, store).items, "conversation")
+    if response_id is None:
+        return _Context()
+    stored = store.response(response_id)
     if stored is None:
         raise ApiError(
             400,
-            f"response {id!r} not found; it may have been dropped",
+            f"response {response_id!r} not found; it may have been dropped",
             code="previous_response_not_found",
             param="previous_response_id",
         )
-    return stored.messages
+    return _Context(stored.items, "previous_response_id")
+
+
+def _conversation_id(body: ResponsesRequest) -> str | None:
+    given = body.conversation
+    return given.id if isinstance(given, ConversationReference) else given
 
 
 def _read_request(
     body: ResponsesRequest,
-    earlier: list[dict[str, Any]],
+    context: _Context,
+    given: list[dict[str, Any]],
     store: ResponseStore,
     settings: ServerSettings,
 ) -> GenerationRequest:
     field, response_format = body.constraint(_format(body), "text.format")
-    added, fields = messages_of_input(body.input)
-    conversation = [*earlier, *added]
-    messages = conversation
+    names = [f"input[{index}]" for index in range(len(given))]
+    messages, fields = messages_of_items(
+        [*context.items, *given], [*[context.field] * len(context.items), *names]
+    )
     if body.instructions is not None:
         # Instructions of a response do not apply to earlier or later ones.
-        messages = [{"role": "system", "content": body.instructions}, *conversation]
-    # Behind the instructions and the conversation before.
-    first = len(messages) - len(added)
+        messages.insert(0, {"role": "system", "content": body.instructions})
+        fields.insert(0, "instructions")
 
     def part_name(message: int, part: int) -> str:
-        if message < first:
-            return "previous_response_id"
-        return f"{fields[message - first]}[{part}]"
+        field = fields[message]
+        is_earlier = field.partition(".")[0] == context.field
+        return context.field if is_earlier else f"{field}[{part}]"
 
     check_urls(messages, part_name, is_allowed=settings.allow_image_urls)
     check_prompt_size(prompt_characters(messages), settings, "input")
@@ -121,10 +170,14 @@ def _read_request(
     is_stored = store.is_enabled and body.store is not False
 
     def store_response(response: ResponseObject) -> None:
+        inputs, outputs = stored_inputs(given), stored_outputs(response.output)
         if is_stored:
+            items = (*context.items, *inputs, *outputs)
             text = response.model_dump_json(exclude_unset=True)
-            messages = [*conversation, *messages_of_output(response.output)]
-            store.put(response.id, StoredResponse(text, messages))
+            stored = StoredResponse(text, items, len(items) - len(outputs))
+            store.put(response.id, stored)
+        if response.conversation is not None:
+            store.extend(response.conversation.id, (*inputs, *outputs))
 
     def encoder(lease: Lease) -> ResponsesEncoder:
         return ResponsesEncoder(
@@ -135,13 +188,12 @@ def _read_request(
             confidence=bool(body.include_confidence),
         )
 
-    names = {**_NAMES, "response_format": field}
     return GenerationRequest(
         body.model,
         [generation],
         encoder,
         bool(body.stream),
-        names,
+        {**_NAMES, "response_format": field},
         body.draft_model,
         part_name,
     )
@@ -176,6 +228,12 @@ def _begun(
 ) -> ResponseObject:
     reasoning = body.reasoning
     options: dict[str, Any] = {**settings.request_defaults(), **body.options()}
+    added: dict[str, Any] = {
+        name: options[name] for name in ("top_k", "min_p") if getattr(body, name) is not None
+    }
+    conversation = _conversation_id(body)
+    if conversation is not None:
+        added["conversation"] = ConversationReference(id=conversation)
     return ResponseObject(
         id=new_id("resp_"),
         object="response",
@@ -200,4 +258,5 @@ def _begun(
         usage=None,
         user=body.user,
         metadata=body.metadata or {},
+        **added,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
@@ -17,6 +18,7 @@ from .common import (
     StreamOptions,
 )
 from .constraints import Constraints
+from .items import unknown_item_keys
 from .request_model import RequestModel
 
 Status = Literal["in_progress", "completed", "incomplete", "failed"]
@@ -37,6 +39,12 @@ class TextSettings(RequestModel):
     verbosity: str | None = Field(default=None, description="Ignored.")
 
 
+class ConversationReference(RequestModel):
+    """The conversation of a response."""
+
+    id: str
+
+
 @with_options(schema_in_prompt=SCHEMA_IN_PROMPT)
 class ResponsesRequest(SamplingFields, Constraints, IgnoredFields):
     """A text to answer, or the items of a conversation."""
@@ -45,6 +53,9 @@ class ResponsesRequest(SamplingFields, Constraints, IgnoredFields):
     model: str | None = Field(default=None, description="Default: the model in memory.")
     instructions: str | None = None
     previous_response_id: str | None = None
+    conversation: str | ConversationReference | None = Field(
+        default=None, description="A conversation, by its id, that is continued."
+    )
     store: bool | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
@@ -61,6 +72,12 @@ class ResponsesRequest(SamplingFields, Constraints, IgnoredFields):
     )
     truncation: Literal["disabled"] | None = None
     background: Literal[False] | None = None
+
+    def unknown_fields(self) -> Iterator[tuple[str, Any]]:
+        """Yield the path and the value of each unknown field, also of items."""
+        yield from super().unknown_fields()
+        for path, value in unknown_item_keys(self.input):
+            yield f"input{path}", value
 
 
 class OutputText(ResponseModel):
@@ -150,6 +167,7 @@ class ResponseObject(ResponseModel):
     output: list[OutputItem]
     parallel_tool_calls: bool
     previous_response_id: str | None
+    conversation: ConversationReference | None = None
     reasoning: dict[str, Any]
     store: bool
     temperature: float
@@ -157,10 +175,12 @@ class ResponseObject(ResponseModel):
     tool_choice: str | dict[str, Any]
     tools: list[dict[str, Any]]
     top_p: float
+    top_k: int | None = None
+    min_p: float | None = None
     truncation: Literal["disabled"]
     usage: ResponsesUsage | None
     user: str | None
-    metadata: dict[str, str]
+    metadata: dict[str, Any]
     proxy_engine: ResponseExtension | None = None
 
 

@@ -30,6 +30,7 @@ from proxy_engine import (
     ToolCallStarted,
     Usage,
 )
+from proxy_engine.server.response_items import messages_of_items
 
 RESULT: GenerationResult[Any] = GenerationResult(
     text="Well.",
@@ -158,10 +159,12 @@ def test_responses_encoder_writes_every_event(tiny_engine: InferenceEngine) -> N
         assert whole.usage.output_tokens_details.reasoning_tokens == 2
         events = list(respond(client, stream=True))
         # The stored messages continue the conversation.
-        stored = live.services.responses.get(whole.id)
+        stored = live.services.responses.response(whole.id)
         assert stored is not None
-        assert stored.messages[1]["reasoning_content"] == "Hm hm"
-        assert [call["id"] for call in stored.messages[1]["tool_calls"]] == ["c0", "c1"]
+        messages, _ = messages_of_items(stored.items, [""] * len(stored.items))
+        assert messages[1]["content"] == "Well."
+        assert messages[1]["reasoning_content"] == "Hm hm"
+        assert [call["id"] for call in messages[1]["tool_calls"]] == ["c0", "c1"]
     added = [event for event in events if event.type == "response.output_item.added"]
     done = [event for event in events if event.type == "response.output_item.done"]
     assert [event.output_index for event in added] == [0, 1, 2, 3]
