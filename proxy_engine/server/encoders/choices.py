@@ -203,6 +203,8 @@ class ChoicesEncoder(ABC, Generic[D]):
             prompt_tokens=prompt_tokens,
             completion_tokens=completion_tokens,
             total_tokens=prompt_tokens + completion_tokens,
+            input_tokens=prompt_tokens,
+            output_tokens=completion_tokens,
             prompt_tokens_details=prompt_details(prompts),
             completion_tokens_details=CompletionDetails(
                 reasoning_tokens=sum(choice.reasoning_tokens for choice in self._choices)

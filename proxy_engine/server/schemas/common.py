@@ -158,11 +158,17 @@ class CompletionDetails(ResponseModel):
 
 
 class ChoicesUsage(ResponseModel):
-    """Token counts of chat completions and completions."""
+    """Token counts of chat completions and completions.
+
+    ``input_tokens`` and ``output_tokens`` are the names of the Responses interface for
+    ``prompt_tokens`` and ``completion_tokens``.
+    """
 
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
+    input_tokens: int
+    output_tokens: int
     prompt_tokens_details: PromptDetails
     completion_tokens_details: CompletionDetails
 

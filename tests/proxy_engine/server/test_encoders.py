@@ -129,6 +129,9 @@ def test_chat_encoder_writes_every_event(tiny_engine: InferenceEngine) -> None:
         assert [call.id for call in message.tool_calls] == ["c0", "c1"]
         assert whole.usage.completion_tokens_details.reasoning_tokens == 2
         assert whole.usage.prompt_tokens_details.cached_tokens == 4
+        usage = whole.usage.model_dump()
+        assert (usage["prompt_tokens"], usage["completion_tokens"]) == (9, 7)
+        assert (usage["input_tokens"], usage["output_tokens"]) == (9, 7)
         (logprob,) = whole.choices[0].logprobs.content
         assert (logprob.token, logprob.logprob) == ("a", -0.5)
         assert [top.logprob for top in logprob.top_logprobs] == [-0.5, -9999.0]
