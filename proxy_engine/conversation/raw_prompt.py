@@ -23,7 +23,8 @@ class RawPrompt:
     """Text or token ids that the model continues.
 
     Attributes:
-        content: Text, which the tokenizer encodes with its begin token; or token ids.
+        content: Text, which the tokenizer encodes with its begin token unless it begins with that;
+            or token ids.
     """
 
     content: str | Sequence[int] | npt.NDArray[np.integer[Any]]
@@ -37,7 +38,7 @@ class RawPrompt:
         content: object = self.content
         if isinstance(content, str):
             check_text("the prompt", content)
-            ids = [int(token_id) for token_id in tokenizer.encode(content)]
+            ids = _encode(content, tokenizer)
         else:
             items = listed(content)
             if items is None:
@@ -48,6 +49,13 @@ class RawPrompt:
         if not ids:
             raise PromptError("the prompt is empty")
         return ids
+
+
+def _encode(text: str, tokenizer: TokenizerWrapper) -> list[int]:
+    begin = str(getattr(tokenizer, "bos_token", None) or "")
+    # As in `mlx_lm.stream_generate`: a rendered chat template contains the begin token already.
+    options = {"add_special_tokens": False} if begin and text.startswith(begin) else {}
+    return [int(token_id) for token_id in tokenizer.encode(text, **options)]
 
 
 def _token_id(given: object, vocabulary_size: int) -> int:

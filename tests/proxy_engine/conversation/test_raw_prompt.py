@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+from tiny_models import make_tiny_tokenizer
+from tokenizers.processors import TemplateProcessing
+from transformers import PreTrainedTokenizerFast
 
 from proxy_engine import InferenceEngine, PromptError, PromptTooLongError, RawPrompt
 
@@ -18,6 +22,23 @@ def test_text_and_its_tokens_are_the_same_prompt(tiny_engine: InferenceEngine) -
     assert tiny_engine.generate(RawPrompt(array), max_tokens=8).text == results[0].text
     assert results[0].usage.prompt_tokens == len(ids)
     assert tiny_engine.generate("abc 12", max_tokens=1).usage.prompt_tokens > len(ids)
+
+
+def test_begin_token_is_added_unless_the_text_begins_with_it() -> None:
+    backend = make_tiny_tokenizer()._tokenizer.backend_tokenizer
+    start = backend.token_to_id("<|start|>")
+    backend.post_processor = TemplateProcessing(
+        single="<|start|> $A", special_tokens=[("<|start|>", start)]
+    )
+    tokenizer = TokenizerWrapper(
+        PreTrainedTokenizerFast(
+            tokenizer_object=backend, eos_token="<|end|>", bos_token="<|start|>"
+        )
+    )
+    expected = [start, *tokenizer.encode("x", add_special_tokens=False)]
+    for text in ("x", "<|start|>x"):
+        assert RawPrompt(text).token_ids(tokenizer, 320) == expected
+    assert RawPrompt("").token_ids(tokenizer, 320) == [start]
 
 
 @pytest.mark.parametrize(
