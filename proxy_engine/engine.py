@@ -162,6 +162,16 @@ class InferenceEngine(Closing, BatchEngine, ToolEngine, TranscriptionEngine):
         return self._core.loaded.context_length
 
     @property
+    def num_layers(self) -> int | None:
+        """The model's number of layers; ``None`` if unknown."""
+        return self._core.loaded.num_layers
+
+    @property
+    def hidden_size(self) -> int | None:
+        """The width of the model's hidden states; ``None`` if unknown."""
+        return self._core.loaded.hidden_size
+
+    @property
     def batch_size(self) -> int:
         """Maximum number of requests that run together."""
         return self._core.scheduler.batch_size

@@ -43,6 +43,7 @@ from ..text_checks import short_repr
 from ..transcription.loading import is_speech_model, load_speech_model
 from .blas import dequantized, has_fast_blas
 from .checking import config_problem, damaged_file
+from .dimensions import hidden_size, num_layers
 from .embedded import EMBEDDED_MODEL, embedded_model
 from .weight_files import weight_files, weight_patterns
 
@@ -67,6 +68,8 @@ class LoadedModel:
         processor: Processes the media that the model reads; ``None`` for a model of text.
         is_multimodal: Whether the configuration is that of a model which reads media.
         speech: The speech model whose ``decoder`` is ``model``; ``None`` for other models.
+        num_layers: Number of layers; ``None`` if unknown.
+        hidden_size: Width of the hidden states; ``None`` if unknown.
     """
 
     name: str
@@ -78,6 +81,8 @@ class LoadedModel:
     processor: MultimodalProcessor | None = None
     is_multimodal: bool = False
     speech: Whisper | Parakeet | None = None
+    num_layers: int | None = None
+    hidden_size: int | None = None
 
     @property
     def model_type(self) -> str:
@@ -122,15 +127,18 @@ class LoadedModel:
             ModelFormatError: The model cannot be run.
         """
         evaluate_weights(model, name)
+        config = config or _arguments(model)
         return cls(
             name=name,
             model=model,
             tokenizer=tokenizer,
-            context_length=context_length(config or _arguments(model)),
+            context_length=context_length(config),
             logits_width=logits_width(model, name),
             directory=directory or _loaded_from(tokenizer),
             processor=processor,
             is_multimodal=is_multimodal or processor is not None,
+            num_layers=num_layers(model, config),
+            hidden_size=hidden_size(config),
         )
 
 

@@ -16,6 +16,7 @@ from mlx_lm.models import bitnet
 
 from proxy_engine import InferenceEngine, ModelError, ModelFormatError, ModelNotFoundError
 from proxy_engine.models import blas
+from proxy_engine.models.dimensions import hidden_size, num_layers
 from proxy_engine.models.loading import LoadedModel, context_length, load_model, logits_width
 
 TINY_CONFIG = {
@@ -104,6 +105,16 @@ def test_model_that_requires_metal_is_named(tiny_tokenizer: Any) -> None:
     arguments = bitnet.ModelArgs.from_dict({**TINY_CONFIG, "model_type": "bitnet"})
     with pytest.raises(ModelError, match="Metal"):
         InferenceEngine(bitnet.Model(arguments), tiny_tokenizer)
+
+
+def test_dimensions_are_those_of_the_text_model(tiny_model: Any) -> None:
+    assert num_layers(tiny_model, {}) == 2
+    assert num_layers(Module(), {"n_layer": 3}) == 3
+    assert num_layers(Module(), {}) is None
+    assert hidden_size({"hidden_size": 8, "text_config": {"hidden_size": 9}}) == 9
+    assert hidden_size({"hidden_size": 8, "text_config": {"n_embd": None}}) == 8
+    assert hidden_size({"n_embd": 7}) == 7
+    assert hidden_size({}) is None
 
 
 def test_context_length_is_found_under_all_its_names() -> None:
