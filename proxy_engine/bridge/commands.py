@@ -81,11 +81,14 @@ class GenerationCommand(_Command):
 
 
 class GenerateCommand(GenerationCommand):
-    """Answer a prompt, which becomes one message of the user."""
+    """Answer a prompt."""
 
     cmd: Literal["generate"]
-    prompt: str
-    """The user's message."""
+    prompt: str | list[int]
+    """The user's message; or a prompt that bypasses the chat template, as text or token ids."""
+    raw: bool | None = None
+    """Whether a text bypasses the chat template. Default: it becomes one message of the user.
+    Token ids always bypass it."""
 
 
 class ChatCommand(GenerationCommand):

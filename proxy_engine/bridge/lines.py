@@ -62,8 +62,15 @@ class LineWriter:
         if not self._is_broken:
             self._lines.put(line)
 
-    def close(self, seconds: float) -> bool:
-        """Wait up to ``seconds`` until all queued lines are written; return whether they are."""
+    def close(self, seconds: float | None = None) -> bool:
+        """Wait until all queued lines are written or the reader has closed the pipe.
+
+        Args:
+            seconds: The maximum time; ``None``: no limit.
+
+        Returns:
+            Whether that happened in time.
+        """
         self._lines.put(None)
         self._thread.join(seconds)
         return not self._thread.is_alive()

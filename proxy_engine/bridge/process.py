@@ -18,12 +18,17 @@ import proxy_engine
 from .. import own_process
 from ..media.options import MediaOptions
 from .commands import LoadCommand
+from .compat_mlx_lm import MlxLmSession
 from .errors import ProtocolError
 from .lines import LineWriter, read_lines
+from .replies import Reply, to_line
 from .session import Session
 
 if TYPE_CHECKING:
     from ..engine import InferenceEngine
+
+MLX_LM = "mlx-lm"
+"""The protocol of bridges around mlx-lm."""
 
 _DONE = 0
 _INTERRUPTED = 130
@@ -37,65 +42,37 @@ _MAX_PENDING_LINES = 8
 _ENGINE_ARGUMENTS = {"tool_format", "batch_size", "draft_model", "num_draft_tokens"}
 
 
-def serve(source: int, target: int, *, max_line_bytes: int) -> NoReturn:
+def serve(source: int, target: int, *, max_line_bytes: int, compat: str | None = None) -> NoReturn:
     """Execute commands until the client quits, the pipes close, or a signal; then exit the process.
 
     Args:
         source: The file descriptor of the commands.
         target: The file descriptor of the replies.
         max_line_bytes: The maximum length of a command.
+        compat: The other protocol to speak: ``MLX_LM``. Default: the bridge's own.
     """
     own_process.take_over()
-    asyncio.run(_serve(source, target, max_line_bytes))
+    asyncio.run(_serve(source, target, max_line_bytes, compat))
     raise AssertionError("the process has ended")
 
 
-async def _serve(source: int, target: int, max_line_bytes: int) -> NoReturn:
+async def _serve(source: int, target: int, max_line_bytes: int, compat: str | None) -> NoReturn:
+    process = _Process(target, compat)
     loop = asyncio.get_running_loop()
-    ending: asyncio.Future[int] = loop.create_future()
-
-    def end(status: int) -> None:
-        if not ending.done():
-            ending.set_result(status)
-
-    def soon(call: Callable[[], None]) -> None:
-        # Raised after the loop was closed, when nothing is left to do.
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(call)
-
-    writer = LineWriter(target, lambda: soon(partial(end, _BROKEN_PIPE)))
-    session = Session(writer.write, load_engine, partial(end, _DONE), grace=_GRACE_SECONDS)
-
-    def input_ended() -> None:
-        # After `quit` with `wait`, the client closes the input and still reads replies.
-        if not session.is_quitting:
-            end(_DONE)
-
-    # Back pressure: a client that writes faster than commands are executed blocks.
-    pending = threading.Semaphore(_MAX_PENDING_LINES)
-
-    def receive(line: bytes | ProtocolError) -> None:
-        pending.release()
-        session.receive(line)
-
-    def read() -> None:
-        with contextlib.suppress(OSError):
-            for line in read_lines(partial(os.read, source), max_line_bytes):
-                pending.acquire()
-                soon(partial(receive, line))
-        soon(input_ended)
-
     for number, status in ((signal.SIGTERM, _TERMINATED), (signal.SIGINT, _INTERRUPTED)):
-        loop.add_signal_handler(number, end, status)
-    threading.Thread(target=read, name="bridge-input", daemon=True).start()
+        loop.add_signal_handler(number, process.end, status)
+    threading.Thread(
+        target=process.read, args=(source, max_line_bytes), name="bridge-input", daemon=True
+    ).start()
+    session = process.session
     collecting = asyncio.create_task(own_process.collect_when_idle(lambda: session.is_idle))
     watching = asyncio.create_task(_reader_closed(target))
-    watching.add_done_callback(lambda _: end(_BROKEN_PIPE))
-    status = await ending
+    watching.add_done_callback(lambda _: process.end(_BROKEN_PIPE))
+    status = await process.status
     collecting.cancel()
     await session.close()
     # Not on a thread of the pool: all of its threads may be blocked.
-    writer.close(_GRACE_SECONDS)
+    process.writer.close(_GRACE_SECONDS)
     for stream in (sys.stdout, sys.stderr):
         # A stream that was closed at the start is `None`.
         with contextlib.suppress(OSError, AttributeError):
@@ -103,6 +80,74 @@ async def _serve(source: int, target: int, max_line_bytes: int) -> NoReturn:
     # Python would wait for a model that is being loaded, and MLX may abort the process if a thread
     # that has used it ends at process exit.
     os._exit(status)
+
+
+class _Process:
+    """The session of a process, its threads for input and output, and its exit status.
+
+    Args:
+        target: The file descriptor of the replies.
+        compat: The other protocol to speak; ``None``: the bridge's own.
+    """
+
+    def __init__(self, target: int, compat: str | None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._finishing: asyncio.Task[None] | None = None
+        # Back pressure: a client that writes faster than commands are executed blocks.
+        self._pending = threading.Semaphore(_MAX_PENDING_LINES)
+        self.status: asyncio.Future[int] = self._loop.create_future()
+        self.writer = LineWriter(target, lambda: self._soon(partial(self.end, _BROKEN_PIPE)))
+        self.session = self._session(compat)
+
+    def end(self, status: int) -> None:
+        """Set the exit status, unless it is set."""
+        if not self.status.done():
+            self.status.set_result(status)
+
+    def read(self, source: int, max_line_bytes: int) -> None:
+        """Hand the lines of the input to the session, until it ends; on a dedicated thread."""
+        with contextlib.suppress(OSError):
+            for line in read_lines(partial(os.read, source), max_line_bytes):
+                self._pending.acquire()
+                self._soon(partial(self._receive, line))
+        self._soon(self._input_ended)
+
+    def _session(self, compat: str | None) -> Session | MlxLmSession:
+        if compat == MLX_LM:
+            write = self.writer.write
+            return MlxLmSession(write, load_engine, self._finish, grace=_GRACE_SECONDS)
+        end = partial(self.end, _DONE)
+        return Session(self._reply, load_engine, end, grace=_GRACE_SECONDS)
+
+    def _reply(self, reply: Reply) -> None:
+        self.writer.write(to_line(reply))
+
+    def _receive(self, line: bytes | ProtocolError) -> None:
+        self._pending.release()
+        self.session.receive(line)
+
+    def _input_ended(self) -> None:
+        # After `quit`, the client may close the input and still read replies.
+        if not self.session.is_quitting:
+            self._finish()
+
+    def _finish(self) -> None:
+        """End the process once all commands are executed, and their replies written."""
+        self._finishing = self._loop.create_task(self._finished())
+
+    async def _finished(self) -> None:
+        await self.session.finish()
+        # Not on a thread of the pool: all of its threads may be blocked.
+        threading.Thread(target=self._end_when_written, name="bridge-end", daemon=True).start()
+
+    def _end_when_written(self) -> None:
+        self.writer.close()
+        self._soon(partial(self.end, _DONE))
+
+    def _soon(self, call: Callable[[], None]) -> None:
+        # Raised after the loop was closed, when nothing is left to do.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(call)
 
 
 async def _reader_closed(target: int) -> None:

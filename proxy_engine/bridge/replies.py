@@ -65,6 +65,10 @@ class ModelFacts(_Message):
     """The size of the vocabulary; token ids are smaller."""
     context_length: int | None
     """The maximum number of tokens of prompt and answer; `null` if the model sets no limit."""
+    layers: int | None
+    """The number of layers; `null` if unknown."""
+    hidden_size: int | None
+    """The width of the hidden states; `null` if unknown."""
     draft_model: str | None
     """The draft model's path or Hugging Face repo id; `null` without one."""
 
@@ -101,7 +105,8 @@ class TokenReply(_Reply):
     """A generated token."""
 
     token: str
-    """Its text for display: incomplete characters are replacement characters."""
+    """Its text; empty for the model's end tokens, and where a later token completes a character.
+    Joined, the texts of an answer are those of its result's `parts`, and of a stop token."""
     token_id: int
     part: str
     """The part of the answer it most likely belongs to: `text`, `reasoning`, `structured`, …"""

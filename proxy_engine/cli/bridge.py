@@ -36,6 +36,11 @@ def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
         help="maximum length of an input line (default: %(default)s)",
     )
     parser.add_argument(
+        "--compat",
+        choices=["mlx-lm"],
+        help="speak the protocol of bridges around mlx-lm; see docs/bridge.md",
+    )
+    parser.add_argument(
         "--schema", action="store_true", help="print the JSON Schema of all messages and exit"
     )
     parser.set_defaults(run=_run)
@@ -44,6 +49,8 @@ def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
 def _run(options: argparse.Namespace) -> int:
     if options.max_line_bytes < 1:
         raise CommandLineError("--max-line-bytes must be at least 1")
+    if options.schema and options.compat:
+        raise CommandLineError("--schema describes the bridge's own protocol, not --compat")
     if options.schema:
         # Deferred: other commands need not wait for it.
         from ..bridge.protocol_schema import protocol_schema_text  # noqa: PLC0415
@@ -57,7 +64,7 @@ def _run(options: argparse.Namespace) -> int:
 
     if os.isatty(source):
         to_stderr('Reading commands from the terminal; end with {"cmd": "quit"} or Ctrl-D.')
-    return serve(source, target, max_line_bytes=options.max_line_bytes)
+    return serve(source, target, max_line_bytes=options.max_line_bytes, compat=options.compat)
 
 
 def _take_standard_streams() -> tuple[int, int]:

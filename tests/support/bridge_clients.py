@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable
+from types import SimpleNamespace
 from typing import Any
 
 import jsonschema
@@ -21,9 +22,11 @@ from jsonschema.protocols import Validator
 from proxy_engine.bridge.commands import LoadCommand
 from proxy_engine.bridge.errors import ProtocolError
 from proxy_engine.bridge.protocol_schema import protocol_schema
+from proxy_engine.bridge.replies import to_line
 from proxy_engine.bridge.session import Session
 from proxy_engine.events import Event, Finished, TokenGenerated
 from proxy_engine.results import GenerationResult, Usage
+from state_machines import Vocabulary
 
 __all__ = ["BridgeProcess", "Client", "FakeEngine", "is_last", "validator"]
 
@@ -54,7 +57,13 @@ class Client:
         self.replies: list[dict[str, Any]] = []
         self.has_quit = False
         self._more = asyncio.Event()
-        self.session = Session(self._take, make_engine, self._quit, grace=grace, **options)
+        self.session = Session(
+            lambda reply: self._take(to_line(reply)),
+            make_engine,
+            self._quit,
+            grace=grace,
+            **options,
+        )
 
     def send(self, *commands: dict[str, Any] | bytes | ProtocolError) -> None:
         """Hand over lines."""
@@ -143,9 +152,11 @@ class FakeEngine:
     """Tells scripted events; with ``is_endless`` it then waits to be cancelled."""
 
     model_name, model_type, context_length, draft_model_name = "fake", "none", None, None
+    num_layers, hidden_size = 2, None
+    tokenizer = SimpleNamespace(vocab_size=5)
+    vocabulary = Vocabulary([b" ", b"b", b"c", b"d", b"a", b"{", b"</s>"], end_token_ids=[6])
 
     def __init__(self, *events: Event, is_endless: bool = False) -> None:
-        self.vocabulary = type("Vocabulary", (), {"size": 7})
         self.asked: list[tuple[Any, dict[str, Any]]] = []
         self.is_closed = False
         self._events = events

@@ -14,7 +14,7 @@ from bridge_clients import BridgeProcess
 
 # Loads what `make_engine` says in place of a model.
 _PROGRAM = """
-import os, subprocess, sys, threading
+import os, subprocess, sys, threading, time
 sys.path[:0] = {path!r}
 import proxy_engine
 from bridge_clients import FakeEngine
@@ -122,11 +122,23 @@ def test_only_replies_are_written_to_standard_output() -> None:
         assert {"printed", "written", "echoed"} <= set(err.split())
 
 
-def test_end_of_input_cancels_running_requests() -> None:
+def test_end_of_input_finishes_running_requests() -> None:
+    with bridge_with("time.sleep(0.1); return FakeEngine(*[token] * 2000)") as bridge:
+        bridge.send(_LOAD, _GENERATE, {**_GENERATE, "id": 2})
+        status, (loaded, *rest), _ = bridge.end()
+        assert (status, loaded["ok"]) == (0, True)
+        done = [reply for reply in rest if "done" in reply]
+        assert [reply["tokens_generated"] for reply in done] == [2000] * 2
+        assert len(rest) == 4002
+
+
+def test_quit_cancels_running_requests() -> None:
     with bridge_with("return FakeEngine(token, is_endless=True)") as bridge:
         running(bridge)
-        status, (last,), _ = bridge.end()
+        bridge.send({"cmd": "quit", "id": 2})
+        status, (last, quit), _ = bridge.end()
         assert (status, last["result"]["finish_reason"]) == (0, "cancelled")
+        assert quit == {"id": 2, "ok": True}
 
 
 @pytest.mark.parametrize(
@@ -173,17 +185,17 @@ def test_fast_client_is_slowed_down() -> None:
 
 def test_hanging_load_does_not_keep_the_process_alive() -> None:
     with bridge_with("threading.Event().wait()", seconds=0.2) as bridge:
-        bridge.send(_LOAD, {"cmd": "info", "id": 1})
+        bridge.send(_LOAD, {"cmd": "info", "id": 1}, {"cmd": "quit", "id": 2})
         assert bridge.receive()["is_loading"]
-        status, (last,), _ = bridge.end()
-        assert status == 0
+        status, (last, quit), _ = bridge.end()
+        assert (status, quit["id"]) == (0, 2)
         assert last["error"]["type"] == "EngineClosedError"
 
 
 def test_blocked_reader_does_not_keep_the_process_alive() -> None:
     with bridge_with("return FakeEngine(*[token] * 100_000)", seconds=0.2) as bridge:
         assert bridge.process.stdin
-        bridge.send(_LOAD, _GENERATE, {"cmd": "info", "id": 2})
+        bridge.send(_LOAD, _GENERATE, {"cmd": "quit", "id": 2})
         bridge.process.stdin.close()
         assert bridge.process.wait(60) == 0
 

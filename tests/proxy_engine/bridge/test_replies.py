@@ -91,7 +91,7 @@ def test_options_are_converted_for_the_engine() -> None:
     ("fields", "pointer"),
     [
         ({"top_p": 3}, "/top_p"),
-        ({"parts": {"text": {"top_k": -1}}}, "/parts/text/top_k"),
+        ({"parts": {"text": {"top_k": -2}}}, "/parts/text/top_k"),
         ({"parts": {"text": {"max_tokens": 0}}}, "/parts/text/max_tokens"),
         ({"reasoning": {"min_chars": -1}}, "/reasoning/min_chars"),
         ({"logit_bias": {"1": 1, "01": 2}}, "/logit_bias"),

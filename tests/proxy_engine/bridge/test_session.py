@@ -92,6 +92,8 @@ def test_session_loads_a_model_and_generates(tiny: MakeEngine) -> None:
             "model_type": "llama",
             "vocab_size": 320,
             "context_length": 4096,
+            "layers": 2,
+            "hidden_size": 32,
             "draft_model": None,
         }
         done = await client.ask(
@@ -202,6 +204,79 @@ def test_every_token_is_sent(tiny: MakeEngine) -> None:
     run(scenario, tiny)
 
 
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"temperature": 1.0, "max_tokens": 40},
+        {"temperature": 1.0, "max_tokens": 40, "stop": ["c"]},
+        {"temperature": 1.0, "response_format": {"enum": ["é", "ü"]}},
+        {"temperature": 1.0, "reasoning": {"max_chars": 20}, "max_tokens": 60},
+        {"temperature": 1.0, "tools": [TOOL], "tool_choice": "required", "tool_format": "hermes"},
+    ],
+    ids=["text", "stop", "structured", "reasoning", "tools"],
+)
+def test_joined_token_texts_are_the_texts_of_the_parts(
+    tiny: MakeEngine, request_: dict[str, Any]
+) -> None:
+    async def scenario(client: Client) -> None:
+        client.send({"cmd": "load"})
+        for seed in range(8):
+            command = {"cmd": "generate", "id": seed, "prompt": "x", "seed": seed}
+            result = (await client.ask({**command, **request_}))["result"]
+            told = client.of(seed)[:-1]
+            assert [reply["token_id"] for reply in told] == result["token_ids"]
+            texts = "".join(reply["token"] for reply in told)
+            assert texts == "".join(part["text"] for part in result["parts"])
+
+    run(scenario, tiny)
+
+
+def test_raw_prompt_bypasses_the_chat_template(
+    tiny: MakeEngine, tiny_tokenizer: TokenizerWrapper
+) -> None:
+    text = "<|start|>user\nx<|end|><|start|>assistant\n"
+    prompts: list[dict[str, Any]] = [
+        {"prompt": "x"},
+        {"prompt": "x", "raw": False},
+        {"prompt": text, "raw": True},
+        {"prompt": tiny_tokenizer.encode(text)},
+        {"prompt": "x", "raw": True},
+    ]
+
+    async def scenario(client: Client) -> None:
+        client.send({"cmd": "load"})
+        told = [
+            (await client.ask({"cmd": "generate", "id": id, "max_tokens": 6, **prompt}))["result"]
+            for id, prompt in enumerate(prompts)
+        ]
+        assert [result["token_ids"] for result in told[1:4]] == [told[0]["token_ids"]] * 3
+        assert told[4]["usage"]["prompt_tokens"] == 1
+        wrong = {"cmd": "generate", "id": "w", "prompt": [1, 4000]}
+        assert (await client.ask(wrong))["error"]["type"] == "PromptError"
+
+    run(scenario, tiny)
+
+
+def test_requests_without_ids_run_in_their_order(tiny: MakeEngine) -> None:
+    async def scenario(client: Client) -> None:
+        client.send({"cmd": "load", "id": "l"})
+        for length in (30, 1, 12):
+            client.send(
+                {
+                    "cmd": "generate",
+                    "prompt": "x",
+                    "max_tokens": length,
+                    "min_tokens": length,
+                    "temperature": 1.0,
+                }
+            )
+        await client.session.finish()
+        told = ["d" if "done" in reply else "t" for reply in client.of(None)]
+        assert "".join(told) == "t" * 30 + "dtd" + "t" * 12 + "d"
+
+    run(scenario, tiny)
+
+
 def test_only_given_options_are_passed_to_the_engine() -> None:
     engine = FakeEngine()
 
@@ -281,12 +356,11 @@ class TestErrors:
     def test_running_id_cannot_be_reused(self) -> None:
         async def scenario(client: Client) -> None:
             client.send({"cmd": "load", "id": 0})
-            for id in ("g", None):
-                client.send(*[{"cmd": "generate", "id": id, "prompt": "x"}] * 2)
-                error = await client.last(id)
-                assert error["error"]["type"] == "DuplicateIdError"
+            client.send(*[{"cmd": "generate", "id": "g", "prompt": "x"}] * 2)
+            error = await client.last("g")
+            assert error["error"]["type"] == "DuplicateIdError"
             client.send({"cmd": "cancel", "id": "all"}, {"cmd": "cancel"})
-            await client.until(lambda reply: reply["id"] is None and "done" in reply)
+            await client.until(lambda reply: reply["id"] == "g" and "done" in reply)
             # The number is not the text.
             client.send(*({"cmd": "generate", "id": id, "prompt": "x"} for id in (1, "1")))
             info = await client.ask({"cmd": "info", "id": "i"})

@@ -1,0 +1,55 @@
+"""Streaming detokenization."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy_engine.bridge.token_texts import TokenTexts
+from proxy_engine.events import TokenGenerated
+from state_machines import Vocabulary
+
+FORMS = [bytes([byte]) for byte in "aé€𝄞".encode()]
+FORMS += [b"abc", "é".encode(), "é".encode() + b"\xe2", b"\xac\xf0", b"\x9d\x84", b"\xff", b""]
+SPECIAL, END = len(FORMS), len(FORMS) + 1
+FORMS += [Vocabulary.SPECIAL_MARK + b"<tool>", Vocabulary.SPECIAL_MARK + b"</s>"]
+
+
+def decoded(token_ids: list[int]) -> list[list[tuple[int, str]]]:
+    """The tokens and texts that each token yields, and at last the end."""
+    texts = TokenTexts(FORMS, {END})
+    events = [TokenGenerated(token_id=token_id, text="?") for token_id in token_ids]
+    steps = [*(list(texts.add(event)) for event in events), list(texts.finish())]
+    return [[(event.token_id, event.text) for event in step] for step in steps]
+
+
+@given(st.lists(st.integers(0, len(FORMS) - 1)))
+def test_joined_texts_are_the_decoded_bytes(token_ids: list[int]) -> None:
+    told = [token for step in decoded(token_ids) for token in step]
+    assert [token_id for token_id, _ in told] == token_ids
+    written = b"".join(
+        FORMS[token_id].removeprefix(Vocabulary.SPECIAL_MARK)
+        for token_id in token_ids
+        if token_id != END
+    )
+    assert "".join(text for _, text in told) == written.decode("utf-8", "replace")
+
+
+@given(st.text("aé€𝄞"))
+def test_tokens_are_sent_when_their_last_character_is_complete(text: str) -> None:
+    token_ids = [FORMS.index(bytes([byte])) for byte in text.encode()]
+    steps = decoded(token_ids)
+    assert steps[-1] == []
+    ends = [step for step in steps if step]
+    assert [[text for _, text in step][-1] for step in ends] == list(text)
+    assert all(text == "" for step in ends for _, text in step[:-1])
+
+
+def test_cut_character_is_a_replacement_character() -> None:
+    euro = FORMS.index(b"\xe2")
+    assert decoded([euro]) == [[], [(euro, "�")]]
+    assert decoded([euro, END]) == [[], [], [(euro, ""), (END, "�")]]
+
+
+def test_end_token_is_empty_and_marker_has_its_name() -> None:
+    assert decoded([SPECIAL, END]) == [[(SPECIAL, "<tool>")], [(END, "")], []]
