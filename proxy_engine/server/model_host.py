@@ -93,7 +93,7 @@ class ModelHost:
         self._checks = LoadChecks()
         self._idle = IdleTimer(idle_seconds, self.unload)
         self._current = current
-        # The model that answers requests without a name, also while it is unloaded.
+        # The model that answers requests without a name: in memory, unloaded, or being loaded.
         self._selected = None if current is None else current.model
         self._bytes_before = used_bytes()
         self._is_loading = False
@@ -228,7 +228,7 @@ class ModelHost:
         return ApiError(404, what, code="model_not_found", param=param)
 
     async def _find_selected(self, name: str | None, transcribes: bool) -> KnownModel | None:
-        """Return the model in memory, or the one that was unloaded, if the request means it."""
+        """Return the model in memory, or the unloaded one, if a request of that name means it."""
         model = self._selected
         is_meant = model is not None and (
             name == model.name if name else model.transcribes is transcribes
@@ -275,18 +275,25 @@ class ModelHost:
     async def _acquire(self, model: KnownModel) -> Lease:
         self._idle.stop()
         if not self._is_current(model):
-            self._is_loading = True
-            try:
-                await self._replace(model)
-            finally:
-                self._is_loading = False
-                self._idle.start()
+            await self._switch(model)
         if self._current is None:
             raise AssertionError("no model was loaded")
-        self._idle.stop()
         self._users += 1
         self._unused.clear()
         return self._current
+
+    async def _switch(self, model: KnownModel) -> None:
+        # Requests without a name that arrive meanwhile wait for the new model.
+        former, self._selected = self._selected, model
+        self._is_loading = True
+        try:
+            await self._replace(model)
+        except BaseException:
+            self._selected = former
+            self._idle.start()
+            raise
+        finally:
+            self._is_loading = False
 
     async def _replace(self, model: KnownModel) -> None:
         # Check before the current model is closed, and again with the memory it really freed.
@@ -341,7 +348,7 @@ class ModelHost:
                 param="model",
             ) from error
         self._metrics.model_loads.labels("ok").inc()
-        self._current, self._selected = Lease(model, engine), model
+        self._current = Lease(model, engine)
         fields = {
             "model": model.name,
             "draft_model": None if model.draft is None else model.draft.name,
