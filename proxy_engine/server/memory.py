@@ -128,7 +128,7 @@ class MemoryGate:
         """Like ``check``, but wait for memory that was released in the last ten seconds."""
         while self.is_settling and _needed_bytes(model) > self._room(freed):
             await self._pause(_POLL_SECONDS)
-            await asyncio.to_thread(release_unused)
+            mx.clear_cache()
         self.check(model, freed)
 
     def _room(self, freed: int) -> int:

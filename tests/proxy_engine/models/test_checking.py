@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from mlx_lm.models import llama
+from tiny_whisper import write_tiny_whisper
 from vision_models import vision_checkpoint
 
-from proxy_engine import ModelFormatError
+from proxy_engine import ModelFormatError, UnsupportedArchitectureError
 from proxy_engine.models import checking
 from proxy_engine.models.checking import FileProblem, check_loadable, file_problem
 from proxy_engine.models.loading import load_model
@@ -45,6 +46,44 @@ def test_missing_weights_file_is_named(directory: Path) -> None:
     assert file_problem(directory) == FileProblem("model-2.safetensors is missing")
     write_index(directory, "nothing")
     assert file_problem(directory) == FileProblem("model.safetensors.index.json is damaged")
+
+
+def test_missing_shard_is_named_without_an_index(directory: Path) -> None:
+    whole = directory / "model.safetensors"
+    whole.rename(directory / "model-00002-of-00003.safetensors")
+    assert file_problem(directory) == FileProblem("model-00001-of-00003.safetensors is missing")
+
+
+def test_weights_of_a_speech_model_have_any_name(tmp_path: Path) -> None:
+    for number, name in enumerate(("weights.npz", "weights.safetensors")):
+        speech = write_tiny_whisper(tmp_path / str(number), weights_file=name)
+        assert file_problem(speech) is None
+        path = speech / name
+        path.write_bytes(path.read_bytes()[:-100])
+        assert file_problem(speech) == FileProblem(f"{name} is damaged or incomplete")
+        path.unlink()
+        assert "*.npz" in str(file_problem(speech))
+
+
+def test_weights_of_a_model_that_reads_images_have_any_name(vision_directory: Path) -> None:
+    whole = vision_directory / "model.safetensors"
+    whole.rename(vision_directory / "weights.safetensors")
+    assert file_problem(vision_directory) is None
+    assert load_model(vision_directory).processor is not None
+
+
+def test_architecture_without_a_model_is_unsupported(directory: Path) -> None:
+    # `base` is a module of mlx-lm's, but no architecture; `olmo` lacks a dependency.
+    for name, is_unsupported in (("base", True), ("no-such", True), ("olmo", False)):
+        problem = file_problem(configured(directory, model_type=name))
+        assert problem is not None
+        assert problem.is_unsupported is is_unsupported
+        assert type(problem.error("tiny")) is (
+            UnsupportedArchitectureError if is_unsupported else ModelFormatError
+        )
+        if is_unsupported:
+            with pytest.raises(UnsupportedArchitectureError, match=f"no architecture '{name}'"):
+                load_model(directory)
 
 
 def header(text: bytes, size: int = 100) -> Callable[[bytes], bytes]:

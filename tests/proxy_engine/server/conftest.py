@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import openai
 import pytest
@@ -40,3 +42,13 @@ def vision(vision_engine: InferenceEngine) -> Iterator[Live]:
     """A server whose model reads images."""
     with serving_engine(vision_engine) as live:
         yield live
+
+
+@pytest.fixture
+def models(tmp_path: Path, tiny_model_directory: Path) -> Path:
+    """A directory with two working models and a broken one."""
+    for name in ("one", "two", "broken"):
+        shutil.copytree(tiny_model_directory, tmp_path / name)
+    (tmp_path / "broken" / "model.safetensors").write_bytes(b"no weights")
+    (tmp_path / "no-model").mkdir()
+    return tmp_path

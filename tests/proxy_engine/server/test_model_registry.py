@@ -1,0 +1,135 @@
+"""Models on this computer, and their names."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from tiny_whisper import write_tiny_whisper
+
+from proxy_engine.server.model_registry import ModelRegistry
+
+
+def test_registry_finds_models_by_name(models: Path, tmp_path: Path) -> None:
+    hub = tmp_path / "hub"
+    snapshot = hub / "models--org--three" / "snapshots" / "abc"
+    shutil.copytree(models / "one", snapshot)
+    (hub / "models--org--empty" / "snapshots").mkdir(parents=True)
+    registry = ModelRegistry(str(models / "one"), (models,), ("gpt",), hub)
+    names = [model.name for model in registry.models()]
+    assert names[0] == "one"
+    assert {"one", "two", "org/three"} <= set(names)
+    assert "broken" not in names
+    assert len(names) == len(set(names))
+    for name in (None, "", "one", "gpt", "default_model", str(models / "one")):
+        found = registry.find(name)
+        assert found is not None
+        assert found.name == "one"
+    three = registry.find("org/three")
+    assert three is not None
+    assert three.directory == snapshot
+    assert three.context_length == 512
+    assert three.weights_bytes == (snapshot / "model.safetensors").stat().st_size > 1000
+    for name in ("../one", str(models / "two"), "org/empty", "no-model"):
+        assert registry.find(name) is None
+
+
+def test_short_name_of_one_model_is_a_name(models: Path, tmp_path: Path) -> None:
+    hub = tmp_path / "hub"
+    for repo in ("org--Qwen3-4B", "org--Qwen3-4B-Base", "org--Llama"):
+        shutil.copytree(models / "one", hub / f"models--{repo}" / "snapshots" / "abc")
+    write_tiny_whisper(models / "Llama-speech")
+    registry = ModelRegistry(str(models / "one"), (models,), hub_cache=hub)
+
+    def found(name: str, *, transcribes: bool = False) -> str | None:
+        model = registry.find(name, transcribes)
+        return None if model is None else model.name
+
+    assert found("ORG/QWEN3-4b") == "org/Qwen3-4B"
+    assert found("qwen3-4b") == "org/Qwen3-4B"
+    assert found("4b-base") == "org/Qwen3-4B-Base"
+    assert found("qwen") is None
+    assert registry.matches("qwen") == ["org/Qwen3-4B", "org/Qwen3-4B-Base"]
+    # Only suitable models, and only those that can be loaded.
+    assert found("llama") == "org/Llama"
+    assert found("lla", transcribes=True) == "Llama-speech"
+    assert found("brok") == "broken"
+    shutil.copytree(models / "one", models / "broken-not")
+    assert found("brok") == "broken-not"
+    draft = registry.find_draft("llam")
+    assert draft is not None
+    assert draft.name == "org/Llama"
+    assert registry.find_draft("qwen") is None
+
+
+def test_wildcard_alias_makes_unknown_names_the_default_model(models: Path) -> None:
+    write_tiny_whisper(models / "speech")
+    registry = ModelRegistry(str(models / "one"), (models,), ("*",), models)
+
+    def found(name: str, *, transcribes: bool = False) -> str | None:
+        model = registry.find(name, transcribes)
+        return None if model is None else model.name
+
+    assert found("gpt-4o") == found("wo") == "one"
+    assert found("two") == "two"
+    assert found("whisper-1", transcribes=True) == "speech"
+    assert found("x" * 1001) is None
+    assert registry.find_draft("no-model") is None
+
+
+def test_registry_finds_a_speech_model(models: Path) -> None:
+    write_tiny_whisper(models / "speech")
+
+    def found(default: str, *, transcribes: bool) -> str:
+        registry = ModelRegistry(str(models / default), (models,), hub_cache=models)
+        model = registry.find(None, transcribes)
+        assert model is not None
+        return model.name
+
+    assert found("one", transcribes=False) == "one"
+    assert found("one", transcribes=True) == "speech"
+    assert found("speech", transcribes=True) == "speech"
+    assert found("speech", transcribes=False) != "speech"
+    # The request to the default model says that it is none.
+    shutil.rmtree(models / "speech")
+    assert found("two", transcribes=True) == "two"
+
+
+def test_registry_finds_draft_models_by_name(models: Path) -> None:
+    registry = ModelRegistry(
+        str(models / "one"), (models,), hub_cache=models / "hub", draft=str(models / "two")
+    )
+    assert registry.default().key == ("one", "two")
+    assert registry.default().draft_source == str(models / "two")
+    found = registry.find("one")
+    assert found is not None
+    assert found.key == ("one", "two")
+    other = registry.find("two")
+    assert other is not None
+    assert other.key == ("two",)
+    for name in ("default_model", "two", str(models / "two")):
+        draft = registry.find_draft(name)
+        assert draft is not None
+        assert draft.key == ("two",)
+    # A model can draft for another one without its own draft model.
+    one = registry.find_draft("one")
+    assert one is not None
+    assert one.key == ("one",)
+    for name in ("", "../one", str(models / "one"), "no-model"):
+        assert registry.find_draft(name) is None
+    assert ModelRegistry(str(models / "one"), (models,)).find_draft("default_model") is None
+
+
+def test_unreadable_directory_is_not_a_model(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_file = Path.is_file
+
+    def refusing(path: Path) -> bool:
+        if path.parent.name == "two":
+            raise PermissionError
+        return is_file(path)
+
+    monkeypatch.setattr(Path, "is_file", refusing)
+    names = {model.name for model in ModelRegistry(None, (models,)).models()}
+    assert "one" in names
+    assert "two" not in names

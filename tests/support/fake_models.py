@@ -1,0 +1,54 @@
+"""A model host whose models are names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from proxy_engine.server.known_models import KnownModel
+from proxy_engine.server.memory import MemoryGate, available_bytes
+from proxy_engine.server.metrics import Metrics
+from proxy_engine.server.model_host import ModelHost
+from proxy_engine.server.model_registry import ModelRegistry
+
+
+class FakeEngine:
+    def __init__(self, model: KnownModel) -> None:
+        self.model = model
+        self.input_modalities = model.input_modalities
+        self.is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Registry(ModelRegistry):
+    def __init__(self, *names: str, size: int = 0) -> None:
+        self._known = [KnownModel(name, name, weights_bytes=size) for name in names]
+
+    def first(self) -> KnownModel:
+        return self._known[0]
+
+    def models(self) -> list[KnownModel]:
+        return self._known
+
+    def find(self, name: str | None, transcribes: bool = False) -> KnownModel | None:
+        known = (m for m in self._known if name in (None, m.name))
+        return next((m for m in known if name or m.transcribes is transcribes), None)
+
+    def matches(self, name: str, transcribes: bool = False) -> list[str]:
+        return [m.name for m in self._known if name and name in m.name]
+
+    def find_draft(self, name: str) -> KnownModel | None:
+        return None if name == "default_model" else self.find(name)
+
+
+def host_of(
+    *names: str,
+    load: Callable[[KnownModel], Any] = FakeEngine,
+    size: int = 0,
+    available: Callable[[int | None], int] = available_bytes,
+    **more: Any,
+) -> ModelHost:
+    memory = MemoryGate(available=available)
+    return ModelHost(Registry(*names, size=size), load, Metrics(), memory=memory, **more)
