@@ -103,6 +103,7 @@ def create_app(
     endpoints = (chat, completions, responses, conversations, transcriptions, models, operations)
     for module in endpoints:
         app.include_router(module.router)
+    app.include_router(chat.short_router)
     _add_error_handlers(app)
     # Middleware that is added last handles a request first.
     app.add_middleware(

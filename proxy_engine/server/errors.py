@@ -125,6 +125,11 @@ class ApiError(Exception):
         )
 
 
+def conflict(message: str, param: str) -> ApiError:
+    """Return the error for fields that contradict each other."""
+    return ApiError(400, message, code="conflicting_values", param=param)
+
+
 INTERNAL_ERROR = ApiError(500, "internal server error; see the server log", code="internal")
 """The error for exceptions that are defects of the server."""
 

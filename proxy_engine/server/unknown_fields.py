@@ -77,6 +77,8 @@ class UnknownFields:
             ApiError: 400 for a field that could constrain the answer; 422 for any unknown field if
                 the policy is ``"reject"``.
         """
+        for name in body.unsupported_fields():
+            raise _unsupported(name, "Leave it out.")
         unknown = dict(body.unknown_fields())
         if unknown and self._policy == "reject":
             raise _rejected([*unknown], _names(body))
@@ -103,14 +105,17 @@ def _refuse_constraint(path: str, value: Any, known: list[str]) -> None:
     members = value if isinstance(value, Mapping) else ()
     for name in (path, *(f"{path}.{member}" for member in members)):
         if is_constraint(name):
-            shown = name[:_MAX_NAME]
-            hint = _hint(name, [*filter(is_constraint, known)])
-            raise ApiError(
-                400,
-                f"{shown} is not supported, and ignoring it could change the answer. {hint}",
-                code="unsupported_field",
-                param=shown,
-            )
+            raise _unsupported(name, _hint(name, [*filter(is_constraint, known)]))
+
+
+def _unsupported(name: str, hint: str) -> ApiError:
+    shown = name[:_MAX_NAME]
+    return ApiError(
+        400,
+        f"{shown} is not supported, and ignoring it would change the answer. {hint}",
+        code="unsupported_field",
+        param=shown,
+    )
 
 
 def is_constraint(name: str) -> bool:

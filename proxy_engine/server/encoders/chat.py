@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
+
+from state_machines import Vocabulary
 
 from ...events import ReasoningDelta, StreamEvent, TextDelta, ToolCallDelta, ToolCallStarted
 from ...results import GenerationResult
@@ -14,23 +16,45 @@ from ..schemas.chat import (
     ChatChunkChoice,
     ChatCompletion,
     ChatDelta,
+    ChatFinishReason,
     ChatFunction,
     ChatLogprobs,
     ChatMessage,
     ChatToolCall,
 )
 from ..schemas.common import TokenLogprob
-from .choices import ChoicesEncoder
+from .choices import ChoicesEncoder, EncoderOptions
 
 
 class ChatEncoder(ChoicesEncoder[ChatDelta]):
-    """Encodes the answers to one conversation."""
+    """Encodes the answers to one conversation.
+
+    Args:
+        model: The model's name.
+        vocabulary: The model's vocabulary.
+        choices: The number of answers.
+        options: The optional contents of the response.
+        has_function_call: Whether a tool call is a ``function_call``, as for requests with the
+            older field ``functions``. An answer then has one call at most.
+    """
 
     id_prefix = "chatcmpl-"
     response_type = ChatCompletion
     response_object = "chat.completion"
     chunk_type = ChatChunk
     chunk_object = "chat.completion.chunk"
+
+    def __init__(
+        self,
+        model: str,
+        vocabulary: Vocabulary,
+        *,
+        choices: int,
+        options: EncoderOptions,
+        has_function_call: bool = False,
+    ) -> None:
+        super().__init__(model, vocabulary, choices=choices, options=options)
+        self._has_function_call = has_function_call
 
     def begin(self) -> Iterator[bytes]:
         """Return a chunk with the role for each answer."""
@@ -42,16 +66,20 @@ class ChatEncoder(ChoicesEncoder[ChatDelta]):
         match event:
             case TextDelta(text=text):
                 return ChatDelta(content=text)
-            case ReasoningDelta(text=text):
+            case ReasoningDelta(text=text) if self._options.reasoning:
                 return ChatDelta(reasoning_content=text)
             case ToolCallStarted():
                 function = ChatFunction(name=event.name, arguments="")
+                if self._has_function_call:
+                    return ChatDelta(function_call=function)
                 call = ChatToolCall(
                     index=event.index, id=event.id, type="function", function=function
                 )
                 return ChatDelta(tool_calls=[call])
             case ToolCallDelta():
                 function = ChatFunction(arguments=event.arguments)
+                if self._has_function_call:
+                    return ChatDelta(function_call=function)
                 return ChatDelta(tool_calls=[ChatToolCall(index=event.index, function=function)])
         return None
 
@@ -65,7 +93,7 @@ class ChatEncoder(ChoicesEncoder[ChatDelta]):
         choice = ChatChunkChoice(
             index=index,
             delta=delta or ChatDelta(),
-            finish_reason=None if result is None else _reason(result),
+            finish_reason=None if result is None else self._reason(result),
         )
         if logprobs is not None:
             choice.logprobs = logprobs
@@ -76,28 +104,29 @@ class ChatEncoder(ChoicesEncoder[ChatDelta]):
     ) -> ChatChoice:
         content = result.text if result.text or not result.tool_calls else None
         message = ChatMessage(role="assistant", content=content, refusal=None)
-        if result.reasoning:
+        if result.reasoning and self._options.reasoning:
             message.reasoning_content = result.reasoning
-        if result.tool_calls:
+        functions = [
+            ChatFunction(name=call.name, arguments=json.dumps(call.arguments, ensure_ascii=False))
+            for call in result.tool_calls
+        ]
+        if functions and self._has_function_call:
+            message.function_call = functions[0]
+        elif functions:
             message.tool_calls = [
-                ChatToolCall(
-                    id=call.id,
-                    type="function",
-                    function=ChatFunction(
-                        name=call.name, arguments=json.dumps(call.arguments, ensure_ascii=False)
-                    ),
-                )
-                for call in result.tool_calls
+                ChatToolCall(id=call.id, type="function", function=function)
+                for call, function in zip(result.tool_calls, functions, strict=True)
             ]
         return ChatChoice(
-            index=index, message=message, logprobs=logprobs, finish_reason=_reason(result)
+            index=index, message=message, logprobs=logprobs, finish_reason=self._reason(result)
         )
 
     def _logprobs(self, earlier: list[TokenLogprob], logprobs: list[TokenLogprob]) -> ChatLogprobs:
         return ChatLogprobs(content=logprobs, refusal=None)
 
-
-def _reason(result: GenerationResult[Any]) -> Literal["stop", "length", "tool_calls"]:
-    reason = result.finish_reason
-    # The client of a cancelled request gets an error, not this.
-    return "stop" if reason == "cancelled" else reason
+    def _reason(self, result: GenerationResult[Any]) -> ChatFinishReason:
+        reason = result.finish_reason
+        if reason == "tool_calls" and self._has_function_call:
+            return "function_call"
+        # The client of a cancelled request gets an error, not this.
+        return "stop" if reason == "cancelled" else reason

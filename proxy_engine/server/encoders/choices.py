@@ -38,12 +38,14 @@ class EncoderOptions:
         usage: A last chunk with the usage.
         tokens: Every token, and timings (the extension ``include_tokens``).
         confidence: Confidences by JSON Pointer (the extension ``include_confidence``).
+        reasoning: The reasoning of chat completions.
     """
 
     logprobs: bool = False
     usage: bool = False
     tokens: bool = False
     confidence: bool = False
+    reasoning: bool = True
 
 
 @dataclass(slots=True)

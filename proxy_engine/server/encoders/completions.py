@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any, Literal
 
+from pydantic import BaseModel
+
 from state_machines import Vocabulary
 
 from ...events import StreamEvent, TextDelta
@@ -30,6 +32,8 @@ class CompletionEncoder(ChoicesEncoder[str]):
         prompts: The prompts, as text or as token ids.
         is_echoed: Whether each text starts with its prompt.
         choices: The number of answers to each prompt; they follow each other.
+        kept: The number of those in the response: the ones whose tokens have the highest mean
+            log-probability, if there are more answers.
         options: The optional contents of the response.
     """
 
@@ -47,10 +51,12 @@ class CompletionEncoder(ChoicesEncoder[str]):
         prompts: Sequence[str | Sequence[int]],
         is_echoed: bool,
         choices: int,
+        kept: int,
         options: EncoderOptions,
     ) -> None:
         super().__init__(model, vocabulary, prompts=len(prompts), choices=choices, options=options)
         echoes = [self._texts.text(prompt) if is_echoed else "" for prompt in prompts]
+        self._kept = kept
         self._echoes = [echo for echo in echoes for _ in range(choices)]
 
     def begin(self) -> Iterator[bytes]:
@@ -58,6 +64,26 @@ class CompletionEncoder(ChoicesEncoder[str]):
         for index, echo in enumerate(self._echoes):
             if echo:
                 yield self._chunk(choices=[self._chunk_choice(index, echo, None, None)])
+
+    def response(self) -> BaseModel:
+        """Return the response."""
+        response = super().response()
+        assert isinstance(response, Completion)
+        if self._kept < self._choices_per_prompt:
+            results = self._results()
+            kept = [response.choices[index] for index in self._most_likely(results)]
+            for index, choice in enumerate(kept):
+                choice.index = index
+            response.choices = kept
+        return response
+
+    def _most_likely(self, results: list[GenerationResult[Any]]) -> Iterator[int]:
+        """Yield the indexes of the answers in the response, best first for each prompt."""
+        for begin in range(0, len(results), self._choices_per_prompt):
+            candidates = range(begin, begin + self._choices_per_prompt)
+            # Sorting is stable: equal answers stay in order.
+            ranked = sorted(candidates, key=lambda index: -_mean_logprob(results[index]))
+            yield from ranked[: self._kept]
 
     def _delta(self, event: StreamEvent[Any]) -> str | None:
         return event.text if isinstance(event, TextDelta) else None
@@ -101,3 +127,9 @@ class CompletionEncoder(ChoicesEncoder[str]):
 
 def _reason(result: GenerationResult[Any]) -> Literal["stop", "length"]:
     return "length" if result.finish_reason == "length" else "stop"
+
+
+def _mean_logprob(result: GenerationResult[Any]) -> float:
+    """Return the mean log-probability of an answer's tokens, before any mask."""
+    logprobs = [token.chosen.before_mask for token in result.logprobs or ()]
+    return sum(logprobs) / len(logprobs) if logprobs else 0.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import Request, Response
 
 from ...option_overrides import OptionOverrides
@@ -9,11 +11,12 @@ from ...options import ReasoningOptions
 from ..chat_messages import engine_messages
 from ..encoders.chat import ChatEncoder
 from ..encoders.choices import EncoderOptions
-from ..errors import ApiError
+from ..errors import conflict
 from ..media_parts import check_urls, prompt_characters
 from ..model_host import Lease
 from ..running import Generation
 from ..schemas.chat import ChatCompletion, ChatRequest
+from ..schemas.constraints import is_free
 from ..services import ServicesOfRequest
 from ..settings import ServerSettings
 from .generating import (
@@ -22,13 +25,18 @@ from .generating import (
     check_choices,
     check_prompt_size,
     generating_router,
+    has_own_end,
     reply,
+    without_end_tokens,
 )
 
 router = generating_router()
+# As in mlx_lm.server.
+short_router = generating_router(prefix="")
 
 
 @router.post("/chat/completions", response_model=ChatCompletion, responses=STREAMED)
+@short_router.post("/chat/completions", response_model=ChatCompletion, include_in_schema=False)
 async def create_chat_completion(
     body: ChatRequest, request: Request, services: ServicesOfRequest
 ) -> Response:
@@ -38,31 +46,17 @@ async def create_chat_completion(
 
 
 def _read_request(body: ChatRequest, settings: ServerSettings) -> GenerationRequest:
-    if body.max_tokens is not None and body.max_completion_tokens not in (None, body.max_tokens):
-        raise ApiError(
-            400,
-            "max_tokens and max_completion_tokens differ; give one of them",
-            code="conflicting_values",
-            param="max_tokens",
-        )
-    if body.top_logprobs is not None and not body.logprobs:
-        raise ApiError(
-            400, "top_logprobs requires logprobs", code="invalid_value", param="top_logprobs"
-        )
     choices = body.n or 1
     check_choices(choices, settings)
     field, response_format = body.constraint(body.response_format)
+    tools, tool_choice = _tools(body)
+    if body.ignore_eos and (tools or not is_free(response_format)):
+        raise has_own_end()
     messages = engine_messages(body.messages)
     check_urls(messages, _part_name, is_allowed=settings.allow_image_urls)
     check_prompt_size(prompt_characters(messages), settings, "messages")
     generations = [
-        Generation(
-            messages,
-            response_format,
-            body.tools or None,
-            body.tool_choice,
-            _options(body, choice),
-        )
+        Generation(messages, response_format, tools, tool_choice, _options(body, choice, settings))
         for choice in range(choices)
     ]
     stream_options = body.stream_options
@@ -73,20 +67,22 @@ def _read_request(body: ChatRequest, settings: ServerSettings) -> GenerationRequ
             lease.engine.vocabulary,
             choices=choices,
             options=EncoderOptions(
-                logprobs=bool(body.logprobs),
+                logprobs=body.most_likely is not None,
                 usage=bool(stream_options and stream_options.include_usage),
                 tokens=bool(body.include_tokens),
                 confidence=bool(body.include_confidence),
+                reasoning=body.include_reasoning is not False,
             ),
+            has_function_call=body.wants_function_call,
         )
 
-    is_newer = body.max_completion_tokens is not None
     names = {
         "prompt": "messages",
         "response_format": field,
-        "max_tokens": "max_completion_tokens" if is_newer else "max_tokens",
+        "max_tokens": body.limit_name,
         "logprobs": "top_logprobs",
         "reasoning": "reasoning_effort",
+        **_tool_names(body),
     }
     return GenerationRequest(
         body.model,
@@ -103,22 +99,56 @@ def _part_name(message: int, part: int) -> str:
     return f"messages[{message}].content[{part}]"
 
 
-def _options(body: ChatRequest, choice: int) -> OptionOverrides:
+def _tools(body: ChatRequest) -> tuple[list[dict[str, Any]] | None, Any]:
+    """Return the tools and the tool choice, from ``functions`` and ``function_call`` as well."""
+    if not body.functions:
+        return body.tools or None, body.tool_choice
+    if body.tools:
+        raise conflict("tools and functions are the same; give one of them", "functions")
+    choice = body.function_call
+    if isinstance(choice, dict):
+        choice = {"type": "function", **choice}
+    tools = [{"type": "function", "function": function} for function in body.functions]
+    return tools, body.tool_choice if choice is None else choice
+
+
+def _tool_names(body: ChatRequest) -> dict[str, str]:
+    """Return the names of tools in errors, for a request with the older fields."""
+    if not body.functions:
+        return {}
+    items = {f"tools[{index}]": f"functions[{index}]" for index in range(len(body.functions))}
+    return {"tools": "functions", "tool_choice": "function_call", **items}
+
+
+def _options(body: ChatRequest, choice: int, settings: ServerSettings) -> OptionOverrides:
     options = body.options(choice)
-    if body.max_completion_tokens is not None:
-        options["max_tokens"] = body.max_completion_tokens
     # A Boolean here, a number for the engine.
     options.pop("logprobs", None)
-    if body.logprobs:
-        options["logprobs"] = body.top_logprobs or 0
-    template = body.chat_template_kwargs
+    if body.most_likely is not None:
+        options["logprobs"] = body.most_likely
     if body.reasoning_effort is not None:
         options["reasoning"] = reasoning_option(body.reasoning_effort)
-    elif template is not None:
-        enabled = template.enable_thinking if template.thinking is None else template.thinking
-        if enabled is not None:
-            options["reasoning"] = enabled
+    if body.functions:
+        # The answer has one `function_call`.
+        options["parallel_tool_calls"] = False
+    if body.ignore_eos:
+        options = without_end_tokens(options, settings.request_defaults())
+    continues = _continues(body)
+    if continues is not None:
+        options["continue_final_message"] = continues
     return options
+
+
+def _continues(body: ChatRequest) -> bool | None:
+    continues, begins = body.continue_final_message, body.add_generation_prompt
+    if continues is not None and continues == begins:
+        raise conflict(
+            "continue_final_message and add_generation_prompt are opposites; give one of them",
+            "add_generation_prompt",
+        )
+    if continues is None and begins is not None:
+        return not begins
+    return continues
 
 
 def reasoning_option(effort: str) -> bool | ReasoningOptions:

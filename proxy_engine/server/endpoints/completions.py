@@ -10,10 +10,11 @@ from ...conversation.raw_prompt import RawPrompt
 from ...option_overrides import OptionOverrides
 from ..encoders.choices import EncoderOptions
 from ..encoders.completions import CompletionEncoder
-from ..errors import ApiError
+from ..errors import ApiError, conflict
 from ..model_host import Lease
 from ..running import Generation
 from ..schemas.completions import Completion, CompletionRequest
+from ..schemas.constraints import is_free
 from ..services import ServicesOfRequest
 from ..settings import ServerSettings
 from .generating import (
@@ -22,7 +23,9 @@ from .generating import (
     check_choices,
     check_prompt_size,
     generating_router,
+    has_own_end,
     reply,
+    without_end_tokens,
 )
 
 router = generating_router()
@@ -38,10 +41,9 @@ async def create_completion(
 
 
 def _read_request(body: CompletionRequest, settings: ServerSettings) -> GenerationRequest:
-    choices = body.n or 1
-    if body.best_of not in (None, choices):
-        raise ApiError(400, "best_of must equal n", code="unsupported", param="best_of")
-    if body.echo and body.logprobs is not None:
+    kept = body.n or 1
+    choices = _candidates(body, kept)
+    if body.echo and body.most_likely is not None:
         raise ApiError(
             400,
             "log-probabilities of prompt tokens are not supported; give echo or logprobs",
@@ -51,12 +53,14 @@ def _read_request(body: CompletionRequest, settings: ServerSettings) -> Generati
     prompts = _prompts(body)
     check_choices(choices * len(prompts), settings)
     field, response_format = body.constraint(body.response_format)
+    if body.ignore_eos and not is_free(response_format):
+        raise has_own_end()
     check_prompt_size(sum(map(len, prompts)), settings, "prompt")
     generations = [
         Generation(
             RawPrompt(prompt),
             response_format,
-            options=_options(body, number * choices + choice),
+            options=_options(body, number * choices + choice, settings),
         )
         for number, prompt in enumerate(prompts)
         for choice in range(choices)
@@ -70,15 +74,16 @@ def _read_request(body: CompletionRequest, settings: ServerSettings) -> Generati
             prompts=prompts,
             is_echoed=bool(body.echo),
             choices=choices,
+            kept=kept,
             options=EncoderOptions(
-                logprobs=body.logprobs is not None,
+                logprobs=body.most_likely is not None,
                 usage=bool(stream_options and stream_options.include_usage),
                 tokens=bool(body.include_tokens),
                 confidence=bool(body.include_confidence),
             ),
         )
 
-    names = {"response_format": field}
+    names = {"response_format": field, "max_tokens": body.limit_name}
     return GenerationRequest(
         body.model, generations, encoder, bool(body.stream), names, body.draft_model
     )
@@ -95,8 +100,26 @@ def _prompts(body: CompletionRequest) -> list[str | Sequence[int]]:
     return [prompt for prompt in given if not isinstance(prompt, int)]
 
 
-def _options(body: CompletionRequest, choice: int) -> OptionOverrides:
+def _candidates(body: CompletionRequest, kept: int) -> int:
+    """Return the number of answers to each prompt, of which ``kept`` are returned."""
+    candidates = body.best_of or kept
+    if candidates < kept:
+        raise conflict("best_of must be at least n", "best_of")
+    if candidates > kept and body.stream:
+        raise conflict("a stream cannot have the best of several answers", "best_of")
+    return candidates
+
+
+def _options(body: CompletionRequest, choice: int, settings: ServerSettings) -> OptionOverrides:
     options = body.options(choice)
     # A raw prompt is continued; the answer has no parts.
     options["reasoning"] = False
+    # A number for the engine.
+    options.pop("logprobs", None)
+    if body.most_likely is not None:
+        options["logprobs"] = body.most_likely
+    elif body.best_of not in (None, body.n or 1):
+        options["logprobs"] = 0
+    if body.ignore_eos:
+        options = without_end_tokens(options, settings.request_defaults(is_raw=True))
     return options

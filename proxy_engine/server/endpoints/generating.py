@@ -18,6 +18,8 @@ from state_machines.errors import ProxyError
 
 from ...conversation.raw_prompt import RawPrompt
 from ...events import Finished, StreamEvent
+from ...option_overrides import OptionOverrides
+from ...options import MAX_COUNT, GenerationOptions
 from ..encoders.encoder import Encoder
 from ..errors import (
     INTERNAL_ERROR,
@@ -25,6 +27,7 @@ from ..errors import (
     ErrorResponse,
     PartName,
     api_error,
+    conflict,
     translated_errors,
 )
 from ..generation_settings import with_defaults
@@ -208,13 +211,13 @@ class _StrictRoute(APIRoute):
         return handling
 
 
-def generating_router() -> APIRouter:
-    """Return a router for generating endpoints."""
+def generating_router(prefix: str = "/v1") -> APIRouter:
+    """Return a router for generating endpoints, whose paths begin with ``prefix``."""
     statuses = (400, 401, 403, 404, 408, 413, 422, 501, 503, 507)
     errors: dict[int | str, dict[str, Any]] = {
         status: {"model": ErrorResponse} for status in statuses
     }
-    return APIRouter(prefix="/v1", route_class=_StrictRoute, responses=errors)
+    return APIRouter(prefix=prefix, route_class=_StrictRoute, responses=errors)
 
 
 STREAMED: dict[int | str, dict[str, Any]] = {
@@ -224,6 +227,24 @@ STREAMED: dict[int | str, dict[str, Any]] = {
     }
 }
 """OpenAPI's description of streamed responses."""
+
+
+def has_own_end() -> ApiError:
+    """Return the error for ``ignore_eos`` in a request whose answer may end by itself."""
+    what = "ignore_eos is for free text; structured output and tool calls end by themselves"
+    return conflict(what, "ignore_eos")
+
+
+def without_end_tokens(options: OptionOverrides, defaults: OptionOverrides) -> OptionOverrides:
+    """Return the options of an answer that does not end before its limit.
+
+    Args:
+        options: The options of the request.
+        defaults: Those of the server.
+    """
+    merged: OptionOverrides = {**defaults, **options}
+    limit = merged.get("max_tokens", GenerationOptions().max_tokens)
+    return {**options, "max_tokens": limit, "min_tokens": MAX_COUNT if limit is None else limit}
 
 
 def check_choices(count: int, settings: ServerSettings) -> None:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from pydantic import Field
 
 from ...option_fields import with_options
 from .common import (
-    SCHEMA_IN_PROMPT,
     ChoicesUsage,
     ExtendedChoice,
     Extension,
     IgnoredFields,
     ResponseModel,
-    SamplingFields,
-    StopField,
     StreamOptions,
     TokenLogprob,
 )
 from .constraints import Constraints
 from .request_model import RequestModel
+from .sampling import CHAT_TEMPLATE_KWARGS, SCHEMA_IN_PROMPT, TOOL_OPTIONS, TextFields
+
+ChatFinishReason = Literal["stop", "length", "tool_calls", "function_call"]
 
 
 class Message(RequestModel):
@@ -49,15 +50,12 @@ class Message(RequestModel):
     prefix: bool | None = Field(default=None, description="Ignored.")
 
 
-class ChatTemplateOptions(RequestModel):
-    """vLLM's options of the chat template. Two names of one option are supported."""
-
-    enable_thinking: bool | None = None
-    thinking: bool | None = None
-
-
-@with_options(schema_in_prompt=SCHEMA_IN_PROMPT)
-class ChatRequest(SamplingFields, Constraints, IgnoredFields):
+@with_options(
+    schema_in_prompt=SCHEMA_IN_PROMPT,
+    chat_template_kwargs=CHAT_TEMPLATE_KWARGS,
+    **TOOL_OPTIONS,
+)
+class ChatRequest(TextFields, Constraints, IgnoredFields):
     """A conversation to answer: OpenAI's fields, and extensions, which are marked."""
 
     messages: list[Message] = Field(min_length=1)
@@ -65,23 +63,54 @@ class ChatRequest(SamplingFields, Constraints, IgnoredFields):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     n: int | None = Field(default=None, ge=1)
-    stop: StopField = None
-    max_tokens: int | None = Field(
-        default=None, ge=1, description="Older name of `max_completion_tokens`."
-    )
-    max_completion_tokens: int | None = Field(default=None, ge=1)
     response_format: dict[str, Any] | None = None
     tools: list[dict[str, Any]] | None = None
     tool_choice: str | dict[str, Any] | None = None
     parallel_tool_calls: bool | None = None
+    functions: list[dict[str, Any]] | None = Field(default=None, description="Older `tools`.")
+    function_call: str | dict[str, Any] | None = Field(
+        default=None, description="Older `tool_choice`. The answer then has a `function_call`."
+    )
     logprobs: bool | None = None
-    top_logprobs: int | None = Field(default=None, ge=0, le=20)
+    top_logprobs: int | None = Field(
+        default=None, ge=-1, le=20, description="Values above 0 imply `logprobs`; -1 is 0."
+    )
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
-    chat_template_kwargs: ChatTemplateOptions | None = Field(default=None, description="Extension.")
+    include_reasoning: bool | None = Field(
+        default=None, description="Extension. `false` leaves the reasoning out of the answer."
+    )
+    continue_final_message: bool | None = Field(
+        default=None,
+        description="Extension. Whether a last message of the assistant is continued. Default: "
+        "true, unless `add_generation_prompt` is.",
+    )
+    add_generation_prompt: bool | None = Field(
+        default=None, description="Extension: the opposite of `continue_final_message`."
+    )
     modalities: list[Literal["text"]] | None = None
-    store: Literal[False] | None = Field(default=None, description="Nothing is stored.")
+    store: bool | None = Field(default=None, description="Ignored.")
     verbosity: str | None = Field(default=None, description="Ignored.")
     prediction: dict[str, Any] | None = Field(default=None, description="Ignored.")
+
+    @property
+    def most_likely(self) -> int | None:
+        """Number of most likely tokens per position to report; ``None``: no log-probabilities."""
+        top = max(0, self.top_logprobs or 0)
+        return top if self.logprobs or top else None
+
+    @property
+    def wants_function_call(self) -> bool:
+        """Whether the request has the older fields, so that the answer has ``function_call``."""
+        return bool(self.functions)
+
+    def ineffective_fields(self) -> Iterator[str]:
+        """Yield fields whose values have no effect although they should."""
+        yield from super().ineffective_fields()
+        ends_with_user = self.messages[-1].role not in ("assistant", "agent")
+        if ends_with_user and self.continue_final_message:
+            yield "continue_final_message"
+        if ends_with_user and self.add_generation_prompt is False:
+            yield "add_generation_prompt"
 
 
 class ChatFunction(ResponseModel):
@@ -108,6 +137,7 @@ class ChatMessage(ResponseModel):
     refusal: None
     reasoning_content: str | None = None
     tool_calls: list[ChatToolCall] | None = None
+    function_call: ChatFunction | None = None
 
 
 class ChatLogprobs(ResponseModel):
@@ -123,7 +153,7 @@ class ChatChoice(ExtendedChoice):
     index: int
     message: ChatMessage
     logprobs: ChatLogprobs | None
-    finish_reason: Literal["stop", "length", "tool_calls"]
+    finish_reason: ChatFinishReason
 
 
 class ChatCompletion(ResponseModel):
@@ -146,6 +176,7 @@ class ChatDelta(ResponseModel):
     content: str | None = None
     reasoning_content: str | None = None
     tool_calls: list[ChatToolCall] | None = None
+    function_call: ChatFunction | None = None
 
 
 class ChatChunkChoice(ExtendedChoice):
@@ -154,7 +185,7 @@ class ChatChunkChoice(ExtendedChoice):
     index: int
     delta: ChatDelta
     logprobs: ChatLogprobs | None = None
-    finish_reason: Literal["stop", "length", "tool_calls"] | None
+    finish_reason: ChatFinishReason | None
 
 
 class ChatChunk(ResponseModel):

@@ -12,32 +12,47 @@ from .common import (
     Extension,
     IgnoredFields,
     ResponseModel,
-    SamplingFields,
-    StopField,
     StreamOptions,
 )
 from .constraints import Constraints
+from .sampling import TextFields
 
 Tokens = Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_length=1)]
 
 
-class CompletionRequest(SamplingFields, Constraints, IgnoredFields):
+class CompletionRequest(TextFields, Constraints, IgnoredFields):
     """Texts to continue, or token ids."""
 
-    prompt: str | list[str] | Tokens | list[Tokens]
+    prompt: str | list[str] | Tokens | list[Tokens] = ""
     model: str | None = Field(default=None, description="Default: the model in memory.")
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     n: int | None = Field(default=None, ge=1, description="Answers to each prompt.")
-    best_of: int | None = Field(default=None, ge=1, description="Must equal `n`.")
-    stop: StopField = None
-    max_tokens: int | None = Field(default=None, ge=1, description="Default: 16.")
-    logprobs: int | None = Field(default=None, ge=0, le=20, description="Not with `echo`.")
+    best_of: int | None = Field(
+        default=None,
+        ge=1,
+        description="Generate this many answers to each prompt, and return the `n` whose tokens "
+        "have the highest mean log-probability. Not streamed.",
+    )
+    logprobs: bool | Annotated[int, Field(ge=0, le=20)] | None = Field(
+        default=None, description="Not with `echo`. `true` is `top_logprobs`, or 0."
+    )
+    top_logprobs: int | None = Field(
+        default=None, ge=-1, le=20, description="Extension, for a Boolean `logprobs`; -1 is 0."
+    )
     echo: bool | None = Field(default=None, description="Start the text with the prompt.")
     suffix: Literal[""] | None = Field(default=None, description="Insertion is not supported.")
     response_format: dict[str, Any] | None = Field(
         default=None, description="Extension: as in chat completions."
     )
+
+    @property
+    def most_likely(self) -> int | None:
+        """Number of most likely tokens per position to report; ``None``: no log-probabilities."""
+        if self.logprobs is None or isinstance(self.logprobs, bool):
+            top = max(0, self.top_logprobs or 0)
+            return top if self.logprobs or top else None
+        return self.logprobs
 
 
 class CompletionLogprobs(ResponseModel):

@@ -15,6 +15,11 @@ from ..errors import ApiError
 from .request_model import RequestModel
 
 
+def is_free(response_format: Any) -> bool:
+    """Return whether a response format leaves the text free."""
+    return response_format is None or response_format == {"type": "text"}
+
+
 class StructuredOutputs(RequestModel):
     """vLLM's object of constraints. At most one member may be given."""
 
@@ -43,9 +48,9 @@ class ConstrainedRequest(RequestModel):
             ApiError: Several fields constrain the answer, or one is malformed.
         """
         given = [*self._given()]
-        is_free = response_format is None or response_format == {"type": "text"}
-        if len(given) + (not is_free) > 1:
-            names = [name for name, _, _ in given] + ([] if is_free else [format_name])
+        has_format = not is_free(response_format)
+        if len(given) + has_format > 1:
+            names = [name for name, _, _ in given] + ([format_name] if has_format else [])
             raise ApiError(
                 400,
                 f"{', '.join(names)} constrain the same answer; give one of them",
@@ -53,7 +58,7 @@ class ConstrainedRequest(RequestModel):
                 param=names[0],
             )
         if not given:
-            return format_name, response_format
+            return format_name, _with_inner_schema(response_format)
         name, value, convert = given[0]
         return name, convert(name, value)
 
@@ -71,23 +76,46 @@ class ConstrainedRequest(RequestModel):
                     yield prefix + name.removesuffix("_"), value, convert
 
 
-class Constraints(ConstrainedRequest):
-    """Extensions that constrain the text. At most one may be given, without ``response_format``."""
+class TextConstraints(ConstrainedRequest):
+    """Extensions that constrain the text, except by JSON Schemas. At most one may be given."""
 
     regex: str | None = Field(default=None, description="Extension: an ECMA-262 pattern.")
     choice: list[str] | None = Field(default=None, description="Extension: one of these texts.")
     grammar: str | None = Field(
         default=None, description="Extension: a context-free grammar in GBNF with the rule `root`."
     )
-    guided_json: dict[str, Any] | bool | str | None = Field(
-        default=None, description="Extension: a JSON Schema, or its text."
-    )
+    ebnf: str | None = Field(default=None, description="Synonym of `grammar`.")
     guided_regex: str | None = Field(default=None, description="Synonym of `regex`.")
     guided_choice: list[str] | None = Field(default=None, description="Synonym of `choice`.")
     guided_grammar: str | None = Field(default=None, description="Synonym of `grammar`.")
+
+
+class Constraints(TextConstraints):
+    """Extensions that constrain the text. At most one may be given, without ``response_format``."""
+
+    json_schema: dict[str, Any] | bool | str | None = Field(
+        default=None, description="Extension: a JSON Schema, or its text."
+    )
+    guided_json: dict[str, Any] | bool | str | None = Field(
+        default=None, description="Synonym of `json_schema`."
+    )
     structured_outputs: StructuredOutputs | None = Field(
         default=None, description="Extension: vLLM's object of constraints."
     )
+
+
+def _with_inner_schema(response_format: Any) -> Any:
+    """Return a format with its schema in the inner object ``json_schema``.
+
+    llama.cpp and others write the schema beside the type, also of ``json_object``.
+    """
+    match response_format:
+        case {"type": "json_object" | "json_schema", "schema": dict() | bool(), **rest} if (
+            "json_schema" not in rest
+        ):
+            inner = {key: value for key, value in response_format.items() if key != "type"}
+            return {"type": "json_schema", "json_schema": inner}
+    return response_format
 
 
 def _regex(name: str, pattern: str) -> MachineSource:
@@ -123,7 +151,6 @@ def _json_object(name: str, value: bool) -> dict[str, str]:
 
 _CONVERTERS: dict[str, Callable[[str, Any], Any]] = {
     "regex": _regex,
-    "pattern": _regex,
     "guided_regex": _regex,
     "choice": _choice,
     "guided_choice": _choice,
@@ -132,5 +159,6 @@ _CONVERTERS: dict[str, Callable[[str, Any], Any]] = {
     "json_schema": _schema,
     "json_object": _json_object,
     "grammar": _grammar,
+    "ebnf": _grammar,
     "guided_grammar": _grammar,
 }

@@ -69,6 +69,10 @@ class RequestModel(BaseModel):
         """
         return iter(())
 
+    def unsupported_fields(self) -> Iterator[str]:
+        """Yield the names of known fields whose values ask for something that is missing here."""
+        return iter(())
+
 
 def as_number(value: Any, *, is_integer: bool) -> Any:
     """Return the number that ``value`` stands for; any other value unchanged.

@@ -9,17 +9,16 @@ from pydantic import ConfigDict, Field
 
 from ...option_fields import with_options
 from .common import (
-    SCHEMA_IN_PROMPT,
     Extension,
     IgnoredFields,
     PromptDetails,
     ResponseModel,
-    SamplingFields,
     StreamOptions,
 )
 from .constraints import Constraints
 from .items import unknown_item_keys
 from .request_model import RequestModel
+from .sampling import CHAT_TEMPLATE_KWARGS, SCHEMA_IN_PROMPT, TOOL_OPTIONS, SamplingFields
 
 Status = Literal["in_progress", "completed", "incomplete", "failed"]
 
@@ -45,7 +44,11 @@ class ConversationReference(RequestModel):
     id: str
 
 
-@with_options(schema_in_prompt=SCHEMA_IN_PROMPT)
+@with_options(
+    schema_in_prompt=SCHEMA_IN_PROMPT,
+    chat_template_kwargs=CHAT_TEMPLATE_KWARGS,
+    **TOOL_OPTIONS,
+)
 class ResponsesRequest(SamplingFields, Constraints, IgnoredFields):
     """A text to answer, or the items of a conversation."""
 
@@ -67,11 +70,22 @@ class ResponsesRequest(SamplingFields, Constraints, IgnoredFields):
     max_tool_calls: int | None = Field(default=None, ge=1)
     reasoning: ReasoningSettings | None = None
     top_logprobs: int | None = Field(default=None, ge=0, le=20)
-    include: list[Literal["message.output_text.logprobs", "reasoning.encrypted_content"]] | None = (
-        Field(default=None, description="There is no encrypted content.")
+    include: list[str] | None = Field(
+        default=None,
+        description="`message.output_text.logprobs`. There is no encrypted content, and no output "
+        "of OpenAI's own tools.",
     )
-    truncation: Literal["disabled"] | None = None
+    truncation: Literal["auto", "disabled"] | None = Field(
+        default=None, description="A prompt is never truncated."
+    )
     background: Literal[False] | None = None
+    prompt: Any = Field(default=None, description="Not supported: there are no stored prompts.")
+
+    def unsupported_fields(self) -> Iterator[str]:
+        """Yield the names of known fields whose values ask for something that is missing here."""
+        yield from super().unsupported_fields()
+        if self.prompt is not None:
+            yield "prompt"
 
     def unknown_fields(self) -> Iterator[tuple[str, Any]]:
         """Yield the path and the value of each unknown field, also of items."""
@@ -180,7 +194,7 @@ class ResponseObject(ResponseModel):
     truncation: Literal["disabled"]
     usage: ResponsesUsage | None
     user: str | None
-    metadata: dict[str, Any]
+    metadata: Any
     proxy_engine: ResponseExtension | None = None
 
 

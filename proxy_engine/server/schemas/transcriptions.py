@@ -8,12 +8,12 @@ from fastapi import UploadFile
 from pydantic import ConfigDict, Field
 
 from .common import ResponseModel
-from .constraints import ConstrainedRequest
+from .constraints import TextConstraints
 
 Format = Literal["json", "text", "srt", "verbose_json", "vtt"]
 
 
-class TranslationRequest(ConstrainedRequest):
+class TranslationRequest(TextConstraints):
     """A recording whose speech is written in English: OpenAI's fields, and constraints."""
 
     # The fields of a form are texts.
@@ -31,12 +31,8 @@ class TranslationRequest(ConstrainedRequest):
         le=1,
         description="Default 0: raised for windows whose text is repetitive or improbable.",
     )
-    pattern: str | None = Field(default=None, description="Extension: an ECMA-262 pattern.")
-    choice: list[str] | None = Field(default=None, description="Extension: one of these texts.")
-    grammar: str | None = Field(
-        default=None, description="Extension: a context-free grammar in GBNF with the rule `root`."
-    )
     json_schema: str | None = Field(default=None, description="Extension: a JSON Schema as text.")
+    guided_json: str | None = Field(default=None, description="Synonym of `json_schema`.")
 
 
 class TranscriptionRequest(TranslationRequest):

@@ -246,7 +246,7 @@ def test_every_kind_of_message_is_accepted(client: openai.OpenAI) -> None:
         ({"extra_body": {"choice": []}}, 400, "choice", "invalid_value"),
         *(
             ({"extra_body": {"num_draft_tokens": number}}, 422, "num_draft_tokens", "invalid_value")
-            for number in (-1, 65, 10**30, True, 2.5, "3.5")
+            for number in (-1, True, 2.5, "3.5")
         ),
         (
             {"extra_body": {"num_draft_tokens": 2, "speculation": "auto"}},
@@ -301,8 +301,8 @@ def test_every_kind_of_message_is_accepted(client: openai.OpenAI) -> None:
             "messages",
             "context_length_exceeded",
         ),
-        ({"top_logprobs": 2}, 400, "top_logprobs", "invalid_value"),
-        ({"max_completion_tokens": 3}, 400, "max_tokens", "conflicting_values"),
+        ({"top_logprobs": 21}, 422, "top_logprobs", "invalid_value"),
+        ({"max_completion_tokens": 0}, 422, "max_completion_tokens", "invalid_value"),
         ({"n": 100}, 400, "n", "too_many"),
         ({"n": 10**15}, 400, "n", "too_many"),
         ({"n": 0}, 422, "n", "invalid_value"),

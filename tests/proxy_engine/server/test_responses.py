@@ -202,7 +202,8 @@ def test_reasoning_is_an_item(client: openai.OpenAI) -> None:
         ({"extra_body": {"draft_model": "no-such"}}, 404, "draft_model"),
         ({"extra_body": {"speculation": "on"}}, 422, "speculation"),
         ({"background": True}, 422, "background"),
-        ({"truncation": "auto"}, 422, "truncation"),
+        ({"truncation": "always"}, 422, "truncation"),
+        ({"prompt": {"id": "pmpt_1"}}, 400, "prompt"),
     ],
 )
 def test_invalid_request_is_refused_by_field(

@@ -125,7 +125,7 @@ def test_translation_is_its_own_task(http: httpx.Client) -> None:
 @pytest.mark.parametrize(
     ("field", "value", "pattern"),
     [
-        ("pattern", "[0-9]{3}-[0-9]{4}", r"[0-9]{3}-[0-9]{4}"),
+        ("regex", "[0-9]{3}-[0-9]{4}", r"[0-9]{3}-[0-9]{4}"),
         ("choice", ["lights on", "lights off"], "lights (on|off)"),
         ("grammar", 'root ::= "go " ("left" | "right")', "go (left|right)"),
         ("json_schema", '{"type": "object", "properties": {"n": {"enum": ["on", "off"]}}, "required": ["n"], "additionalProperties": false}', r'\{\s*"n"\s*:\s*"(on|off)"\s*\}'),
@@ -145,14 +145,14 @@ def test_transcript_matches_its_constraint(
 @pytest.mark.parametrize(
     ("fields", "status", "param", "code"),
     [
-        ({"pattern": "a", "choice": ["b"]}, 400, "pattern", "conflicting_constraints"),
-        ({"pattern": "(a"}, 400, "pattern", "invalid_pattern"),
+        ({"regex": "a", "choice": ["b"]}, 400, "regex", "conflicting_constraints"),
+        ({"regex": "(a"}, 400, "regex", "invalid_pattern"),
         ({"json_schema": "{"}, 400, "json_schema", "invalid_schema"),
         ({"grammar": "root ::= ("}, 400, "grammar", "invalid_grammar"),
         ({"language": "xx"}, 400, "language", "invalid_value"),
         ({"stream": "true", "response_format": "srt"}, 400, "response_format", "unsupported"),
         ({"timestamp_granularities[]": "word"}, 400, "timestamp_granularities", "unsupported"),
-        ({"timestamp_granularities": "word", "response_format": "verbose_json", "pattern": "a"}, 400, "timestamp_granularities", "unsupported"),
+        ({"timestamp_granularities": "word", "response_format": "verbose_json", "regex": "a"}, 400, "timestamp_granularities", "unsupported"),
         ({"model": "no/such"}, 404, "model", "model_not_found"),
         ({"temperature": "2"}, 422, "temperature", "invalid_value"),
         ({"temperature": "nan"}, 422, "temperature", "invalid_value"),
@@ -341,7 +341,7 @@ def test_documentation_describes_the_form(http: httpx.Client) -> None:
     body = document["paths"][PATH]["post"]["requestBody"]["content"]["multipart/form-data"]
     name = body["schema"]["$ref"].rsplit("/", 1)[1]
     properties = document["components"]["schemas"][name]["properties"]
-    assert {"file", "language", "pattern", "stream"} <= set(properties)
+    assert {"file", "language", "regex", "stream"} <= set(properties)
     json.dumps(document)
 
 

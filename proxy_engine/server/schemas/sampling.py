@@ -1,0 +1,278 @@
+"""The sampling parameters of requests, under the names that clients of several servers use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, field_validator
+
+from samplers.parameters import SamplingParameters
+
+from ...errors import InvalidOptionError
+from ...option_fields import given_options, with_options
+from ...option_overrides import OptionOverrides
+from ...options import MAX_COUNT, MAX_DRAFT_TOKENS, GenerationOptions, SpeculationOptions
+from .request_model import RequestModel, as_number
+
+# OpenAI allows four. Each is searched for at every token.
+StopText = Annotated[str, Field(max_length=1000)]
+StopField = StopText | Annotated[list[StopText], Field(max_length=64)] | None
+
+# A temperature below this divides log-probabilities by so little that no draw differs.
+_LEAST_TEMPERATURE = 1e-5
+
+# By penalty: its neutral values, and mlx-lm's name for its window.
+_PENALTIES = {
+    "repetition_penalty": ((None, 0, 1), "repetition_context_size"),
+    "presence_penalty": ((None, 0), "presence_context_size"),
+    "frequency_penalty": ((None, 0), "frequency_context_size"),
+}
+
+
+def _not_zero(limit: int) -> int:
+    if not limit:
+        raise ValueError("should be at least 1, or -1 for no limit")
+    return limit
+
+
+TokenLimit = Annotated[int, Field(ge=-1), AfterValidator(_not_zero)]
+"""A maximum number of tokens; -1 for what the context has room for, as in LM Studio."""
+
+
+def _extension(name: str) -> dict[str, Any]:
+    return {"description": f"Extension. {GenerationOptions.model_fields[name].description}"}
+
+
+# The class itself declares these: they have more values than the option.
+_OWN = ("temperature", "top_p", "top_k", "repetition_penalty", "seed")
+_OPENAI_OPTIONS: dict[str, dict[str, Any]] = {
+    name: {} for name in ("presence_penalty", "frequency_penalty", "logit_bias")
+}
+_EXTENSIONS = {
+    name: _extension(name)
+    for name in (*SamplingParameters.model_fields, "particles", "exact_choices", "speculation")
+    if name not in (*_OPENAI_OPTIONS, *_OWN)
+}
+SCHEMA_IN_PROMPT = _extension("schema_in_prompt")
+"""The field of requests with messages. A text to continue has no place for a schema."""
+CHAT_TEMPLATE_KWARGS = _extension("chat_template_kwargs")
+"""The field of requests with messages."""
+TOOL_OPTIONS = {name: _extension(name) for name in ("tool_format", "tool_delimiters")}
+"""The fields of requests with tools."""
+
+
+@with_options(**_OPENAI_OPTIONS, **_EXTENSIONS)
+class SamplingFields(RequestModel):
+    """The engine's sampling parameters, and fields that ask for more than the answer."""
+
+    temperature: float | None = Field(
+        default=None, ge=0, le=100, description="0 selects the most likely token. Default 1."
+    )
+    top_p: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="Keep the fewest most likely tokens whose total probability reaches this: all "
+        "for 1, one for 0.",
+    )
+    top_k: int | None = Field(
+        default=None,
+        ge=-1,
+        description="Extension. Keep this many most likely tokens; 0 and -1 are off.",
+    )
+    repetition_penalty: float | None = Field(
+        default=None,
+        ge=0,
+        le=100,
+        description="Extension. Divides positive and multiplies negative logits of tokens in the "
+        "window; 1 and 0 are off.",
+    )
+    repeat_penalty: float | None = Field(
+        default=None, ge=0, le=100, description="Synonym of `repetition_penalty`."
+    )
+    repetition_context_size: int | None = Field(
+        default=None, ge=0, description="Synonym of `penalty_window`; 0 is the whole text."
+    )
+    presence_context_size: int | None = Field(
+        default=None, ge=0, description="Synonym of `penalty_window`; 0 is the whole text."
+    )
+    frequency_context_size: int | None = Field(
+        default=None, ge=0, description="Synonym of `penalty_window`; 0 is the whole text."
+    )
+    repeat_last_n: int | None = Field(
+        default=None,
+        ge=-1,
+        description="Synonym of `penalty_window`; -1 is the whole text, 0 disables penalties.",
+    )
+    seed: int | None = Field(default=None, description="Counts modulo 2^64.")
+    xtc_probability: float | None = Field(
+        default=None, ge=0, le=1, description="Values above 0 are not supported."
+    )
+    xtc_threshold: float | None = Field(default=None, ge=0, le=1, description="Ignored.")
+    adapters: Any = Field(default=None, description="Not supported.")
+    draft_model: str | None = Field(
+        default=None,
+        description="Extension. Name of a draft model, as in `model`. `default_model` is that of "
+        "the server. Default: the draft model in memory.",
+    )
+    num_draft_tokens: int | None = Field(
+        default=None,
+        ge=0,
+        description="Extension. Number of tokens that the draft model drafts per forward pass, at "
+        f"most {MAX_DRAFT_TOKENS}; 0 disables it. Not with `speculation`, which has a member of "
+        "this name.",
+    )
+    include_tokens: bool | None = Field(
+        default=None, description="Extension: add every token to a stream, and timings to the end."
+    )
+    include_confidence: bool | None = Field(
+        default=None,
+        description="Extension: add the confidence of each value that has one, by JSON Pointer.",
+    )
+
+    @field_validator("logit_bias", mode="before", check_fields=False)
+    @classmethod
+    def _convert_biases(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        return {token: as_number(bias, is_integer=False) for token, bias in given.items()}
+
+    def options(self, choice: int = 0) -> OptionOverrides:
+        """Return the request's options for the choice of that number, whose seed is its own."""
+        options = given_options(self)
+        # The server runs each of the `n` answers as a separate request.
+        options.pop("n", None)
+        if self.temperature is not None and self.temperature < _LEAST_TEMPERATURE:
+            options["temperature"] = 0.0
+        if self.top_p == 0:
+            # The smallest set that reaches 0 has the most likely token.
+            options["top_p"] = 1.0
+            options["top_k"] = 1
+        if self.seed is not None:
+            options["seed"] = (self.seed + choice) % 2**64
+        if self.num_draft_tokens is not None:
+            options["speculation"] = self._speculation(self.num_draft_tokens)
+        self._add_penalties(options)
+        return options
+
+    def ineffective_fields(self) -> Iterator[str]:
+        """Yield synonyms that say something else than the field that decides."""
+        yield from super().ineffective_fields()
+        if self.repeat_penalty not in (None, self._repetition_penalty):
+            yield "repeat_penalty"
+        window = self._penalty_window
+        for name, size in self._windows().items():
+            if size != window:
+                yield name
+
+    def unsupported_fields(self) -> Iterator[str]:
+        """Yield ``adapters`` and ``xtc_probability``, unless they ask for nothing."""
+        if self.adapters is not None:
+            yield "adapters"
+        if self.xtc_probability:
+            yield "xtc_probability"
+
+    @property
+    def _repetition_penalty(self) -> float | None:
+        return self.repeat_penalty if self.repetition_penalty is None else self.repetition_penalty
+
+    def _add_penalties(self, options: OptionOverrides) -> None:
+        penalty = self._repetition_penalty
+        if penalty is not None:
+            # mlx-lm's default is 0. Division by 0 is no penalty.
+            options["repetition_penalty"] = penalty or 1.0
+        window = self._penalty_window
+        if window is not None:
+            options["penalty_window"] = window
+        if self.repeat_last_n == 0:
+            options["repetition_penalty"] = 1.0
+            options["presence_penalty"] = options["frequency_penalty"] = 0.0
+
+    @property
+    def _penalty_window(self) -> int | None:
+        """The window of all penalties: the largest, if several are given."""
+        given: int | None = getattr(self, "penalty_window", None)
+        return given or max(self._windows().values(), default=None)
+
+    def _windows(self) -> dict[str, int]:
+        """Return the windows that the request gives for its penalties, by field."""
+        penalties = {
+            name: self._repetition_penalty
+            if name == "repetition_penalty"
+            else getattr(self, name, None)
+            for name in _PENALTIES
+        }
+        active = [
+            name for name, (neutral, _) in _PENALTIES.items() if penalties[name] not in neutral
+        ]
+        sizes = {
+            size: getattr(self, size)
+            for size in (_PENALTIES[name][1] for name in active or _PENALTIES)
+        }
+        # -1 and 0 are the whole text, except a `repeat_last_n` of 0.
+        sizes["repeat_last_n"] = self.repeat_last_n or None
+        return {
+            name: size if size > 0 else MAX_COUNT
+            for name, size in sizes.items()
+            if size is not None
+        }
+
+    def _speculation(self, num_draft_tokens: int) -> SpeculationOptions:
+        if getattr(self, "speculation", None) is not None:
+            raise InvalidOptionError(
+                "num_draft_tokens should not be given with speculation",
+                option="num_draft_tokens",
+                hint='Give {"speculation": {"num_draft_tokens": …}}.',
+            )
+        if not num_draft_tokens:
+            return SpeculationOptions(draft_model=False)
+        return SpeculationOptions(num_draft_tokens=min(num_draft_tokens, MAX_DRAFT_TOKENS))
+
+
+@with_options(min_tokens=_extension("min_tokens"), stop_token_ids=_extension("stop_token_ids"))
+class TextFields(SamplingFields):
+    """Where the text of chat completions and completions ends."""
+
+    stop: StopField = None
+    max_completion_tokens: TokenLimit | None = Field(
+        default=None, description="-1 is what the context has room for."
+    )
+    max_tokens: TokenLimit | None = Field(
+        default=None, description="Older name of `max_completion_tokens`, which takes precedence."
+    )
+    ignore_eos: bool | None = Field(
+        default=None,
+        description="Extension: generate as many tokens as the limit allows. Only for free text.",
+    )
+    skip_special_tokens: bool | None = Field(
+        default=None, description="Special tokens are never part of the text; `false` is ignored."
+    )
+
+    @property
+    def limit_name(self) -> str:
+        """The name of the field that limits the number of tokens."""
+        return "max_tokens" if self.max_completion_tokens is None else "max_completion_tokens"
+
+    def options(self, choice: int = 0) -> OptionOverrides:
+        """Return the request's options for the choice of that number, whose seed is its own."""
+        options = super().options(choice)
+        options.pop("stop", None)
+        texts = [self.stop] if isinstance(self.stop, str) else self.stop or []
+        stop = [text for text in texts if text]
+        if stop:
+            options["stop"] = stop
+        options.pop("max_tokens", None)
+        limit: int | None = getattr(self, self.limit_name)
+        if limit is not None:
+            options["max_tokens"] = None if limit == -1 else limit
+        return options
+
+    def ineffective_fields(self) -> Iterator[str]:
+        """Yield fields whose values have no effect although they should."""
+        yield from super().ineffective_fields()
+        newer = self.max_completion_tokens
+        if newer is not None and self.max_tokens not in (None, newer):
+            yield "max_tokens"
+        if self.skip_special_tokens is False:
+            yield "skip_special_tokens"
