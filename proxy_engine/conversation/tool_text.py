@@ -10,6 +10,8 @@ from typing import Any
 from state_machines.tool_calls import FORMATS, ToolFormat
 from state_machines.tool_calls.notations import JSON, PYTHONIC, PYTHONIC_JSON, Notation
 
+from .python_signatures import python_signatures
+
 
 @dataclass(frozen=True, slots=True)
 class ToolText:
@@ -26,6 +28,22 @@ class ToolText:
     write_result: Callable[[str | None, str], str]
 
 
+_JSON_SCHEMAS = (
+    "You can call these tools, each given with a JSON Schema of its parameters:\n"
+    "{definitions}\n\nTo call one, write\n{call}\nYou will be given its result."
+)
+# Google's wording: Schmid, "Google Gemma 3 Function Calling Example", 2025. Only the last sentence
+# is added, since calls have keyword arguments and literals alone.
+_PYTHON = (
+    "At each turn, if you decide to invoke any of the function(s), it should be wrapped with "
+    "{calls}. The python methods described below are imported and available, you can only use "
+    "defined methods. The generated code should be readable and efficient. The response to a "
+    "method will be wrapped in {results} use it to call more tools or generate a helpful, friendly "
+    "response. When using a {calls} think step by step why and how it should be used.\n\n"
+    "The following Python methods are available:\n\n```python\n{definitions}\n```\n\n"
+    "To call one, write\n{call}"
+)
+
 _PLACEHOLDERS: Mapping[Notation, str] = {
     JSON: "<a JSON object>",
     PYTHONIC: "<name>=<value>, …",
@@ -39,11 +57,16 @@ def tool_text_of(tool_format: ToolFormat) -> ToolText:
     form = _PLACEHOLDERS.get(notation) or notation.write({"<name>": "<value>"})
 
     def describe(tools: Sequence[Mapping[str, Any]]) -> str:
-        definitions = "\n".join(_json(tool.get("function", tool)) for tool in tools)
-        return (
-            "You can call these tools, each given with a JSON Schema of its parameters:\n"
-            f"{definitions}\n\nTo call one, write\n{_calls(tool_format, [('<its name>', form)])}\n"
-            "You will be given its result."
+        call = _calls(tool_format, [("<its name>", form)])
+        if tool_format.described_as == "json_schema":
+            definitions = "\n".join(_json(tool.get("function", tool)) for tool in tools)
+            return _JSON_SCHEMAS.format(definitions=definitions, call=call)
+        result = tool_format.result
+        return _PYTHON.format(
+            calls=f"{tool_format.start}{tool_format.end}",
+            results=f"{result.begin.strip()}{result.end.strip()}",
+            definitions=python_signatures(tools),
+            call=call,
         )
 
     def write_calls(calls: Sequence[tuple[str, Mapping[str, Any]]]) -> str:

@@ -8,8 +8,9 @@ from state_machines.tool_calls.call import (
     CallStart,
     ToolSignature,
 )
+from state_machines.tool_calls.call_ids import CallIds
 from state_machines.tool_calls.families import FORMATS, format_named
-from state_machines.tool_calls.tool_format import CallIds, Delimiters, ToolFormat
+from state_machines.tool_calls.tool_format import Delimiters, ToolFormat
 
 __all__ = [
     "CALL",

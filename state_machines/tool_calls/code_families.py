@@ -56,6 +56,7 @@ GEMMA3 = ToolFormat(
     end="```",
     interleaved=True,
     result=Delimiters("```tool_output\n", "\n```"),
+    described_as="python",
     names=_PYTHON_NAME,
     python_names=True,
 )

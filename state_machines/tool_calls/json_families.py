@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from state_machines.tool_calls.call_ids import CallIds
 from state_machines.tool_calls.notations import JSON
-from state_machines.tool_calls.tool_format import CallIds, Delimiters, ToolFormat
+from state_machines.tool_calls.tool_format import Delimiters, ToolFormat
 
 HERMES = ToolFormat(
     name="hermes",

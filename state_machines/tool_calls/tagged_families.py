@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from state_machines.tool_calls.call_ids import CallIds
 from state_machines.tool_calls.json_families import LONGCAT_JSON
 from state_machines.tool_calls.notations import (
     ATEM,
@@ -14,7 +15,7 @@ from state_machines.tool_calls.notations import (
     MINIMAX,
     QWEN_CODER,
 )
-from state_machines.tool_calls.tool_format import CallIds, Delimiters, ToolFormat
+from state_machines.tool_calls.tool_format import Delimiters, ToolFormat
 
 QWEN3_CODER = ToolFormat(
     name="qwen3_coder",

@@ -7,13 +7,10 @@ and a notation, no code. :meth:`ToolFormat.calls` returns the part of an answer 
 from __future__ import annotations
 
 import re
-import string
-import uuid
 from collections.abc import Mapping
 from collections.abc import Sequence as Several
 from dataclasses import dataclass, replace
 from keyword import iskeyword
-from secrets import choice as any_of
 from typing import Any, Literal
 
 from state_machines.errors import CompositionError, MarkerError, ToolNameError
@@ -36,6 +33,7 @@ from state_machines.tool_calls.call import (
     CallText,
     ToolSignature,
 )
+from state_machines.tool_calls.call_ids import ANY_IDS, CallIds
 from state_machines.tool_calls.notations import Notation
 from state_machines.vocabulary import Vocabulary
 
@@ -52,21 +50,6 @@ class Delimiters:
 
 
 NO_DELIMITERS = Delimiters()
-
-
-@dataclass(frozen=True)
-class CallIds:
-    """The ids of a family's calls.
-
-    Attributes:
-        pattern: The text that the model writes for ``{id}`` in the head or foot, as a pattern.
-        template: The id, with ``{id}`` for that text. If it is empty, the text is not an id.
-        length: The number of letters and digits of generated ids; ``None`` for any form.
-    """
-
-    pattern: str = ""
-    template: str = "{id}"
-    length: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +96,8 @@ class ToolFormat:
         preamble: The markers around text before a call.
         result: The delimiters around a tool's result, for chat templates that have none. They are
             not for the model to write: in an interleaved format, no text contains the first one.
+        described_as: How plain text describes tools to the model: by their JSON Schemas, or as
+            Python functions.
         joint: The text between two of these parts, or between one of them and calls.
         finish: The text after the last part.
         parser: The module of ``mlx_lm.tool_parsers`` that reads these calls, if there is one.
@@ -137,11 +122,12 @@ class ToolFormat:
     python_names: bool = False
     is_delimited: bool = True
     tokens: tuple[str, ...] = ()
-    ids: CallIds = CallIds()
+    ids: CallIds = ANY_IDS
     reasoning: Delimiters | None = None
     answer: Delimiters = NO_DELIMITERS
     preamble: Delimiters = NO_DELIMITERS
     result: Delimiters = Delimiters("<tool_response>\n", "\n</tool_response>")
+    described_as: Literal["json_schema", "python"] = "json_schema"
     joint: str = ""
     finish: str = ""
     parser: str | None = None
@@ -294,12 +280,7 @@ class ToolFormat:
             name: The name of the tool.
             index: The number of the call in the answer, from 0.
         """
-        if "{name}" in self.ids.template:
-            return self.ids.template.replace("{name}", name).replace(_ID, str(index))
-        if self.ids.length is None:
-            return f"call_{uuid.uuid4().hex[:24]}"
-        letters = string.ascii_letters + string.digits
-        return "".join(any_of(letters) for _ in range(self.ids.length))
+        return self.ids.new(name, index)
 
     def _check_names(self, tools: Several[ToolSignature]) -> None:
         if not tools:

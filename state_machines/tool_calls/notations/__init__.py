@@ -18,7 +18,12 @@ from state_machines.tool_calls.notations.notation import (
     Notation,
     NotationOptions,
 )
-from state_machines.tool_calls.notations.pythonic import PYTHONIC, PYTHONIC_JSON, PythonicNotation
+from state_machines.tool_calls.notations.pythonic import (
+    PYTHONIC,
+    PYTHONIC_JSON,
+    PythonicNotation,
+    python_literal,
+)
 from state_machines.tool_calls.notations.tagged import (
     ATEM,
     DSML,
@@ -52,4 +57,5 @@ __all__ = [
     "NotationOptions",
     "PythonicNotation",
     "TaggedNotation",
+    "python_literal",
 ]
