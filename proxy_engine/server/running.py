@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from ..conversation.messages import template_messages
 from ..conversation.prompts import Prompt
@@ -54,6 +55,10 @@ class _Progress:
     is_counted: bool = False
 
 
+_Received: TypeAlias = "tuple[int, StreamEvent[Any] | Exception]"
+"""The index of an answer, and an event or the error of its stream."""
+
+
 class RunningAnswers:
     """The answers of one request. ``close`` ends them and frees their slots and the model."""
 
@@ -72,7 +77,9 @@ class RunningAnswers:
         self._started = started
         self._progress = [_Progress() for _ in streams]
         self._results: list[GenerationResult[Any]] = []
-        self._events: asyncio.Queue[tuple[int, StreamEvent[Any] | Exception]] = asyncio.Queue()
+        self._events: asyncio.Queue[_Received] = asyncio.Queue()
+        # Received by `wait_for_output`, and not yielded yet.
+        self._early: deque[_Received] = deque()
         metrics.started.inc(len(streams))
         self._tasks = [
             asyncio.create_task(self._pump(index, stream)) for index, stream in enumerate(streams)
@@ -89,6 +96,24 @@ class RunningAnswers:
             "finish_reason": ",".join(result.finish_reason for result in self._results),
         }
 
+    async def wait_for_output(self, patience: float) -> None:
+        """Wait until the prompt is processed and an answer begins, or for ``patience`` seconds.
+
+        Raises:
+            ApiError: 503 after ``end`` was called.
+            Exception: The error of an answer that failed before any began.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                while not self._early or isinstance(self._early[-1][1], PromptProgress):
+                    self._early.append(await self._events.get())
+        event = self._early[-1][1] if self._early else None
+        is_cancelled = isinstance(event, Finished) and event.result.finish_reason == "cancelled"
+        if isinstance(event, Exception) or is_cancelled:
+            # Raises the error, and counts the answer.
+            async for _ in self.events():
+                pass
+
     async def events(self) -> AsyncGenerator[tuple[int, StreamEvent[Any]], None]:
         """Yield each event with the index of its answer, until all answers are finished.
 
@@ -98,7 +123,8 @@ class RunningAnswers:
         """
         left = len(self._streams)
         while left:
-            index, event = await self._events.get()
+            early = self._early
+            index, event = early.popleft() if early else await self._events.get()
             if isinstance(event, Exception):
                 self._count(index, "failed")
                 raise event

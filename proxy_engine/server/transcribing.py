@@ -61,6 +61,8 @@ class RunningTranscription:
         self._is_ended = False
         self._is_counted = False
         self._items: asyncio.Queue[TranscriptEvent | Exception | None] = asyncio.Queue()
+        # Received by `wait_for_output`, and not yielded yet.
+        self._early: TranscriptEvent | None = None
         self._loop = asyncio.get_running_loop()
         self._finished = asyncio.Event()
         metrics.started.inc()
@@ -85,6 +87,21 @@ class RunningTranscription:
             ProxyError: The recording or an argument is invalid.
         """
         await self._next()
+
+    async def wait_for_output(self, patience: float) -> None:
+        """Wait for the first segment, or for ``patience`` seconds.
+
+        Raises:
+            ApiError: 503 after ``end`` was called.
+            Exception: The error of a transcription that failed before it.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                self._early = await self._next()
+        if isinstance(self._early, Transcript) and self._early.finish_reason == "cancelled":
+            # Raises the error, and counts the transcription.
+            async for _ in self.events():
+                pass
 
     async def events(self) -> AsyncGenerator[TranscriptEvent, None]:
         """Yield the segments, and then the transcript.
@@ -121,6 +138,9 @@ class RunningTranscription:
         self._count("cancelled")
 
     async def _next(self) -> TranscriptEvent | None:
+        if self._early is not None:
+            early, self._early = self._early, None
+            return early
         item = await self._items.get()
         if isinstance(item, Exception):
             self._count("failed")

@@ -107,8 +107,12 @@ class ResponsesEncoder:
 
     def fail(self, error: ApiError) -> Iterator[bytes]:
         """Return the last events: the error, and the response so far."""
+        if self._item is not None:
+            self._item.status = "incomplete"
         self._response.status = "failed"
-        self._response.error = {"code": error.code or "server_error", "message": error.message}
+        # The interface has few codes of failed responses. The event has the server's own.
+        code = "server_error" if error.status >= 500 else "invalid_prompt"
+        self._response.error = {"code": code, "message": error.message}
         yield self._event("error", code=error.code, message=error.message, param=error.param)
         yield self._event("response.failed", response=self._response)
 

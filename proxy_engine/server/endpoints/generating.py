@@ -105,6 +105,10 @@ async def reply(
         encoder = parsed.make_encoder(running.lease)
         if parsed.is_streamed:
             settings = services.settings
+            with translated_errors(parsed.names, parsed.part_name):
+                # A failure until then has a status of its own.
+                waiting = running.wait_for_output(settings.keep_alive_seconds)
+                await unless_disconnected(request.receive, waiting)
             # From here on the response closes the answers.
             stack.pop_all()
             return ServerSentEvents(

@@ -146,6 +146,9 @@ async def _reply(
                 transcript = await unless_disconnected(request.receive, _consume(running))
                 log_fields.update(running.log_fields)
                 return await asyncio.to_thread(encode, transcript)
+            # A failure until then has a status of its own.
+            waiting = running.wait_for_output(services.settings.keep_alive_seconds)
+            await unless_disconnected(request.receive, waiting)
             # From here on the response closes the transcription.
             held = stack.pop_all()
     return ServerSentEvents(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
@@ -17,6 +18,7 @@ from proxy_engine import (
     InferenceEngine,
     Logprob,
     OutputValidationError,
+    PromptError,
     PromptProgress,
     ReasoningDelta,
     ScoredChoice,
@@ -68,14 +70,17 @@ EVENTS: list[Any] = [
 
 
 class Stream:
-    """Yields events, then raises an error if there is one."""
+    """Yields events, and raises an error after some seconds if there is one."""
 
-    def __init__(self, events: Iterable[Any], error: Exception | None) -> None:
-        self._events = self._all(events, error)
+    def __init__(self, events: Iterable[Any], error: Exception | None, seconds: float) -> None:
+        self._events = self._all(events, error, seconds)
 
-    async def _all(self, events: Iterable[Any], error: Exception | None) -> AsyncIterator[Any]:
+    async def _all(
+        self, events: Iterable[Any], error: Exception | None, seconds: float
+    ) -> AsyncIterator[Any]:
         for event in events:
             yield event
+        await asyncio.sleep(seconds)
         if error is not None:
             raise error
 
@@ -92,11 +97,18 @@ class Stream:
 class Scripted:
     """An engine that answers every request with the same events."""
 
-    def __init__(self, engine: InferenceEngine, events: list[Any], error: Exception | None) -> None:
+    def __init__(
+        self,
+        engine: InferenceEngine,
+        events: list[Any],
+        error: Exception | None,
+        *,
+        seconds: float = 0,
+    ) -> None:
         self.vocabulary = engine.vocabulary
         self.input_modalities = engine.input_modalities
         self.context_length = 10
-        self._stream = events, error
+        self._stream = events, error, seconds
 
     async def astream(self, prompt: Any, **asked: Any) -> Stream:
         return Stream(*self._stream)
@@ -196,9 +208,13 @@ def test_late_error_ends_a_stream_with_an_error_event(
         assert caught.value.body["code"] == code
         events = list(respond(client, stream=True))
         assert events[-1].type == "response.failed"
-        assert events[-1].response.error.code == code
+        assert events[-1].response.status == "failed"
+        assert events[-1].response.error.code == "server_error"
+        assert "secret" not in events[-1].response.error.message
+        assert events[-1].response.output[1].status == "incomplete"
         assert events[-1].response.output[1].content[0].text == "Well."
         assert events[-2].type == "error"
+        assert events[-2].code == code
         with pytest.raises(openai.APIStatusError) as refused:
             chat(client)
         assert refused.value.status_code == status
@@ -212,6 +228,34 @@ def test_late_error_ends_a_stream_with_an_error_event(
         assert text.endswith("data: [DONE]\n\n")
         last = text.split("\n\n")[-3].removeprefix("data: ")
         assert json.loads(last)["error"]["code"] == code
+
+
+@pytest.mark.parametrize("begun", [EVENTS[:0], EVENTS[:1]], ids=["at once", "in the prompt"])
+def test_error_before_the_answer_is_the_status_of_a_stream(
+    tiny_engine: InferenceEngine, begun: list[Any]
+) -> None:
+    with scripted(tiny_engine, begun, PromptError("no such image")) as live:
+        client = live.client()
+        for answer in (chat, respond, complete):
+            with pytest.raises(openai.BadRequestError, match="no such image") as caught:
+                answer(client, stream=True)
+            assert isinstance(caught.value.body, dict)
+            assert caught.value.body["code"] == "invalid_prompt"
+        assert live.services.metrics.value("answers_total", outcome="failed") == 3
+        assert not live.services.running
+
+
+def test_slow_answer_begins_its_stream_before_its_first_token(tiny_engine: InferenceEngine) -> None:
+    engine = Scripted(tiny_engine, EVENTS[:1], PromptError("no such image"), seconds=0.2)
+    with serving_engine(engine, keep_alive_seconds=0.05) as live:  # type: ignore[arg-type]
+        reply = live.http().post(
+            "/v1/chat/completions",
+            json={"messages": [{"role": "user", "content": "a"}], "stream": True},
+        )
+    assert reply.status_code == 200
+    assert ": keep-alive" in reply.text
+    last = reply.text.split("\n\n")[-3].removeprefix("data: ")
+    assert json.loads(last)["error"]["code"] == "invalid_prompt"
 
 
 CONFIDENT: GenerationResult[Any] = GenerationResult(
