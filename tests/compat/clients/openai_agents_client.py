@@ -1,0 +1,78 @@
+from agents import (
+    Agent,
+    ModelSettings,
+    OpenAIChatCompletionsModel,
+    OpenAIResponsesModel,
+    Runner,
+    function_tool,
+    set_tracing_disabled,
+)
+from openai import AsyncOpenAI
+from pydantic import BaseModel, Field
+from reporting import FAILING_PROMPT, KEY, MODEL, URL, check, raised, run
+
+set_tracing_disabled(True)
+KINDS = (OpenAIChatCompletionsModel, OpenAIResponsesModel)
+
+
+class Person(BaseModel):
+    name: str = Field(max_length=16)
+    age: int = Field(ge=0, le=130)
+
+
+def agent(kind, limit=8, name=MODEL, settings=None, **arguments):
+    client = AsyncOpenAI(base_url=URL, api_key=KEY, max_retries=0)
+    settings = ModelSettings(max_tokens=limit, **(settings or {}))
+    return Agent("helper", model=kind(name, client), model_settings=settings, **arguments)
+
+
+def add(kind):
+    label = kind.__name__
+
+    @check("chat", f"Runner.run, {label}")
+    async def chat():
+        assert (await Runner.run(agent(kind), "Say hello.")).final_output
+
+    @check("stream", f"Runner.run_streamed, {label}")
+    async def stream():
+        # It takes an answer that reaches its limit for an error.
+        result = Runner.run_streamed(agent(kind, 300), "Say hello.")
+        assert [event async for event in result.stream_events()]
+
+    @check("structured output", f"output_type, {label}")
+    async def structured():
+        result = await Runner.run(agent(kind, 300, output_type=Person), "Ada is 36 years old.")
+        assert isinstance(result.final_output, Person)
+
+    @check("tool loop", f"function_tool with tool_choice required, {label}")
+    async def tools():
+        called = []
+
+        @function_tool
+        def weather(city: str) -> str:
+            """Return the current weather."""
+            called.append(city)
+            return "12 degrees"
+
+        given = agent(kind, 200, tools=[weather], settings={"tool_choice": "required"})
+        await Runner.run(given, "Weather?", max_turns=4)
+        assert called
+
+    @check("error: unknown model", f"an error that names the model, {label}")
+    def unknown_model():
+        error = raised(Exception, Runner.run, agent(kind, name="missing-model"), "Say hello.")
+        assert "missing-model" in str(error)
+
+    @check("error: failing stream", f"an error of stream_events, {label}")
+    def failing_stream():
+        async def read():
+            result = Runner.run_streamed(agent(kind, 50), FAILING_PROMPT)
+            async for _ in result.stream_events():
+                pass
+
+        raised(Exception, read)
+
+
+for kind in KINDS:
+    add(kind)
+run()

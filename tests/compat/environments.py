@@ -1,0 +1,135 @@
+"""The clients, and an environment for each: a virtual environment, or a folder of npm packages."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+
+from proxy_engine.models.cache_directory import cache_directory
+
+__all__ = ["CLIENTS", "Client", "NodeClient", "PythonClient"]
+
+SCRIPTS = Path(__file__).with_name("clients")
+
+
+@dataclass(frozen=True)
+class Client(ABC):
+    """A client of the server and the script that checks it.
+
+    Attributes:
+        name: The name in the table.
+        script: The file name in ``clients/``.
+        packages: What the registry installs; the first one has the client's version.
+    """
+
+    name: str
+    script: str
+    packages: tuple[str, ...] = ()
+
+    @property
+    def directory(self) -> Path:
+        """Where its packages are installed."""
+        return cache_directory() / "compat" / Path(self.script).stem
+
+    @abstractmethod
+    def missing(self) -> str:
+        """Return why the client cannot run on this computer; empty if it can."""
+
+    @abstractmethod
+    def install(self) -> None:
+        """Install the packages, unless they are installed.
+
+        Raises:
+            subprocess.CalledProcessError: The installation failed.
+        """
+
+    @abstractmethod
+    def version(self) -> str:
+        """Return the installed version."""
+
+    @abstractmethod
+    def command(self) -> list[str]:
+        """Return the command line that runs the script."""
+
+
+class PythonClient(Client):
+    """A Python package in a virtual environment."""
+
+    @property
+    def python(self) -> Path:
+        """The environment's interpreter."""
+        return self.directory / "bin" / "python"
+
+    def missing(self) -> str:
+        return ""
+
+    def install(self) -> None:
+        if self.version():
+            return
+        base = sys.base_prefix
+        executable = shutil.which("python3", path=f"{base}/bin") or sys.executable
+        subprocess.run([executable, "-m", "venv", self.directory], check=True)
+        pip = [self.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, *self.packages], check=True)
+
+    def version(self) -> str:
+        if not self.python.exists():
+            return ""
+        name = self.packages[0].partition("[")[0]
+        code = f"from importlib.metadata import version; print(version({name!r}))"
+        run = subprocess.run([self.python, "-c", code], capture_output=True, text=True, check=False)
+        return run.stdout.strip()
+
+    def command(self) -> list[str]:
+        return [str(self.python), str(SCRIPTS / self.script)]
+
+
+class NodeClient(Client):
+    """An npm package in a folder of its own."""
+
+    def missing(self) -> str:
+        return (
+            "" if shutil.which("node") and shutil.which("npm") else "node or npm is not installed"
+        )
+
+    def install(self) -> None:
+        if not self.version():
+            self.directory.mkdir(parents=True, exist_ok=True)
+            npm = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", "."]
+            subprocess.run([*npm, *self.packages], cwd=self.directory, check=True)
+        # Node resolves packages from the script's own folder.
+        for script in SCRIPTS.glob("*.mjs"):
+            shutil.copy(script, self.directory)
+
+    def version(self) -> str:
+        package = self.directory / "node_modules" / self.packages[0] / "package.json"
+        if not package.exists():
+            return ""
+        version: str = json.loads(package.read_text(encoding="utf-8"))["version"]
+        return version
+
+    def command(self) -> list[str]:
+        return ["node", str(self.directory / self.script)]
+
+
+CLIENTS: tuple[Client, ...] = (
+    PythonClient("openai (Python)", "openai_python.py", ("openai",)),
+    NodeClient("openai (npm)", "openai_npm.mjs", ("openai", "zod")),
+    NodeClient(
+        "ai SDK (npm)", "ai_sdk.mjs", ("ai", "@ai-sdk/openai-compatible", "@ai-sdk/openai", "zod")
+    ),
+    PythonClient("instructor", "instructor_client.py", ("instructor",)),
+    PythonClient("pydantic-ai", "pydantic_ai_client.py", ("pydantic-ai-slim[openai]",)),
+    PythonClient("litellm", "litellm_client.py", ("litellm", "mcp")),
+    PythonClient("llama-index", "llama_index_client.py", ("llama-index-llms-openai-like",)),
+    PythonClient("smolagents", "smolagents_client.py", ("smolagents[openai]",)),
+    PythonClient("dspy", "dspy_client.py", ("dspy",)),
+    PythonClient("llm", "llm_client.py", ("llm",)),
+    PythonClient("LangChain ChatOpenAI", "langchain_client.py", ("langchain-openai",)),
+    PythonClient("openai-agents", "openai_agents_client.py", ("openai-agents",)),
+)
