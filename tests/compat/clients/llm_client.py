@@ -16,7 +16,7 @@ lines += f"- model_id: local-responses\n{common}{able}  responses: true\n"
 lines += f"- model_id: missing\n  model_name: missing-model\n  api_base: {URL}\n"
 Path(os.environ["LLM_USER_PATH"], "extra-openai-models.yaml").write_text(lines)
 
-import llm
+import llm  # noqa: E402
 
 
 def prompt(text="Say hello.", model="local", **arguments):
