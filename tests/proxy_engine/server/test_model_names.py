@@ -1,0 +1,67 @@
+"""Short names of models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy_engine.server.model_names import models_by_short_name
+
+
+@dataclass(frozen=True)
+class Model:
+    name: str
+
+
+LETTERS = st.text("aAbB-1", min_size=1, max_size=4)
+NAMES = st.one_of(LETTERS, st.builds("{}/{}".format, LETTERS, LETTERS))
+MODELS = st.lists(NAMES.map(Model), unique=True, max_size=6)
+
+
+def names(short: str, models: list[Model]) -> list[str]:
+    return [model.name for model in models_by_short_name(short, models)]
+
+
+def test_more_exact_matches_take_precedence() -> None:
+    models = [
+        Model(name) for name in ("a/Qwen3-4B", "b/qwen3-4b-base", "b/Qwen", "c/qwen", "qwen3")
+    ]
+    assert names("A/QWEN3-4b", models) == ["a/Qwen3-4B"]
+    assert names("qwen3-4b", models) == ["a/Qwen3-4B"]
+    assert names("4b", models) == ["a/Qwen3-4B", "b/qwen3-4b-base"]
+    assert names("QWEN", models) == ["b/Qwen", "c/qwen"]
+    assert names("b/qwen", models) == ["b/Qwen"]
+    assert names("qwen3-4b-inst", models) == []
+    assert names("", models) == []
+
+
+@given(MODELS, NAMES)
+def test_matches_contain_the_short_name(models: list[Model], short: str) -> None:
+    found = names(short, models)
+    assert all(short.casefold() in name.casefold() for name in found)
+    assert bool(found) is any(short.casefold() in model.name.casefold() for model in models)
+
+
+@given(MODELS, st.data())
+def test_full_name_in_any_case_matches_only_equal_names(
+    models: list[Model], data: st.DataObject
+) -> None:
+    if not models:
+        return
+    name = data.draw(st.sampled_from(models)).name
+    for written in (name, name.upper(), name.lower()):
+        found = names(written, models)
+        assert name in found
+        assert {other.casefold() for other in found} == {name.casefold()}
+
+
+@given(MODELS, NAMES, NAMES)
+def test_further_models_never_remove_an_ambiguity(
+    models: list[Model], short: str, further: str
+) -> None:
+    before = names(short, models)
+    after = names(short, [*models, Model(further)])
+    # A better match takes precedence; an equal one is added.
+    assert set(before) <= set(after) or after == [further]
