@@ -120,7 +120,7 @@ class ServerSettings(BaseSettings):
     idle_seconds: float | None = Field(default=None, gt=0)
     """time without requests after which the model is unloaded (never if not given)"""
     stored_responses: int = Field(default=256, ge=0)
-    """responses stored for previous_response_id"""
+    """responses and conversations that are stored, up to 256 MiB"""
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
     """host names of the server besides localhost, separated by commas; '*' for any"""
     cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
