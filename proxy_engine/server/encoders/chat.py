@@ -67,7 +67,7 @@ class ChatEncoder(ChoicesEncoder[ChatDelta]):
             case TextDelta(text=text):
                 return ChatDelta(content=text)
             case ReasoningDelta(text=text) if self._options.reasoning:
-                return ChatDelta(reasoning_content=text)
+                return ChatDelta(reasoning_content=text, reasoning=text)
             case ToolCallStarted():
                 function = ChatFunction(name=event.name, arguments="")
                 if self._has_function_call:
@@ -105,7 +105,7 @@ class ChatEncoder(ChoicesEncoder[ChatDelta]):
         content = result.text if result.text or not result.tool_calls else None
         message = ChatMessage(role="assistant", content=content, refusal=None)
         if result.reasoning and self._options.reasoning:
-            message.reasoning_content = result.reasoning
+            message.reasoning_content = message.reasoning = result.reasoning
         functions = [
             ChatFunction(name=call.name, arguments=json.dumps(call.arguments, ensure_ascii=False))
             for call in result.tool_calls

@@ -130,12 +130,13 @@ class ChatToolCall(ResponseModel):
 
 
 class ChatMessage(ResponseModel):
-    """An answer."""
+    """An answer. ``reasoning`` repeats ``reasoning_content``: clients read one or the other."""
 
     role: Literal["assistant"]
     content: str | None
     refusal: None
     reasoning_content: str | None = None
+    reasoning: str | None = None
     tool_calls: list[ChatToolCall] | None = None
     function_call: ChatFunction | None = None
 
@@ -175,6 +176,7 @@ class ChatDelta(ResponseModel):
     role: Literal["assistant"] | None = None
     content: str | None = None
     reasoning_content: str | None = None
+    reasoning: str | None = None
     tool_calls: list[ChatToolCall] | None = None
     function_call: ChatFunction | None = None
 

@@ -138,6 +138,7 @@ def test_chat_encoder_writes_every_event(tiny_engine: InferenceEngine) -> None:
         whole = chat(client, logprobs=True, top_logprobs=2)
         message = whole.choices[0].message
         assert (message.content, message.reasoning_content) == ("Well.", "Hm hm")
+        assert message.reasoning == "Hm hm"
         assert [call.id for call in message.tool_calls] == ["c0", "c1"]
         assert whole.usage.completion_tokens_details.reasoning_tokens == 2
         assert whole.usage.prompt_tokens_details.cached_tokens == 4
@@ -156,6 +157,35 @@ def test_chat_encoder_writes_every_event(tiny_engine: InferenceEngine) -> None:
     told = [chunk.choices[0] for chunk in chunks if chunk.choices[0].logprobs]
     assert [choice.delta.content for choice in told] == ["Well."]
     assert chunks[-1].choices[0].finish_reason == "tool_calls"
+
+
+def test_reasoning_is_left_out_on_request(tiny_engine: InferenceEngine) -> None:
+    body: Any = {"include_reasoning": False}
+    with scripted(tiny_engine, EVENTS) as live:
+        client = live.client()
+        whole = chat(client, extra_body=body)
+        chunks = list(chat(client, extra_body=body, stream=True))
+    assert "reasoning" not in whole.choices[0].message.model_dump_json()
+    assert whole.usage.completion_tokens_details.reasoning_tokens == 2
+    assert not any("reasoning" in chunk.choices[0].delta.model_dump_json() for chunk in chunks)
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "Well."
+
+
+def test_request_with_functions_gets_a_function_call(tiny_engine: InferenceEngine) -> None:
+    asked: Any = {"functions": [{"name": "add", "parameters": {"type": "object"}}]}
+    called = [*EVENTS[:12], *EVENTS[-2:]]
+    with scripted(tiny_engine, called) as live:
+        client = live.client()
+        (choice,) = chat(client, **asked).choices
+        chunks = [chunk.choices[0] for chunk in chat(client, stream=True, **asked)]
+    call = choice.message.function_call
+    assert (call.name, json.loads(call.arguments)) == ("add", {"a": 1})
+    assert choice.message.tool_calls is None
+    assert choice.finish_reason == "function_call"
+    calls = [one.delta.function_call for one in chunks if one.delta.function_call]
+    assert [call.name for call in calls] == ["add", None, None]
+    assert "".join(call.arguments for call in calls) == '{"a": 1}'
+    assert chunks[-1].finish_reason == "function_call"
 
 
 def test_responses_encoder_writes_every_event(tiny_engine: InferenceEngine) -> None:
