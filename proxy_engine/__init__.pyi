@@ -1,5 +1,6 @@
 """The public names. ``lazy_loader`` reads their modules from this stub."""
 
+from .answers.response_format import Fenced as Fenced
 from .conversation.content import (
     AudioContent as AudioContent,
 )

@@ -113,6 +113,7 @@ class AnswerCompiler:
         tool_format = own if has_tools or own.answer != NO_DELIMITERS else None
         unwanted = _unwanted(options, dialect)
         is_plain = reasoning is None and tool_format is None and response.part is None
+        is_plain = is_plain and response.delimiters == NO_DELIMITERS
         if is_plain and (response.machine is not None or not (unwanted or _is_limited(options))):
             part = _FREE if response.machine is None else _structured(response)
             return Answer(response.machine, part, response, own.new_id)
@@ -178,6 +179,7 @@ class AnswerCompiler:
         tools = [[tool.name, tool.arguments_schema] for tool in choice.tools]
         return (
             id(response.part or response.machine),
+            response.delimiters,
             # Not sorted: properties are written in the schema's order.
             json.dumps(tools),
             choice.may_answer,
@@ -277,4 +279,5 @@ def _naming_tools(choice: ToolChoice) -> Iterator[None]:
 def _structured(response: ResponseFormat) -> Structured:
     if response.machine is None:
         raise AssertionError("free text is not structured")
-    return Structured(STRUCTURED, grammar=response.machine)
+    around = response.delimiters
+    return Structured(STRUCTURED, grammar=response.machine, begin=around.begin, end=around.end)

@@ -11,16 +11,19 @@ a JSON Schema: dict or bool                     the JSON value
 ``{"type": "json_object"}``                     the JSON object
 ``JsonSchemaStateMachine``                      the JSON value
 another state machine, a ``MachineSource``      the text
+``Fenced``                                      that of the format inside
 a part of ``state_machines.root``               the results of its parts' ``parse``: a value,
                                                 or a dict by name if there are several
 ==============================================  =====================================
+
+OpenAI's forms may have a member ``delimiters``: the texts around the JSON, as ``Fenced`` has them.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import jsonschema
@@ -29,10 +32,11 @@ from referencing import Registry
 
 from state_machines import JsonSchemaStateMachine, StateMachine
 from state_machines.root import Part, Structured, leaves
+from state_machines.tool_calls.tool_format import NO_DELIMITERS, Delimiters
 
 from ..errors import InvalidResponseFormatError, OutputValidationError
 from ..pydantic_schemas import ClosedJsonSchema
-from ..text_checks import short_repr
+from ..text_checks import has_surrogate, short_repr
 from ..validation import json_validator
 from .compile_job import CompileJob
 from .machine_cache import MachineCache
@@ -49,6 +53,23 @@ class MachineSource:
 
 
 @dataclass(frozen=True, slots=True)
+class Fenced:
+    """A response format whose output stands between two texts, by default in a Markdown fence.
+
+    The texts are markers: they are in ``result.parts``, not in ``result.text``.
+
+    Attributes:
+        response_format: A response format other than free text and compositions.
+        begin: The text before the output.
+        end: The text after it.
+    """
+
+    response_format: Any
+    begin: str = "```json\n"
+    end: str = "\n```"
+
+
+@dataclass(frozen=True, slots=True)
 class ResponseFormat:
     """A compiled response format.
 
@@ -56,11 +77,13 @@ class ResponseFormat:
         machine: The state machine; ``None`` for free text and for a composition.
         parse: Converts the output to ``parsed``, or raises ``OutputValidationError``.
         part: A composition of the caller.
+        delimiters: The markers around the output of the machine.
     """
 
     machine: StateMachine | None
     parse: Callable[[str], Any]
     part: Part | None = None
+    delimiters: Delimiters = NO_DELIMITERS
 
     @property
     def is_free(self) -> bool:
@@ -118,6 +141,9 @@ class ResponseFormatCompiler:
             return ResponseFormat(machine, str)
         if isinstance(given, Part):
             return ResponseFormat(None, _no_value, given)
+        if isinstance(given, Fenced):
+            inner = self.compile(given.response_format, job)
+            return _delimited(inner, (given.begin, given.end))
         return self._type(given, job)
 
     def _mapping(self, given: Mapping[str, Any], job: CompileJob) -> ResponseFormat:
@@ -127,10 +153,10 @@ class ResponseFormatCompiler:
                 _refuse_extra_keys(given, {"type"})
                 return _FREE_TEXT
             case "json_object":
-                _refuse_extra_keys(given, {"type"})
-                return self._json({"type": "object"}, job)
+                _refuse_extra_keys(given, {"type", "delimiters"})
+                return _delimited(self._json({"type": "object"}, job), given.get("delimiters"))
             case "json_schema":
-                _refuse_extra_keys(given, {"type", "json_schema"})
+                _refuse_extra_keys(given, {"type", "json_schema", "delimiters"})
                 wrapped = given.get("json_schema")
                 if not isinstance(wrapped, Mapping) or "schema" not in wrapped:
                     raise InvalidResponseFormatError(
@@ -138,8 +164,12 @@ class ResponseFormatCompiler:
                         "with a 'schema' in it"
                     )
                 # "strict" has no effect: every schema is enforced.
-                _refuse_extra_keys(wrapped, {"name", "description", "schema", "strict"})
-                return self._json(wrapped["schema"], job)
+                _refuse_extra_keys(
+                    wrapped, {"name", "description", "schema", "strict", "delimiters"}
+                )
+                # The Responses API has one object for both.
+                delimiters = given.get("delimiters", wrapped.get("delimiters"))
+                return _delimited(self._json(wrapped["schema"], job), delimiters)
         return self._json(given, job)
 
     def _json(self, schema: Any, job: CompileJob) -> ResponseFormat:
@@ -179,6 +209,26 @@ class ResponseFormatCompiler:
             return JsonSchemaStateMachine(json.loads(key), whitespace="spaced")
 
         return self._machines.get(key, compile_schema, job)
+
+
+def _delimited(inner: ResponseFormat, delimiters: Any) -> ResponseFormat:
+    """Return a format with its output between two texts; ``None`` stands for no texts."""
+    if delimiters is None:
+        return inner
+    if inner.machine is None or inner.delimiters != NO_DELIMITERS:
+        raise InvalidResponseFormatError(
+            "only structured output can stand between delimiters",
+            hint="A Text has its own: Text(begin=..., end=...).",
+        )
+    if not isinstance(delimiters, list | tuple) or len(delimiters) != 2:
+        raise InvalidResponseFormatError(
+            f"delimiters are two texts, not {short_repr(delimiters)}",
+            hint='Give the text before the output and the one after it: ["```json\\n", "\\n```"].',
+        )
+    for text in delimiters:
+        if not isinstance(text, str) or has_surrogate(text):
+            raise InvalidResponseFormatError(f"a delimiter is a text, not {short_repr(text)}")
+    return replace(inner, delimiters=Delimiters(*delimiters))
 
 
 def _no_value(text: str) -> None:

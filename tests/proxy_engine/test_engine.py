@@ -22,6 +22,7 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from proxy_engine import (
     CacheOptions,
     EngineClosedError,
+    Fenced,
     Finished,
     GenerationOptions,
     InferenceEngine,
@@ -74,6 +75,14 @@ def test_pydantic_model_gives_an_instance(tiny_engine: InferenceEngine) -> None:
     result = tiny_engine.generate("x", response_format=Person, temperature=1.0, seed=1)
     assert isinstance(result.parsed, Person)
     assert result.parsed == Person.model_validate_json(result.text)
+
+
+def test_fenced_output_is_parsed_without_its_fence(tiny_engine: InferenceEngine) -> None:
+    for fence, text in ((Fenced(Person), "```json\n{}\n```"), (Fenced(Person, "<", ""), "<{}")):
+        result = tiny_engine.generate("x", response_format=fence, temperature=1.0, seed=1)
+        assert result.parsed == Person.model_validate_json(result.text)
+        assert "".join(part.text for part in result.parts) == text.replace("{}", result.text)
+        assert result.finish_reason == "stop"
 
 
 def test_same_seed_same_output_other_seed_other_output(tiny_engine: InferenceEngine) -> None:

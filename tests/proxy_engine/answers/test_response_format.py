@@ -11,10 +11,12 @@ import pydantic
 import pytest
 from typing_extensions import TypedDict
 
-from proxy_engine import OutputValidationError
+from proxy_engine import Fenced, InvalidResponseFormatError, OutputValidationError
 from proxy_engine.answers.response_format import ResponseFormatCompiler
 from state_machines import RegexStateMachine
 from state_machines.errors import ProxyError
+from state_machines.root import Text
+from state_machines.tool_calls import Delimiters
 
 
 class Colour(enum.Enum):
@@ -151,4 +153,50 @@ def test_changing_the_schema_later_changes_nothing() -> None:
 def test_the_refused_key_of_a_json_schema_is_named() -> None:
     given = {"type": "json_schema", "json_schema": {"schema": True, "foo": 1}}
     with pytest.raises(ProxyError, match="its 'json_schema' has no 'foo'"):
+        ResponseFormatCompiler().compile(given)
+
+
+FENCE = Delimiters("```json\n", "\n```")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (Fenced(OBJECT), FENCE),
+        (Fenced(Model, "<", ""), Delimiters("<", "")),
+        ({"type": "json_object", "delimiters": ["a", "b"]}, Delimiters("a", "b")),
+        ({"type": "json_object", "delimiters": None}, Delimiters()),
+        (
+            {"type": "json_schema", "json_schema": {"schema": OBJECT}, "delimiters": ["", "b"]},
+            Delimiters("", "b"),
+        ),
+        (
+            {"type": "json_schema", "json_schema": {"schema": OBJECT, "delimiters": ["a", "b"]}},
+            Delimiters("a", "b"),
+        ),
+    ],
+)
+def test_delimiters_stand_around_the_output(given: Any, expected: Delimiters) -> None:
+    compiled = ResponseFormatCompiler().compile(given)
+    assert compiled.delimiters == expected
+    assert compiled.machine is not None
+    assert compiled.machine.matches('{"n": 1}')
+    assert compiled.parse('{"n": 1}') in ({"n": 1}, Model(n=1))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (Fenced(None), "only structured output"),
+        (Fenced(Text()), "only structured output"),
+        (Fenced(Fenced(OBJECT)), "only structured output"),
+        (Fenced(OBJECT, begin=3), "a delimiter is a text"),  # type: ignore[arg-type]
+        (Fenced(OBJECT, end="\ud800"), "a delimiter is a text"),
+        ({"type": "json_object", "delimiters": "```"}, "two texts"),
+        ({"type": "json_object", "delimiters": ["```"]}, "two texts"),
+        ({"type": "text", "delimiters": ["a", "b"]}, "has no 'delimiters'"),
+    ],
+)
+def test_invalid_delimiters_are_refused(given: Any, said: str) -> None:
+    with pytest.raises(InvalidResponseFormatError, match=said):
         ResponseFormatCompiler().compile(given)
