@@ -47,6 +47,15 @@ _log = logging.getLogger(__name__)
 _MAX_WAITING = 4096
 _MAX_LOGGED_NAMES = 100
 _DEFAULT_MAX_TOKENS = 256
+_MESSAGE_KEYS = {
+    "role",
+    "content",
+    "name",
+    "tool_calls",
+    "tool_call_id",
+    "reasoning",
+    "reasoning_content",
+}
 # Replies have no ids, and token lines are the only events.
 _OTHER_FIELDS = {"id", "events", "raw", "continue_final_message"}
 
@@ -175,6 +184,8 @@ class MlxLmSession:
                 fields[name] = _integral(value)
         if issubclass(model, GenerationCommand):
             fields = _sampling(fields)
+        if isinstance(messages := fields.get("messages"), list):
+            fields["messages"] = [self._message(message) for message in messages]
         match given["cmd"]:
             case "load" if not fields.get("path"):
                 raise InvalidFieldError("path is missing", field="/path")
@@ -183,6 +194,21 @@ class MlxLmSession:
             case "chat":
                 fields = fields | {"continue_final_message": False}
         return parse_command(fields)
+
+    def _message(self, given: Any) -> Any:
+        """Return a message without unknown fields, and without zero values of optional ones.
+
+        A struct of a typed language has all of its fields in every message.
+        """
+        if not isinstance(given, dict):
+            return given
+        for name in given.keys() - _MESSAGE_KEYS:
+            self._report_ignored(f"messages[].{name}")
+        return {
+            name: value
+            for name, value in given.items()
+            if name in ("role", "content") or (value and name in _MESSAGE_KEYS)
+        }
 
     def _report_ignored(self, name: str) -> None:
         if name not in self._ignored and len(self._ignored) < _MAX_LOGGED_NAMES:

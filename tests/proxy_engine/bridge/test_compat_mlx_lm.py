@@ -169,6 +169,26 @@ def test_options_have_the_meaning_of_mlx_lm(
     assert {name: asked.get(name) for name in expected} == expected
 
 
+def test_unknown_and_empty_fields_of_messages_are_ignored(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    empty = {"name": "", "tool_calls": [], "tool_call_id": "", "reasoning": None}
+    messages = [
+        {"role": "user", "content": "", "time": 3, **empty},
+        {"role": "assistant", "content": None, **empty, "tool_calls": [call], "reasoning": "r"},
+        {"role": "tool", "content": "1", **empty, "tool_call_id": "c"},
+    ]
+    ((prompt, _),) = asked_of({"cmd": "chat", "messages": messages})
+    assert prompt == [
+        {"role": "user", "content": ""},
+        {"role": "assistant", "content": None, "tool_calls": [call], "reasoning": "r"},
+        {"role": "tool", "content": "1", "tool_call_id": "c"},
+    ]
+    (record,) = caplog.records
+    assert record.getMessage() == "the field 'messages[].time' is ignored"
+
+
 @pytest.mark.parametrize(
     ("command", "error"),
     [

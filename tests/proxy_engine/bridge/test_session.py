@@ -24,6 +24,7 @@ from proxy_engine import (
     PromptProgress,
     TextDelta,
     TokenGenerated,
+    ToolCall,
 )
 from proxy_engine.bridge.commands import LoadCommand
 from proxy_engine.bridge.errors import LineTooLongError
@@ -158,19 +159,54 @@ def test_requested_events_arrive_in_order(tiny: MakeEngine) -> None:
     run(scenario, tiny)
 
 
-def test_chat_accepts_interactions(tiny: MakeEngine) -> None:
+def test_chat_accepts_interactions(tiny: MakeEngine, roomy_engine: InferenceEngine) -> None:
+    call = ToolCall("c", "weather", {"city": "Oslo"})
+    turns = [
+        Interaction("system", "Be brief."),
+        Interaction("user", "x"),
+        Interaction("assistant", "y", tool_calls=[call], reasoning="z"),
+        Interaction.tool_result(call, {"degrees": 12}),
+        Interaction("user", "x"),
+    ]
+    options: Any = {
+        "tools": [TOOL],
+        "tool_choice": "none",
+        "tool_format": "hermes",
+        "max_tokens": 3,
+    }
+
     async def scenario(client: Client) -> None:
         client.send({"cmd": "load"})
-        turns = [Interaction("system", "Be brief."), Interaction("user", "x")]
-        done = await client.ask(
-            {
-                "cmd": "chat",
-                "id": 1,
-                "messages": [turn.to_dict() for turn in turns],
-                "max_tokens": 3,
-            }
-        )
-        assert done["done"]
+        messages = [turn.to_dict() for turn in turns]
+        reply = await client.ask({"cmd": "chat", "id": 1, "messages": messages, **options})
+        result = reply["result"]
+        expected = await roomy_engine.agenerate(turns, **options)
+        assert result["token_ids"] == list(expected.token_ids)
+        assert result["usage"]["prompt_tokens"] == expected.usage.prompt_tokens
+
+    run(scenario, tiny)
+
+
+def test_answer_with_tool_calls_is_sent_back_as_a_message(tiny: MakeEngine) -> None:
+    question = {"role": "user", "content": "x"}
+    asked = {"cmd": "chat", "tools": [TOOL], "tool_format": "hermes"}
+
+    async def scenario(client: Client) -> None:
+        client.send({"cmd": "load"})
+        first = {**asked, "id": 1, "messages": [question], "tool_choice": "required"}
+        answer = (await client.ask(first))["result"]
+        turn = {
+            "role": "assistant",
+            "content": answer["text"],
+            "reasoning": answer["reasoning"],
+            "tool_calls": answer["tool_calls"],
+        }
+        results = [
+            {"role": "tool", "tool_call_id": call["id"], "content": "12"}
+            for call in answer["tool_calls"]
+        ]
+        last = {**asked, "id": 2, "messages": [question, turn, *results], "max_tokens": 600}
+        assert (await client.ask(last))["done"]
 
     run(scenario, tiny)
 

@@ -1,0 +1,3 @@
+module bridgeclient
+
+go 1.19
