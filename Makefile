@@ -28,9 +28,10 @@ HOSTILE_ARGS ?=
 FAITHFULNESS_ARGS ?=
 QUALITY_ARGS ?=
 FUZZ_ARGS ?=
+COMPAT_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test coverage matrix data lint bench memory growth bench-e2e bench-speculation bench-vision bench-faithfulness bench-hostile bench-quality bench-calibration plots fuzz ledgers soak model clean
+.PHONY: help demo serve test coverage matrix data lint bench memory growth bench-e2e bench-speculation bench-vision bench-faithfulness bench-hostile bench-quality bench-calibration plots fuzz ledgers compat soak model clean
 
 help:
 	@echo "make demo          a real model turns a text into JSON that matches a schema"
@@ -41,6 +42,7 @@ help:
 	@echo "make lint          style and types"
 	@echo "make data          MaskBench for the tests (MASKBENCH=path/to/jsonschemabench)"
 	@echo "make ledgers       compute the conformance ledgers again"
+	@echo "make compat        run other projects' clients against the server (COMPAT_ARGS='instructor llm')"
 	@echo "make fuzz          search for failing schemas (FUZZ_ARGS='--minutes N --seed S --data FILE')"
 	@echo "make soak          the long end-to-end run with the embedded model"
 	@echo "make bench         masks on MaskBench (BENCH_ARGS='--data FILE.jsonl.gz --tokenizer FILE')"
@@ -129,6 +131,10 @@ fuzz: $(INSTALLED)
 
 ledgers: $(INSTALLED)
 	$(BIN)/python tests/conformance/ledger.py
+
+# Each client is installed in an environment of its own, in the cache directory.
+compat: model
+	$(FAST) PYTHONPATH=tests/support $(BIN)/python tests/compat/run.py $(COMPAT_ARGS)
 
 soak: model
 	$(FAST) $(BIN)/python -m pytest -m soak $(PYTEST_ARGS)

@@ -38,7 +38,7 @@ _CONSTRAINTS = (
     "pattern",
     "regex",
     "schema",
-    "structured",
+    "structur",
     "tool",
 )
 # These choose a library, or the form in which an answer is sent.

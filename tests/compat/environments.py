@@ -7,13 +7,16 @@ import shutil
 import subprocess
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from proxy_engine.models.cache_directory import cache_directory
+from proxy_engine.models.embedded import embedded_model
 
-__all__ = ["CLIENTS", "Client", "NodeClient", "PythonClient"]
+__all__ = ["CLIENTS", "Client", "GoClient", "NodeClient", "PythonClient"]
 
+ROOT = Path(__file__).parents[2]
 SCRIPTS = Path(__file__).with_name("clients")
 
 
@@ -55,6 +58,13 @@ class Client(ABC):
     @abstractmethod
     def command(self) -> list[str]:
         """Return the command line that runs the script."""
+
+    def environment(self, variables: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables of the script's process."""
+        # The project's packages and the preloaded library are the server's alone.
+        return {
+            name: v for name, v in variables.items() if name not in ("PYTHONPATH", "LD_PRELOAD")
+        }
 
 
 class PythonClient(Client):
@@ -117,6 +127,37 @@ class NodeClient(Client):
         return ["node", str(self.directory / self.script)]
 
 
+class GoClient(Client):
+    """A Go program without dependencies, which runs the bridge itself."""
+
+    @property
+    def binary(self) -> Path:
+        """The compiled program."""
+        return self.directory / "client"
+
+    def missing(self) -> str:
+        if not shutil.which("go"):
+            return "go is not installed"
+        return "" if (SCRIPTS / self.script).is_dir() else f"clients/{self.script} is missing"
+
+    def install(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        subprocess.run(
+            ["go", "build", "-o", self.binary, "."], cwd=SCRIPTS / self.script, check=True
+        )
+
+    def version(self) -> str:
+        run = subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True, check=True)
+        return run.stdout.strip()
+
+    def command(self) -> list[str]:
+        script = ROOT / "examples" / "bridge.py"
+        return [str(self.binary), sys.executable, str(script), str(embedded_model())]
+
+    def environment(self, variables: Mapping[str, str]) -> dict[str, str]:
+        return {**variables, "PYTHONPATH": str(ROOT)}
+
+
 CLIENTS: tuple[Client, ...] = (
     PythonClient("openai (Python)", "openai_python.py", ("openai",)),
     NodeClient("openai (npm)", "openai_npm.mjs", ("openai", "zod")),
@@ -132,4 +173,5 @@ CLIENTS: tuple[Client, ...] = (
     PythonClient("llm", "llm_client.py", ("llm",)),
     PythonClient("LangChain ChatOpenAI", "langchain_client.py", ("langchain-openai",)),
     PythonClient("openai-agents", "openai_agents_client.py", ("openai-agents",)),
+    GoClient("Go program with bridge --compat mlx-lm,", "go"),
 )

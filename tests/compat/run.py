@@ -28,12 +28,17 @@ _logger = logging.getLogger("proxy_engine")
 
 def results_of(client: Client, environment: dict[str, str]) -> Iterator[Result]:
     """Install a client, run its script, and yield the results."""
-    client.install()
+    try:
+        client.install()
+    except (OSError, subprocess.CalledProcessError) as error:
+        packages = " ".join(client.packages)
+        yield Result(client.name, "", "installation", False, packages, str(error))
+        return
     version = client.version()
     try:
         finished = subprocess.run(
             client.command(),
-            env=environment,
+            env=client.environment(environment),
             stdout=subprocess.PIPE,
             text=True,
             timeout=_SECONDS,
@@ -45,7 +50,7 @@ def results_of(client: Client, environment: dict[str, str]) -> Iterator[Result]:
     lines = [line for line in output.splitlines() if line.startswith('{"feature"')]
     for line in lines:
         yield Result(client.name, version, **json.loads(line))
-    if problem != "exit status 0":
+    if not lines or "seconds" in problem:
         yield Result(client.name, version, "script", False, client.script, problem)
 
 
@@ -61,9 +66,6 @@ def run(clients: Sequence[Client]) -> list[Result]:
             "COMPAT_MODEL": EMBEDDED_MODEL,
             "COMPAT_FAILING_PROMPT": FAILING_PROMPT,
         }
-        # The project's packages and the preloaded library are the server's alone.
-        for name in ("PYTHONPATH", "LD_PRELOAD"):
-            environment.pop(name, None)
         for client in clients:
             if reason := client.missing():
                 print(f"{client.name} is left out: {reason}", file=sys.stderr)
