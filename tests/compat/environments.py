@@ -27,7 +27,7 @@ class Client(ABC):
     Attributes:
         name: The name in the table.
         script: The file name in ``clients/``.
-        packages: What the registry installs; the first one has the client's version.
+        packages: The packages to install; the first one has the client's version.
     """
 
     name: str
@@ -100,7 +100,7 @@ class PythonClient(Client):
 
 
 class NodeClient(Client):
-    """An npm package in a folder of its own."""
+    """An npm package in a separate folder."""
 
     def missing(self) -> str:
         return (

@@ -29,9 +29,9 @@ class Result:
     Attributes:
         client: The client's name.
         version: Its version, and that of its runtime if it is not Python.
-        feature: What was checked.
+        feature: The feature that was checked.
         works: Whether the check succeeded.
-        how: What the client called.
+        how: The calls of the client.
         problem: The error of a check that failed; otherwise empty.
     """
 

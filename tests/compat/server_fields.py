@@ -8,7 +8,7 @@ from typing import Any, Literal
 __all__ = ["COMMAND_LINE", "FIELDS", "Field", "Outcome"]
 
 Outcome = Literal["honoured", "no effect", "ignored", "refused"]
-"""What the server does with a field.
+"""The effect of a field.
 
 ``honoured``: it has its effect. ``no effect``: it is accepted, since it changes no answer.
 ``ignored``: accepted, and listed in the header ``X-Ignored-Fields``. ``refused``: status 400, and the
@@ -24,7 +24,7 @@ class Field:
         server: The server that reads it.
         name: Its name; a dot separates the members of objects.
         sample: A value that the other server accepts, and that asks for something.
-        outcome: What the server does with it.
+        outcome: Its effect here.
         note: The effect, or the reason.
     """
 
