@@ -39,6 +39,10 @@ class LoadChecks:
         if known[1] is not None:
             raise known[1].with_traceback(None)
 
+    def record_loaded(self, model: KnownModel) -> None:
+        """Remember that a model was loaded, so that it is not checked again."""
+        self._results[model.key] = (_signature(model), None)
+
     def has_failed(self, model: KnownModel) -> bool:
         """Whether ``check_files`` found that a model without a draft model cannot be loaded."""
         known = self._results.get((model.name,))

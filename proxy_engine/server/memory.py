@@ -98,25 +98,22 @@ class MemoryGate:
         """Whether a model fits into memory while no other model is there."""
         return _needed_bytes(model) <= total_bytes(self._limit)
 
-    def check(self, model: KnownModel, freed: int) -> None:
-        """Raise for a model that does not fit.
+    def shortage(self, model: KnownModel, freed: int = 0) -> ApiError | None:
+        """Return the error for a model that does not fit, with status 507; ``None`` if it fits.
 
         Args:
             model: The model.
             freed: Bytes that are freed before it is loaded.
-
-        Raises:
-            ApiError: 507.
         """
         needed = _needed_bytes(model)
-        room = self._room(freed)
+        room = self._available(self._limit) + freed
         if needed <= room:
-            return
+            return None
         name, param = repr(model.name), "model"
         alone = _needed_bytes(replace(model, draft=None))
         if model.draft is not None and alone <= room:
             name, param = f"{name} with draft model {model.draft.name!r}", "draft_model"
-        raise ApiError(
+        return ApiError(
             507,
             f"{name} needs about {needed:,} bytes of memory; {room:,} are available",
             code="insufficient_memory",
@@ -124,15 +121,22 @@ class MemoryGate:
             facts={"needed_bytes": needed, "available_bytes": room},
         )
 
+    def check(self, model: KnownModel, freed: int = 0) -> None:
+        """Raise for a model that does not fit. The arguments are those of ``shortage``.
+
+        Raises:
+            ApiError: 507.
+        """
+        shortage = self.shortage(model, freed)
+        if shortage is not None:
+            raise shortage
+
     async def wait(self, model: KnownModel, freed: int = 0) -> None:
         """Like ``check``, but wait for memory that was released in the last ten seconds."""
-        while self.is_settling and _needed_bytes(model) > self._room(freed):
+        while self.is_settling and self.shortage(model, freed) is not None:
             await self._pause(_POLL_SECONDS)
             mx.clear_cache()
         self.check(model, freed)
-
-    def _room(self, freed: int) -> int:
-        return self._available(self._limit) + freed
 
 
 def weights_bytes(model: KnownModel) -> int:

@@ -349,6 +349,7 @@ class ModelHost:
             ) from error
         self._metrics.model_loads.labels("ok").inc()
         self._current = Lease(model, engine)
+        await asyncio.to_thread(self._checks.record_loaded, model)
         fields = {
             "model": model.name,
             "draft_model": None if model.draft is None else model.draft.name,

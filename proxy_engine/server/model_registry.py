@@ -5,6 +5,7 @@ Clients can request only these: a client can neither name a path nor cause a dow
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from operator import attrgetter
@@ -62,14 +63,14 @@ class ModelRegistry:
         """Return the model of that name, even one with a ``problem``; ``None`` if there is none.
 
         Args:
-            name: A name, or a short name that matches one model. The aliases and ``DEFAULT_MODEL``
-                are names of the default model. ``None`` or empty: the default model, or the first
-                suitable one if the default model is not.
+            name: A name, or a short name that matches one model. The aliases, ``DEFAULT_MODEL`` and
+                the path of the default model are names of the default model. ``None`` or empty: the
+                default model, or the first suitable one if the default model is not.
             transcribes: Whether the model should be a speech model, if the name leaves a choice.
         """
         if not name:
             return self._suitable(transcribes)
-        if name in self._aliases or name in (self._default, DEFAULT_MODEL):
+        if name in self._aliases or name in self._default_names():
             return self.default()
         known = self._known()
         exact = next((model for model in known if model.name == name), None)
@@ -96,6 +97,13 @@ class ModelRegistry:
     def matches(self, name: str, transcribes: bool = False) -> list[str]:
         """Return the full names of the models that a short name matches."""
         return [model.name for model in _matches(name, self._known(), transcribes)]
+
+    def _default_names(self) -> set[str]:
+        names = {DEFAULT_MODEL}
+        if self._default is not None:
+            directory = Path(self._default).expanduser()
+            names |= {self._default, os.fspath(directory.resolve())}
+        return names
 
     def _suitable(self, transcribes: bool) -> KnownModel:
         default = self.default()

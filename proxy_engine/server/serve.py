@@ -19,6 +19,7 @@ from . import logs
 from .app import create_app, load_engine, registry_of
 from .connections import limited_protocol
 from .known_models import KnownModel
+from .memory import MemoryGate
 from .services import Services
 from .settings import ServerSettings
 
@@ -47,7 +48,14 @@ def serve(settings: ServerSettings) -> int:
             extra={"fields": {"host": settings.host}},
         )
     own_process.take_over()
-    engine = _load(registry_of(settings).default(), settings)
+    model = registry_of(settings).default()
+    shortage = MemoryGate(settings.memory_limit_bytes).shortage(model)
+    if shortage is not None:
+        # The operator has chosen this model, and may free memory while it is loaded.
+        _logger.warning(
+            "the default model may not fit into memory", extra={"fields": shortage.facts}
+        )
+    engine = _load(model, settings)
     app = create_app(settings, engine=engine, load=partial(_load, settings=settings))
     config = uvicorn.Config(
         app,

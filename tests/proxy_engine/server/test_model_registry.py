@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -31,6 +32,8 @@ def test_registry_finds_models_by_name(models: Path, tmp_path: Path) -> None:
     assert three.directory == snapshot
     assert three.context_length == 512
     assert three.weights_bytes == (snapshot / "model.safetensors").stat().st_size > 1000
+    relative = ModelRegistry(os.path.relpath(models / "one"), hub_cache=hub)
+    assert relative.find(str(models / "one")) == relative.default()
     for name in ("../one", str(models / "two"), "org/empty", "no-model"):
         assert registry.find(name) is None
 

@@ -14,9 +14,12 @@ from typing import Any
 
 import httpx
 import pytest
+from live_server import make_settings
 from pydantic import ValidationError
 
+from proxy_engine import ModelFormatError
 from proxy_engine.cli.main import main
+from proxy_engine.server import serve
 from proxy_engine.server.settings import ServerSettings
 
 LONG = {
@@ -92,7 +95,9 @@ def test_signal_ends_streams_and_the_process(process: tuple[str, Any]) -> None:
 _NEVER_LOADS = """
 import sys, threading
 sys.path[:0] = {path!r}
+from proxy_engine import ModelFormatError
 from proxy_engine.cli.main import main
+from proxy_engine.server import serve
 from proxy_engine.server import serve
 
 # Only the first model is loaded.
@@ -167,6 +172,25 @@ def test_missing_model_and_open_network_are_reported(tmp_path: Path) -> None:
     assert "there is no directory" in log
     assert "warning listening on a network without an API key" in log
     assert "Traceback" not in log
+
+
+def test_default_model_larger_than_the_memory_is_reported(
+    tiny_model_directory: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def load(*_: object) -> None:
+        raise ModelFormatError("not loaded", model="tiny")
+
+    monkeypatch.setattr(serve, "_load", load)
+    monkeypatch.setattr("proxy_engine.server.logs.configure", lambda *_: None)
+    monkeypatch.setattr("proxy_engine.own_process.take_over", lambda: None)
+    for limit, count in ((1, 1), (1 << 50, 0)):
+        caplog.clear()
+        settings = make_settings(model=str(tiny_model_directory), memory_limit_bytes=limit)
+        with pytest.raises(ModelFormatError):
+            serve.serve(settings)
+        assert [record.message for record in caplog.records] == [
+            "the default model may not fit into memory"
+        ] * count
 
 
 def test_every_setting_is_a_flag_with_help(capsys: pytest.CaptureFixture[str]) -> None:
