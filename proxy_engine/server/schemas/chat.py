@@ -17,7 +17,7 @@ from .common import (
     StreamOptions,
     TokenLogprob,
 )
-from .constraints import Constraints
+from .constraints import Constraints, is_free
 from .request_model import RequestModel
 from .sampling import CHAT_TEMPLATE_KWARGS, SCHEMA_IN_PROMPT, TOOL_OPTIONS, TextFields
 
@@ -91,6 +91,13 @@ class ChatRequest(TextFields, Constraints, IgnoredFields):
     store: bool | None = Field(default=None, description="Ignored.")
     verbosity: str | None = Field(default=None, description="Ignored.")
     prediction: dict[str, Any] | None = Field(default=None, description="Ignored.")
+
+    @property
+    def has_free_text(self) -> bool:
+        """Whether the answer is free text, or may be free text in place of a tool call."""
+        choice = self.tool_choice or self.function_call
+        may_answer = choice in (None, "auto", "none")
+        return may_answer and is_free(self.constraint(self.response_format)[1])
 
     @property
     def most_likely(self) -> int | None:

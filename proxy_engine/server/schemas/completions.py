@@ -14,7 +14,7 @@ from .common import (
     ResponseModel,
     StreamOptions,
 )
-from .constraints import Constraints
+from .constraints import Constraints, is_free
 from .sampling import TextFields
 
 Tokens = Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_length=1)]
@@ -45,6 +45,11 @@ class CompletionRequest(TextFields, Constraints, IgnoredFields):
     response_format: dict[str, Any] | None = Field(
         default=None, description="Extension: as in chat completions."
     )
+
+    @property
+    def has_free_text(self) -> bool:
+        """Whether the text is not constrained."""
+        return is_free(self.constraint(self.response_format)[1])
 
     @property
     def most_likely(self) -> int | None:

@@ -254,14 +254,24 @@ class TextFields(SamplingFields):
         """The name of the field that limits the number of tokens."""
         return "max_tokens" if self.max_completion_tokens is None else "max_completion_tokens"
 
+    @property
+    def has_free_text(self) -> bool:
+        """Whether free text may be part of the answer, which ``stop`` can end."""
+        raise NotImplementedError
+
+    @property
+    def _stop_strings(self) -> list[str]:
+        texts = [self.stop] if isinstance(self.stop, str) else self.stop or []
+        return [text for text in texts if text]
+
     def options(self, choice: int = 0) -> OptionOverrides:
         """Return the request's options for the choice of that number, whose seed is its own."""
         options = super().options(choice)
         options.pop("stop", None)
-        texts = [self.stop] if isinstance(self.stop, str) else self.stop or []
-        stop = [text for text in texts if text]
-        if stop:
-            options["stop"] = stop
+        if not self.has_free_text:
+            options.pop("stop_token_ids", None)
+        elif self._stop_strings:
+            options["stop"] = self._stop_strings
         options.pop("max_tokens", None)
         limit: int | None = getattr(self, self.limit_name)
         if limit is not None:
@@ -276,3 +286,8 @@ class TextFields(SamplingFields):
             yield "max_tokens"
         if self.skip_special_tokens is False:
             yield "skip_special_tokens"
+        # Agents give stop strings with every request. Structured output ends by itself.
+        if self._stop_strings and not self.has_free_text:
+            yield "stop"
+        if getattr(self, "stop_token_ids", None) and not self.has_free_text:
+            yield "stop_token_ids"
