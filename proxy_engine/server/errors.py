@@ -223,7 +223,7 @@ def api_error(
         case EngineClosedError():
             return shutting_down()
         case OutputValidationError():
-            return ApiError(500, str(error), code="invalid_output")
+            return ApiError(500, str(error), code="output_validation_failed")
     return refused("invalid_request", "")
 
 

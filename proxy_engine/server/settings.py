@@ -242,8 +242,9 @@ class _CommandLine(ServerSettings):
     """Serves OpenAI's chat completions, completions and responses, and a page to try them at /.
 
     A setting that is not given as a flag is read from the environment (PROXY_ENGINE_MODEL,
-    PROXY_ENGINE_PORT and so on), or from a file .env in the working directory. Give the API key in
-    the environment: other users of this computer can read command lines.
+    PROXY_ENGINE_PORT and so on), from a file .env in the working directory, or from the file of
+    --config. Give the API key in the environment: other users of this computer can read command
+    lines.
     """
 
     model_config = SettingsConfigDict(

@@ -147,5 +147,8 @@ def _names(body: RequestModel) -> list[str]:
 
 def _listed(names: list[str]) -> str:
     """Return names as the value of a header: in ASCII, and of bounded length."""
-    shown = [quote(name[:_MAX_NAME], "[].-_$", errors="replace") for name in names[:_MAX_LISTED]]
+    # A header cannot begin or end with a space, so an empty name is written with quotes.
+    shown = [
+        quote(name[:_MAX_NAME], "[].-_$", errors="replace") or '""' for name in names[:_MAX_LISTED]
+    ]
     return ", ".join(shown if len(names) <= _MAX_LISTED else [*shown, "..."])

@@ -67,7 +67,7 @@ async def create_response(
     store = services.responses
     # On the event loop's thread: an entry that is dropped meanwhile is still used.
     context = _context(body, store)
-    given = resolved(input_items(body.input), "input", store)
+    given = resolved(input_items(body.input or []), "input", store)
     return await reply(
         request, services, lambda: _read_request(body, context, given, store, services.settings)
     )

@@ -52,7 +52,9 @@ class ConversationReference(RequestModel):
 class ResponsesRequest(SamplingFields, Constraints, IgnoredFields):
     """A text to answer, or the items of a conversation."""
 
-    input: str | list[dict[str, Any]]
+    input: str | list[dict[str, Any]] | None = Field(
+        default=None, description="Default: nothing is added to what is continued."
+    )
     model: str | None = Field(default=None, description="Default: the model in memory.")
     instructions: str | None = None
     previous_response_id: str | None = None

@@ -67,6 +67,30 @@ def test_streamed_and_unstored_responses_are_added_as_well(client: openai.OpenAI
         client.responses.retrieve(events[-1].response.id)
 
 
+def test_added_items_are_answered_without_input(client: openai.OpenAI) -> None:
+    conversation = client.conversations.create(items=[{"role": "user", "content": "Hello"}])
+    response = client.responses.create(model=MODEL, conversation=conversation.id, **FREE)
+    assert response.output_text in ("yes", "no")
+    assert texts(client.responses.input_items.list(response.id)) == ["Hello"]
+    assert texts(client.conversations.items.list(conversation.id)) == [
+        response.output_text,
+        "Hello",
+    ]
+
+
+def test_stored_items_have_no_logprobs(client: openai.OpenAI) -> None:
+    first = respond(client, include=["message.output_text.logprobs"])
+    assert first.output[0].content[0].logprobs
+    assert client.responses.retrieve(first.id).output[0].content[0].logprobs  # type: ignore[union-attr]
+    second = respond(client, previous_response_id=first.id)
+    (answer,) = (
+        item
+        for item in client.responses.input_items.list(second.id)
+        if item.id == first.output[0].id
+    )
+    assert answer.content[0].logprobs == []  # type: ignore[union-attr]
+
+
 def test_conversations_are_updated_and_deleted(client: openai.OpenAI) -> None:
     created = client.conversations.create(metadata={"a": "1"})
     assert client.conversations.retrieve(created.id) == created

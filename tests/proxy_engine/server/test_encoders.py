@@ -223,7 +223,7 @@ def test_responses_encoder_writes_every_event(tiny_engine: InferenceEngine) -> N
 @pytest.mark.parametrize(
     ("error", "code", "status"),
     [
-        (OutputValidationError("no", text=""), "invalid_output", 500),
+        (OutputValidationError("no", text=""), "output_validation_failed", 500),
         (RuntimeError("secret"), "internal", 500),
     ],
 )

@@ -150,6 +150,18 @@ def test_previous_response_is_continued(client: openai.OpenAI) -> None:
     assert caught.value.body["code"] == "previous_response_not_found"
 
 
+def test_sampling_parameters_of_the_request_are_repeated(client: openai.OpenAI) -> None:
+    response = respond(client, extra_body={"top_k": 7, "min_p": 0.5})
+    assert (response.model_extra["top_k"], response.model_extra["min_p"]) == (7, 0.5)
+    assert not {"top_k", "min_p"} & set(respond(client).model_extra)
+
+
+def test_stored_response_is_not_streamed(client: openai.OpenAI) -> None:
+    response = respond(client)
+    with pytest.raises(openai.BadRequestError, match="not streamed"):
+        client.responses.retrieve(response.id, stream=True)
+
+
 def test_store_false_stores_nothing(client: openai.OpenAI) -> None:
     response = respond(client, store=False)
     with pytest.raises(openai.NotFoundError):

@@ -107,6 +107,11 @@ def test_constraint_that_asks_for_nothing_is_ignored(live: Live, value: Any) -> 
     assert (reply.status_code, reply.headers[HEADER]) == (200, "tools")
 
 
+def test_empty_name_is_listed(live: Live) -> None:
+    reply = post(live, "completions", **{"a": 1, "": 2})
+    assert (reply.status_code, reply.headers[HEADER]) == (200, 'a, ""')
+
+
 def test_response_format_of_another_endpoint_is_named(live: Live) -> None:
     form = {"type": "json_object"}
     reply = post(live, "responses", response_format=form)
