@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from chat_templates import CHAT_TEMPLATES, with_chat_template
 from hypothesis import given
 from hypothesis import strategies as st
 from mlx_lm.tokenizer_utils import TokenizerWrapper
@@ -132,3 +133,24 @@ def test_with_a_real_template(tiny_tokenizer: TokenizerWrapper, last: str) -> No
     answer = [{"role": "assistant", "content": "{}"}] if last == "user" else []
     later = encode([*messages, *answer, {"role": "user", "content": "more"}])
     assert ids[: max(found)] == later[: max(found)]
+
+
+@pytest.mark.parametrize("name", ["gemma2", "gemma3", "llama2"])
+def test_boundaries_of_adapted_conversations(tiny_tokenizer: TokenizerWrapper, name: str) -> None:
+    tokenizer = with_chat_template(tiny_tokenizer, CHAT_TEMPLATES[name])
+    roles = ("system", "system", "assistant", "user", "user")
+    messages = [{"role": role, "content": f"{role}{k}."} for k, role in enumerate(roles)]
+
+    def encode(some: Messages) -> list[int]:
+        return encode_prompt(list(some), tokenizer)
+
+    ids = encode(messages)
+    found = message_boundaries(messages, ids, encode)
+    texts = [tokenizer.decode(ids[:length]) for length in found]
+    # The same instructions before another message, another last message, and the continuation.
+    assert "system0.\n\nsystem1." in texts[0]
+    assert "assistant2." not in texts[0]
+    assert texts[1].endswith("user3.\n\n")
+    later = encode([*messages, {"role": "assistant", "content": "{}"}, messages[3]])
+    assert ids[: found[-1]] == later[: found[-1]]
+    assert "user4." in texts[-1]

@@ -7,6 +7,7 @@ files at any depth; without it nothing is tested here.
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -92,3 +93,28 @@ def test_a_family_has_its_own_text(tokenizer: TokenizerWrapper) -> None:
 def test_the_conversation_goes_on(tokenizer: TokenizerWrapper) -> None:
     prompt = [*CONVERSATION, Interaction("assistant", "It is")]
     assert written(tokenizer, prompt, tools=TOOLS).rstrip().endswith("It is")
+
+
+def test_conversation_that_the_template_takes_is_not_adapted(tokenizer: TokenizerWrapper) -> None:
+    orders = [
+        order for n in range(1, 5) for order in product(("system", "user", "assistant"), repeat=n)
+    ]
+    for roles in orders:
+        words = [f"word{index}." for index in range(len(roles))]
+        messages = [
+            {"role": role, "content": word} for role, word in zip(roles, words, strict=True)
+        ]
+        is_continued = roles[-1] == "assistant"
+        try:
+            expected = tokenizer.apply_chat_template(
+                messages,
+                add_generation_prompt=not is_continued,
+                continue_final_message=is_continued,
+            )
+        except Exception:
+            expected = []
+        ids = encode_prompt(messages, tokenizer)
+        text = tokenizer.decode(expected)
+        if all(word in text for word in words):
+            assert ids == expected
+        assert all(word in tokenizer.decode(ids) for word in words), roles

@@ -22,6 +22,7 @@ from proxy_engine import (
 )
 from proxy_engine.conversation.media_markers import media_marker, split_at_markers
 from proxy_engine.conversation.messages import template_messages
+from proxy_engine.conversation.template_adaptation import STRICTEST
 
 IMAGE, OTHER = ImageContent(data=b"1"), ImageContent(data=b"2")
 RECORDING = AudioContent(data=b"3")
@@ -119,6 +120,19 @@ def test_marker_is_found_beside_any_text(before: str, number: int, after: str) -
     split = split_at_markers(before + media_marker(number) + after)
     assert split == [item for item in (before, number, after) if item != ""]
     assert split_at_markers(before + after) == ([before + after] if before + after else [])
+
+
+def test_media_keep_their_order_in_adapted_messages() -> None:
+    prompt = [
+        Interaction("system", content("a", IMAGE)),
+        Interaction("assistant", content(OTHER)),
+        *(Interaction("user", content("b", medium)) for medium in (IMAGE, OTHER)),
+        Interaction("system", content(IMAGE, "c")),
+    ]
+    messages = STRICTEST.adapt(template_messages(prompt, {"image"}).messages)
+    assert [message["role"] for message in messages] == ["user", "assistant", "user"]
+    pieces = [piece for m in messages for piece in split_at_markers(m["content"])]
+    assert pieces == ["a", 0, 1, "b", 2, "\n\nb", 3, "\n\n", 4, "c"]
 
 
 def test_text_with_a_marker_is_refused() -> None:
