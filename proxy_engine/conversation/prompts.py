@@ -122,31 +122,24 @@ class PromptStyle:
         calls = traits.calls if traits is not None and with_calls and is_native else None
         if with_calls and calls is None:
             messages = _as_text(messages, self.tool_text)
-        tools = self.tools
-        if traits is not None and traits.describes_tools and is_native and tools:
-            keywords["tools"] = [dict(tool) for tool in tools]
-            tools = ()
+        if traits is not None and traits.describes_tools and is_native and self.tools:
+            keywords["tools"] = [dict(tool) for tool in self.tools]
+        elif self.tools:
+            takes_system = turn_rules(tokenizer).system != "nowhere"
+            messages = _described(messages, self.tools, self.tool_text, takes_system=takes_system)
 
         def written(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-            if calls is not None:
-                messages = calls.rewrite(messages)
-            if tools:
-                takes_system = turn_rules(tokenizer).system != "nowhere"
-                messages = _described(messages, tools, self.tool_text, takes_system=takes_system)
-            return messages
+            return messages if calls is None else calls.rewrite(messages)
 
         # Fast path: most conversations satisfy the rules of every template.
         if STRICTEST.allow(messages):
             return written(messages)
         rules = turn_rules(tokenizer)
-        # Some templates omit the system message if an answer is last, or refuse it with media.
-        is_plain = messages[-1]["role"] != "assistant" and "media_kinds" not in keywords
-        if rules.allow(messages) and (is_plain or messages[0]["role"] != "system"):
+        # Some templates refuse system messages with media.
+        if rules.allow(messages) and "media_kinds" not in keywords:
             return written(messages)
         adapted = rules.adapt(messages)
-        # A description of tools before a system message is not what the caller gave.
-        is_given = rules.system != "nowhere" or not tools
-        for candidate in (messages, adapted, STRICTEST.adapt(messages))[not is_given :]:
+        for candidate in (messages, adapted, STRICTEST.adapt(messages)):
             form = written(candidate)
             if writes_completely(tokenizer, form, **keywords):
                 return form
@@ -164,12 +157,12 @@ def _described(
     if not tools:
         return messages
     text = tool_text.describe(tools)
-    first = messages[0]
+    first, rest = messages[0], messages[1:]
     if takes_system and first["role"] == "system":
         text = f"{first['content']}\n\n{text}" if first["content"] else text
-        return [{**first, "content": text}, *messages[1:]]
-    if not takes_system and first["role"] == "user":
-        return [{**first, "content": f"{text}\n\n{first['content']}"}, *messages[1:]]
+        return [{**first, "content": text}, *rest]
+    if not takes_system and first["role"] in ("user", "system"):
+        return [{**first, "role": "user", "content": f"{text}\n\n{first['content']}"}, *rest]
     return [{"role": "system" if takes_system else "user", "content": text}, *messages]
 
 

@@ -9,7 +9,7 @@ never adapted.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -32,24 +32,28 @@ class TurnRules:
         system: Where it accepts system messages: anywhere, one as the first message, or nowhere.
         user_first: The first message that is no system message must be the user's.
         alternating: The roles of user and assistant must alternate.
+        omits_system: It omits the system message unless the last message is the user's.
     """
 
     system: Literal["anywhere", "first", "nowhere"] = "anywhere"
     user_first: bool = False
     alternating: bool = False
+    omits_system: bool = False
 
     def allow(self, messages: Sequence[Mapping[str, Any]]) -> bool:
         """Return whether messages satisfy the rules.
 
-        ``False`` is not certain: rules that only forbid a part of it are described as stricter
-        ones. ``writes_completely`` decides.
+        ``False`` is not certain, since a template's rules can be less strict than their
+        description. ``writes_completely`` decides.
         """
         roles = [message["role"] for message in messages]
         systems = [index for index, role in enumerate(roles) if role == "system"]
         if systems and self.system != "anywhere" and (self.system == "nowhere" or systems != [0]):
             return False
+        if systems and self.omits_system and roles[-1] != "user":
+            return False
         turns = [role for role in roles if role != "system"]
-        if self.user_first and turns[:1] != ["user"]:
+        if "user" not in turns or (self.user_first and turns[0] != "user"):
             return False
         return not self.alternating or not any(
             after == before != "tool" or (before, after) == ("tool", "user")
@@ -59,13 +63,15 @@ class TurnRules:
     def adapt(self, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Return messages that satisfy the rules and have the same content in the same order.
 
-        * Leading system messages become one. If the template accepts none, they become the
-          beginning of the user's first message.
+        * Leading system messages become one. If the template accepts or writes none, they become
+          the beginning of the user's first message.
         * Later system messages become text of the user where they are, so that the prompt before
           them does not change.
         * Consecutive messages of a role become one, separated by a blank line.
         * A placeholder precedes an assistant that begins.
         """
+        if self.omits_system and messages[-1]["role"] != "user":
+            return replace(self, system="nowhere", omits_system=False).adapt(messages)
         written: list[dict[str, Any]] = []
         was_moved = False
         for message in messages:
@@ -82,7 +88,7 @@ class TurnRules:
             written += self._placeholder(written, role)
             written.append({**message, "role": role})
             was_moved = is_moved
-        if self.user_first and all(message["role"] == "system" for message in written):
+        if all(message["role"] == "system" for message in written):
             # Without a turn, the instructions are the question.
             written = [{**message, "role": "user"} for message in written]
         return written
@@ -102,14 +108,14 @@ class TurnRules:
         return []
 
 
-STRICTEST = TurnRules("nowhere", user_first=True, alternating=True)
+STRICTEST = TurnRules("nowhere", user_first=True, alternating=True, omits_system=True)
 """A conversation that these rules allow is accepted by every template."""
 
 
 @once_per_template
 def turn_rules(tokenizer: TokenizerWrapper) -> TurnRules:
     """Return the rules of a tokenizer's chat template, detected once."""
-    words = ("zqone", "zqtwo", "zqthree", "zqfour", "zqfive")
+    words = ("zqone", "zqtwo", "zqthree", "zqfour", "zqfive", "zqsix")
 
     def accepts(*roles: str) -> bool:
         messages = [
@@ -117,17 +123,19 @@ def turn_rules(tokenizer: TokenizerWrapper) -> TurnRules:
         ]
         return writes(tokenizer, messages, words[: len(roles)])
 
-    system: Literal["anywhere", "first", "nowhere"] = "nowhere"
-    if accepts("system", "user"):
-        several = accepts("system", "system", "user")
-        later = several and accepts("system", "user", "assistant", "system", "user")
-        system = "anywhere" if later else "first"
+    if not accepts("system", "user"):
+        system: Literal["anywhere", "first", "nowhere"] = "nowhere"
+    elif accepts("system", "system", "user", "assistant", "system", "user"):
+        system = "anywhere"
+    else:
+        system = "first"
     return TurnRules(
         system,
         user_first=not (accepts("assistant", "user") and accepts("system")),
         alternating=not (
             accepts("user", "user") and accepts("user", "assistant", "assistant", "user")
         ),
+        omits_system=not accepts("system", "user", "assistant"),
     )
 
 

@@ -61,13 +61,14 @@ _MISTRAL_1 = (
 )
 # Calls and results are no turns. The system message is written before the last turn of the user.
 _MISTRAL_3 = (
-    _FIRST_SYSTEM + "{% set ns = namespace(index=0) %}<s>{% for m in rest %}"
+    _FIRST_SYSTEM + "{% set ns = namespace(index=0) %}"
+    "{% set questions = rest | selectattr('role', 'equalto', 'user') | list %}<s>{% for m in rest %}"
     "{% if m.role == 'user' or (m.role == 'assistant' and not m.tool_calls) %}"
     "{% if (m.role == 'user') != (ns.index % 2 == 0) %}{{ raise_exception('After the optional "
     "system message, conversation roles must alternate user/assistant/...') }}{% endif %}"
     "{% set ns.index = ns.index + 1 %}{% endif %}{% endfor %}"
     "{% for m in rest %}{% if m.role == 'user' %}"
-    "{% if loop.last and tools %}[AVAILABLE_TOOLS]{{ tools | tojson }}[/AVAILABLE_TOOLS]{% endif %}"
+    "{% if tools and m == questions[-1] %}[AVAILABLE_TOOLS]{{ tools | tojson }}[/AVAILABLE_TOOLS]{% endif %}"
     "[INST] {% if loop.last and system %}{{ system + '\n\n' }}{% endif %}{{ m.content }}[/INST]"
     "{% elif m.tool_calls %}[TOOL_CALLS] {% for c in m.tool_calls %}"
     "{% if c.id | length != 9 %}{{ raise_exception('Tool call IDs should be 9 characters') }}{% endif %}"

@@ -55,7 +55,7 @@ def rendered(tokenizer: TokenizerWrapper, messages: Any, **style: Any) -> str:
         ("gemma3", TurnRules("first", user_first=True, alternating=True)),
         ("llama2", TurnRules("first", user_first=True, alternating=True)),
         ("mistral1", STRICTEST),
-        ("mistral3", TurnRules("first", user_first=True, alternating=True)),
+        ("mistral3", TurnRules("first", user_first=True, alternating=True, omits_system=True)),
         ("zephyr", TurnRules()),
         ("qwen3_5", TurnRules("first", user_first=True)),
         ("last_system", TurnRules("first")),
@@ -173,6 +173,16 @@ def test_result_before_the_user_is_accepted_with_native_calls(
         '<s>[INST] q[/INST][TOOL_CALLS] {"name": "f", "arguments": {"x": 1}} abcdefghi</s>'
         "[TOOL_RESULTS] one abcdefghi[/TOOL_RESULTS] OK.</s>[INST] and?[/INST]"
     )
+
+
+def test_system_message_that_a_template_omits_behind_results_moves(
+    tokenizers: dict[str, TokenizerWrapper],
+) -> None:
+    prompt = [*talk("s: Be brief.", "u: q", "a: "), {"role": "tool", "content": "one"}]
+    prompt[2]["tool_calls"] = [CALL]
+    text = rendered(tokenizers["mistral3"], prompt)
+    assert text.startswith("<s>[INST] Be brief.\n\nq[/INST][TOOL_CALLS]")
+    assert rendered(tokenizers["mistral3"], prompt[:2]) == "<s>[INST] Be brief.\n\nq[/INST]"
 
 
 def test_tools_are_described_before_a_system_message_that_moves(
