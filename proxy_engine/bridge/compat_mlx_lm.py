@@ -47,6 +47,7 @@ _log = logging.getLogger(__name__)
 _MAX_WAITING = 4096
 _MAX_LOGGED_NAMES = 100
 _DEFAULT_MAX_TOKENS = 256
+_PENALTY_WINDOW = 20
 _MESSAGE_KEYS = {
     "role",
     "content",
@@ -256,7 +257,7 @@ def _sampling(fields: dict[str, Any]) -> dict[str, Any]:
     if _is_number(penalty) and penalty <= 1:
         penalty = None
     if penalty is not None:
-        fields.setdefault("repetition_penalty", penalty)
+        fields = {"repetition_penalty": penalty, "penalty_window": _PENALTY_WINDOW} | fields
     for name, is_off in _OFF.items():
         if _is_number(fields.get(name)) and is_off(fields[name]):
             del fields[name]
