@@ -18,9 +18,9 @@ import proxy_engine
 from .. import own_process
 from ..media.options import MediaOptions
 from .commands import LoadCommand
-from .compat_mlx_lm import MlxLmSession
 from .errors import ProtocolError
 from .lines import LineWriter, read_lines
+from .mlx_lm_session import MlxLmSession
 from .replies import Reply, to_line
 from .session import Session
 

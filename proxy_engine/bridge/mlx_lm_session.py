@@ -14,22 +14,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..options import MAX_COUNT
-from .commands import (
-    COMMANDS,
-    CancelCommand,
-    Command,
-    GenerationCommand,
-    parse_command,
-    parse_object,
-)
-from .errors import InvalidFieldError, ProtocolError, TooManyRequestsError
+from .commands import COMMANDS, CancelCommand, Command, QuitCommand, parse_object
+from .errors import ProtocolError, TooManyRequestsError
+from .mlx_lm_commands import CommandReader
 from .replies import (
     DoneReply,
     ErrorReply,
@@ -42,23 +34,7 @@ from .replies import (
 )
 from .session import MakeEngine, Session
 
-_log = logging.getLogger(__name__)
-
 _MAX_WAITING = 4096
-_MAX_LOGGED_NAMES = 100
-_DEFAULT_MAX_TOKENS = 256
-_PENALTY_WINDOW = 20
-_MESSAGE_KEYS = {
-    "role",
-    "content",
-    "name",
-    "tool_calls",
-    "tool_call_id",
-    "reasoning",
-    "reasoning_content",
-}
-# Replies have no ids, and token lines are the only events.
-_OTHER_FIELDS = {"id", "events", "raw", "continue_final_message"}
 
 
 @dataclass(slots=True)
@@ -66,7 +42,7 @@ class _Item:
     """A command that waits for its turn, or the error to answer in its place."""
 
     name: str
-    command: Command | ProtocolError
+    command: Command | Exception
     is_cancelled: bool = False
 
 
@@ -92,10 +68,11 @@ class MlxLmSession:
         self._on_quit = on_quit
         self._session = Session(self._take, make_engine, _ignore, grace=grace)
         self._waiting: deque[_Item] = deque()
-        self._current = _Item("", CancelCommand(cmd="cancel"))
+        self._reader = CommandReader()
+        # The name of the command whose replies are being written.
+        self._name = ""
         self._worker: asyncio.Task[None] | None = None
         self._is_ended = False
-        self._ignored: set[str] = set()
 
     @property
     def is_quitting(self) -> bool:
@@ -116,18 +93,19 @@ class MlxLmSession:
             if isinstance(line, ProtocolError):
                 raise line
             given = parse_object(line)
-            name = str(given.get("cmd")) if given.get("cmd") in COMMANDS else ""
-            command = self._command(given)
-        except ProtocolError as error:
+            name = str(given.get("cmd", ""))
+            command = self._reader.read(given)
+        except Exception as error:
             self._enqueue(_Item(name, error))
             return
-        if name == "cancel":
-            self._cancel()
-        elif name == "quit":
-            self._is_ended = True
-            self._on_quit()
-        else:
-            self._enqueue(_Item(name, command))
+        match command:
+            case CancelCommand():
+                self._cancel()
+            case QuitCommand():
+                self._is_ended = True
+                self._on_quit()
+            case _:
+                self._enqueue(_Item(name, command))
 
     async def finish(self) -> None:
         """Wait until all commands are executed."""
@@ -160,61 +138,18 @@ class MlxLmSession:
 
     async def _work(self) -> None:
         while self._waiting:
-            item = self._current = self._waiting.popleft()
+            item = self._waiting.popleft()
+            self._name = item.name
             try:
-                if isinstance(item.command, ProtocolError):
+                if isinstance(item.command, Exception):
                     raise item.command
                 task = self._session.execute(item.command)
                 if item.is_cancelled:
                     self._session.execute(CancelCommand(cmd="cancel"))
                 if task is not None:
                     await asyncio.wait([task])
-            except ProtocolError as error:
+            except Exception as error:
                 self._take(error_reply(None, error))
-
-    def _command(self, given: dict[str, Any]) -> Command:
-        """Return the command of protocol 1 that equals a command of this protocol."""
-        model = COMMANDS.get(str(given.get("cmd")))
-        if model is None:
-            return parse_command(given)
-        fields: dict[str, Any] = {}
-        for name, value in given.items():
-            if name not in model.model_fields.keys() - _OTHER_FIELDS | {"repeat_penalty"}:
-                self._report_ignored(name)
-            elif value is not None:
-                fields[name] = _integral(value)
-        if issubclass(model, GenerationCommand):
-            fields = _sampling(fields)
-        if isinstance(messages := fields.get("messages"), list):
-            fields["messages"] = [self._message(message) for message in messages]
-        match given["cmd"]:
-            case "load" if not fields.get("path"):
-                raise InvalidFieldError("path is missing", field="/path")
-            case "generate":
-                fields = {"prompt": ""} | fields | {"raw": True}
-            case "chat":
-                fields = fields | {"continue_final_message": False}
-        return parse_command(fields)
-
-    def _message(self, given: Any) -> Any:
-        """Return a message without unknown fields, and without zero values of optional ones.
-
-        A struct of a typed language has all of its fields in every message.
-        """
-        if not isinstance(given, dict):
-            return given
-        for name in given.keys() - _MESSAGE_KEYS:
-            self._report_ignored(f"messages[].{name}")
-        return {
-            name: value
-            for name, value in given.items()
-            if name in ("role", "content") or (value and name in _MESSAGE_KEYS)
-        }
-
-    def _report_ignored(self, name: str) -> None:
-        if name not in self._ignored and len(self._ignored) < _MAX_LOGGED_NAMES:
-            self._ignored.add(name)
-            _log.warning("the field %.80r is ignored", name)
 
     def _take(self, reply: Reply) -> None:
         if (value := self._encoded(reply)) is not None:
@@ -239,47 +174,16 @@ class MlxLmSession:
                     "hidden_size": facts.hidden_size,
                 }
             case ErrorReply(error=error):
-                name = self._current.name
-                return {"error": f"{name}: {error.message}" if name else error.message}
+                is_known = self._name in COMMANDS
+                return {"error": f"{self._name}: {error.message}" if is_known else error.message}
         return None
 
     def _vocab_size(self) -> int:
-        """Return the tokenizer's size. The model's logits can be wider, and are in protocol 1."""
+        """Return the tokenizer's size. In protocol 1, it is that of the logits, which are wider."""
         engine = self._session.engine
-        assert engine is not None
-        return int(engine.tokenizer.vocab_size)
-
-
-def _sampling(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a generation with mlx-lm's meaning of values that turn a filter off."""
-    fields = {"max_tokens": _DEFAULT_MAX_TOKENS} | fields
-    penalty = fields.pop("repeat_penalty", None)
-    if _is_number(penalty) and penalty <= 1:
-        penalty = None
-    if penalty is not None:
-        fields = {"repetition_penalty": penalty, "penalty_window": _PENALTY_WINDOW} | fields
-    for name, is_off in _OFF.items():
-        if _is_number(fields.get(name)) and is_off(fields[name]):
-            del fields[name]
-    if _is_number(fields["max_tokens"]) and fields["max_tokens"] < 0:
-        fields["max_tokens"] = MAX_COUNT
-    return {"temperature": 0} | fields
-
-
-_OFF: dict[str, Callable[[float], bool]] = {
-    "temperature": lambda value: value <= 0,
-    "top_p": lambda value: value <= 0 or value >= 1,
-    "top_k": lambda value: value <= 0,
-}
-
-
-def _integral(value: Any) -> Any:
-    """Return ``256`` for ``256.0``, which some encoders write for integers."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+        if engine is None:
+            raise AssertionError("a model is loaded")
+        return int(getattr(engine.tokenizer, "vocab_size", engine.vocabulary.size))
 
 
 def _ignore() -> None:
