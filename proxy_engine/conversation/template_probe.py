@@ -1,7 +1,7 @@
 """Probe a chat template: render messages that contain unique words, and look for the words.
 
-Templates are programs. What they accept can only be found by running them: one that does not
-accept a message may raise, or silently omit it.
+Templates are programs that have to be run to find what they accept. One that does not accept a
+message may raise, or silently omit it.
 """
 
 from __future__ import annotations

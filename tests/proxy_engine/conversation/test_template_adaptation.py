@@ -9,8 +9,10 @@ import pytest
 from chat_templates import CHAT_TEMPLATES, with_chat_template
 from hypothesis import given
 from hypothesis import strategies as st
+from mlx_lm.models import llama
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
+from proxy_engine import InferenceEngine
 from proxy_engine.conversation.chat_template import part_separator
 from proxy_engine.conversation.messages import template_messages
 from proxy_engine.conversation.prompts import PromptStyle
@@ -192,6 +194,35 @@ def test_tools_are_described_before_a_system_message_that_moves(
     text = rendered(tokenizers["gemma2"], talk("s: Be brief.", "u: q"), tools=[tool])
     assert text.count("<start_of_turn>") == 2
     assert text.index('"name": "f"') < text.index("Be brief.\n\nq<end_of_turn>")
+
+
+def test_system_message_that_a_template_refuses_with_images_moves(
+    tiny_tokenizer: TokenizerWrapper,
+) -> None:
+    def template(messages: Any, media_kinds: Any = (), **_: Any) -> str:
+        if media_kinds and messages[0]["role"] == "system":
+            raise ValueError("system messages are incompatible with images")
+        return "".join(f"<{m['role']}>{m['content']}" for m in messages)
+
+    tokenizer = TokenizerWrapper(tiny_tokenizer._tokenizer, chat_template=template)
+    messages = talk("s: be", "u: q")
+    assert PromptStyle().render(messages, tokenizer) == "<system>be<user>q"
+    assert PromptStyle().render(messages, tokenizer, ["image"]) == "<user>be\n\nq"
+
+
+def test_engine_answers_a_conversation_without_turns(
+    roomy_model: llama.Model, tokenizers: dict[str, TokenizerWrapper]
+) -> None:
+    options: Any = {"max_tokens": 4, "temperature": 0.0}
+    parts = [{"type": "text", "text": text} for text in ("Describe", "this")]
+    given = [*talk("s: Be brief.", "a: Hi.", "u: One."), {"role": "user", "content": parts}]
+    merged = talk("u: Be brief.", "a: Hi.", "u: One.\n\nDescribe\nthis")
+    with InferenceEngine(roomy_model, tokenizers["gemma2"]) as engine:
+        result = engine.generate(given, **options)
+        expected = engine.generate(merged, **options)
+    assert result.token_ids == expected.token_ids
+    assert result.usage.prompt_tokens == expected.usage.prompt_tokens
+    assert expected.usage.cached_tokens == expected.usage.prompt_tokens - 1
 
 
 roles = st.lists(st.sampled_from("suua"), min_size=1, max_size=7).map("".join)
