@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -79,18 +80,20 @@ def tool_text_of(tool_format: ToolFormat) -> ToolText:
 def _calls(tool_format: ToolFormat, calls: Sequence[tuple[str, str]]) -> str:
     f = tool_format
     written = []
+    # Some formats number their calls from 1.
+    first = 0 if re.fullmatch(f.ids.pattern, "0") else 1
     for index, (name, arguments) in enumerate(calls):
-        head = _filled(f.head, name, index)
-        written.append(f"{head}{arguments}{_filled(f.foot[0], name, index)}")
+        head, foot = (_filled(text, name, first + index) for text in (f.head, f.foot[0]))
+        written.append(f"{head}{arguments}{foot}")
     if f.wraps == "each":
         return f.between[0].join(f"{f.start}{call}{f.end}" for call in written)
     return f"{f.start}{f.opening[0]}{f.between[0].join(written)}{f.closing}{f.end}"
 
 
-def _filled(text: str, name: str, index: int) -> str:
+def _filled(text: str, name: str, number: int) -> str:
     """Fill in ``{name}`` and the first ``{id}``."""
     first, has_id, rest = text.partition("{id}")
-    id = str(index) if has_id else ""
+    id = str(number) if has_id else ""
     return f"{first.replace('{name}', name)}{id}{rest.replace('{name}', name)}"
 
 

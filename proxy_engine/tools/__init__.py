@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .call_parsing import ParsedToolCalls, parse_tool_calls
 from .choice import ToolChoice, ToolChoiceMode
 from .functions import tool_from_function
 from .resolve import resolve_tool, resolve_tools, tool_from_dict
@@ -9,9 +10,11 @@ from .tool import Tool, tool_schema_errors
 from .types import tool_from_type
 
 __all__ = [
+    "ParsedToolCalls",
     "Tool",
     "ToolChoice",
     "ToolChoiceMode",
+    "parse_tool_calls",
     "resolve_tool",
     "resolve_tools",
     "tool_from_dict",

@@ -11,6 +11,7 @@ from state_machines.tool_calls.call import (
 from state_machines.tool_calls.call_ids import CallIds
 from state_machines.tool_calls.families import FORMATS, format_named
 from state_machines.tool_calls.tool_format import Delimiters, ToolFormat
+from state_machines.tool_calls.written_calls import UnreadableCall, WrittenCall, split_calls
 
 __all__ = [
     "CALL",
@@ -23,5 +24,8 @@ __all__ = [
     "Delimiters",
     "ToolFormat",
     "ToolSignature",
+    "UnreadableCall",
+    "WrittenCall",
     "format_named",
+    "split_calls",
 ]

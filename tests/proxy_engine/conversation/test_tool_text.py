@@ -47,7 +47,8 @@ def test_the_notation_reads_what_is_written(
     text = tool_text_of(entry).write_calls(written[:1])
     tool, arguments = written[0]
     head = entry.start + (entry.opening[0] if entry.wraps == "all" else "")
-    head += entry.head.replace("{name}", tool).replace("{id}", "0")
+    first = "1" if name == "kimi_k3" else "0"
+    head += entry.head.replace("{name}", tool).replace("{id}", first)
     assert text.startswith(head)
     tail = entry.foot[0] + (entry.closing if entry.wraps == "all" else "") + entry.end
     assert text.endswith(tail)

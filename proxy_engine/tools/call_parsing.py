@@ -1,0 +1,140 @@
+"""Parse tool calls in text that was generated elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import chain, count
+from typing import Any
+
+from state_machines.tool_calls import (
+    CALL,
+    CallArguments,
+    ToolFormat,
+    ToolSignature,
+    UnreadableCall,
+    WrittenCall,
+    format_named,
+    split_calls,
+)
+
+from ..conversation.content import ToolCall
+from ..errors import (
+    InvalidOptionError,
+    OutputValidationError,
+    PromptError,
+    ProxyError,
+    ToolArgumentsError,
+)
+from ..text_checks import short_repr
+from .resolve import resolve_tools
+from .tool import Tool, tool_schema_errors
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedToolCalls:
+    """The tool calls of a text.
+
+    Attributes:
+        text: The text without the calls. Text that begins as a call and cannot be read stays in it.
+        calls: The calls of known tools with valid arguments.
+        errors: The other calls: ``ToolArgumentsError`` for invalid arguments, and
+            ``OutputValidationError`` for unknown tools and unreadable calls.
+    """
+
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+    errors: tuple[ProxyError, ...] = ()
+
+
+def parse_tool_calls(
+    text: str, tools: Iterable[Any], tool_format: str | ToolFormat = "hermes"
+) -> ParsedToolCalls:
+    """Return the tool calls of a text that was generated without the grammar of the calls.
+
+    Calls may stand between other text. White space may differ from that of the format, and the
+    delimiter of the last call may be missing. Reasoning is part of the text.
+
+    Args:
+        text: The text, with special tokens as their names.
+        tools: The tools, in any form that ``resolve_tools`` accepts.
+        tool_format: A format of :data:`state_machines.tool_calls.FORMATS` by name, or a format.
+
+    Raises:
+        InvalidToolError: A tool is invalid.
+        ToolSchemaError: The schema of a called tool is refused.
+        CompositionError: There is no format of that name.
+
+    >>> written = 'Yes. <tool_call>{"name": "f", "arguments": {}}</tool_call>'
+    >>> parsed = parse_tool_calls(written, [Tool("f")])
+    >>> parsed.text, parsed.calls[0].name
+    ('Yes. ', 'f')
+    """
+    if not isinstance(text, str):
+        raise InvalidOptionError(f"the text is {short_repr(text)}", option="text")
+    own = tool_format if isinstance(tool_format, ToolFormat) else format_named(tool_format)
+    reader = _Reader(own, {tool.name: tool for tool in resolve_tools(tools)})
+    free = []
+    for piece in split_calls(text, own):
+        match piece:
+            case str():
+                free.append(piece)
+            case WrittenCall():
+                reader.read(piece)
+            case UnreadableCall():
+                reader.refuse(
+                    f"the tool call at character {piece.position} cannot be read: {piece.reason}",
+                    text[piece.position :],
+                )
+    return ParsedToolCalls("".join(free), tuple(reader.calls), tuple(reader.errors))
+
+
+class _Reader:
+    """Checks calls, and converts them to those of a message."""
+
+    def __init__(self, tool_format: ToolFormat, tools: Mapping[str, Tool]) -> None:
+        self._format = tool_format
+        self._tools = tools
+        self._arguments: dict[tuple[str, str], CallArguments] = {}
+        self.calls: list[ToolCall] = []
+        self.errors: list[ProxyError] = []
+
+    def read(self, call: WrittenCall) -> None:
+        """Add a call, or an error."""
+        tool = self._tools.get(call.name)
+        if tool is None:
+            self.refuse(f"there is no tool {call.name!r}", call.raw)
+            return
+        try:
+            arguments = self._arguments_of(tool, call)
+            tool.validate(arguments)
+            id = self._unique_id(call)
+            parsed = tool.parse(arguments)
+            self.calls.append(ToolCall(id, tool.name, arguments, call.raw, parsed))
+        except ToolArgumentsError as error:
+            self.errors.append(error)
+        except (ValueError, PromptError) as error:
+            self.refuse(f"the arguments of the call of {tool.name!r}: {error}", call.raw)
+
+    def refuse(self, what: str, text: str) -> None:
+        """Add an error."""
+        self.errors.append(OutputValidationError(what, text=text))
+
+    def _arguments_of(self, tool: Tool, call: WrittenCall) -> dict[str, Any]:
+        key = (tool.name, call.format.name)
+        if key not in self._arguments:
+            schema = tool.arguments_schema
+            self._arguments[key] = CallArguments(
+                CALL,
+                tool=ToolSignature(tool.name, schema),
+                schema=schema,
+                notation=call.format.notation,
+            )
+        with tool_schema_errors(tool):
+            return self._arguments[key].parse(call.arguments)
+
+    def _unique_id(self, call: WrittenCall) -> str:
+        """Return the id that the text has, unless another call has it."""
+        taken = {other.id for other in self.calls}
+        ids = (self._format.new_id(call.name, number) for number in count(len(self.calls)))
+        return next(id for id in chain([call.id] if call.id else [], ids) if id not in taken)
