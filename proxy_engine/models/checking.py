@@ -21,9 +21,11 @@ from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from tokenizers import Tokenizer
 
-from ..errors import ModelFormatError, UnsupportedArchitectureError
+from ..errors import InvalidOptionError, ModelFormatError, UnsupportedArchitectureError
 from ..extras import is_installed
 from ..multimodal.loading import is_multimodal, load_multimodal, unsupported
+from ..prompt_cache.options import CacheOptions
+from ..prompt_cache.prompt_caches import PromptCaches
 from ..transcription.loading import has_tokenizer_files, is_speech_model, load_speech_model
 from .weight_files import weights_problem
 
@@ -113,6 +115,19 @@ def check_loadable(directory: Path, name: str) -> tuple[TokenizerWrapper, int]:
         return tokenizer, int(logits.shape[-1])
     except (Exception, SystemExit) as error:
         # Modules of mlx-lm that lack a dependency raise SystemExit.
+        raise ModelFormatError(f"{name!r} cannot be loaded: {error}", model=name) from error
+
+
+def check_cache(directory: Path, name: str, options: CacheOptions) -> None:
+    """Check that the cache of a loadable model supports options. No weights are read.
+
+    Raises:
+        ModelFormatError: It does not.
+    """
+    model, _ = _load_lazily(directory)
+    try:
+        PromptCaches(model, options)
+    except InvalidOptionError as error:
         raise ModelFormatError(f"{name!r} cannot be loaded: {error}", model=name) from error
 
 

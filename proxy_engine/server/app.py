@@ -61,7 +61,8 @@ def load_engine(model: KnownModel, settings: ServerSettings) -> InferenceEngine:
         draft_model=model.draft_source,
         num_draft_tokens=None if model.draft is None else settings.num_draft_tokens,
         tool_format=settings.tool_format,
-        cache=settings.cache_options(),
+        # The caches of speech models are bounded by a window of 30 seconds.
+        cache=None if model.transcribes else settings.cache_options(),
         media=settings.media_options(),
     )
     engine.warm_up()
@@ -152,6 +153,7 @@ def _services(settings: ServerSettings, engine: InferenceEngine | None, load: Lo
         memory=MemoryGate(settings.memory_limit_bytes),
         current=current,
         idle_seconds=settings.idle_seconds,
+        cache=settings.cache_options(),
     )
     queue = Queue(
         settings.max_running,

@@ -5,17 +5,23 @@ from __future__ import annotations
 import asyncio
 
 from ..errors import DraftModelError, ModelError
-from ..models.checking import check_loadable
+from ..models.checking import check_cache, check_loadable
 from ..models.draft_models import check_draft_loadable
+from ..prompt_cache.options import CacheOptions
 from ..requests.worker import Worker
 from .errors import ApiError, api_error
 from .known_models import KnownModel, file_signature
 
 
 class LoadChecks:
-    """Checks models, and remembers the results until a file changes. For one event loop."""
+    """Checks models, and remembers the results until a file changes. For one event loop.
 
-    def __init__(self) -> None:
+    Args:
+        cache: The options of the prompt caches of models; ``None`` for the defaults.
+    """
+
+    def __init__(self, cache: CacheOptions | None = None) -> None:
+        self._cache = cache or CacheOptions()
         # By names of model and draft model: the signature of their files, and the error of loading.
         self._results: dict[tuple[str, ...], tuple[object, ModelError | ApiError | None]] = {}
         self._turn = asyncio.Lock()
@@ -34,7 +40,7 @@ class LoadChecks:
             signature = await asyncio.to_thread(_signature, model)
             known = self._results.get(model.key)
             if known is None or known[0] != signature:
-                problem = await asyncio.to_thread(_problem, model)
+                problem = await asyncio.to_thread(_problem, model, self._cache)
                 known = self._results[model.key] = (signature, problem)
         if known[1] is not None:
             raise known[1].with_traceback(None)
@@ -75,7 +81,7 @@ def _signature(model: KnownModel) -> object:
     return [one.directory and file_signature(one.directory) for one in model.files]
 
 
-def _problem(model: KnownModel) -> ModelError | ApiError | None:
+def _problem(model: KnownModel, cache: CacheOptions) -> ModelError | ApiError | None:
     """Return the error of loading a model's files, if any. Takes about a second."""
     directory, draft = model.directory, model.draft
     if directory is None:
@@ -86,6 +92,9 @@ def _problem(model: KnownModel) -> ModelError | ApiError | None:
             check_loadable(directory, model.name)
         else:
             check_draft_loadable(draft.directory, draft.name, directory, model.name)
+        is_bounded = cache.kv_bits is not None or cache.max_kv_size is not None
+        if is_bounded and not model.transcribes:
+            check_cache(directory, model.name, cache)
 
     # On a worker: MLX may abort the process if a thread that has used it ends at process exit.
     worker = Worker()

@@ -13,6 +13,7 @@ from state_machines.errors import ProxyError
 
 from ..engine import InferenceEngine
 from ..errors import ModelError
+from ..prompt_cache.options import CacheOptions
 from ..text_checks import short_repr
 from .errors import ApiError, shutting_down, unsuitable_model
 from .idle import IdleTimer
@@ -71,6 +72,7 @@ class ModelHost:
         memory: Refuses models that do not fit; ``None`` for one without a limit.
         current: A model that is already in memory.
         idle_seconds: Time without requests after which the model is unloaded; ``None`` for never.
+        cache: The options of prompt caches with which models are loaded.
 
     Attributes:
         is_draining: Whether the server shuts down; then no other model is loaded.
@@ -85,12 +87,13 @@ class ModelHost:
         memory: MemoryGate | None = None,
         current: Lease | None = None,
         idle_seconds: float | None = None,
+        cache: CacheOptions | None = None,
     ) -> None:
         self._registry = registry
         self._load = load
         self._metrics = metrics
         self._memory = memory or MemoryGate()
-        self._checks = LoadChecks()
+        self._checks = LoadChecks(cache)
         self._idle = IdleTimer(idle_seconds, self.unload)
         self._current = current
         # The model that answers requests without a name: in memory, unloaded, or being loaded.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,12 +12,15 @@ import openai
 import pytest
 from live_server import Live, make_settings, serving_engine
 from pydantic_settings import SettingsError
+from tiny_whisper import write_tiny_whisper
 
-from proxy_engine import CacheOptions, InferenceEngine, InvalidOptionError
+from proxy_engine import CacheOptions, InferenceEngine, InvalidOptionError, ModelFormatError
 from proxy_engine.cli.main import main
 from proxy_engine.option_overrides import OptionOverrides
 from proxy_engine.server.app import load_engine, registry_of
 from proxy_engine.server.generation_settings import with_defaults
+from proxy_engine.server.known_models import KnownModel
+from proxy_engine.server.load_checks import LoadChecks
 from proxy_engine.server.settings import ServerSettings, parse_settings
 
 MODEL = "SmolLM2-135M-Instruct"
@@ -176,3 +180,20 @@ def test_cache_settings_reach_the_engine(tiny_model_directory: Path) -> None:
     settings = make_settings(model=str(tiny_model_directory), kv_bits=8, kv_group_size=128)
     with pytest.raises(InvalidOptionError, match="cannot be quantized"):
         load_engine(registry_of(settings).default(), settings)
+
+
+def test_models_are_checked_with_the_cache_settings(tiny_model_directory: Path) -> None:
+    model = KnownModel("tiny", str(tiny_model_directory), tiny_model_directory)
+    asyncio.run(LoadChecks(CacheOptions(max_kv_size=100)).check_files(model))
+    checks = LoadChecks(CacheOptions(kv_bits=8, kv_group_size=128))
+    with pytest.raises(ModelFormatError, match="'tiny' cannot be loaded: the model's cache"):
+        asyncio.run(checks.check_files(model))
+    assert checks.has_failed(model)
+
+
+def test_cache_settings_do_not_concern_speech_models(tmp_path: Path) -> None:
+    directory = write_tiny_whisper(tmp_path / "whisper")
+    settings = make_settings(model=str(directory), kv_bits=8)
+    model = registry_of(settings).default()
+    asyncio.run(LoadChecks(settings.cache_options()).check_files(model))
+    load_engine(model, settings).close()
