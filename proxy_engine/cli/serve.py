@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _REQUIREMENTS = (
     "fastapi",
     "prometheus_client",
+    "psutil",
     "pydantic_settings",
     "python_multipart",
     "uvicorn",

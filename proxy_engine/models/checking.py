@@ -196,8 +196,10 @@ def _module_problem(module: str, model_type: str) -> FileProblem | None:
         return unknown
     try:
         return None if hasattr(importlib.import_module(name), "Model") else unknown
-    except (Exception, SystemExit) as error:
-        # Modules that lack a dependency raise SystemExit.
+    except SystemExit:
+        # The module has printed the name of the package.
+        return FileProblem(f"the architecture {model_type!r} requires a package that is missing")
+    except Exception as error:
         return FileProblem(f"mlx-lm cannot import the architecture {model_type!r}: {error}")
 
 

@@ -64,7 +64,7 @@ class MemoryGate:
     """Refuses models that do not fit into memory.
 
     Args:
-        limit: Bytes for models; ``None`` for what the device and other programs leave.
+        limit: Bytes for models; ``None`` for the available memory.
         available: Returns the bytes that can be allocated.
         clock: Returns the time in seconds.
         pause: Waits for a number of seconds.

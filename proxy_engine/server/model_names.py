@@ -27,7 +27,7 @@ NamedT = TypeVar("NamedT", bound=Named)
 
 
 def models_by_short_name(name: str, models: Sequence[NamedT]) -> list[NamedT]:
-    """Return the models that a short name matches, in any case of its letters.
+    """Return the models that a short name matches. Upper and lower case are equal.
 
     A full name takes precedence over a last component, and that over a part of a name:
     ``qwen3-4b`` matches ``a/Qwen3-4B`` only, even if there is ``b/Qwen3-4B-Base``.

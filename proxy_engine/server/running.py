@@ -184,7 +184,7 @@ class RunningAnswers:
 def _check_media(generations: Sequence[Generation], model: KnownModel) -> None:
     """Raise for a prompt with media if a model reads text only.
 
-    The configuration of other models does not state exactly what they read.
+    Other models are checked once they are loaded: their processor knows the kinds they read.
 
     Raises:
         PromptError: The model does not read the media, or the prompt is malformed.
