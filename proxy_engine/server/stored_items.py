@@ -28,7 +28,7 @@ def input_items(given: str | Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def resolved(
     items: Sequence[dict[str, Any]], field: str, store: ResponseStore
 ) -> list[dict[str, Any]]:
-    """Return items with stored ones in place of references to them.
+    """Return items without null members, and with stored items in place of references to them.
 
     Args:
         items: The items of a request.
@@ -39,9 +39,11 @@ def resolved(
         ApiError: An item is not stored.
     """
     found = []
-    for index, item in enumerate(items):
-        id = item.get("id")
-        if item.get("type") == "item_reference" or _is_bare_reference(item):
+    for index, given in enumerate(items):
+        item = {name: value for name, value in given.items() if value is not None}
+        # The type of a reference is optional.
+        if item.get("type") == "item_reference" or [*item] == ["id"]:
+            id = item.get("id")
             stored = store.item(id) if isinstance(id, str) else None
             if stored is None:
                 raise ApiError(
@@ -55,15 +57,10 @@ def resolved(
     return found
 
 
-def _is_bare_reference(item: dict[str, Any]) -> bool:
-    """Whether an item is a reference without its type, which is optional."""
-    return [name for name, value in item.items() if value is not None] == ["id"]
-
-
 def stored_inputs(items: Iterable[dict[str, Any]]) -> list[Item]:
-    """Return valid items of a request as they are stored. Each gets an id of its own.
+    """Return valid items of a request as they are stored.
 
-    A client may send one item twice, so its ids would not identify items.
+    Each gets a new id: a client may send one item twice, so its ids need not identify items.
     """
     return [_stored_input(item) for item in items]
 
@@ -117,8 +114,7 @@ def whole_list(items: Sequence[Item], *, has_more: bool = False) -> ItemList:
 
 def _stored_input(item: dict[str, Any]) -> Item:
     kind = item.get("type", "message")
-    fields = {key: value for key, value in item.items() if value is not None}
-    stored = {**fields, "id": new_id(_ID_PREFIXES[kind]), "type": kind, "status": "completed"}
+    stored = {**item, "id": new_id(_ID_PREFIXES[kind]), "type": kind, "status": "completed"}
     if kind == "message":
         is_output = item["role"] in ("assistant", "agent")
         stored["role"] = "assistant" if is_output else item["role"]

@@ -47,7 +47,7 @@ class Deleted(ResponseModel):
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """What a request continues.
+    """The conversation that a request continues.
 
     Attributes:
         items: The items before the request's own.

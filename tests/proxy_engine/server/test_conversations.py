@@ -232,6 +232,14 @@ def test_references_stand_for_stored_items(client: openai.OpenAI) -> None:
     assert refusal(caught) == (400, "item_not_found", "input[1]")
 
 
+def test_null_members_of_items_are_missing(client: openai.OpenAI) -> None:
+    message = {"type": None, "id": None, "status": None, "role": "user", "content": "Hello"}
+    conversation = client.conversations.create(items=[message])  # type: ignore[list-item]
+    (item,) = client.conversations.items.list(conversation.id)
+    assert (item.type, item.status) == ("message", "completed")
+    assert respond(client, [message]).output_text in ("yes", "no")
+
+
 def test_conversation_excludes_an_earlier_response(client: openai.OpenAI) -> None:
     first, conversation = respond(client), client.conversations.create()
     with pytest.raises(openai.BadRequestError) as caught:
