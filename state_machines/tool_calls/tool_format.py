@@ -192,9 +192,10 @@ class ToolFormat:
     def with_delimiters(self, begin: str, end: str) -> ToolFormat:
         r"""Return this format with other delimiters around calls.
 
-        They replace ``start`` and ``end``, and the white space between these and a call. In a
-        format whose ``start`` and ``end`` are texts of a call, they are written around the call.
-        A delimiter that is the name of a special token is written as this token.
+        They replace ``start`` and ``end``, also where these are texts of a call: then they are
+        written around it. White space of the format next to a delimiter is left out if the
+        delimiter has its own there. A delimiter that is the name of a special token is written as
+        this token.
 
         Args:
             begin: The text that begins calls. Free text cannot contain it.
@@ -206,7 +207,7 @@ class ToolFormat:
         >>> from state_machines.tool_calls import format_named
         >>> own = format_named("hermes").with_delimiters("<call>", "</call>")
         >>> own.start + own.head + own.foot[0] + own.end
-        '<call>{"name": "{name}", "arguments": }</call>'
+        '<call>\n{"name": "{name}", "arguments": }\n</call>'
         """
         check_texts(self, "tool_delimiters", begin, end)
         if not begin:
@@ -216,12 +217,15 @@ class ToolFormat:
                 hint="Free text ends at this delimiter, so it has at least one character",
             )
         opening, head, foot, closing = self.opening, self.head, self.foot, self.closing
+        before, after = begin[-1].isspace(), not end or end[0].isspace()
         if not self.is_delimited:
             head, foot = self.start + head, tuple(text + self.end for text in foot)
         elif self.wraps == "each":
-            head, foot = head.lstrip(), tuple(text.rstrip() for text in foot)
+            head = head.lstrip() if before else head
+            foot = tuple(text.rstrip() for text in foot) if after else foot
         else:
-            opening, closing = tuple(text.lstrip() for text in opening), closing.rstrip()
+            opening = tuple(text.lstrip() for text in opening) if before else opening
+            closing = closing.rstrip() if after else closing
         inner = self.without_arguments
         changed = replace(
             self,

@@ -85,6 +85,6 @@ def test_python_words() -> None:
 
 def test_tags_of_a_format_are_described_and_written() -> None:
     text = tool_text_of(format_named("qwen3_coder").with_delimiters("<c>", "</c>"))
-    call = "<c><function=f>\n<parameter={}>\n{}\n</parameter>\n</function></c>"
+    call = "<c>\n<function=f>\n<parameter={}>\n{}\n</parameter>\n</function>\n</c>"
     assert text.write_calls([("f", {"x": "ä"})]) == call.format("x", "ä")
     assert call.format("<name>", "<value>").replace("f>", "<its name>>", 1) in text.describe([])

@@ -301,17 +301,21 @@ def test_own_delimiters_stand_around_calls(name: str, seed: int) -> None:
 @pytest.mark.parametrize(
     ("name", "call"),
     [
-        ("hermes", '<c>{"name": "clock", "arguments": {}}</c>'),
-        ("llama3", '<c>{"name": "clock", "parameters": {}}</c>'),
-        ("mistral", '<c>[{"name": "clock", "arguments": {}}]</c>'),
-        ("longcat", '<c>{"name": "clock", "arguments": {}}</c>'),
-        ("minicpm5", '<c><function name="clock"></function></c>'),
-        ("gemma3", "<c>clock()</c>"),
+        ("hermes", '\n{"name": "clock", "arguments": {}}\n'),
+        ("llama3", '{"name": "clock", "parameters": {}}'),
+        ("mistral", '[{"name": "clock", "arguments": {}}]'),
+        ("longcat", '\n{"name": "clock", "arguments": {}}\n'),
+        ("minicpm5", '<function name="clock"></function>'),
+        ("gemma3", "\nclock()\n"),
     ],
 )
-def test_own_delimiters_replace_the_white_space_next_to_calls(name: str, call: str) -> None:
+def test_own_delimiters_keep_the_white_space_unless_they_have_their_own(
+    name: str, call: str
+) -> None:
     own = FORMATS[name].with_delimiters("<c>", "</c>")
-    assert RootStateMachine(own.calls([CLOCK])).matches(call)
+    assert RootStateMachine(own.calls([CLOCK])).matches(f"<c>{call}</c>")
+    fenced = FORMATS[name].with_delimiters("```\n", "\n```")
+    assert RootStateMachine(fenced.calls([CLOCK])).matches(f"```\n{call.strip()}\n```")
     assert own.parser is None
     assert own != FORMATS[name]
     assert own.with_delimiters("<c>", "</c>") == own
