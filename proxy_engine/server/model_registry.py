@@ -63,14 +63,14 @@ class ModelRegistry:
         """Return the model of that name, even one with a ``problem``; ``None`` if there is none.
 
         Args:
-            name: A name, or a short name that matches one model. The aliases, ``DEFAULT_MODEL`` and
-                the path of the default model are names of the default model. ``None`` or empty: the
-                default model, or the first suitable one if the default model is not.
+            name: A name, the default model's path, or a short name that matches one model. ``None``
+                or empty, an alias, or ``DEFAULT_MODEL``: the default model, or the first suitable
+                one if the default model is not.
             transcribes: Whether the model should be a speech model, if the name leaves a choice.
         """
-        if not name:
+        if not name or name == DEFAULT_MODEL or name in self._aliases:
             return self._suitable(transcribes)
-        if name in self._aliases or name in self._default_names():
+        if name in self._default_names():
             return self.default()
         known = self._known()
         exact = next((model for model in known if model.name == name), None)
@@ -99,11 +99,9 @@ class ModelRegistry:
         return [model.name for model in _matches(name, self._known(), transcribes)]
 
     def _default_names(self) -> set[str]:
-        names = {DEFAULT_MODEL}
-        if self._default is not None:
-            directory = Path(self._default).expanduser()
-            names |= {self._default, os.fspath(directory.resolve())}
-        return names
+        if self._default is None:
+            return set()
+        return {self._default, os.fspath(Path(self._default).expanduser().resolve())}
 
     def _suitable(self, transcribes: bool) -> KnownModel:
         default = self.default()

@@ -48,7 +48,8 @@ def host_of(
     load: Callable[[KnownModel], Any] = FakeEngine,
     size: int = 0,
     available: Callable[[int | None], int] = available_bytes,
+    memory: MemoryGate | None = None,
     **more: Any,
 ) -> ModelHost:
-    memory = MemoryGate(available=available)
+    memory = memory or MemoryGate(available=available)
     return ModelHost(Registry(*names, size=size), load, Metrics(), memory=memory, **more)

@@ -18,7 +18,7 @@ from proxy_engine import (
 from proxy_engine.models.checking import FileProblem
 from proxy_engine.server.errors import ApiError
 from proxy_engine.server.known_models import KnownModel
-from proxy_engine.server.memory import available_bytes, used_bytes
+from proxy_engine.server.memory import MemoryGate, available_bytes, used_bytes
 from proxy_engine.server.model_host import Lease, ModelHost
 from state_machines.errors import VocabularyError
 
@@ -477,6 +477,26 @@ def test_request_without_a_name_waits_for_the_model_that_is_being_loaded() -> No
         go_on.set()
         assert await asyncio.gather(first, second) == ["b", "b"]
         assert loaded == ["a", "b"]
+
+    asyncio.run(main())
+
+
+def test_memory_of_a_closed_model_is_waited_for() -> None:
+    async def main() -> None:
+        state = {"free": 100, "pauses": 0}
+
+        async def pause(seconds: float) -> None:
+            state["pauses"] += 1
+            if state["pauses"] == 3:
+                state["free"] = 100
+
+        memory = MemoryGate(available=lambda limit: state["free"], clock=lambda: 0.0, pause=pause)
+        host = host_of("a", "b", size=90, memory=memory)
+        async with host.lease("a"):
+            state["free"] = 10
+        async with host.lease("b") as lease:
+            assert lease.model.name == "b"
+        assert state["pauses"] == 3
 
     asyncio.run(main())
 

@@ -94,6 +94,12 @@ def test_registry_finds_a_speech_model(models: Path) -> None:
     assert found("one", transcribes=True) == "speech"
     assert found("speech", transcribes=True) == "speech"
     assert found("speech", transcribes=False) != "speech"
+    registry = ModelRegistry(str(models / "one"), (models,), ("gpt-4o", "whisper-1"), models)
+    for name in ("whisper-1", "default_model"):
+        speech = registry.find(name, transcribes=True)
+        assert speech is not None
+        assert speech.name == "speech"
+    assert registry.find("gpt-4o") == registry.default()
     # The request to the default model says that it is none.
     shutil.rmtree(models / "speech")
     assert found("two", transcribes=True) == "two"
