@@ -59,7 +59,7 @@ def _add_item(messages: list[dict[str, Any]], item: Mapping[str, Any]) -> None:
         raise PromptError(f"an item of type {short_repr(kind)} is not supported")
     match kind, item:
         case "message", {"role": "assistant" | "agent", "content": content}:
-            _add_text(messages, _text_content(content))
+            _add_text(messages, _content(content))
         case "message", {"role": "user" | "system" | "developer" as role, "content": content}:
             messages.append({"role": role, "content": _content(content)})
         case "function_call", {"name": str(name), "arguments": str(arguments)}:
@@ -67,7 +67,7 @@ def _add_item(messages: list[dict[str, Any]], item: Mapping[str, Any]) -> None:
         case "function_call_output", {"call_id": str(id), "output": output}:
             messages.append({"role": "tool", "tool_call_id": id, "content": _content(output)})
         case "reasoning", _:
-            parts = _content(item.get("content") or item.get("summary") or [])
+            parts = _parts(item.get("content") or item.get("summary") or [])
             _add_reasoning(messages, "".join(part.get("text", "") for part in parts))
         case _:
             raise PromptError(
@@ -75,17 +75,17 @@ def _add_item(messages: list[dict[str, Any]], item: Mapping[str, Any]) -> None:
             )
 
 
-def _text_content(content: Any) -> Any:
-    """Return the content of an answer, which is one text."""
-    match parts := _content(content):
+def _content(content: Any) -> Any:
+    """Return the content of a message: its text if it has no other part, or else its parts."""
+    match parts := _parts(content):
         case [{"type": "text", "text": text}]:
             return text
     return parts
 
 
-def _content(content: Any) -> Any:
+def _parts(content: Any) -> list[dict[str, Any]]:
     if isinstance(content, str):
-        return content
+        return [{"type": "text", "text": content}]
     if not isinstance(content, list):
         raise PromptError("content should be text or a list of parts")
     return [_part(part) for part in content]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -150,6 +152,14 @@ def test_invalid_file_is_refused(
     (tmp_path / "settings.toml").write_text(text)
     assert main(["serve", "--config", str(tmp_path / "settings.toml")]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_documented_file_is_valid(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "server.md").read_text("utf-8")
+    (block,) = re.findall(r"^```toml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    (tmp_path / "settings.toml").write_text(block)
+    settings = ServerSettings(config=tmp_path / "settings.toml")
+    assert set(tomllib.loads(block)) <= settings.model_fields_set
 
 
 def test_missing_file_is_refused(tmp_path: Path) -> None:
