@@ -37,11 +37,15 @@ def _move_reasoning(written: dict[str, Any]) -> str:
     content = written.get("content")
     if not isinstance(content, list):
         return ""
-    parts = [part for part in content if part.get("type") in _REASONING_PARTS]
-    if not parts:
-        return ""
-    written["content"] = [part for part in content if part.get("type") not in _REASONING_PARTS]
-    return "".join(_text(part.get(_REASONING_PARTS[part["type"]])) for part in parts)
+    reasoning = [part for part in content if _is_reasoning(part)]
+    if reasoning:
+        written["content"] = [part for part in content if not _is_reasoning(part)]
+    return "".join(_text(part.get(_REASONING_PARTS[part["type"]])) for part in reasoning)
+
+
+def _is_reasoning(part: dict[str, Any]) -> bool:
+    kind = part.get("type")
+    return isinstance(kind, str) and kind in _REASONING_PARTS
 
 
 def _text(thinking: Any) -> str:

@@ -16,7 +16,6 @@ from ..media_parts import check_urls, prompt_characters
 from ..model_host import Lease
 from ..running import Generation
 from ..schemas.chat import ChatCompletion, ChatRequest
-from ..schemas.constraints import is_free
 from ..services import ServicesOfRequest
 from ..settings import ServerSettings
 from .generating import (
@@ -50,7 +49,7 @@ def _read_request(body: ChatRequest, settings: ServerSettings) -> GenerationRequ
     check_choices(choices, settings)
     field, response_format = body.constraint(body.response_format)
     tools, tool_choice = _tools(body)
-    if body.ignore_eos and (tools or not is_free(response_format)):
+    if body.ignore_eos and (tools or not body.has_free_text):
         raise has_own_end()
     messages = engine_messages(body.messages)
     check_urls(messages, _part_name, is_allowed=settings.allow_image_urls)
@@ -101,23 +100,23 @@ def _part_name(message: int, part: int) -> str:
 
 def _tools(body: ChatRequest) -> tuple[list[dict[str, Any]] | None, Any]:
     """Return the tools and the tool choice, from ``functions`` and ``function_call`` as well."""
-    if not body.functions:
-        return body.tools or None, body.tool_choice
-    if body.tools:
+    if body.functions and body.tools:
         raise conflict("tools and functions are the same; give one of them", "functions")
+    older = [{"type": "function", "function": function} for function in body.functions or ()]
     choice = body.function_call
     if isinstance(choice, dict):
         choice = {"type": "function", **choice}
-    tools = [{"type": "function", "function": function} for function in body.functions]
-    return tools, body.tool_choice if choice is None else choice
+    return older or body.tools or None, choice if body.tool_choice is None else body.tool_choice
 
 
 def _tool_names(body: ChatRequest) -> dict[str, str]:
-    """Return the names of tools in errors, for a request with the older fields."""
-    if not body.functions:
-        return {}
-    items = {f"tools[{index}]": f"functions[{index}]" for index in range(len(body.functions))}
-    return {"tools": "functions", "tool_choice": "function_call", **items}
+    """Return the names of the older fields that a request has in place of ``tools``."""
+    names = {f"tools[{index}]": f"functions[{index}]" for index in range(len(body.functions or ()))}
+    if names:
+        names["tools"] = "functions"
+    if body.tool_choice is None and body.function_call is not None:
+        names["tool_choice"] = "function_call"
+    return names
 
 
 def _options(body: ChatRequest, choice: int, settings: ServerSettings) -> OptionOverrides:

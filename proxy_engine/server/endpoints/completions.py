@@ -14,7 +14,6 @@ from ..errors import ApiError, conflict
 from ..model_host import Lease
 from ..running import Generation
 from ..schemas.completions import Completion, CompletionRequest
-from ..schemas.constraints import is_free
 from ..services import ServicesOfRequest
 from ..settings import ServerSettings
 from .generating import (
@@ -53,7 +52,7 @@ def _read_request(body: CompletionRequest, settings: ServerSettings) -> Generati
     prompts = _prompts(body)
     check_choices(choices * len(prompts), settings)
     field, response_format = body.constraint(body.response_format)
-    if body.ignore_eos and not is_free(response_format):
+    if body.ignore_eos and not body.has_free_text:
         raise has_own_end()
     check_prompt_size(sum(map(len, prompts)), settings, "prompt")
     generations = [

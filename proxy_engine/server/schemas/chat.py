@@ -17,7 +17,7 @@ from .common import (
     StreamOptions,
     TokenLogprob,
 )
-from .constraints import Constraints, is_free
+from .constraints import Constraints
 from .request_model import RequestModel
 from .sampling import CHAT_TEMPLATE_KWARGS, SCHEMA_IN_PROMPT, TOOL_OPTIONS, TextFields
 
@@ -97,7 +97,7 @@ class ChatRequest(TextFields, Constraints, IgnoredFields):
         """Whether the answer is free text, or may be free text in place of a tool call."""
         choice = self.tool_choice or self.function_call
         may_answer = choice in (None, "auto", "none")
-        return may_answer and is_free(self.constraint(self.response_format)[1])
+        return may_answer and not self.is_constrained(self.response_format)
 
     @property
     def most_likely(self) -> int | None:

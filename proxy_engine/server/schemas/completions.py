@@ -14,7 +14,7 @@ from .common import (
     ResponseModel,
     StreamOptions,
 )
-from .constraints import Constraints, is_free
+from .constraints import Constraints
 from .sampling import TextFields
 
 Tokens = Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_length=1)]
@@ -49,7 +49,7 @@ class CompletionRequest(TextFields, Constraints, IgnoredFields):
     @property
     def has_free_text(self) -> bool:
         """Whether the text is not constrained."""
-        return is_free(self.constraint(self.response_format)[1])
+        return not self.is_constrained(self.response_format)
 
     @property
     def most_likely(self) -> int | None:

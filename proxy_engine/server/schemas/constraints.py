@@ -62,6 +62,10 @@ class ConstrainedRequest(RequestModel):
         name, value, convert = given[0]
         return name, convert(name, value)
 
+    def is_constrained(self, response_format: Any) -> bool:
+        """Return whether the response format or a field constrains the text."""
+        return not is_free(response_format) or any(True for _ in self._given())
+
     def _given(self) -> Iterator[tuple[str, Any, Callable[[str, Any], Any]]]:
         """Yield the name, the value and the converter of each constraint that is given."""
         models: list[tuple[str, RequestModel | None]] = [

@@ -281,6 +281,7 @@ def test_function_is_called_by_the_older_fields(client: openai.OpenAI) -> None:
     [
         ({"functions": [{"name": "a b"}]}, "functions[0]"),
         ({"functions": [FUNCTION], "function_call": {"name": "wether"}}, "function_call"),
+        ({"function_call": {"name": "weather"}}, "function_call"),
         ({"functions": [FUNCTION], "tools": [{"type": "function", "function": FUNCTION}]}, "functions"),
     ],
 )  # fmt: skip
@@ -347,6 +348,12 @@ def test_history_of_other_servers_is_read(message: dict[str, Any], read: dict[st
     assert {
         key: value for key, value in found.items() if value is not None or key == "content"
     } == read
+
+
+@pytest.mark.parametrize("part", [{}, {"type": []}, {"type": None}, {"type": "thinking?"}])
+def test_unknown_part_is_refused(live: Live, part: dict[str, Any]) -> None:
+    reply = post(live, messages=[*HELLO, {"role": "assistant", "content": [part]}, *HELLO])
+    assert (reply.status_code, reply.json()["error"]["code"]) == (400, "invalid_prompt")
 
 
 def test_history_of_other_servers_is_accepted(live: Live) -> None:
