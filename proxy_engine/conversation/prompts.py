@@ -12,7 +12,7 @@ from ..errors import PromptError
 from .chat_template import template_traits
 from .messages import Message, Prompt, template_messages
 from .schema_text import with_schema_text
-from .template_adaptation import STRICTEST, turn_rules, writes_completely
+from .template_adaptation import adapt_to_template, turn_rules
 from .tool_text import PLAIN_TOOL_TEXT, ToolText
 
 __all__ = ["Message", "Prompt", "PromptStyle", "template_messages"]
@@ -131,19 +131,7 @@ class PromptStyle:
         def written(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
             return messages if calls is None else calls.rewrite(messages)
 
-        # Fast path: most conversations satisfy the rules of every template.
-        if STRICTEST.allow(messages):
-            return written(messages)
-        rules = turn_rules(tokenizer)
-        # Some templates refuse system messages with media.
-        if rules.allow(messages) and "media_kinds" not in keywords:
-            return written(messages)
-        adapted = rules.adapt(messages)
-        for candidate in (messages, adapted, STRICTEST.adapt(messages)):
-            form = written(candidate)
-            if writes_completely(tokenizer, form, **keywords):
-                return form
-        return written(adapted)
+        return adapt_to_template(messages, tokenizer, written, keywords)
 
 
 def _described(

@@ -8,7 +8,7 @@ never adapted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
@@ -139,8 +139,39 @@ def turn_rules(tokenizer: TokenizerWrapper) -> TurnRules:
     )
 
 
+def adapt_to_template(
+    messages: list[dict[str, Any]],
+    tokenizer: TokenizerWrapper,
+    written: Callable[[list[dict[str, Any]]], list[dict[str, Any]]],
+    keywords: Mapping[str, Any],
+) -> list[dict[str, Any]]:
+    """Return messages that a chat template writes completely, if there is such a form of them.
+
+    Args:
+        messages: The messages.
+        tokenizer: Has the template.
+        written: Converts the tool calls of messages to the template's form.
+        keywords: Other variables of the template.
+    """
+    # Fast path: most conversations satisfy the rules of every template.
+    if STRICTEST.allow(messages):
+        return written(messages)
+    rules = turn_rules(tokenizer)
+    # Some templates refuse system messages with media.
+    if rules.allow(messages) and "media_kinds" not in keywords:
+        return written(messages)
+    adapted = rules.adapt(messages)
+    for candidate in (messages, adapted, STRICTEST.adapt(messages)):
+        form = written(candidate)
+        if writes_completely(tokenizer, form, keywords):
+            return form
+    return written(adapted)
+
+
 def writes_completely(
-    tokenizer: TokenizerWrapper, messages: Sequence[Mapping[str, Any]], **keywords: Any
+    tokenizer: TokenizerWrapper,
+    messages: Sequence[Mapping[str, Any]],
+    keywords: Mapping[str, Any],
 ) -> bool:
     """Return whether a chat template writes the content of all messages.
 
@@ -149,7 +180,7 @@ def writes_completely(
     Args:
         tokenizer: Has the template.
         messages: The messages.
-        **keywords: Other variables of the template.
+        keywords: Other variables of the template.
     """
     words = [f"zq{index}zq" for index in range(len(messages))]
     marked = [
