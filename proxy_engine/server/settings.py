@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from ipaddress import ip_address
 from pathlib import Path
@@ -262,10 +263,24 @@ def parse_settings(arguments: Sequence[str]) -> ServerSettings:
     Raises:
         ValueError: A flag or variable is invalid; the message is one line.
     """
+    _check_flags(arguments)
     try:
         return CliApp.run(_CommandLine, cli_args=list(arguments))
     except ValidationError as error:
         raise ValueError("; ".join(map(_line, error.errors(include_url=False)))) from error
+
+
+def _check_flags(arguments: Sequence[str]) -> None:
+    """Raise ``ValueError`` for an unknown flag. A value that begins with "--" follows a "="."""
+    flags = {name.replace("_", "-"): field for name, field in ServerSettings.model_fields.items()}
+    negations = {f"no-{flag}" for flag, field in flags.items() if field.annotation is bool}
+    for argument in arguments:
+        name = argument.partition("=")[0].removeprefix("--")
+        if argument.startswith("--") and name not in {*flags, *negations, "help", ""}:
+            near = [flag for flag in flags if flag.startswith(name)]
+            near = near or difflib.get_close_matches(name[:80], flags, n=1)
+            hint = f"Did you mean --{near[0]}?" if near else "--help lists all flags."
+            raise ValueError(f"there is no flag --{name[:80]}. {hint}")
 
 
 def _line(fact: ErrorDetails) -> str:

@@ -141,6 +141,10 @@ def test_hanging_load_does_not_keep_the_process_alive(
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
+        (["--max-token", "5"], "there is no flag --max-token. Did you mean --max-tokens?"),
+        (["--temp=0"], "there is no flag --temp. Did you mean --temperature?"),
+        (["--no-port"], "there is no flag --no-port"),
+        (["--xyzzy", "1"], "there is no flag --xyzzy. --help lists all flags."),
         (["--port", "many"], "port: Input should be a valid integer"),
         (["--log-format", "xml"], "log-format: Input should be 'text' or 'json'"),
         (["--api-key", ""], "the key is empty"),
