@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import random
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,6 +23,13 @@ from proxy_engine.server.known_models import KnownModel
 from proxy_engine.server.memory import MemoryGate, available_bytes, used_bytes
 from proxy_engine.server.model_host import Lease, ModelHost
 from state_machines.errors import VocabularyError
+
+
+@pytest.fixture(autouse=True)
+def without_collecting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Engines that do nothing leave no garbage, whose collection takes most of the time."""
+    for module in ("memory", "model_host"):
+        monkeypatch.setattr(f"proxy_engine.server.{module}.release_unused", lambda: 0)
 
 
 def test_ambiguous_short_name_is_refused_with_its_matches() -> None:
@@ -518,5 +527,41 @@ def test_memory_of_the_current_model_counts_as_available() -> None:
         current.engine.close = lambda: free.insert(0, 100)  # type: ignore[method-assign]
         async with host.lease("b") as lease:
             assert lease.model.name == "b"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_engines_are_open_while_they_are_leased_and_one_at_a_time(seed: int) -> None:
+    engines: list[FakeEngine] = []
+
+    def load(model: KnownModel) -> FakeEngine:
+        assert all(engine.is_closed for engine in engines)
+        if model.name == "bad":
+            raise ModelFormatError("broken", model="bad")
+        engines.append(FakeEngine(model))
+        return engines[-1]
+
+    async def main() -> None:
+        rng = random.Random(seed)
+        host = host_of("a", "b", "bad", load=load, idle_seconds=0.001)
+
+        async def use() -> None:
+            await asyncio.sleep(rng.random() * 0.05)
+            name = rng.choice(["a", "b", "bad", None])
+            with contextlib.suppress(ModelFormatError):
+                async with host.lease(name) as lease:
+                    assert name in (None, lease.model.name)
+                    await asyncio.sleep(rng.random() * 0.004)
+                    assert not lease.engine.is_closed  # type: ignore[attr-defined]
+
+        tasks = [asyncio.create_task(use()) for _ in range(60)]
+        for task in rng.sample(tasks, 15):
+            asyncio.get_running_loop().call_later(rng.random() * 0.06, task.cancel)
+        results = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 30)
+        errors = [one for one in results if one is not None]
+        assert all(isinstance(error, asyncio.CancelledError) for error in errors)
+        await until(lambda: host.current is None and all(engine.is_closed for engine in engines))
+        assert not host.is_loading
 
     asyncio.run(main())
