@@ -54,7 +54,11 @@ class TokenTexts:
         """Yield the tokens held back. The last one has their text, the others have none."""
         held, self._held = self._held, []
         for event in held[:-1]:
-            yield event.model_copy(update={"text": ""})
+            yield _with_text(event, "")
         if held:
             text, self._text = self._text, ""
-            yield held[-1].model_copy(update={"text": text})
+            yield _with_text(held[-1], text)
+
+
+def _with_text(event: TokenGenerated, text: str) -> TokenGenerated:
+    return event if event.text == text else event.model_copy(update={"text": text})

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,20 @@ def test_end_of_input_finishes_running_requests() -> None:
         assert len(rest) == 4002
 
 
+def test_end_of_input_waits_for_a_slow_reader() -> None:
+    with bridge_with("return FakeEngine(*[token] * 20_000)", seconds=0.05) as bridge:
+        bridge.send(_LOAD, _GENERATE)
+        assert bridge.process.stdin
+        assert bridge.process.stdout
+        bridge.process.stdin.close()
+        assert bridge.last(0)["ok"]
+        # More than a pipe holds, for longer than a bridge that quits would wait.
+        time.sleep(0.5)
+        lines = bridge.process.stdout.read().splitlines()
+        assert len(lines) == 20_001
+        assert bridge.process.wait(60) == 0
+
+
 def test_quit_cancels_running_requests() -> None:
     with bridge_with("return FakeEngine(token, is_endless=True)") as bridge:
         running(bridge)
@@ -155,7 +170,7 @@ def test_signal_ends_the_process_with_its_exit_status(number: int, expected: int
 
 
 def test_closed_output_ends_the_process() -> None:
-    with bridge_with("return FakeEngine(*[token] * 100_000, is_endless=True)") as bridge:
+    with bridge_with("return FakeEngine(*[token] * 20_000, is_endless=True)") as bridge:
         running(bridge)
         assert bridge.process.stdout
         bridge.process.stdout.close()
@@ -193,7 +208,7 @@ def test_hanging_load_does_not_keep_the_process_alive() -> None:
 
 
 def test_blocked_reader_does_not_keep_the_process_alive() -> None:
-    with bridge_with("return FakeEngine(*[token] * 100_000)", seconds=0.2) as bridge:
+    with bridge_with("return FakeEngine(*[token] * 20_000)", seconds=0.2) as bridge:
         assert bridge.process.stdin
         bridge.send(_LOAD, _GENERATE, {"cmd": "quit", "id": 2})
         bridge.process.stdin.close()
