@@ -7,8 +7,9 @@ from typing import Any
 
 from mlx.nn.layers.base import Module
 
+_TEXT_KEYS = ("text_config", "llm_config", "language_config")
 _LAYER_KEYS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
-_WIDTH_KEYS = ("hidden_size", "n_embd", "d_model", "model_dim", "dim")
+_WIDTH_KEYS = ("hidden_size", "n_embd", "d_model", "model_dim", "dim", "hidden_dim")
 
 
 def num_layers(model: Module, config: Mapping[str, Any]) -> int | None:
@@ -23,9 +24,9 @@ def hidden_size(config: Mapping[str, Any]) -> int | None:
 
 
 def _stated(config: Mapping[str, Any], keys: tuple[str, ...]) -> int | None:
-    nested = config.get("text_config")
+    nested = (config.get(key) for key in _TEXT_KEYS)
     # Beside the configuration of the text model, the same key can be that of an image encoder.
-    for source in (nested if isinstance(nested, Mapping) else {}, config):
+    for source in [*(inner for inner in nested if isinstance(inner, Mapping)), config]:
         for key in keys:
             value = source.get(key)
             if isinstance(value, int) and value > 0:

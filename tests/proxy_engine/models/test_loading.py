@@ -113,6 +113,7 @@ def test_dimensions_are_those_of_the_text_model(tiny_model: Any) -> None:
     assert num_layers(Module(), {}) is None
     assert hidden_size({"hidden_size": 8, "text_config": {"hidden_size": 9}}) == 9
     assert hidden_size({"hidden_size": 8, "text_config": {"n_embd": None}}) == 8
+    assert hidden_size({"llm_config": {"hidden_size": 6}}) == 6
     assert hidden_size({"n_embd": 7}) == 7
     assert hidden_size({}) is None
 
