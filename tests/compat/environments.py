@@ -173,5 +173,5 @@ CLIENTS: tuple[Client, ...] = (
     PythonClient("llm", "llm_client.py", ("llm",)),
     PythonClient("LangChain ChatOpenAI", "langchain_client.py", ("langchain-openai",)),
     PythonClient("openai-agents", "openai_agents_client.py", ("openai-agents",)),
-    GoClient("Go program with bridge --compat mlx-lm,", "go"),
+    GoClient("Go program (bridge --compat mlx-lm)", "go"),
 )

@@ -8,6 +8,7 @@ class Local(dspy.LM):
     """The model's abilities, which dspy knows of public models only."""
 
     supports_response_schema = True
+    supports_function_calling = True
     supported_params = frozenset({"response_format", "tools", "tool_choice"})
 
 
@@ -21,6 +22,14 @@ class Classify(dspy.Signature):
 
     sentence: str = dspy.InputField()
     sentiment: Literal["positive", "negative"] = dspy.OutputField()
+
+
+class Call(dspy.Signature):
+    """Call a tool."""
+
+    question: str = dspy.InputField()
+    tools: list[dspy.Tool] = dspy.InputField()
+    calls: dspy.ToolCalls = dspy.OutputField()
 
 
 def weather(city: str) -> str:
@@ -56,11 +65,12 @@ def chain():
         assert dspy.ChainOfThought(Classify)(sentence="It is great.").reasoning is not None
 
 
-@check("tool loop", "ReAct with one tool and JSONAdapter")
-def react():
-    with dspy.context(lm=lm(max_tokens=600), adapter=dspy.JSONAdapter()):
-        agent = dspy.ReAct("question -> answer", tools=[weather], max_iters=2)
-        assert agent(question="What is the weather in Oslo?").answer is not None
+@check("tools", "native function calling with tool_choice required")
+def tools():
+    adapter = dspy.JSONAdapter(use_native_function_calling=True)
+    with dspy.context(lm=lm(tool_choice="required"), adapter=adapter):
+        answer = dspy.Predict(Call)(question="Weather in Oslo?", tools=[dspy.Tool(weather)])
+    assert answer.calls.tool_calls[0].name == "weather"
 
 
 @check("async", "Predict.acall")
