@@ -17,6 +17,8 @@ from proxy_engine.models.embedded import embedded_model
 __all__ = ["CLIENTS", "Client", "GoClient", "NodeClient", "PythonClient"]
 
 ROOT = Path(__file__).parents[2]
+# The newest versions of some packages need it.
+_NODE = "node@22"
 SCRIPTS = Path(__file__).with_name("clients")
 
 
@@ -100,18 +102,17 @@ class PythonClient(Client):
 
 
 class NodeClient(Client):
-    """An npm package in a separate folder."""
+    """An npm package in a separate folder, with its own Node."""
 
     def missing(self) -> str:
-        return (
-            "" if shutil.which("node") and shutil.which("npm") else "node or npm is not installed"
-        )
+        return "" if shutil.which("npm") else "npm is not installed"
 
     def install(self) -> None:
         if not self.version():
             self.directory.mkdir(parents=True, exist_ok=True)
             npm = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", "."]
-            subprocess.run([*npm, *self.packages], cwd=self.directory, check=True)
+            newest = [f"{package}@latest" for package in self.packages]
+            subprocess.run([*npm, _NODE, *newest], cwd=self.directory, check=True)
         # Node resolves packages from the script's own folder.
         for script in SCRIPTS.glob("*.mjs"):
             shutil.copy(script, self.directory)
@@ -124,7 +125,8 @@ class NodeClient(Client):
         return version
 
     def command(self) -> list[str]:
-        return ["node", str(self.directory / self.script)]
+        node = self.directory / "node_modules" / "node" / "bin" / "node"
+        return [str(node), str(self.directory / self.script)]
 
 
 class GoClient(Client):
