@@ -67,6 +67,8 @@ async def create_response(
     store = services.responses
     # On the event loop's thread: an entry that is dropped meanwhile is still used.
     context = _context(body, store)
+    if body.input is None and not context.items:
+        raise ApiError(422, "input is missing", code="invalid_value", param="input")
     given = resolved(input_items(body.input or []), "input", store)
     return await reply(
         request, services, lambda: _read_request(body, context, given, store, services.settings)

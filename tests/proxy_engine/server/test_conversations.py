@@ -78,6 +78,12 @@ def test_added_items_are_answered_without_input(client: openai.OpenAI) -> None:
     ]
 
 
+def test_empty_conversation_is_not_answered_without_input(client: openai.OpenAI) -> None:
+    conversation = client.conversations.create()
+    with pytest.raises(openai.UnprocessableEntityError, match="input is missing"):
+        client.responses.create(model=MODEL, conversation=conversation.id)
+
+
 def test_stored_items_have_no_logprobs(client: openai.OpenAI) -> None:
     first = respond(client, include=["message.output_text.logprobs"])
     assert first.output[0].content[0].logprobs
