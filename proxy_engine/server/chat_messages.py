@@ -7,9 +7,7 @@ from typing import Any
 
 from .schemas.chat import Message
 
-_READ = frozenset(
-    ("role", "content", "name", "tool_calls", "tool_call_id", "refusal", "reasoning_content")
-)
+_READ = {"role", "content", "name", "tool_calls", "tool_call_id", "refusal", "reasoning_content"}
 # Parts of history that contain the reasoning of an answer, and their members with its text.
 _REASONING_PARTS = {"thinking": "thinking", "reasoning": "text", "redacted_thinking": None}
 
@@ -20,7 +18,7 @@ def engine_messages(messages: Iterable[Message]) -> list[dict[str, Any]]:
 
 
 def _engine_message(message: Message) -> dict[str, Any]:
-    written = message.model_dump(include=set(_READ), exclude_unset=True)
+    written = message.model_dump(include=_READ, exclude_unset=True)
     written["role"] = "tool" if message.role == "function" else message.role
     call = message.function_call
     if call is not None and not message.tool_calls:

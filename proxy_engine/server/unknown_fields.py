@@ -2,12 +2,13 @@
 
 Clients of other servers send fields of these servers. A field that could constrain the answer is
 refused: an answer that violates the constraint would be wrong without notice. All others are
-ignored, and the client and the log are told.
+ignored, and listed in a header of the response and in the log.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 from urllib.parse import quote
@@ -24,28 +25,17 @@ HEADER = "X-Ignored-Fields"
 """The response header that lists the ignored fields, separated by commas."""
 
 # A name that contains one of these could constrain the answer, or ask for a call.
-_CONSTRAINTS = (
-    "allowed",
-    "choice",
-    "constrain",
-    "ebnf",
-    "format",
-    "function",
-    "grammar",
-    "guided",
-    "json",
-    "lark",
-    "pattern",
-    "regex",
-    "schema",
-    "structur",
-    "tool",
+_CONSTRAINT = re.compile(
+    "allowed|bad_words|choice|constrain|ebnf|format|function|grammar|guided|json|lark|pattern|regex"
+    "|schema|structur|tool",
+    re.IGNORECASE,
 )
 # These choose a library, or the form in which an answer is sent.
 _HARMLESS = ("guided_decoding_backend", "parse_tool_calls", "reasoning_format", "tool_stream")
 # Names for the response format that are too far from ours for a spelling distance.
 _FORMATS = {"format", "output_format", "response_format", "responseformat", "text.format"}
-# A client can invent names without bound.
+# A client can invent names without bound. Each is searched for words.
+_MAX_UNKNOWN = 1000
 _MAX_LISTED = 32
 _MAX_NAME = 80
 _MAX_LOGGED = 1000
@@ -74,16 +64,22 @@ class UnknownFields:
             body: Its body.
 
         Raises:
-            ApiError: 400 for a field that could constrain the answer; 422 for any unknown field if
-                the policy is ``"reject"``.
+            ApiError: 400 for a field that could constrain the answer, and for too many unknown
+                fields; 422 for any unknown field if the policy is ``"reject"``.
         """
         for name in body.unsupported_fields():
             raise _unsupported(name, "Leave it out.")
         unknown = dict(body.unknown_fields())
+        if len(unknown) > _MAX_UNKNOWN:
+            raise ApiError(
+                400,
+                f"the body has {len(unknown):,} unknown fields; the maximum is {_MAX_UNKNOWN:,}",
+                code="too_many",
+            )
         if unknown and self._policy == "reject":
             raise _rejected([*unknown], _names(body))
         for path, value in unknown.items():
-            _refuse_constraint(path, value, _names(body))
+            _refuse_constraint(path, value, body)
         ignored = [*dict.fromkeys((*unknown, *body.ineffective_fields()))]
         if ignored:
             request.state.ignored_fields = _listed(ignored)
@@ -97,22 +93,20 @@ class UnknownFields:
                 _logger.warning("ignored field", extra={"fields": fields})
 
 
-def _refuse_constraint(path: str, value: Any, known: list[str]) -> None:
+def _refuse_constraint(path: str, value: Any, body: RequestModel) -> None:
     """Raise ``ApiError`` if the field, or a member of its value, could constrain the answer."""
+    members = [f"{path}.{member}" for member in value] if isinstance(value, Mapping) else []
+    name = next(filter(is_constraint, (path, *members)), None)
     # Fields of messages describe history. `false` and empty values ask for nothing.
-    if "[]" in path or value in (False, "", [], {}):
-        return
-    members = value if isinstance(value, Mapping) else ()
-    for name in (path, *(f"{path}.{member}" for member in members)):
-        if is_constraint(name):
-            raise _unsupported(name, _hint(name, [*filter(is_constraint, known)]))
+    if name is not None and "[]" not in path and value not in (False, "", [], {}):
+        raise _unsupported(name, _hint(name, [*filter(is_constraint, _names(body))]))
 
 
 def _unsupported(name: str, hint: str) -> ApiError:
     shown = name[:_MAX_NAME]
     return ApiError(
         400,
-        f"{shown} is not supported, and ignoring it would change the answer. {hint}",
+        f"{shown} is not supported, and ignoring it could change the answer. {hint}",
         code="unsupported_field",
         param=shown,
     )
@@ -120,8 +114,7 @@ def _unsupported(name: str, hint: str) -> ApiError:
 
 def is_constraint(name: str) -> bool:
     """Return whether a field of this name could constrain the answer."""
-    lower = name.lower()
-    return lower not in _HARMLESS and any(word in lower for word in _CONSTRAINTS)
+    return _CONSTRAINT.search(name) is not None and name not in _HARMLESS
 
 
 def _rejected(unknown: list[str], known: list[str]) -> ApiError:

@@ -32,17 +32,19 @@ class RequestModel(BaseModel):
     def _read(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         if not isinstance(values, Mapping):
             return handler(values)
-        numbers = _numeric_fields(cls)
-        model = handler(
-            {
-                name: as_number(value, is_integer=numbers[name]) if name in numbers else value
-                for name, value in values.items()
-            }
-        )
-        known = _field_names(cls)
-        model._unknown = {
-            name: value for name, value in values.items() if name not in known and value is not None
+        converted = {
+            name: as_number(values[name], is_integer=is_integer)
+            for name, is_integer in _numeric_fields(cls).items()
+            if name in values
         }
+        model = handler({**values, **converted} if converted else values)
+        known = _field_names(cls)
+        if not values.keys() <= known:
+            model._unknown = {
+                name: value
+                for name, value in values.items()
+                if name not in known and value is not None
+            }
         return model
 
     def unknown_fields(self) -> Iterator[tuple[str, Any]]:
@@ -52,12 +54,12 @@ class RequestModel(BaseModel):
         Items of lists are not numbered: ``messages[].weight``.
         """
         yield from self._unknown.items()
-        for name, field in type(self).model_fields.items():
+        for name in _nested_fields(type(self)):
             value = getattr(self, name)
-            prefix = f"{field.alias or name}."
-            if isinstance(value, list):
-                prefix = f"{prefix[:-1]}[]."
-            for item in value if isinstance(value, list) else [value]:
+            prefix, items = (
+                (f"{name}[].", value) if isinstance(value, list) else (f"{name}.", [value])
+            )
+            for item in items:
                 if isinstance(item, RequestModel):
                     for path, unknown in item.unknown_fields():
                         yield prefix + path, unknown
@@ -103,6 +105,20 @@ def _numeric_fields(model: type[BaseModel]) -> dict[str, bool]:
         if kinds & {int, float} and str not in kinds:
             found[field.alias or name] = float not in kinds
     return found
+
+
+@cache
+def _nested_fields(model: type[BaseModel]) -> tuple[str, ...]:
+    """Return the names of the fields whose values are objects of this module, or lists of them."""
+    return tuple(
+        name
+        for name, field in model.model_fields.items()
+        if any(
+            isinstance(item, type) and issubclass(item, RequestModel)
+            for kind in _kinds(field.annotation)
+            for item in (get_args(kind) if get_origin(kind) is list else (kind,))
+        )
+    )
 
 
 def _kinds(annotation: Any) -> Iterator[Any]:

@@ -143,6 +143,11 @@ def test_header_is_bounded_and_ascii(live: Live) -> None:
     assert value.endswith(", ...")
 
 
+def test_too_many_unknown_fields_are_refused(live: Live) -> None:
+    reply = post(live, "completions", **{f"x{number}": 1 for number in range(1001)})
+    assert (reply.status_code, reply.json()["error"]["code"]) == (400, "too_many")
+
+
 @pytest.mark.parametrize("path", BODIES)
 def test_strict_server_refuses_unknown_fields(strict: Live, path: str) -> None:
     reply = post(strict, path, temprature=1, more=2)
