@@ -72,16 +72,16 @@ class _Signature:
         members = _members(schema)
         required = listed(schema, "required")
         parameters: list[str] = []
-        is_ordered = True
+        has_defaults, is_ordered = False, True
         for name, member in members.items():
-            parameter = f"{name}: {self._type(member, name)}"
+            default = ""
             if isinstance(member, Mapping) and "default" in member:
-                parameter += f" = {python_literal(member['default'])}"
+                default = f" = {_literal(member['default'])}"
             elif name not in required:
-                parameter += " = None"
-            elif parameters and " = " in parameters[-1]:
-                is_ordered = False
-            parameters.append(parameter)
+                default = " = None"
+            is_ordered = is_ordered and bool(default or not has_defaults)
+            has_defaults = has_defaults or bool(default)
+            parameters.append(f"{name}: {self._type(member, name)}{default}")
         others = schema.get("additionalProperties")
         if others is True or (isinstance(others, Mapping) and others):
             parameters.append(f"**kwargs: {self._type(others, 'value')}")
@@ -99,7 +99,7 @@ class _Signature:
             return _ANY
         constants = [schema["const"]] if "const" in schema else listed(schema, "enum")
         if constants:
-            return f"Literal[{', '.join(map(python_literal, constants))}]"
+            return f"Literal[{', '.join(map(_literal, constants))}]"
         reference = reference_of(schema)
         if reference is not None:
             return self._referenced(reference, name, depth)
@@ -118,7 +118,8 @@ class _Signature:
     def _typed(self, kind: Any, schema: Mapping[str, Any], name: str, depth: int) -> str:
         if kind == "array":
             prefix = listed(schema, "prefixItems") or listed(schema, "items")
-            items = [*prefix, *([schema["items"]] if schema.get("items") else [])]
+            rest = schema.get("items")
+            items = [*prefix, rest] if isinstance(rest, Mapping) else prefix
             inner = _union(self._type(each, name, depth + 1) for each in items)
             return "list" if inner == _ANY else f"list[{inner}]"
         if kind == "object":
@@ -166,7 +167,7 @@ class _Signature:
             kind = self._type(member, name, depth + 1)
             fields.append((name, kind if name in required else f"NotRequired[{kind}]", member))
         if not all(_is_name(name) for name, _, _ in fields):
-            listing = ", ".join(f"{python_literal(name)}: {kind}" for name, kind, _ in fields)
+            listing = ", ".join(f"{_literal(name)}: {kind}" for name, kind, _ in fields)
             return f'{own} = TypedDict("{own}", {{{listing}}})\n'
         lines = [f"class {own}(TypedDict):"]
         for name, kind, member in fields:
@@ -180,6 +181,14 @@ class _Signature:
         if reference is not None and not _members(schema):
             schema = target_of(self._root, reference)
         return schema if isinstance(schema, Mapping) else {}
+
+
+def _literal(value: Any) -> str:
+    """Return the Python literal of a JSON value, or ``...`` if it is nested too deeply."""
+    try:
+        return python_literal(value)
+    except RecursionError:
+        return "..."
 
 
 def _members(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 from state_machines.tool_calls import FORMATS, ToolFormat
 from state_machines.tool_calls.notations import JSON, PYTHONIC, PYTHONIC_JSON, Notation
 
+from ..errors import PromptError
 from .python_signatures import python_signatures
 
 
@@ -21,6 +22,7 @@ class ToolText:
     Attributes:
         describe: Converts OpenAI-style definitions to the text of a system message.
         write_calls: Converts the (name, arguments) pairs of one turn to the assistant's text.
+            Raises ``PromptError`` for arguments that are nested too deeply.
         write_result: Converts the tool's name and the text of its result to the user's text.
     """
 
@@ -71,7 +73,10 @@ def tool_text_of(tool_format: ToolFormat) -> ToolText:
         )
 
     def write_calls(calls: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
-        return _calls(tool_format, [(name, notation.write(values)) for name, values in calls])
+        try:
+            return _calls(tool_format, [(name, notation.write(values)) for name, values in calls])
+        except RecursionError as error:
+            raise PromptError("the arguments of a tool call are nested too deeply") from error
 
     before, after = tool_format.result.begin, tool_format.result.end
     return ToolText(describe, write_calls, lambda name, text: f"{before}{text}{after}")

@@ -80,6 +80,7 @@ def weather(city: Literal["Lima", "Oslo"], days: int = 1, places: list[Place] | 
         ({"type": ["string", "null"]}, "str | None"),
         ({"type": "array"}, "list"),
         ({"type": "array", "items": {"type": "integer"}}, "list[int]"),
+        ({"items": [{"type": "string"}]}, "list[str]"),
         ({"prefixItems": [{"type": "string"}, {"type": "null"}]}, "list[str | None]"),
         ({"type": "object"}, "dict"),
         ({"type": "object", "additionalProperties": {"type": "number"}}, "dict[str, float]"),
@@ -104,6 +105,14 @@ def test_types_of_schemas(schema: Any, expected: str) -> None:
 def test_parameters_without_a_default_after_others_are_keyword_only() -> None:
     parameters = {"properties": {"a": {"default": "x"}, "b": {}, "c": {}}, "required": ["c"]}
     assert signature(parameters) == 'def f(*, a: Any = "x", b: Any = None, c: Any):\n    ...'
+
+
+def test_default_that_is_nested_too_deeply_is_left_out() -> None:
+    default: Any = 1
+    for _ in range(2000):
+        default = [default]
+    schema = {"properties": {"a": {"default": default}, "b": {"const": " = "}}, "required": ["b"]}
+    assert signature(schema).startswith('def f(*, a: Any = ..., b: Literal[" = "]):')
 
 
 def test_further_arguments_of_an_open_schema() -> None:

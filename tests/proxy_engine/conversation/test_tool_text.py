@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy_engine import PromptError
 from proxy_engine.conversation.tool_text import PLAIN_TOOL_TEXT, tool_text_of
 from proxy_engine.tools import Tool
 from state_machines.tool_calls import FORMATS, ToolFormat, format_named
@@ -88,3 +89,12 @@ def test_tags_of_a_format_are_described_and_written() -> None:
     call = "<c>\n<function=f>\n<parameter={}>\n{}\n</parameter>\n</function>\n</c>"
     assert text.write_calls([("f", {"x": "ä"})]) == call.format("x", "ä")
     assert call.format("<name>", "<value>").replace("f>", "<its name>>", 1) in text.describe([])
+
+
+@pytest.mark.parametrize("name", ["hermes", "gemma3", "gemma4", "glm4_5"])
+def test_arguments_that_are_nested_too_deeply_are_refused(name: str) -> None:
+    value: Any = 1
+    for _ in range(100_000):
+        value = [value]
+    with pytest.raises(PromptError, match="nested too deeply"):
+        tool_text_of(format_named(name)).write_calls([("f", {"x": value})])
