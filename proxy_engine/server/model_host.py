@@ -14,15 +14,14 @@ from state_machines.errors import ProxyError
 from ..engine import InferenceEngine
 from ..errors import ModelError
 from ..prompt_cache.options import CacheOptions
-from ..text_checks import short_repr
-from .errors import ApiError, shutting_down, unsuitable_model
+from .errors import ApiError, shutting_down
 from .idle import IdleTimer
 from .known_models import KnownModel
 from .load_checks import LoadChecks, check_description, for_client
 from .memory import MemoryGate, release_unused, used_bytes, weights_bytes
 from .metrics import Metrics
-from .model_names import DEFAULT_MODEL
 from .model_registry import ModelRegistry
+from .model_selection import ModelSelection, check_suitable
 
 Load = Callable[[KnownModel], InferenceEngine]
 """Loads a model and its draft model, which takes seconds; called on a thread."""
@@ -31,8 +30,6 @@ CheckModel = Callable[[KnownModel], None]
 """Raises for a model that cannot serve a request; called on a thread before the model is loaded."""
 
 _SECONDS_TO_CLOSE = 5.0
-# The number of candidates in the error of an ambiguous short name.
-_MAX_MATCHES = 8
 
 _logger = logging.getLogger(__name__)
 
@@ -89,15 +86,13 @@ class ModelHost:
         idle_seconds: float | None = None,
         cache: CacheOptions | None = None,
     ) -> None:
-        self._registry = registry
         self._load = load
         self._metrics = metrics
         self._memory = memory or MemoryGate()
         self._checks = LoadChecks(cache)
         self._idle = IdleTimer(idle_seconds, self.unload)
         self._current = current
-        # The model that answers requests without a name: in memory, unloaded, or being loaded.
-        self._selected = None if current is None else current.model
+        self._selection = ModelSelection(registry, None if current is None else current.model)
         self._bytes_before = used_bytes()
         self._is_loading = False
         self.is_draining = False
@@ -147,7 +142,8 @@ class ModelHost:
             ModelError: The model cannot be loaded.
             ProxyError: As ``check`` raises it.
         """
-        model = await self._find(name, draft, transcribes)
+        is_loaded = self._current is not None
+        model = await self._selection.find(name, draft, transcribes, is_loaded=is_loaded)
         if not self._is_current(model):
             await self._check(model, transcribes, check)
         await self._turn.acquire()
@@ -171,7 +167,7 @@ class ModelHost:
             raise
         try:
             # The loaded model knows exactly what its configuration suggests.
-            _check_suitable(model.name, "text" not in lease.engine.input_modalities, transcribes)
+            check_suitable(model.name, "text" not in lease.engine.input_modalities, transcribes)
             yield replace(lease, asked_name=name) if name and name != model.name else lease
         finally:
             self._leave()
@@ -204,49 +200,11 @@ class ModelHost:
             and not self._checks.has_failed(model)
         )
 
-    async def _find(
-        self, name: str | None, draft_name: str | None, transcribes: bool
-    ) -> KnownModel:
-        model = await self._find_selected(name, transcribes)
-        if model is None:
-            model = await asyncio.to_thread(self._registry.find, name, transcribes)
-        if model is None:
-            raise await self._not_found(name or "", "model", transcribes)
-        if draft_name is None:
-            return model
-        draft = await asyncio.to_thread(self._registry.find_draft, draft_name)
-        if draft is not None:
-            return replace(model, draft=draft)
-        if draft_name != DEFAULT_MODEL:
-            raise await self._not_found(draft_name, "draft_model")
-        return model
-
-    async def _not_found(self, name: str, param: str, transcribes: bool = False) -> ApiError:
-        matches = await asyncio.to_thread(self._registry.matches, name, transcribes)
-        what = f"model {short_repr(name)} not found"
-        if matches:
-            shown = ", ".join(map(repr, matches[:_MAX_MATCHES]))
-            more = ", …" if len(matches) > _MAX_MATCHES else ""
-            what = f"model {short_repr(name)} is ambiguous: it matches {shown}{more}"
-        return ApiError(404, what, code="model_not_found", param=param)
-
-    async def _find_selected(self, name: str | None, transcribes: bool) -> KnownModel | None:
-        """Return the model in memory, or the unloaded one, if a request of that name means it."""
-        model = self._selected
-        is_meant = model is not None and (
-            name == model.name if name else model.transcribes is transcribes
-        )
-        if model is None or not is_meant or self._current is not None:
-            return model if is_meant else None
-        # Its files may have changed.
-        known = await asyncio.to_thread(self._registry.find, model.name, transcribes)
-        return None if known is None else replace(known, draft=model.draft)
-
     async def _check(self, model: KnownModel, transcribes: bool, check: CheckModel | None) -> None:
         """Raise an error for a model that cannot be loaded or is unsuitable. Reads no weights."""
         check_description(model)
         if model.directory is not None:
-            _check_suitable(model.name, model.transcribes, transcribes)
+            check_suitable(model.name, model.transcribes, transcribes)
             if check is not None:
                 await asyncio.to_thread(check, model)
         if not self._is_loading and not self._memory.is_settling:
@@ -287,12 +245,12 @@ class ModelHost:
 
     async def _switch(self, model: KnownModel) -> None:
         # Requests without a name that arrive meanwhile wait for the new model.
-        former, self._selected = self._selected, model
+        former, self._selection.selected = self._selection.selected, model
         self._is_loading = True
         try:
             await self._replace(model)
         except BaseException:
-            self._selected = former
+            self._selection.selected = former
             self._idle.start()
             raise
         finally:
@@ -370,16 +328,6 @@ class ModelHost:
     def _leave_if_acquired(self, task: asyncio.Task[Lease]) -> None:
         if not task.cancelled() and task.exception() is None:
             self._leave()
-
-
-def _check_suitable(name: str, is_speech_model: bool, transcribes: bool) -> None:
-    """Raise for a speech model that should answer prompts, or a model that cannot transcribe."""
-    if is_speech_model and not transcribes:
-        raise unsuitable_model(
-            name, "answers no prompts; send recordings to /v1/audio/transcriptions"
-        )
-    if transcribes and not is_speech_model:
-        raise unsuitable_model(name, "transcribes no speech; name a model that reads audio only")
 
 
 def _retrieve_error(task: asyncio.Task[Lease]) -> None:

@@ -51,7 +51,7 @@ def test_ambiguous_short_name_is_refused_with_its_matches() -> None:
 def test_model_in_memory_serves_suitable_requests() -> None:
     async def main() -> None:
         host = host_of("text", "speech")
-        registry = host._registry
+        registry = host._selection._registry
         assert isinstance(registry, Registry)
         text, speech = registry._known
         registry._known = [text, replace(speech, input_modalities=frozenset({"audio"}))]
@@ -310,7 +310,7 @@ def test_unloadable_model_is_refused_without_waiting() -> None:
     async def main() -> None:
         host = host_of("good", "bad")
         bad = KnownModel("bad", "bad", problem=FileProblem("the weights are incomplete"))
-        host._registry._known[1] = bad  # type: ignore[attr-defined]
+        host._selection._registry._known[1] = bad  # type: ignore[attr-defined]
         async with host.lease("good") as lease:
             with pytest.raises(ModelFormatError, match="incomplete"):
                 await asyncio.wait_for(host.lease("bad").__aenter__(), 10)
