@@ -92,7 +92,7 @@ def test_errors_have_openais_envelope(
     ("path", "body", "param", "words"),
     [
         ("completions", {"prompt": 5}, "prompt", "prompt should be a valid string, not 5, or should be a valid list"),
-        ("responses", {}, "input", "input is missing"),
+        ("chat/completions", {}, "messages", "messages is missing"),
         ("chat/completions", {"messages": [{"role": "user", "content": 5}]}, "messages[0].content", "valid list"),
         ("chat/completions", {"messages": [{"content": "a"}]}, "messages[0].role", "is missing"),
         ("chat/completions", {**HELLO, "stop": ["a"] * 65}, "stop", "at most 64"),
