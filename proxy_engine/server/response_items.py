@@ -111,7 +111,23 @@ def _part(part: Any) -> dict[str, Any]:
 
 
 def _add_text(messages: list[dict[str, Any]], content: Any) -> None:
-    _message_before_content(messages)["content"] = content
+    message = _assistant_message(messages)
+    if not message.get("tool_calls"):
+        _message_before_content(messages)["content"] = content
+        return
+    # Text after calls belongs to their message: the results of the calls follow it.
+    before = message["content"] or ""
+    if isinstance(before, str) and isinstance(content, str):
+        message["content"] = before + content
+    else:
+        message["content"] = [*_parts_of(before), *_parts_of(content)]
+
+
+def _parts_of(content: Any) -> list[Any]:
+    """Return the content of a message as parts."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return list(content)
 
 
 def _add_reasoning(messages: list[dict[str, Any]], text: str) -> None:

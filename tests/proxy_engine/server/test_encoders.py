@@ -220,6 +220,28 @@ def test_responses_encoder_writes_every_event(tiny_engine: InferenceEngine) -> N
     assert [item.type for item in final.output] == [item.type for item in whole.output]
 
 
+def test_text_between_calls_is_an_item_and_part_of_one_message(
+    tiny_engine: InferenceEngine,
+) -> None:
+    between = TextDelta(part="text", text=" Then.")
+    events = [*EVENTS[:12], between, *EVENTS[12:-1], between, EVENTS[-1]]
+    with scripted(tiny_engine, events) as live:
+        client = live.client()
+        whole = respond(client)
+        types = ["reasoning", *["message", "function_call"] * 2, "message"]
+        assert [item.type for item in whole.output] == types
+        streamed = [
+            e.item.type for e in respond(client, stream=True) if e.type.endswith("item.done")
+        ]
+        assert streamed == types
+        stored = live.services.responses.response(whole.id)
+        assert stored is not None
+        messages, _ = messages_of_items(stored.items, [""] * len(stored.items))
+        assert messages[1]["content"] == "Well. Then. Then."
+        assert [call["id"] for call in messages[1]["tool_calls"]] == ["c0", "c1"]
+        assert len(messages) == 2
+
+
 @pytest.mark.parametrize(
     ("error", "code", "status"),
     [
