@@ -96,6 +96,7 @@ class _Reader:
         self._format = tool_format
         self._tools = tools
         self._arguments: dict[tuple[str, str], CallArguments] = {}
+        self._ids: set[str] = set()
         self.calls: list[ToolCall] = []
         self.errors: list[ProxyError] = []
 
@@ -135,6 +136,8 @@ class _Reader:
 
     def _unique_id(self, call: WrittenCall) -> str:
         """Return the id that the text has, unless another call has it."""
-        taken = {other.id for other in self.calls}
         ids = (self._format.new_id(call.name, number) for number in count(len(self.calls)))
-        return next(id for id in chain([call.id] if call.id else [], ids) if id not in taken)
+        written = [call.id] if call.id else []
+        id = next(id for id in chain(written, ids) if id not in self._ids)
+        self._ids.add(id)
+        return id
