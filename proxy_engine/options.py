@@ -326,7 +326,7 @@ class GenerationOptions(OptionModel, SamplingParameters):
 
     @property
     def reasoning_option(self) -> bool | ReasoningOptions | None:
-        """``reasoning``, or what the variables of the chat template say about it."""
+        """``reasoning``, or else the template's variable ``enable_thinking`` or ``thinking``."""
         if self.reasoning is not None:
             return self.reasoning
         for name in ("enable_thinking", "thinking"):

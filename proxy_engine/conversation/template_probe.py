@@ -1,7 +1,7 @@
 """Probe a chat template: render messages that contain unique words, and look for the words.
 
-Templates are programs that have to be run to find what they accept. One that does not accept a
-message may raise, or silently omit it.
+Templates are programs. Only rendering a message shows whether a template accepts it: otherwise the
+template raises, or silently omits the message.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def with_generation_settings(model: type[M]) -> type[M]:
 
 
 def with_defaults(given: OptionOverrides, defaults: OptionOverrides) -> OptionOverrides:
-    """Return the options of a request, with the defaults of those that it does not give.
+    """Return the options of a request, completed by defaults.
 
     Variables of the chat template are merged by name.
     """

@@ -100,7 +100,7 @@ def _prompts(body: CompletionRequest) -> list[str | Sequence[int]]:
 
 
 def _candidates(body: CompletionRequest, kept: int) -> int:
-    """Return the number of answers to each prompt, of which ``kept`` are returned."""
+    """Return the number of generated answers to each prompt; ``kept`` of them are returned."""
     candidates = body.best_of or kept
     if candidates < kept:
         raise conflict("best_of must be at least n", "best_of")

@@ -106,7 +106,7 @@ async def reply(
         if parsed.is_streamed:
             settings = services.settings
             with translated_errors(parsed.names, parsed.part_name):
-                # A failure until then has a status of its own.
+                # A failure before the headers are sent gets an HTTP status.
                 waiting = running.wait_for_output(settings.keep_alive_seconds)
                 await unless_disconnected(request.receive, waiting)
             # From here on the response closes the answers.

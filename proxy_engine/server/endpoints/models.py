@@ -17,7 +17,7 @@ router = APIRouter(prefix="/v1", responses={401: {"model": ErrorResponse}})
 
 
 class ModelPermission(ResponseModel):
-    """What a client may do with a model. OpenAI's models had it; some clients read it."""
+    """A member of OpenAI's earlier models, which some clients read."""
 
     id: str
     object: Literal["model_permission"]

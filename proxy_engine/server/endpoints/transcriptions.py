@@ -146,7 +146,7 @@ async def _reply(
                 transcript = await unless_disconnected(request.receive, _consume(running))
                 log_fields.update(running.log_fields)
                 return await asyncio.to_thread(encode, transcript)
-            # A failure until then has a status of its own.
+            # A failure before the headers are sent gets an HTTP status.
             waiting = running.wait_for_output(services.settings.keep_alive_seconds)
             await unless_disconnected(request.receive, waiting)
             # From here on the response closes the transcription.

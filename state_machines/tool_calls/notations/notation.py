@@ -116,7 +116,7 @@ class Notation(ABC):
     def end(self, text: str, start: int) -> int:
         """Return the position after the arguments that begin at ``start``.
 
-        The arguments need not match a schema. What is between the positions is for ``read``.
+        The arguments need not match a schema. ``read`` checks the text between the positions.
 
         Raises:
             ValueError: The arguments do not end.
