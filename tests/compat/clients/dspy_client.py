@@ -1,7 +1,7 @@
 from typing import Literal
 
 import dspy
-from reporting import FAILING_PROMPT, KEY, MODEL, URL, check, raised, run
+from reporting import FAILING_PROMPT, KEY, MODEL, URL, check, raised, run, server_error
 
 
 class Local(dspy.LM):
@@ -101,7 +101,7 @@ def unknown_model():
 
 @check("error: failing answer", "an error")
 def failing():
-    raised(Exception, lm(), FAILING_PROMPT)
+    server_error(lm(), FAILING_PROMPT)
 
 
 run()

@@ -80,7 +80,8 @@ def unknown_model():
 
 @check("error: failing stream", "iteration raises openai.APIError")
 def failing_stream():
-    raised(APIError, lambda: list(model().stream(FAILING_PROMPT)))
+    error = raised(APIError, lambda: list(model().stream(FAILING_PROMPT)))
+    assert "internal server error" in str(error)
 
 
 run()

@@ -95,7 +95,8 @@ def unknown_model():
 @check("error: failing stream", "iteration raises openai.APIError")
 def failing_stream():
     messages = [ChatMessage(role="user", content=FAILING_PROMPT)]
-    raised(APIError, lambda: list(llm(max_tokens=50).stream_chat(messages)))
+    error = raised(APIError, lambda: list(llm(max_tokens=50).stream_chat(messages)))
+    assert "internal server error" in str(error)
 
 
 run()

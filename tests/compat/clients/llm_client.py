@@ -7,7 +7,7 @@ from pathlib import Path
 
 # The configuration is read when the package is imported.
 os.environ["LLM_USER_PATH"] = tempfile.mkdtemp()
-from reporting import FAILING_PROMPT, KEY, MODEL, PERSON, URL, check, raised, run
+from reporting import FAILING_PROMPT, KEY, MODEL, PERSON, URL, check, raised, run, server_error
 
 common = f"  model_name: {MODEL}\n  api_base: {URL}\n  api_key_name: local\n"
 able = "  supports_schema: true\n  supports_tools: true\n"
@@ -92,7 +92,7 @@ def unknown_model():
 
 @check("error: failing stream", "iteration raises an error")
 def failing_stream():
-    raised(Exception, lambda: list(prompt(FAILING_PROMPT, stream=True, max_tokens=50)))
+    server_error(lambda: list(prompt(FAILING_PROMPT, stream=True, max_tokens=50)))
 
 
 run()

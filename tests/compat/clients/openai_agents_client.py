@@ -9,7 +9,7 @@ from agents import (
 )
 from openai import AsyncOpenAI
 from pydantic import BaseModel, Field
-from reporting import FAILING_PROMPT, KEY, MODEL, URL, check, raised, run
+from reporting import FAILING_PROMPT, KEY, MODEL, URL, check, raised, run, server_error
 
 set_tracing_disabled(True)
 KINDS = (OpenAIChatCompletionsModel, OpenAIResponsesModel)
@@ -70,7 +70,7 @@ def add(kind):
             async for _ in result.stream_events():
                 pass
 
-        raised(Exception, read)
+        server_error(read)
 
 
 for kind in KINDS:

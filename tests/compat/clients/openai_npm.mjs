@@ -153,6 +153,7 @@ check("error: failing stream", "iteration throws OpenAI.APIError", async () => {
     read(await client.chat.completions.create({ model: MODEL, messages, stream: true })),
   );
   assert(error instanceof OpenAI.APIError, String(error));
+  assert(error.message.includes("internal server error"), error.message);
 });
 
 check("error: failing stream of a response", "response.failed, or OpenAI.APIError", async () => {

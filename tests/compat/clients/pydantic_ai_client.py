@@ -6,7 +6,7 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.openai import OpenAIProvider
-from reporting import FAILING_PROMPT, KEY, MODEL, URL, check, raised, run
+from reporting import FAILING_PROMPT, KEY, MODEL, URL, check, raised, run, server_error
 
 PROVIDER = OpenAIProvider(base_url=URL, api_key=KEY)
 MODELS = {"OpenAIChatModel": OpenAIChatModel, "OpenAIResponsesModel": OpenAIResponsesModel}
@@ -98,7 +98,7 @@ def add(kind):
             async with agent(kind).run_stream(FAILING_PROMPT) as result:
                 await result.get_output()
 
-        raised(Exception, read)
+        server_error(read)
 
 
 def add_output(kind, output, expected, feature):

@@ -52,6 +52,13 @@ def raised(kinds, function, *args, **kwargs):
     raise AssertionError("no error was raised")
 
 
+def server_error(function, *args, **kwargs):
+    """Check that a call raises an error with the server's message about its own failure."""
+    error = raised(Exception, function, *args, **kwargs)
+    texts = [str(error), str(error.__cause__), str(error.__context__)]
+    assert any("internal server error" in text.lower() for text in texts), repr(error)
+
+
 def run():
     """Run the registered checks in their order, on one event loop."""
     loop = asyncio.new_event_loop()

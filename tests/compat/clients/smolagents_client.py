@@ -1,6 +1,6 @@
 import json
 
-from reporting import FAILING_PROMPT, KEY, MODEL, PERSON, URL, check, raised, run
+from reporting import FAILING_PROMPT, KEY, MODEL, PERSON, URL, check, raised, run, server_error
 from smolagents import CodeAgent, OpenAIModel, ToolCallingAgent, tool
 from smolagents.models import ChatMessage, MessageRole
 
@@ -80,7 +80,7 @@ def unknown_model():
 @check("error: failing stream", "iteration raises an error")
 def failing_stream():
     messages = [ChatMessage(role=MessageRole.USER, content=FAILING_PROMPT)]
-    raised(Exception, lambda: list(model(max_tokens=50).generate_stream(messages)))
+    server_error(lambda: list(model(max_tokens=50).generate_stream(messages)))
 
 
 run()
