@@ -39,6 +39,7 @@ MLX_LM = "mlx_lm.server"
 VLLM = "vLLM"
 LLAMA_CPP = "LM Studio, llama.cpp"
 OLLAMA = "Ollama"
+SGLANG = "SGLang"
 
 _LARGEST = "the largest window of the penalties in use"
 _TEXT = {"type": "object", "properties": {}}
@@ -180,6 +181,15 @@ FIELDS: tuple[Field, ...] = (
     Field(OLLAMA, "raw", True, "ignored", "`/v1/completions` has no template"),
     Field(OLLAMA, "system", "x", "ignored", "send a message with the role `system`"),
     Field(OLLAMA, "template", "x", "ignored"),
+    Field(SGLANG, "regex", "[0-9]", "honoured"),
+    Field(SGLANG, "ebnf", 'root ::= "a"', "honoured", "as `grammar`"),
+    Field(SGLANG, "separate_reasoning", True, "ignored", "reasoning is `reasoning_content`"),
+    Field(SGLANG, "stream_reasoning", True, "ignored"),
+    Field(SGLANG, "no_stop_trim", True, "ignored"),
+    Field(SGLANG, "lora_path", "x", "ignored"),
+    Field(SGLANG, "rid", "x", "ignored", "send the header `X-Request-ID`"),
+    Field(SGLANG, "return_hidden_states", True, "ignored"),
+    Field(SGLANG, "custom_logit_processor", "x", "ignored"),
 )
 
 COMMAND_LINE: dict[str, str] = {
