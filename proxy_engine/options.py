@@ -30,6 +30,9 @@ MAX_COUNT = 2**63 - 1
 MAX_DRAFT_TOKENS = 64
 """The longest draft, in tokens."""
 
+_MAX_DELIMITER = 1000
+"""Length of a delimiter in characters. Free text is searched for delimiters at every character."""
+
 _HINTS = {
     # The abbreviation that other libraries use is too far for a spelling distance.
     "temp": "Did you mean 'temperature'?",
@@ -190,6 +193,8 @@ def _delimiters(given: Any) -> tuple[str, str] | None:
         raise ValueError("should be two strings, the texts before and after")
     if not items[0] or any(map(has_surrogate, items)):
         raise ValueError("should be text without lone surrogates, and the first not empty")
+    if max(map(len, items)) > _MAX_DELIMITER:
+        raise ValueError(f"should have at most {_MAX_DELIMITER:,} characters each")
     return items[0], items[1]
 
 

@@ -156,8 +156,9 @@ def test_tool_delimiters_of_a_request(roomy_engine: InferenceEngine) -> None:
 def test_unknown_tool_format_is_refused(roomy_engine: InferenceEngine) -> None:
     with pytest.raises(InvalidOptionError, match="no tool format 'hermess'"):
         roomy_engine.generate("x", tools=[TOOL], tool_format="hermess")
-    with pytest.raises(InvalidOptionError, match="tool_delimiters"):
-        roomy_engine.generate("x", tools=[TOOL], tool_delimiters=("", "x"))
+    for delimiters in (("", "x"), ("a", "b" * 1001), ("a",), "ab", ("a", 1), ("\ud800", "")):
+        with pytest.raises(InvalidOptionError, match="tool_delimiters"):
+            roomy_engine.generate("x", tools=[TOOL], tool_delimiters=delimiters)  # type: ignore[arg-type]
 
 
 def test_cleared_prompt_cache_is_empty(engine: InferenceEngine) -> None:
