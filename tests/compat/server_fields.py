@@ -48,7 +48,11 @@ _SCHEMA = {"type": "integer", "minimum": 1, "maximum": 9}
 
 FIELDS: tuple[Field, ...] = (
     Field(
-        MLX_LM, "model", "default_model", "honoured", "`default_model` is the model of `--model`"
+        MLX_LM,
+        "model",
+        "default_model",
+        "honoured",
+        "a model of `GET /v1/models`, which no request downloads; `default_model` is that of `--model`",
     ),
     Field(MLX_LM, "messages", [{"role": "user", "content": "Hi"}], "honoured"),
     Field(MLX_LM, "prompt", "Hi", "honoured", "of completions"),
