@@ -34,8 +34,9 @@ _MAX_DELIMITER = 1000
 """Length of a delimiter in characters. Free text is searched for delimiters at every character."""
 
 _HINTS = {
-    # The abbreviation that other libraries use is too far for a spelling distance.
+    # The names of other libraries, which are too far for a spelling distance.
     "temp": "Did you mean 'temperature'?",
+    "max_completion_tokens": "Did you mean 'max_tokens'?",
     # Arguments of mlx-lm's functions.
     "draft_model": "It is an argument of InferenceEngine.",
     "num_draft_tokens": "It is an argument of InferenceEngine, and a field of SpeculationOptions.",

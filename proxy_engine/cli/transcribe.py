@@ -149,7 +149,7 @@ _CONSTRAINTS: dict[str, Callable[[Any], StateMachine]] = {
     "pattern": RegexStateMachine,
     "choice": ChoiceStateMachine,
     "grammar": lambda path: GrammarStateMachine(_read_grammar(path)),
-    "schema": lambda path: JsonSchemaStateMachine(read_schema(path)),
+    "schema": lambda path: JsonSchemaStateMachine(read_schema(path), whitespace="spaced"),
 }
 
 

@@ -179,10 +179,15 @@ class Translator:
         if values.booleans:
             alternatives.append(syntax.booleans(values.booleans))
         if not values.numbers.is_empty:
-            alternatives.append(encoded(_numbers(values.numbers, self._any_spelling), NUMBER))
+            alternatives.append(encoded(self._numbers(values.numbers), NUMBER))
         if not values.strings.is_empty:
             alternatives.append(syntax.string(values.strings))
         return union(alternatives)
+
+    def _numbers(self, numbers: NumberSet) -> Node:
+        if self._any_spelling and not numbers.intervals:
+            return union(map(every_spelling, sorted(numbers.points)))
+        return number_language(numbers, plain_integers=self._syntax.plain_integers)
 
     def strings(self, term: Term) -> Node:
         """Return the strings among a term's values, as a language of code points."""
@@ -295,9 +300,3 @@ class Container(Lazy):
 
 def _parsed(text: str) -> Any:
     return json.loads(text, parse_float=Decimal)
-
-
-def _numbers(numbers: NumberSet, any_spelling: bool) -> Node:
-    if any_spelling and not numbers.intervals:
-        return union(map(every_spelling, sorted(numbers.points)))
-    return number_language(numbers)

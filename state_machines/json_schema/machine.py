@@ -30,7 +30,7 @@ class JsonSchemaStateMachine(StateMachine):
             name is ever generated twice.
         whitespace: ``"json"`` accepts an optional space after ``,`` and ``:``, and ``"spaced"``
             requires it. ``"compact"`` accepts no whitespace, and ``"indented"`` the output of
-            ``json.dumps(indent=2)``.
+            ``json.dumps(indent=2)``. Only ``"json"`` accepts integers as ``1.0``.
         assert_formats: Whether ``format`` constrains strings, for the formats in
             :data:`~state_machines.json_schema.formats.FORMATS`. Other formats are annotations.
         strict: Whether to refuse keywords that the draft does not define. The default is to ignore

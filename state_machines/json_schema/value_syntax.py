@@ -135,6 +135,8 @@ class ValueSyntax:
         true: The spelling of ``true``.
         false: The spelling of ``false``.
         quotes_strings: Whether strings and names are JSON strings.
+        plain_integers: Whether integers are written without a point, see
+            :func:`~state_machines.json_schema.numbers.number_text.number_language`.
     """
 
     null: Node = literal(b"null")
@@ -142,9 +144,10 @@ class ValueSyntax:
     false: Node = literal(b"false")
     quotes_strings: bool = True
 
-    def __init__(self, layout: WhitespaceLayout) -> None:
+    def __init__(self, layout: WhitespaceLayout, *, plain_integers: bool = True) -> None:
         self.layout = layout
         self.members = MemberSyntax(layout)
+        self.plain_integers = plain_integers
 
     def booleans(self, values: Iterable[bool]) -> Node:
         """Return the spellings of Booleans."""
@@ -160,5 +163,7 @@ class ValueSyntax:
 
 
 JSON_SYNTAXES: dict[Whitespace, ValueSyntax] = {
-    name: ValueSyntax(layout) for name, layout in WHITESPACE_LAYOUTS.items()
+    # The other layouts write what `json.dumps` writes.
+    name: ValueSyntax(layout, plain_integers=name != "json")
+    for name, layout in WHITESPACE_LAYOUTS.items()
 }

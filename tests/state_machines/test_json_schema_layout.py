@@ -123,5 +123,38 @@ def test_indented_layout_accepts_exactly_the_admitted_values(data: st.DataObject
     ):
         assume(False)
     for ensure_ascii in (True, False):
-        text = json.dumps(value, indent=2, ensure_ascii=ensure_ascii)
+        text = json.dumps(without_points(value), indent=2, ensure_ascii=ensure_ascii)
         assert machine.matches(text) == Judge(schema).admits(value), text
+
+
+def without_points(value: Any) -> Any:
+    """The same JSON value, with integers in place of floats such as 1.0."""
+    if isinstance(value, dict):
+        return {name: without_points(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [without_points(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+@pytest.mark.parametrize("whitespace", ["json", "compact", "spaced", "indented"])
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "integer"},
+        {"type": "integer", "minimum": -5, "maximum": 50},
+        {"type": "number", "multipleOf": 8},
+        {"enum": [40.0, 41]},
+        {"type": "integer", "not": {"multipleOf": 7}},
+    ],
+    ids=str,
+)
+def test_integers_have_no_point_unless_any_json_is_accepted(schema: Any, whitespace: Any) -> None:
+    machine = JsonSchemaStateMachine(schema, whitespace=whitespace)
+    assert machine.matches("40")
+    assert machine.matches("40.0") == (whitespace == "json")
+
+
+@pytest.mark.parametrize("whitespace", ["compact", "spaced", "indented"])
+def test_numbers_that_may_have_fractions_may_have_points(whitespace: Any) -> None:
+    for schema in ({"type": "number"}, {"type": "number", "multipleOf": 0.5}):
+        assert JsonSchemaStateMachine(schema, whitespace=whitespace).matches("40.0")

@@ -46,6 +46,11 @@ class Interval:
     is_plain: bool = False
 
     @property
+    def is_integral(self) -> bool:
+        """Whether all numbers are integers because of the step."""
+        return self.step is not None and self.step.denominator == 1
+
+    @property
     def is_empty(self) -> bool:
         """Whether no number of the interval can be written."""
         return self.is_within(())

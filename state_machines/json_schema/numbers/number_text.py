@@ -11,6 +11,7 @@ Exactly these spellings are generated (all are JSON, RFC 8259 section 6):
   largest double are included; otherwise the bound on the exponent keeps a number finite;
 * integers (``integer``, or a ``const`` without fraction) as digits, or digits and ``.0`` (not in
   draft 4, where ``1.0`` is not an integer); other multiples (``multipleOf``) as plain decimals.
+  With ``plain_integers``, as digits only: typed languages read no ``.0`` into an integer.
 
 ``-0`` is generated only if the set contains negative numbers.
 """
@@ -18,6 +19,7 @@ Exactly these spellings are generated (all are JSON, RFC 8259 section 6):
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from dataclasses import replace
 from fractions import Fraction
 
 from state_machines.budgets import spend
@@ -54,13 +56,26 @@ _Holes = tuple[Fraction, ...]
 _LANGUAGES: WeakValueLruCache[Hashable, Node] = WeakValueLruCache(LIMITS.held_languages)
 
 
-def number_language(numbers: NumberSet) -> Node:
-    """Return the spellings of a set's numbers, as a language of code points."""
+def number_language(numbers: NumberSet, *, plain_integers: bool = False) -> Node:
+    """Return the spellings of a set's numbers, as a language of code points.
+
+    Args:
+        numbers: The numbers.
+        plain_integers: Whether sets of integers are written without a point.
+    """
     holes = tuple(sorted(numbers.holes))
-    parts = [_interval_language(interval, holes) for interval in numbers.intervals]
+    intervals = numbers.intervals
+    if plain_integers:
+        intervals = tuple(
+            replace(one, is_plain=True) if one.is_integral else one for one in intervals
+        )
+    parts = [_interval_language(interval, holes) for interval in intervals]
     parts.append(
         trie(
-            (_spelling(number, number in numbers.plain) for number in numbers.points),
+            (
+                _spelling(number, plain_integers or number in numbers.plain)
+                for number in numbers.points
+            ),
             code_points,
         )
     )

@@ -22,7 +22,12 @@ from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.json_schema.terms import Term
 from state_machines.json_schema.value_sets import ValueSet
-from state_machines.json_schema.value_syntax import JSON_SYNTAXES, WHITESPACE_LAYOUTS, MemberSyntax
+from state_machines.json_schema.value_syntax import (
+    JSON_SYNTAXES,
+    WHITESPACE_LAYOUTS,
+    MemberSyntax,
+    ValueSyntax,
+)
 from state_machines.regex import compile_pattern
 from state_machines.root.parts import Spell
 from state_machines.tool_calls.notations.argument_compiler import ArgumentCompiler, values_of
@@ -128,11 +133,16 @@ class TaggedNotation(Notation):
         return compile_pattern(self.names, search=True)
 
 
+# Parsers read an argument of type integer with `int`, which refuses a point.
+_OPTIONAL_SPACES = ValueSyntax(WHITESPACE_LAYOUTS["json"])
+
+
 class _TaggedCompiler(ArgumentCompiler):
     """Compiles and reads the arguments of one schema."""
 
     def __init__(self, notation: TaggedNotation, schema: Schema, options: NotationOptions) -> None:
-        super().__init__(schema, options, JSON_SYNTAXES[options.whitespace or "json"])
+        syntax = JSON_SYNTAXES[options.whitespace] if options.whitespace else _OPTIONAL_SPACES
+        super().__init__(schema, options, syntax)
         self._notation = notation
         self._spell = options.spell
         self._avoid = frozenset((notation.closing, *notation.avoid, *options.avoid))

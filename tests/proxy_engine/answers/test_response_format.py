@@ -200,3 +200,18 @@ def test_delimiters_stand_around_the_output(given: Any, expected: Delimiters) ->
 def test_invalid_delimiters_are_refused(given: Any, said: str) -> None:
     with pytest.raises(InvalidResponseFormatError, match=said):
         ResponseFormatCompiler().compile(given)
+
+
+def test_strict_models_read_every_integer() -> None:
+    """A strict pydantic model refuses ``40.0`` for an integer, so answers contain no such text."""
+
+    class Strict(pydantic.BaseModel):
+        model_config = pydantic.ConfigDict(strict=True)
+        count: int
+
+    for response_format in (Strict, Strict.model_json_schema()):
+        compiled = ResponseFormatCompiler().compile(response_format)
+        assert compiled.machine is not None
+        assert not compiled.machine.matches('{"count": 40.0}')
+        assert compiled.machine.matches('{"count": 40}')
+    assert ResponseFormatCompiler().compile(Strict).parse('{"count": 40}') == Strict(count=40)

@@ -152,6 +152,18 @@ def assert_read_back(entry: ToolFormat, tools: list[ToolSignature], seed: int) -
 
 
 @pytest.mark.parametrize("entry", FORMATS.values(), ids=list(FORMATS))
+def test_integers_of_arguments_have_no_point(entry: ToolFormat) -> None:
+    """Typed languages, and parsers of arguments, read no ``40.0`` into an integer."""
+    numbers = {"n": {"type": "integer", "minimum": 1, "maximum": 99}, "m": {"enum": [40.0]}}
+    schema = {"type": "object", "properties": numbers, "required": ["n", "m"]}
+    tools = [ToolSignature("get", {**schema, "additionalProperties": False})]
+    for seed in range(8):
+        for call in calls_in(a_walk(entry.calls(tools), Random(seed))):
+            assert call.arguments is not None
+            assert [type(value) for value in call.arguments.values()] == [int, int]
+
+
+@pytest.mark.parametrize("entry", FORMATS.values(), ids=list(FORMATS))
 @pytest.mark.parametrize("seed", range(6))
 def test_pieces_of_generated_calls_are_attributed(entry: ToolFormat, seed: int) -> None:
     tools = [ToolSignature("get", SCALARS), ToolSignature("get_all", SCALARS)]
