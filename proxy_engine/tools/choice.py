@@ -43,31 +43,29 @@ class ToolChoice:
 
         Args:
             given: ``"auto"`` (also ``None``), ``"required"``, ``"none"``, the name of a tool,
-            ``{"type":
-                "function", "function": {"name": …}}`` or ``{"type": "function", "name": …}``. A
-                tool named like one of the three words needs a dict.
+                ``{"type": "function", "function": {"name": …}}`` or ``{"type": "function", "name":
+                …}``. A tool named like one of the three words needs a dict. OpenAI's ``{"type":
+                "allowed_tools", "allowed_tools": {"mode": "auto", "tools": […]}}``, also without
+                the inner object, permits some of the tools; the other mode is ``"required"``.
             tools: The tools.
 
         Raises:
             InvalidOptionError: It is none of these; the option is ``tool_choice``.
         """
         if isinstance(given, ToolChoice):
-            if given.mode == "named":
-                return cls("named", (_named(given.tools[0].name, tools),))
-            given = given.mode
+            return cls(given.mode, tuple(_named(tool.name, tools) for tool in given.tools))
         match given:
             case None:
                 return cls("auto", tuple(tools))
             case str(name):
                 return cls._of_name(name, tools)
-            case {"type": str(kind), "function": {"name": str(name), **more}, **rest} if (
-                kind == "function"
-            ):
-                _refuse_extra({**more, **rest})
-                return cls("named", (_named(name, tools),))
-            case {"type": str(kind), "name": str(name), **rest} if kind == "function":
+            case {"type": "allowed_tools", "allowed_tools": Mapping() as allowed_tools, **rest}:
                 _refuse_extra(rest)
-                return cls("named", (_named(name, tools),))
+                return cls._allowed(allowed_tools, tools)
+            case {"type": "allowed_tools", **allowed}:
+                return cls._allowed(allowed, tools)
+            case Mapping() if (tool_name := _name_in(given)) is not None:
+                return cls("named", (_named(tool_name, tools),))
             case Mapping():
                 raise _invalid(
                     f"{short_repr(given)} is not known",
@@ -76,6 +74,21 @@ class ToolChoice:
         raise _invalid(
             f"a value of type {type(given).__name__} is not known",
             "Known are 'auto', 'required', 'none', and the name of a tool.",
+        )
+
+    @classmethod
+    def _allowed(cls, given: Mapping[Any, Any], tools: Sequence[Tool]) -> ToolChoice:
+        """Return the choice among some of the tools."""
+        match given:
+            case {"mode": "auto" | "required" as mode, "tools": [_, *_] as allowed, **rest}:
+                _refuse_extra(rest)
+                names = [_name_in(one) for one in allowed]
+                if None not in names:
+                    found = (_named(str(name), tools) for name in dict.fromkeys(names))
+                    return cls("required" if mode == "required" else "auto", tuple(found))
+        raise _invalid(
+            "allowed_tools is malformed",
+            'It is {"mode": "auto" or "required", "tools": [{"type": "function", …}]}.',
         )
 
     @classmethod
@@ -92,6 +105,14 @@ class ToolChoice:
         return cls("named", (_named(name, tools),))
 
 
+def requires_call(given: Any) -> bool:
+    """Return whether a tool choice, in any form, permits no answer without a call."""
+    if isinstance(given, Mapping) and given.get("type") == "allowed_tools":
+        inner = given.get("allowed_tools", given)
+        return not isinstance(inner, Mapping) or inner.get("mode") != "auto"
+    return given not in (None, "auto", "none")
+
+
 def _named(name: str, tools: Sequence[Tool]) -> Tool:
     for tool in tools:
         if tool.name == name:
@@ -106,6 +127,18 @@ def _named(name: str, tools: Sequence[Tool]) -> Tool:
     else:
         hint = f"Known are {', '.join(map(repr, known))}." if known else "No tools were given."
     raise _invalid(f"there is no tool {short_repr(name)}", hint)
+
+
+def _name_in(given: Any) -> str | None:
+    """Return the name in an OpenAI-style reference to a tool; ``None`` if it is none."""
+    match given:
+        case {"type": "function", "function": {"name": str(name), **more}, **rest}:
+            _refuse_extra({**more, **rest})
+            return name
+        case {"type": "function", "name": str(name), **rest}:
+            _refuse_extra(rest)
+            return name
+    return None
 
 
 def _refuse_extra(keys: Mapping[object, object]) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from ...option_fields import with_options
+from ...tools.choice import requires_call
 from .common import (
     ChoicesUsage,
     ExtendedChoice,
@@ -95,9 +96,9 @@ class ChatRequest(TextFields, Constraints, IgnoredFields):
     @property
     def has_free_text(self) -> bool:
         """Whether the answer is free text, or may be free text in place of a tool call."""
-        choice = self.tool_choice or self.function_call
-        may_answer = choice in (None, "auto", "none")
-        return may_answer and not self.is_constrained(self.response_format)
+        if requires_call(self.tool_choice or self.function_call):
+            return False
+        return not self.is_constrained(self.response_format)
 
     @property
     def most_likely(self) -> int | None:

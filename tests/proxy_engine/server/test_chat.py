@@ -455,3 +455,22 @@ def test_responses_are_accepted_as_messages(client: openai.OpenAI) -> None:
         ask = {"role": "user", "content": "And?"}
         conversation: Any = [*messages, answer.model_dump(), *results, ask]
         chat(client, messages=conversation, max_tokens=90, **more)
+
+
+def test_allowed_tools_restrict_the_calls(client: openai.OpenAI) -> None:
+    other = {"type": "function", "function": {"name": "other", "parameters": {"type": "object"}}}
+    allowed = {"type": "function", "function": {"name": TOOL["function"]["name"]}}
+    for seed in range(4):
+        completion = chat(
+            client,
+            tools=[other, TOOL],
+            tool_choice={
+                "type": "allowed_tools",
+                "allowed_tools": {"mode": "required", "tools": [allowed]},
+            },
+            temperature=1,
+            seed=seed,
+            max_tokens=200,
+        )
+        calls = completion.choices[0].message.tool_calls
+        assert {call.function.name for call in calls} == {TOOL["function"]["name"]}

@@ -8,9 +8,11 @@ import pytest
 
 from proxy_engine import InvalidOptionError
 from proxy_engine.tools import Tool, ToolChoice
+from proxy_engine.tools.choice import requires_call
 
 F, G = Tool("get_weather"), Tool("none")
 TOOLS = (F, G)
+NAMED_F = {"type": "function", "name": "get_weather"}
 
 
 @pytest.mark.parametrize(
@@ -23,6 +25,19 @@ TOOLS = (F, G)
         ("get_weather", "named", (F,)),
         ({"type": "function", "function": {"name": "none"}}, "named", (G,)),
         ({"type": "function", "name": "none"}, "named", (G,)),
+        ({"type": "allowed_tools", "mode": "auto", "tools": [NAMED_F]}, "auto", (F,)),
+        ({"type": "allowed_tools", "mode": "required", "tools": [NAMED_F] * 2}, "required", (F,)),
+        (
+            {
+                "type": "allowed_tools",
+                "allowed_tools": {
+                    "mode": "required",
+                    "tools": [{"type": "function", "function": {"name": "none"}}, NAMED_F],
+                },
+            },
+            "required",
+            (G, F),
+        ),
     ],
 )
 def test_choices(given: Any, mode: str, tools: tuple[Tool, ...]) -> None:
@@ -44,6 +59,11 @@ def test_choices(given: Any, mode: str, tools: tuple[Tool, ...]) -> None:
         ({"type": "function", "function": {"name": "xyz"}}, TOOLS, "no tool 'xyz'"),
         ({"type": "function", "function": {"name": "none"}, "x": 1}, TOOLS, "'x'"),
         ({"type": "tool"}, TOOLS, "not known"),
+        ({"type": "allowed_tools", "mode": "auto", "tools": []}, TOOLS, "malformed"),
+        ({"type": "allowed_tools", "mode": "none", "tools": [NAMED_F]}, TOOLS, "malformed"),
+        ({"type": "allowed_tools", "mode": "auto", "tools": ["get_weather"]}, TOOLS, "malformed"),
+        ({"type": "allowed_tools", "mode": "auto", "tools": [NAMED_F]}, (G,), "no tool"),
+        ({"type": "allowed_tools", "allowed_tools": 5}, TOOLS, "malformed"),
         (5, TOOLS, "int"),
     ],
 )
@@ -51,3 +71,22 @@ def test_choices_that_are_refused(given: Any, tools: tuple[Tool, ...], said: str
     with pytest.raises(InvalidOptionError, match=said) as caught:
         ToolChoice.of(given, tools)
     assert caught.value.option == "tool_choice"
+
+
+@pytest.mark.parametrize(
+    ("given", "required"),
+    [
+        (None, False),
+        ("auto", False),
+        ("none", False),
+        ("required", True),
+        ("get_weather", True),
+        (NAMED_F, True),
+        ({"type": "allowed_tools", "mode": "auto", "tools": [NAMED_F]}, False),
+        ({"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [NAMED_F]}}, False),
+        ({"type": "allowed_tools", "mode": "required", "tools": [NAMED_F]}, True),
+    ],
+)
+def test_choices_that_require_a_call(given: Any, required: bool) -> None:
+    assert requires_call(given) is required
+    assert ToolChoice.of(given, TOOLS).may_answer is not required
