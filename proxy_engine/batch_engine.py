@@ -267,7 +267,7 @@ def _results(items: list[BatchItem[Any]], *, return_exceptions: bool) -> list[An
     errors = [item for item in items if item.error is not None]
     if errors and not return_exceptions:
         first = errors[0]
-        # The hint follows as a sentence of its own.
+        # The hint is appended as a sentence.
         reason = str(first.error).removesuffix(".")
         raise BatchError(
             f"{len(errors)} of {len(items)} requests failed; request {first.index}: {reason}",

@@ -55,7 +55,7 @@ class UnknownFields:
         self._logged: set[str] = set()
 
     def check(self, request: Request, body: RequestModel) -> None:
-        """Refuse a request for its unknown fields, or list those that are ignored.
+        """Refuse a request that has unknown constraints, or list its ignored fields.
 
         The list becomes the header :data:`HEADER` of the response. The log has each name once.
 

@@ -234,7 +234,7 @@ STREAMED: dict[int | str, dict[str, Any]] = {
 
 
 def has_own_end() -> ApiError:
-    """Return the error for ``ignore_eos`` in a request whose answer may end by itself."""
+    """Return the error for ``ignore_eos`` with structured output or tools."""
     what = "ignore_eos is for free text; structured output and tool calls end by themselves"
     return conflict(what, "ignore_eos")
 

@@ -37,7 +37,7 @@ def _not_zero(limit: int) -> int:
 
 
 TokenLimit = Annotated[int, Field(ge=-1), AfterValidator(_not_zero)]
-"""A maximum number of tokens; -1 for what the context has room for, as in LM Studio."""
+"""A maximum number of tokens; -1: as many as fit into the context, as in LM Studio."""
 
 
 def _extension(name: str) -> dict[str, Any]:
@@ -286,7 +286,7 @@ class TextFields(SamplingFields):
             yield "max_tokens"
         if self.skip_special_tokens is False:
             yield "skip_special_tokens"
-        # Agents give stop strings with every request. Structured output ends by itself.
+        # Agents send stop strings with every request, and structured output needs none.
         if self._stop_strings and not self.has_free_text:
             yield "stop"
         if getattr(self, "stop_token_ids", None) and not self.has_free_text:
