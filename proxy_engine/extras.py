@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias
 
 from .errors import MissingExtraError
 
-Extra: TypeAlias = Literal["vision", "audio"]
+Extra: TypeAlias = Literal["vision", "audio", "langchain", "pydantic-ai", "dspy", "smolagents"]
 
-_PACKAGES: dict[Extra, str] = {"vision": "mlx_vlm", "audio": "mlx_audio"}
+_PACKAGES: dict[Extra, str] = {
+    "vision": "mlx_vlm",
+    "audio": "mlx_audio",
+    "langchain": "langchain_core",
+    "pydantic-ai": "pydantic_ai",
+    "dspy": "dspy",
+    "smolagents": "smolagents",
+}
 
 
 def is_installed(extra: Extra) -> bool:
@@ -33,3 +42,21 @@ def import_extra(extra: Extra, module: str, *, purpose: str) -> Any:
         package = _PACKAGES[extra].replace("_", "-")
         raise MissingExtraError(f"{purpose} requires {package}", extra=extra)
     return importlib.import_module(module)
+
+
+@contextmanager
+def requires_extra(extra: Extra, *, purpose: str) -> Iterator[None]:
+    """Convert the ``ImportError`` of an extra's packages, for modules that import them at the top.
+
+    Args:
+        extra: The extra.
+        purpose: What needs it, the subject of the error's message.
+
+    Raises:
+        MissingExtraError: An import in the block fails: the package is missing or too old.
+    """
+    try:
+        yield
+    except ImportError as error:
+        package = _PACKAGES[extra].replace("_", "-")
+        raise MissingExtraError(f"{purpose} requires {package}", extra=extra) from error
