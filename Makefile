@@ -4,15 +4,21 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
     command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
     2>/dev/null && { echo $$p; break; }; done)
 
-VENV := .venv
+# MLX's backend, an extra of the package: cpu, cuda12 or cuda13 on Linux. On macOS MLX has one backend.
+MLX_BACKEND ?= $(if $(filter Linux,$(shell uname -s)),cpu)
+
+# An environment has one backend, since the packages of two overwrite each other's files.
+VENV := .venv$(patsubst %,-%,$(filter-out cpu,$(MLX_BACKEND)))
 BIN := $(VENV)/bin
+# The runtime and the backend; INSTALLED-NAME adds the extra NAME.
 INSTALLED := $(VENV)/.installed
-BENCH_INSTALLED := $(VENV)/.bench-installed
 
 # MLX's CPU build contains the reference BLAS. If Debian's OpenBLAS is installed, it is preloaded with
 # one thread, which makes the prefill about twenty times faster. It is optional.
 OPENBLAS := $(firstword $(wildcard /usr/lib/*-linux-gnu/openblas-pthread/libblas.so.3))
 FAST := $(if $(OPENBLAS),LD_PRELOAD=$(OPENBLAS) OPENBLAS_NUM_THREADS=1)
+
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 PYTEST_ARGS ?=
 WORKERS ?= auto
@@ -67,14 +73,14 @@ demo: model
 	@echo "To use it with OpenAI's clients, run 'make serve', and in another shell:"
 	@cat examples/ask.sh
 
-serve: model
+serve: $(INSTALLED)-server model
 	$(FAST) $(BIN)/python -m proxy_engine serve $(SERVE_ARGS)
 
 # The tests of a file share fixtures, like a server, so a file runs in one process.
-test: model
+test: $(INSTALLED)-dev model
 	$(FAST) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
-coverage: model
+coverage: $(INSTALLED)-dev model
 	$(FAST) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
 
 matrix:
@@ -84,66 +90,66 @@ matrix:
 	    else echo "$$python is not installed"; fi; \
 	done
 
-data: $(INSTALLED)
+data: $(INSTALLED)-dev
 	$(BIN)/python tests/support/data_files.py $(MASKBENCH)
 
-lint: $(INSTALLED)
+lint: $(INSTALLED)-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(BENCH_INSTALLED)
+bench: $(INSTALLED)-bench
 	$(BIN)/python benchmarks/maskbench.py $(BENCH_ARGS)
 
-memory: $(BENCH_INSTALLED)
+memory: $(INSTALLED)-bench
 	$(BIN)/python benchmarks/memory.py $(MEMORY_ARGS)
 
-growth: $(BENCH_INSTALLED)
+growth: $(INSTALLED)-bench
 	$(BIN)/python benchmarks/growth.py $(GROWTH_ARGS)
 
-bench-e2e: $(BENCH_INSTALLED) model
+bench-e2e: $(INSTALLED)-bench model
 	$(FAST) $(BIN)/python benchmarks/end_to_end.py $(E2E_ARGS)
 
-bench-speculation: $(BENCH_INSTALLED) model
+bench-speculation: $(INSTALLED)-bench model
 	$(FAST) $(BIN)/python benchmarks/end_to_end.py --figures speculation,speculation-batch,draft-model \
 	    --model 8x256 $(SPECULATION_ARGS)
 
-bench-vision: $(BENCH_INSTALLED) model
+bench-vision: $(INSTALLED)-bench model
 	$(FAST) $(BIN)/python benchmarks/vision.py $(VISION_ARGS)
 
-bench-hostile: $(BENCH_INSTALLED) model
+bench-hostile: $(INSTALLED)-bench model
 	$(FAST) $(BIN)/python benchmarks/hostile_load.py $(HOSTILE_ARGS)
 
-bench-calibration: $(BENCH_INSTALLED) model
+bench-calibration: $(INSTALLED)-bench model
 	$(FAST) $(BIN)/python benchmarks/calibration.py $(CALIBRATION_ARGS)
 
-bench-quality: $(BENCH_INSTALLED) model
+bench-quality: $(INSTALLED)-bench model
 	$(FAST) $(BIN)/python benchmarks/quality.py $(QUALITY_ARGS)
 
-bench-faithfulness: $(BENCH_INSTALLED) model
+bench-faithfulness: $(INSTALLED)-bench model
 	$(FAST) PYTHONPATH=tests/support $(BIN)/python benchmarks/faithfulness.py $(FAITHFULNESS_ARGS)
 
-plots: $(BENCH_INSTALLED)
+plots: $(INSTALLED)-bench
 	$(BIN)/python benchmarks/plots.py
 
-fuzz: $(INSTALLED)
+fuzz: $(INSTALLED)-dev
 	PYTHONPATH=tests/support $(BIN)/python tests/fuzz/fuzz.py $(FUZZ_ARGS)
 
-ledgers: $(INSTALLED)
+ledgers: $(INSTALLED)-dev
 	$(BIN)/python tests/conformance/ledger.py
 
 # Each client is installed in an environment of its own, in the cache directory.
-compat: model
+compat: $(INSTALLED)-dev model
 	$(FAST) PYTHONPATH=tests/support $(BIN)/python tests/compat/run.py $(COMPAT_ARGS)
 
-soak: model
+soak: $(INSTALLED)-dev model
 	$(FAST) $(BIN)/python -m pytest -m soak $(PYTEST_ARGS)
 
 model: $(INSTALLED)
 	@$(BIN)/python -m proxy_engine fetch-model >/dev/null
 
 clean:
-	rm -rf $(VENV) $(PYTHONS:%=.venv-%) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv .venv-* build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed, and none was found;" \
@@ -152,9 +158,14 @@ $(BIN)/python:
 
 $(INSTALLED): $(BIN)/python pyproject.toml
 	@echo "Installing into $(VENV) (once; about a minute)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(PIP_INSTALL) --editable '.$(MLX_BACKEND:%=[%])'
 	@touch $@
 
-$(BENCH_INSTALLED): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+$(INSTALLED)-%: $(INSTALLED)
+	@echo "Installing the extra '$*' into $(VENV) (once)"
+	@$(PIP_INSTALL) --editable '.[$*$(MLX_BACKEND:%=,%)]'
 	@touch $@
+
+# The benchmarks use helpers of the tests.
+$(INSTALLED)-bench: $(INSTALLED)-dev
+
