@@ -29,6 +29,7 @@ from state_machines.errors import (
     UnwritableTextError,
     VocabularyError,
 )
+from state_machines.explanation import MaskExplanation, TokenExplanation
 from state_machines.json_schema import JsonSchemaStateMachine
 from state_machines.machine import ChoiceStateMachine, RegexStateMachine, StateMachine
 from state_machines.matcher import Matcher
@@ -47,6 +48,7 @@ __all__ = [
     "InvalidSchemaError",
     "JsonSchemaStateMachine",
     "MarkerError",
+    "MaskExplanation",
     "Matcher",
     "MaxTokensTooSmallError",
     "PatternError",
@@ -54,6 +56,7 @@ __all__ = [
     "RegexStateMachine",
     "SchemaError",
     "StateMachine",
+    "TokenExplanation",
     "TokenRejectedError",
     "ToolNameError",
     "UnsatisfiableGrammarError",

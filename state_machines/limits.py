@@ -232,6 +232,11 @@ class Limits:
     listed_choices: int = 1 << 13
     """Words of lexemes that are stored, in all."""
 
+    # Explanations.
+
+    explanation_steps: int = 20_000
+    """Steps to describe in words what may follow a text: 0.1 seconds."""
+
     # Completion.
 
     completion_tokens: int = 1 << 17

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from state_machines.budgets import recursion_budget, step_budget
 from state_machines.errors import GrammarBudgetError, TokenRejectedError
+from state_machines.explanation import (
+    MaskExplanation,
+    TokenExplanation,
+    explain_mask,
+    explain_token,
+)
 from state_machines.grammar.deep import word_derivative
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.limits import LIMITS
 from state_machines.masks.mask_store import MaskStore
+from state_machines.notebook_view import error_html
 from state_machines.vocabulary import Vocabulary
 
 _RECURSION_BUDGET = recursion_budget()
+
+_EXPLANATION_STEPS = 64
+"""Derivatives that an explanation is assumed to store."""
 
 
 class MatchedMachine(Protocol):
@@ -159,6 +169,47 @@ class Matcher:
         except GrammarBudgetError:
             pass
         return bytes(forced)
+
+    @overload
+    def explain(self) -> MaskExplanation: ...
+
+    @overload
+    def explain(self, token: int | str) -> TokenExplanation: ...
+
+    def explain(self, token: int | str | None = None) -> TokenExplanation | MaskExplanation:
+        """Explain why a token may come next or why not, or what may come next.
+
+        The matcher does not change. Any integer is explained: end tokens, special tokens, unused
+        ids and numbers beyond the vocabulary too.
+
+        Args:
+            token: A token id; or a text, which is followed byte by byte and may be several tokens
+                long. ``None`` describes all allowed tokens.
+
+        Raises:
+            InvalidArgumentError: ``token`` is neither an integer nor a string.
+            GrammarBudgetError: Following the bytes, or computing the mask, takes more than
+                ``LIMITS.mask_steps`` steps.
+
+        >>> from state_machines import RegexStateMachine, Vocabulary
+        >>> vocabulary = Vocabulary([b"y", b"ye", b"s", b"</s>"], end_token_ids=[3])
+        >>> matcher = RegexStateMachine("yes|no").matcher(vocabulary)
+        >>> print(matcher.explain("yet"))
+        'yet' is refused: 2 of its 3 bytes fit, and 't' does not.
+        After 'ye' may follow: 's'.
+        """
+        if self._machine is not None:
+            self._machine.steps_taken += _EXPLANATION_STEPS
+        if token is None:
+            return explain_mask(self._state, self.vocabulary, self.allowed_tokens())
+        return explain_token(self._state, self.vocabulary, token, is_finished=self._finished)
+
+    def _repr_html_(self) -> str:
+        """Return what may come next as HTML, which notebooks show."""
+        try:
+            return self.explain()._repr_html_()
+        except GrammarBudgetError as error:
+            return error_html(error)
 
     def copy(self) -> Matcher:
         """Return an independent matcher in the same state."""

@@ -29,6 +29,7 @@ from state_machines.errors import (
     TokenRejectedError,
     UnwritableTextError,
 )
+from state_machines.explanation import TokenExplanation, refused
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.limits import LIMITS
 from state_machines.matcher import Matcher
@@ -174,6 +175,30 @@ class Guard:
         self.total -= 1
         self.left -= 1
         self._plan = plan
+
+    def explain(self, token_id: int) -> TokenExplanation:
+        """Explain why a token is accepted, or why not; see :meth:`Matcher.explain`.
+
+        A token that the grammar allows is refused if the text could not be completed within
+        ``max_tokens`` after it.
+        """
+        found = self.matcher.explain(token_id)
+        if not found.is_allowed or self.accepts(token_id):
+            return found
+        form = self.matcher.vocabulary.token_bytes[token_id] or b""
+        state = self._followed(token_id, form)
+        plan = None if state is None else self._planned(state)
+        needed = (
+            "no completion was found in time"
+            if plan is None
+            else f"the text would take {plan.length} more tokens"
+        )
+        left = max(self.left - 1, 0)
+        return refused(
+            found,
+            f"the grammar allows it, but {needed} after it, and {left} are left",
+            "Raise max_tokens",
+        )
 
     def restrict(self, max_tokens: int | None) -> None:
         """Bound the tokens left, but not below the plan; ``None`` removes the bound."""

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from state_machines.errors import VocabularyError
+from state_machines.notebook_view import vocabulary_html
 from state_machines.vocabulary.array_file import read_arrays, write_arrays
 from state_machines.vocabulary.tables import Array, Tables, pack, unpack
 from state_machines.vocabulary.tokenizer_reader import read_tokenizer
@@ -240,6 +241,10 @@ class Vocabulary:
     def __repr__(self) -> str:
         ends = sorted(self.end_token_ids)
         return f"<Vocabulary of {self.size} tokens, end tokens {ends}>"
+
+    def _repr_html_(self) -> str:
+        """Return the vocabulary as HTML, which notebooks show."""
+        return vocabulary_html(self)
 
 
 def _is_encodable(text: str) -> bool:
