@@ -31,9 +31,9 @@ class Usage:
         completion_seconds: Time after that.
         cached_tokens: Tokens of the prompt whose KV cache was reused.
         fast_forwarded_tokens: Tokens of the output that the grammar forced and that were not
-        sampled.
+            sampled.
         mask_seconds: Part of ``completion_seconds`` for masks and matchers, while the device
-        works.
+            works.
         draft_seconds: Part of ``completion_seconds`` for drafts: proposing tokens, and the states
             behind them. Requests of a batch share the time of the draft model.
         sample_seconds: Part of ``completion_seconds`` for building the sampling graph.
@@ -218,7 +218,7 @@ class GenerationResult(Generic[T]):
 
     Attributes:
         text: Free text and structured output, without reasoning, tool calls, markers and end
-        tokens.
+            tokens.
         parsed: The validated value: an instance of the requested type, the JSON value of a JSON
             Schema, the text of another state machine. ``None`` for free text, tool calls and
             cancelled output.
