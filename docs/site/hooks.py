@@ -1,7 +1,7 @@
 """Hooks of MkDocs: pages from outside of ``docs``, and links that leave it.
 
-Links in the sources are paths in the repository, so that they work on GitHub. The site has the files
-of ``docs``, ``CHANGELOG.md`` and ``CONTRIBUTING.md``; a link to another file becomes one to GitHub.
+Links in the sources are paths in the repository, so that they work on GitHub. The site has the
+files of ``docs``, ``CHANGELOG.md`` and ``CONTRIBUTING.md``; links to other files lead to GitHub.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import posixpath
 import re
 from pathlib import Path
-from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -18,7 +17,8 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).parents[2]
 INCLUDED = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 _SOURCES = {page: source for source, page in INCLUDED.items()}
-_LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
+_LINK = re.compile(r"\[([^\]\n]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
+_FILE_NAME = re.compile(r"(?:[\w.-]+/)*[\w-]+\.md")
 _CODE = re.compile(r"(^ *```.*?^ *```$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 
 
@@ -29,20 +29,43 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, **_: Any) -> str:
-    """Replace links that leave ``docs``."""
+def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Replace links that leave ``docs``, link texts that are file names, and indentation."""
     path = page.file.src_uri
     source = _SOURCES.get(path, f"docs/{path}")
 
     def replace(link: re.Match[str]) -> str:
-        before, target, after = link.groups()
+        text, target, anchor = link.groups()
         if "://" in target:
             return link[0]
-        return before + site_link(target, source, path, str(config.repo_url)) + after
+        url = site_link(target, source, path, str(config.repo_url))
+        file = files.get_file_from_path(posixpath.normpath(posixpath.join(path, "..", url)))
+        if _FILE_NAME.fullmatch(text) and file is not None and file.page is not None:
+            text = str(file.page.title)
+        return f"[{text}]({url}{anchor or ''})"
 
     pieces = _CODE.split(markdown)
     pieces[::2] = [_LINK.sub(replace, text) for text in pieces[::2]]
-    return "".join(pieces)
+    return indented("".join(pieces))
+
+
+def indented(markdown: str) -> str:
+    """Indent paragraphs in ordered lists by four columns, as Python-Markdown expects.
+
+    GitHub takes three. Outside of lists no text or code of the documents is indented by three.
+    """
+    lines = []
+    is_code = is_moved = False
+    for line in markdown.split("\n"):
+        if line.lstrip().startswith("```"):
+            is_moved = (not is_code and line.startswith("   `")) or (is_code and is_moved)
+            lines.append(" " + line if is_moved else line)
+            is_code = not is_code
+        elif is_code:
+            lines.append(" " + line if is_moved and line else line)
+        else:
+            lines.append(re.sub(r"^ {3}(?=\S)", " " * 4, line))
+    return "\n".join(lines)
 
 
 def site_link(target: str, source: str, page: str, repository: str) -> str:
