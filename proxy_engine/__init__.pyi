@@ -34,6 +34,9 @@ from .conversation.interaction import (
 from .conversation.raw_prompt import RawPrompt as RawPrompt
 from .engine import InferenceEngine as InferenceEngine
 from .errors import (
+    AdapterError as AdapterError,
+)
+from .errors import (
     BatchError as BatchError,
 )
 from .errors import (

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 from mlx.nn.layers.base import Module
 from mlx_lm.tokenizer_utils import TokenizerWrapper
@@ -20,15 +20,19 @@ from state_machines.tool_calls import ToolFormat
 from .answers.turns import Turns
 from .conversation.prompts import Prompt
 from .encoded_prompt import EncodedPrompt
+from .engine_arguments import check_components, check_draft_model, check_model
+from .engine_arguments import load_options as checked_load_options
 from .errors import InvalidOptionError, PromptError
 from .events import Event, PromptProgress
 from .generation import DraftModel, model_bytes
 from .media.options import MediaOptions
+from .models.chat_templates import with_chat_template
 from .models.draft_models import load_draft_model
+from .models.load_options import LoadArguments, LoadOptions
 from .models.loading import LoadedModel, evaluate_weights, load_model
 from .models.vocabularies import vocabulary_of
 from .option_overrides import OptionOverrides
-from .options import MAX_DRAFT_TOKENS, GenerationOptions
+from .options import GenerationOptions
 from .progress import OnProgress
 from .prompt_cache.options import CacheOptions
 from .prompt_cache.prompt_caches import PromptCaches
@@ -39,6 +43,20 @@ from .requests.running import SequenceFactory
 from .requests.scheduler import Scheduler
 from .requests.worker import Worker
 from .text_checks import short_repr
+
+_ARGUMENTS = (
+    "options",
+    "on_progress",
+    "cache_vocabulary",
+    "tool_format",
+    "cache",
+    "batch_size",
+    "max_compile_seconds",
+    "draft_model",
+    "num_draft_tokens",
+    "media",
+)
+"""The names of the engine's arguments besides those of loading."""
 
 _MAX_THREADS = 128
 """Maximum number of threads that prepare requests of event loops and compute slow masks.
@@ -82,11 +100,14 @@ class EngineCore:
         draft_model: str | os.PathLike[str] | Module | None,
         num_draft_tokens: int | None,
         media: MediaOptions | None,
+        load: LoadArguments,
     ) -> EngineCore:
         """Load a model and build the components; the arguments are those of ``InferenceEngine``."""
-        _check_arguments(options, cache, media, on_progress, batch_size, max_compile_seconds)
-        _check_draft_arguments(draft_model, num_draft_tokens)
-        loaded = _loaded(worker, model, tokenizer, on_progress)
+        check_components(options, cache, media, on_progress, batch_size, max_compile_seconds)
+        check_draft_model(draft_model, num_draft_tokens)
+        load_options = checked_load_options(load, _ARGUMENTS)
+        check_model(model, tokenizer, load_options)
+        loaded = _loaded(worker, model, tokenizer, on_progress, load_options)
         vocabulary = vocabulary_of(loaded, cached=cache_vocabulary)
         draft = _loaded_draft(
             worker, draft_model, loaded, vocabulary, on_progress, cache_vocabulary
@@ -199,13 +220,10 @@ def _loaded(
     model: str | os.PathLike[str] | Module | None,
     tokenizer: Any,
     on_progress: OnProgress | None,
+    options: LoadOptions,
 ) -> LoadedModel:
-    if not isinstance(model, str | os.PathLike | Module | None):
-        _refuse("model", model, "should be a path, a repo id or a model in memory")
-    if isinstance(model, Module) != (tokenizer is not None):
-        _refuse("tokenizer", tokenizer, "should be given for a model in memory, and only then")
     if not isinstance(model, Module):
-        return worker.submit(lambda: load_model(model, on_progress)).result()
+        return worker.submit(lambda: load_model(model, on_progress, options)).result()
     is_wrapped = isinstance(tokenizer, TokenizerWrapper)
     try:
         wrapper = tokenizer if is_wrapped else TokenizerWrapper(tokenizer)
@@ -214,6 +232,8 @@ def _loaded(
             f"tokenizer should be a tokenizer, not {short_repr(tokenizer)}: {error}",
             option="tokenizer",
         ) from error
+    if options.chat_template is not None:
+        wrapper = with_chat_template(wrapper, options.chat_template)
     name = type(model).__module__
     evaluate_weights(model, name)
     return worker.submit(lambda: LoadedModel.of(model, wrapper, name=name)).result()
@@ -256,58 +276,6 @@ def _draft_model(
     return DraftModel(
         draft.model, caches, width=target.logits_width, context_length=draft.context_length
     )
-
-
-def _check_arguments(
-    options: object,
-    cache: object,
-    media: object,
-    on_progress: object,
-    batch_size: object,
-    max_compile_seconds: Any,
-) -> None:
-    given = {
-        "options": (options, GenerationOptions),
-        "cache": (cache, CacheOptions),
-        "media": (media, MediaOptions),
-    }
-    for name, (value, kind) in given.items():
-        if value is not None and not isinstance(value, kind):
-            _refuse(name, value, f"should be {kind.__name__}")
-    if on_progress is not None and not callable(on_progress):
-        _refuse("on_progress", on_progress, "should be callable")
-    if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
-        _refuse("batch_size", batch_size, "should be an integer of at least 1")
-    is_number = isinstance(max_compile_seconds, int | float)
-    if max_compile_seconds is not None and not (
-        is_number and not isinstance(max_compile_seconds, bool) and max_compile_seconds > 0
-    ):
-        _refuse("max_compile_seconds", max_compile_seconds, "should be a number above 0")
-
-
-def _check_draft_arguments(draft_model: object, num_draft_tokens: object) -> None:
-    if not isinstance(draft_model, str | os.PathLike | Module | None):
-        _refuse("draft_model", draft_model, "should be a path, a repo id or a model in memory")
-    if num_draft_tokens is None:
-        return
-    is_integer = isinstance(num_draft_tokens, int) and not isinstance(num_draft_tokens, bool)
-    if not is_integer or not 1 <= cast(int, num_draft_tokens) <= MAX_DRAFT_TOKENS:
-        raise InvalidOptionError(
-            f"num_draft_tokens should be an integer from 1 to {MAX_DRAFT_TOKENS}, not "
-            f"{short_repr(num_draft_tokens)}",
-            option="num_draft_tokens",
-            hint="To disable drafts, leave out draft_model, or use the option speculation='off'.",
-        )
-    if draft_model is None:
-        raise InvalidOptionError(
-            "num_draft_tokens requires draft_model",
-            option="num_draft_tokens",
-            hint="SpeculationOptions(max_draft_tokens=...) bounds the drafts of prompt lookup.",
-        )
-
-
-def _refuse(name: str, value: object, expected: str) -> NoReturn:
-    raise InvalidOptionError(f"{name} {expected}, not {short_repr(value)}", option=name)
 
 
 def _until_read(request: Request) -> Callable[[Event], None]:

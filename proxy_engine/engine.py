@@ -18,6 +18,7 @@ from .batch_engine import BatchEngine
 from .conversation.messages import Prompt
 from .core import EngineCore
 from .media.options import MediaOptions
+from .models.load_options import LoadArguments
 from .option_overrides import OptionOverrides
 from .options import GenerationOptions
 from .progress import OnProgress, to_stderr
@@ -73,10 +74,16 @@ class InferenceEngine(Closing, BatchEngine, ToolEngine, TranscriptionEngine):
         num_draft_tokens: Number of tokens that the draft model drafts for each forward pass, from 1
             to 64. ``None``: chosen by the share of drafted tokens that are accepted.
         media: Limits on the images and recordings of prompts.
+        **load: How the model is loaded: ``adapter_path``, ``revision``, ``trust_remote_code``,
+            ``tokenizer_config``, ``model_config`` and ``lazy`` as in ``mlx_lm.load``, and
+            ``chat_template``, which also applies to a model in memory. ``LoadOptions`` describes
+            them. They do not apply to the draft model.
 
     Raises:
-        InvalidOptionError: An argument is invalid.
+        InvalidOptionError: An argument is invalid, or does not apply to the model.
         ModelError: There is no such model, or it cannot be loaded.
+        AdapterError: The adapter cannot be read, or belongs to another model. Also a
+            ``ModelError``.
         DraftModelError: The draft model has another vocabulary. Also a ``ModelError``.
         VocabularyError: The tokenizer cannot be read.
     """
@@ -96,6 +103,7 @@ class InferenceEngine(Closing, BatchEngine, ToolEngine, TranscriptionEngine):
         draft_model: str | os.PathLike[str] | Module | None = None,
         num_draft_tokens: int | None = None,
         media: MediaOptions | None = None,
+        **load: Unpack[LoadArguments],
     ) -> None:
         worker = Worker()
         # Runs when the engine is collected, or at interpreter exit.
@@ -115,6 +123,7 @@ class InferenceEngine(Closing, BatchEngine, ToolEngine, TranscriptionEngine):
                 draft_model=draft_model,
                 num_draft_tokens=num_draft_tokens,
                 media=media,
+                load=load,
             )
         except BaseException:
             self._finalizer()

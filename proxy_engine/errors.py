@@ -8,6 +8,7 @@
         │   ├── ModelNotFoundError          no such directory, repo id or embedded model
         │   ├── ModelFormatError            the files are no model
         │   │   └── UnsupportedArchitectureError    no library has its architecture
+        │   ├── AdapterError                an adapter cannot be read, or belongs to another model
         │   ├── DraftModelError             a draft model has another vocabulary
         │   └── ModelFetchError             the embedded model cannot be downloaded
         ├── MissingExtraError               a package of an optional extra is not installed
@@ -35,6 +36,7 @@ all others before.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -68,6 +70,24 @@ class ModelFormatError(ModelError):
 
 class UnsupportedArchitectureError(ModelFormatError):
     """No library supports the model's architecture, or it requires code of its checkpoint."""
+
+
+class AdapterError(ModelError):
+    """An adapter cannot be read, or it belongs to another model.
+
+    Attributes:
+        adapter: Directory of the adapter.
+        reason: Why it cannot be used.
+    """
+
+    def __init__(
+        self, reason: str, *, adapter: str | os.PathLike[str], model: str, hint: str = ""
+    ) -> None:
+        path = os.fspath(adapter)
+        what = f"the adapter {path!r} cannot be used with {model!r}: {reason}"
+        super().__init__(what, model=model, hint=hint)
+        self.adapter = path
+        self.reason = reason
 
 
 class DraftModelError(ModelError):

@@ -11,11 +11,18 @@ description. From the fields derive
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, PlainValidator, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    PlainValidator,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from samplers.parameters import ParameterModel, SamplingParameters
 from state_machines.tool_calls import ToolFormat
@@ -46,11 +53,14 @@ _HINTS = {
 class OptionModel(ParameterModel):
     """Base of option models: their constructors raise ``InvalidOptionError``."""
 
+    _name_hints: ClassVar[Mapping[str, str]] = _HINTS
+    """Hints for unknown names."""
+
     if not TYPE_CHECKING:
 
         def __init__(self, **values: Any) -> None:
             # Before pydantic, which refuses names that are not Unicode without telling them.
-            check_names(values, type(self).model_fields)
+            check_names(values, argument_names(type(self)), type(self)._name_hints)
             super().__init__(**values)
 
         __init__.__pydantic_base_init__ = True
@@ -377,11 +387,24 @@ class GenerationOptions(OptionModel, SamplingParameters):
         )
 
 
-def check_names(given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
-    """Raise ``InvalidOptionError`` for a name that is not that of an option."""
+def argument_names(model: type[BaseModel]) -> list[str]:
+    """Return the names of the arguments of a model's constructor."""
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def check_names(
+    given: Mapping[str, Any], known: Collection[str], hints: Mapping[str, str] = _HINTS
+) -> None:
+    """Raise ``InvalidOptionError`` for a name that is not that of an option.
+
+    Args:
+        given: The options by name.
+        known: The names of options.
+        hints: Hints for names that are unknown and not misspelled.
+    """
     for name in given:
         if name not in known:
-            hint = _HINTS.get(name) or suggestion(str(name), known)
+            hint = hints.get(name) or suggestion(str(name), known)
             raise InvalidOptionError(
                 f"there is no option {short_repr(name)}", option=str(name), hint=hint
             )

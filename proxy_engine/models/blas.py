@@ -31,7 +31,6 @@ def has_fast_blas() -> bool:
 
 
 def dequantized(model: Module) -> Module:
-    """Dequantize all weights to float32, in place, and evaluate them. Takes 4 bytes per weight."""
-    model = dequantize_model(model)
-    mx.eval(model.parameters())
-    return model
+    """Dequantize all weights to float32, in place, as lazy arrays. Takes 4 bytes per weight."""
+    dequantized_model: Module = dequantize_model(model)
+    return dequantized_model

@@ -21,15 +21,24 @@ from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from tokenizers import Tokenizer
 
-from ..errors import InvalidOptionError, ModelFormatError, UnsupportedArchitectureError
+from ..errors import (
+    AdapterError,
+    InvalidOptionError,
+    ModelFormatError,
+    UnsupportedArchitectureError,
+)
 from ..extras import is_installed
-from ..multimodal.loading import is_multimodal, load_multimodal, unsupported
+from ..multimodal.loading import is_multimodal, load_multimodal, unsupported, whole_model
 from ..prompt_cache.options import CacheOptions
 from ..prompt_cache.prompt_caches import PromptCaches
 from ..transcription.loading import has_tokenizer_files, is_speech_model, load_speech_model
+from .adapters import apply_adapter, check_adapter
+from .load_options import LoadOptions
 from .weight_files import weights_problem
 
 _JSON_FILES = ("config.json", "tokenizer_config.json")
+
+_NEEDS_CODE = "it requires custom code (model_file), which is run with trust_remote_code=True only"
 
 # A model has at least one of these files.
 _TOKENIZER_FILES = ("tokenizer.json", "*.model", "*.tiktoken", "vocab.*")
@@ -54,18 +63,22 @@ class FileProblem:
         return kind(f"{model!r} cannot be loaded: {self.what}", model=model)
 
 
-def file_problem(directory: Path) -> FileProblem | None:
+def file_problem(directory: Path, trusts_code: bool = False) -> FileProblem | None:
     """Return why a model's files cannot be loaded; ``None`` if no problem is found.
 
     Checks the configuration, the architecture, the index and headers of the weights, and the names
     of the tokenizer's files, in milliseconds. The first model of an architecture takes longer,
     since its module is imported.
+
+    Args:
+        directory: The directory.
+        trusts_code: Whether code of the checkpoint may be run.
     """
     try:
         config = _object(directory / "config.json")
         if config is None:
             return FileProblem("config.json is not a JSON object")
-        problem = config_problem(config)
+        problem = config_problem(config, trusts_code)
         if problem is not None:
             return problem
         what = weights_problem(directory, config) or _tokenizer_problem(directory, config)
@@ -74,12 +87,15 @@ def file_problem(directory: Path) -> FileProblem | None:
     return None if what is None else FileProblem(what)
 
 
-def config_problem(config: Mapping[str, Any]) -> FileProblem | None:
-    """Return why a model of a configuration cannot be loaded; ``None`` if no reason is found."""
+def config_problem(config: Mapping[str, Any], trusts_code: bool = False) -> FileProblem | None:
+    """Return why a model of a configuration cannot be loaded; ``None`` if no reason is found.
+
+    Args:
+        config: The content of ``config.json``.
+        trusts_code: Whether code of the checkpoint may be run.
+    """
     if config.get("model_file") is not None:
-        return FileProblem(
-            "it requires custom code (model_file), which is not run", is_unsupported=True
-        )
+        return None if trusts_code else FileProblem(_NEEDS_CODE, is_unsupported=True)
     if is_speech_model(config):
         return None if is_installed("audio") else _needed("mlx-audio", "audio")
     model_type = config.get("model_type")
@@ -94,58 +110,82 @@ def config_problem(config: Mapping[str, Any]) -> FileProblem | None:
     return None if reason is None else FileProblem(reason, is_unsupported=True)
 
 
-def check_loadable(directory: Path, name: str) -> tuple[TokenizerWrapper, int]:
+def check_loadable(
+    directory: Path, name: str, options: LoadOptions | None = None
+) -> tuple[TokenizerWrapper, int]:
     """Check that a model can be loaded, in about a second and with little memory.
 
     Loads the tokenizer and the model with lazy weights, and builds the graph of a forward pass. No
     weights are read.
+
+    Args:
+        directory: The model's files.
+        name: Its name in errors.
+        options: How it is loaded; ``None`` for the defaults.
 
     Returns:
         Its tokenizer, and the size of the last axis of its logits.
 
     Raises:
         ModelFormatError: The model cannot be loaded.
+        AdapterError: The adapter cannot be read, or belongs to another model.
     """
-    problem = file_problem(directory)
+    options = options or LoadOptions()
+    problem = file_problem(directory, options.trust_remote_code)
     if problem is not None:
         raise problem.error(name)
+    if options.adapter_path is not None:
+        check_adapter(options.adapter_path, name)
     try:
-        model, tokenizer = _load_lazily(directory)
+        model, tokenizer = _load_lazily(directory, options)
+        if options.adapter_path is not None:
+            apply_adapter(whole_model(model), options.adapter_path, name)
         logits = model(mx.zeros((1, 1), mx.int32), cache=make_prompt_cache(model))
         return tokenizer, int(logits.shape[-1])
+    except AdapterError:
+        raise
     except (Exception, SystemExit) as error:
         # Modules of mlx-lm that lack a dependency raise SystemExit.
         raise ModelFormatError(f"{name!r} cannot be loaded: {error}", model=name) from error
 
 
-def check_cache(directory: Path, name: str, options: CacheOptions) -> None:
+def check_cache(
+    directory: Path, name: str, options: CacheOptions, load_options: LoadOptions | None = None
+) -> None:
     """Check that the cache of a loadable model supports options. No weights are read.
 
     Raises:
         ModelFormatError: It does not.
     """
-    model, _ = _load_lazily(directory)
+    model, _ = _load_lazily(directory, load_options or LoadOptions())
     try:
         PromptCaches(model, options)
     except InvalidOptionError as error:
         raise ModelFormatError(f"{name!r} cannot be loaded: {error}", model=name) from error
 
 
-def _load_lazily(directory: Path) -> tuple[Module, TokenizerWrapper]:
-    """Load a model without its weights, with the library that will run it."""
+def _load_lazily(directory: Path, options: LoadOptions) -> tuple[Module, TokenizerWrapper]:
+    """Load a model without its weights and adapter, with the library that will run it."""
     config = _object(directory / "config.json") or {}
     if is_speech_model(config):
         speech = load_speech_model(os.fspath(directory), config, name=directory.name, lazy=True)
         return speech.decoder, speech.engine_tokenizer
     if is_multimodal(config):
         try:
-            parts = load_multimodal(directory, config, lazy=True)
+            parts = load_multimodal(
+                directory, config, lazy=True, tokenizer_arguments=options.tokenizer_arguments
+            )
         except Exception:
             if not _is_of_mlx_lm(config):
                 raise
         else:
             return parts.model, parts.tokenizer
-    loaded = mlx_lm.load(os.fspath(directory), lazy=True)
+    loaded = mlx_lm.load(
+        os.fspath(directory),
+        tokenizer_config=options.tokenizer_arguments,
+        lazy=True,
+        trust_remote_code=options.trust_remote_code,
+    )
     return cast("tuple[Module, TokenizerWrapper]", loaded[:2])
 
 

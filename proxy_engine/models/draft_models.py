@@ -15,6 +15,7 @@ from state_machines.errors import VocabularyError
 from ..errors import DraftModelError, ModelFormatError
 from ..progress import OnProgress
 from .checking import check_loadable
+from .load_options import LoadOptions
 from .loading import LoadedModel, load_model
 from .vocabularies import read_vocabulary, vocabulary_of
 
@@ -28,6 +29,8 @@ def load_draft_model(
     cache_vocabulary: bool = True,
 ) -> LoadedModel:
     """Load a draft model. To be called on the thread that will run it.
+
+    The ``LoadOptions`` of the target do not apply to it.
 
     Args:
         draft_model: Directory, Hugging Face repo id, or a model in memory with evaluated weights,
@@ -56,7 +59,11 @@ def load_draft_model(
 
 
 def check_draft_loadable(
-    draft_directory: Path, draft_model: str, directory: Path, target_model: str
+    draft_directory: Path,
+    draft_model: str,
+    directory: Path,
+    target_model: str,
+    options: LoadOptions | None = None,
 ) -> None:
     """Check that a model and its draft model can be loaded, as ``check_loadable`` does.
 
@@ -65,18 +72,22 @@ def check_draft_loadable(
         draft_model: Its name.
         directory: The files of the model that it drafts for.
         target_model: Name of that model.
+        options: How that model is loaded; ``None`` for the defaults.
 
     Raises:
         DraftModelError: The draft model has another vocabulary.
         ModelFormatError: One of the models cannot be loaded.
+        AdapterError: The adapter cannot be read, or belongs to another model.
     """
-    target = _loadable_tokens(directory, target_model)
+    target = _loadable_tokens(directory, target_model, options)
     draft = _loadable_tokens(draft_directory, draft_model)
     check_same_tokens(draft, target, draft_model=draft_model, target_model=target_model)
 
 
-def _loadable_tokens(directory: Path, name: str) -> Sequence[bytes | None]:
-    tokenizer, size = check_loadable(directory, name)
+def _loadable_tokens(
+    directory: Path, name: str, options: LoadOptions | None = None
+) -> Sequence[bytes | None]:
+    tokenizer, size = check_loadable(directory, name, options)
     try:
         return read_vocabulary(tokenizer, size, directory).token_bytes
     except VocabularyError as error:

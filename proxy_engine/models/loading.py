@@ -2,50 +2,43 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import mlx.core as mx
 import mlx_lm
-from huggingface_hub import hf_hub_download, try_to_load_from_cache
-from huggingface_hub.errors import (
-    EntryNotFoundError,
-    GatedRepoError,
-    HfHubHTTPError,
-    HFValidationError,
-    LocalEntryNotFoundError,
-    RepositoryNotFoundError,
-)
 from mlx.nn.layers.base import Module
 from mlx.utils import tree_flatten
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.tokenizer_utils import TokenizerWrapper
+from tokenizers import Tokenizer
 
 from ..errors import (
     EngineError,
+    InvalidOptionError,
     MissingExtraError,
+    ModelError,
     ModelFormatError,
-    ModelNotFoundError,
     PromptError,
     UnsupportedArchitectureError,
 )
 from ..extras import is_installed
 from ..multimodal.errors import UnsupportedModelError
-from ..multimodal.loading import is_multimodal, load_multimodal
+from ..multimodal.loading import is_multimodal, load_multimodal, whole_model
 from ..multimodal.processor import MultimodalProcessor
 from ..progress import OnProgress
-from ..text_checks import short_repr
 from ..transcription.loading import is_speech_model, load_speech_model
+from .adapters import apply_adapter, check_adapter
 from .blas import dequantized, has_fast_blas
 from .checking import config_problem, damaged_file
 from .dimensions import hidden_size, num_layers
 from .embedded import EMBEDDED_MODEL, embedded_model
-from .weight_files import weight_files, weight_patterns
+from .load_options import LoadOptions
+from .locations import check_location, not_found_error, read_configuration
 
 if TYPE_CHECKING:
     from ..transcription.parakeet import Parakeet
@@ -107,6 +100,7 @@ class LoadedModel:
         directory: Path | None = None,
         processor: MultimodalProcessor | None = None,
         is_multimodal: bool = False,
+        lazy: bool = False,
     ) -> LoadedModel:
         """Wrap a model that is in memory.
 
@@ -122,18 +116,20 @@ class LoadedModel:
             directory: Directory of the tokenizer's files; ``None``: the tokenizer's own record.
             processor: Processes the media that the model reads.
             is_multimodal: Whether the configuration is that of a model which reads media.
+            lazy: Whether nothing is evaluated, so that the weights are read by later passes.
 
         Raises:
             ModelFormatError: The model cannot be run.
         """
-        evaluate_weights(model, name)
+        if not lazy:
+            evaluate_weights(model, name)
         config = config or _arguments(model)
         return cls(
             name=name,
             model=model,
             tokenizer=tokenizer,
             context_length=context_length(config),
-            logits_width=logits_width(model, name),
+            logits_width=logits_width(model, name, lazy=lazy),
             directory=directory or _loaded_from(tokenizer),
             processor=processor,
             is_multimodal=is_multimodal or processor is not None,
@@ -143,72 +139,54 @@ class LoadedModel:
 
 
 def load_model(
-    model: str | os.PathLike[str] | None = None, on_progress: OnProgress | None = None
+    model: str | os.PathLike[str] | None = None,
+    on_progress: OnProgress | None = None,
+    options: LoadOptions | None = None,
 ) -> LoadedModel:
     """Load a model. To be called on the thread that will run it.
 
     Args:
         model: Directory or Hugging Face repo id; ``None``: the embedded model.
         on_progress: Called with a line for each step of a download or conversion.
+        options: How to load it; ``None`` for the defaults.
 
     Raises:
         ModelNotFoundError: There is no such model.
         ModelFormatError: The files are not a model, or are damaged.
         UnsupportedArchitectureError: No library supports the model's architecture.
+        AdapterError: The adapter cannot be read, or belongs to another model.
+        InvalidOptionError: An option does not apply to the model.
         MissingExtraError: The model requires mlx-vlm, which is not installed.
         ModelFetchError: The embedded model cannot be downloaded.
     """
+    options = options or LoadOptions()
     if model is None:
+        _check_applicable(options, {"revision"}, EMBEDDED_MODEL, "the embedded model")
         path, name = os.fspath(embedded_model(on_progress)), EMBEDDED_MODEL
     else:
         path = name = os.fspath(model)
-        try:
-            _check_location(path)
-        except OSError as error:
-            raise ModelNotFoundError(
-                f"{short_repr(path)} cannot be read: {error.strerror}",
-                model=name,
-                hint=_NAMING_HINT,
-            ) from error
+        check_location(path, options.revision)
+    if options.adapter_path is not None:
+        check_adapter(options.adapter_path, name)
+    config: Mapping[str, Any] = {}
     try:
-        config = _configuration(path)
+        config = read_configuration(path, options.revision)
         if is_speech_model(config):
-            return _loaded_speech(path, config, name)
-        module, tokenizer, config, processor = _load(path, config, name)
+            return _loaded_speech(path, config, name, options)
+        module, tokenizer, config, processor = _load(path, config, name, options)
+        if options.adapter_path is not None:
+            apply_adapter(whole_model(module), options.adapter_path, name)
     except EngineError:
         raise
-    except (RepositoryNotFoundError, HFValidationError) as error:
-        raise ModelNotFoundError(
-            f"there is no model {name!r}", model=name, hint=_NAMING_HINT
-        ) from error
-    except GatedRepoError as error:
-        raise ModelNotFoundError(
-            f"access to {name!r} is restricted",
-            model=name,
-            hint="Accept its terms on huggingface.co, then sign in with `hf auth login`.",
-        ) from error
-    except (LocalEntryNotFoundError, HfHubHTTPError, ConnectionError) as error:
-        raise ModelNotFoundError(
-            f"{name!r} is not a local directory, and huggingface.co cannot be reached",
-            model=name,
-            hint=_NAMING_HINT,
-        ) from error
     except (Exception, SystemExit) as error:
         # Readers of models and tokenizers raise Exception itself for a damaged file. Modules of
         # mlx-lm that lack a dependency raise SystemExit.
-        damaged = damaged_file(Path(path))
-        if damaged is not None:
-            file, why = damaged
-            raise ModelFormatError(f"{str(file)!r} cannot be read: {why}", model=name) from error
-        problem = config_problem(config)
-        if problem is not None:
-            raise problem.error(name) from error
-        raise ModelFormatError(f"{name!r} cannot be loaded: {error}", model=name) from error
+        raise _load_error(error, path, name, config, options) from error
     if model is None and has_fast_blas():
         # Small enough to dequantize without being asked.
         module = dequantized(module)
     directory = Path(path) if os.path.isdir(path) else None
-    return LoadedModel.of(
+    loaded = LoadedModel.of(
         module,
         tokenizer,
         name=name,
@@ -216,24 +194,86 @@ def load_model(
         directory=directory,
         processor=processor,
         is_multimodal=is_multimodal(config),
+        lazy=options.lazy,
     )
+    _check_end_token(loaded, options)
+    return loaded
+
+
+def _load_error(
+    error: BaseException, path: str, name: str, config: Mapping[str, Any], options: LoadOptions
+) -> ModelError:
+    missing = not_found_error(error, name, options.revision)
+    if missing is not None:
+        return missing
+    damaged = damaged_file(Path(path))
+    if damaged is not None:
+        file, why = damaged
+        return ModelFormatError(f"{str(file)!r} cannot be read: {why}", model=name)
+    problem = config_problem(config, options.trust_remote_code)
+    if problem is not None:
+        return problem.error(name)
+    return ModelFormatError(f"{name!r} cannot be loaded: {error}", model=name)
+
+
+_NOT_OF_MULTIMODAL = {"model_config"}
+"""mlx-vlm takes no entries in place of those of ``config.json``."""
+
+_NOT_OF_SPEECH = {"adapter_path", "tokenizer_config", "model_config", "chat_template"}
+
+
+def _check_applicable(
+    options: LoadOptions, inapplicable: Collection[str], name: str, kind: str
+) -> None:
+    """Raise ``InvalidOptionError`` for an option that has no effect on a kind of models."""
+    for option in options.given:
+        if option in inapplicable:
+            raise InvalidOptionError(
+                f"{option} does not apply to {name!r}: it is {kind}", option=option
+            )
+
+
+def _check_end_token(loaded: LoadedModel, options: LoadOptions) -> None:
+    """Raise ``InvalidOptionError`` if the given end token is unknown.
+
+    transformers would add it to the tokenizer, as a token that the model cannot generate.
+    """
+    token = options.tokenizer_config.get("eos_token")
+    directory = loaded.directory or _loaded_from(loaded.tokenizer)
+    file = None if directory is None else directory / "tokenizer.json"
+    if token is None or file is None or not file.is_file():
+        return
+    if Tokenizer.from_file(str(file)).token_to_id(str(token)) is None:
+        raise InvalidOptionError(
+            f"the vocabulary of {loaded.name!r} has no token {str(token)!r}",
+            option="tokenizer_config",
+            pointer="/tokenizer_config/eos_token",
+        )
 
 
 _Loaded: TypeAlias = tuple[Module, TokenizerWrapper, dict[str, Any], MultimodalProcessor | None]
 
 
-def _load(path: str, config: Mapping[str, Any], name: str) -> _Loaded:
+def _load(path: str, config: Mapping[str, Any], name: str, options: LoadOptions) -> _Loaded:
     """Load a multimodal model with mlx-vlm, and any other with mlx-lm.
 
     mlx-lm also loads the text model of a multimodal model that mlx-vlm cannot load.
     """
     if not is_multimodal(config):
-        return _load_text(path)
+        return _load_text(path, options)
+    if is_installed("vision"):
+        _check_applicable(options, _NOT_OF_MULTIMODAL, name, "a multimodal model")
     try:
-        parts = load_multimodal(path, config)
+        parts = load_multimodal(
+            path,
+            config,
+            lazy=options.lazy,
+            revision=options.revision,
+            tokenizer_arguments=options.tokenizer_arguments,
+        )
     except Exception as error:
         try:
-            loaded = _load_text(path)
+            loaded = _load_text(path, options)
         except (Exception, SystemExit):
             if isinstance(error, UnsupportedModelError):
                 raise UnsupportedArchitectureError(
@@ -246,47 +286,34 @@ def _load(path: str, config: Mapping[str, Any], name: str) -> _Loaded:
     return parts.model, parts.tokenizer, parts.config, parts.processor
 
 
-def _load_text(path: str) -> _Loaded:
-    loaded = mlx_lm.load(path, return_config=True)
+def _load_text(path: str, options: LoadOptions) -> _Loaded:
+    loaded = mlx_lm.load(
+        path,
+        tokenizer_config=options.tokenizer_arguments,
+        model_config=dict(options.config_overrides),
+        lazy=options.lazy,
+        return_config=True,
+        revision=options.revision,
+        trust_remote_code=options.trust_remote_code,
+    )
     return cast("_Loaded", (*loaded, None))
 
 
-def _configuration(path: str) -> dict[str, Any]:
-    """Return the content of ``config.json``; nothing if it cannot be read, which mlx-lm reports.
-
-    Raises:
-        OSError: The repo is not in the download cache, and cannot be reached or does not exist.
-    """
-    try:
-        file = _configuration_file(path)
-    except LocalEntryNotFoundError:
-        raise
-    except EntryNotFoundError:
-        return {}
-    try:
-        config = json.loads(Path(file).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return config if isinstance(config, dict) else {}
-
-
-def _configuration_file(path: str) -> str:
-    if os.path.isdir(path):
-        return os.path.join(path, "config.json")
-    # The loader checks for updates. The kind of a model does not change.
-    cached = try_to_load_from_cache(path, "config.json")
-    return cached if isinstance(cached, str) else hf_hub_download(path, "config.json")
-
-
-def _loaded_speech(path: str, config: Mapping[str, Any], name: str) -> LoadedModel:
-    speech = load_speech_model(path, config, name=name)
-    evaluate_weights(speech.decoder, name)
+def _loaded_speech(
+    path: str, config: Mapping[str, Any], name: str, options: LoadOptions
+) -> LoadedModel:
+    _check_applicable(options, _NOT_OF_SPEECH, name, "a speech model")
+    speech = load_speech_model(
+        path, config, name=name, lazy=options.lazy, revision=options.revision
+    )
+    if not options.lazy:
+        evaluate_weights(speech.decoder, name)
     return LoadedModel(
         name=name,
         model=speech.decoder,
         tokenizer=speech.engine_tokenizer,
         context_length=speech.context_length,
-        logits_width=logits_width(speech.decoder, name),
+        logits_width=logits_width(speech.decoder, name, lazy=options.lazy),
         speech=speech,
     )
 
@@ -320,18 +347,19 @@ def evaluate_weights(model: Module, name: str) -> None:
         ) from error
 
 
-def logits_width(model: Module, name: str = "") -> int:
+def logits_width(model: Module, name: str = "", *, lazy: bool = False) -> int:
     """Return the size of the last axis of the model's output, from a forward pass over one token.
 
-    Configurations state the size under many names, and some state a wrong one. The pass is
-    evaluated, with the arrays that the model keeps of it.
+    Configurations state the size under many names, and some state a wrong one. Unless ``lazy``, the
+    pass is evaluated, with the arrays that the model keeps of it.
 
     Raises:
         ModelFormatError: The model cannot be run.
     """
     try:
         logits: mx.array = model(mx.zeros((1, 1), dtype=mx.int32), cache=make_prompt_cache(model))
-        mx.eval(logits, _arrays(model))
+        if not lazy:
+            mx.eval(logits, _arrays(model))
     except Exception as error:
         needs_metal = "metal" in str(error).lower()
         raise ModelFormatError(
@@ -345,37 +373,6 @@ def logits_width(model: Module, name: str = "") -> int:
 def _arrays(model: Module) -> list[mx.array]:
     leaves = cast("list[tuple[str, Any]]", tree_flatten(model))
     return [leaf for _, leaf in leaves if isinstance(leaf, mx.array)]
-
-
-_NAMING_HINT = (
-    "Name a directory with config.json, *.safetensors and tokenizer.json, or a Hugging Face repo "
-    f"id such as 'mlx-community/Qwen3-4B-4bit'. The default is the embedded {EMBEDDED_MODEL}."
-)
-
-
-def _check_location(path: str) -> None:
-    """Reject invalid names before huggingface.co is queried, such as misspelled directories."""
-    if not path.strip():
-        raise ModelNotFoundError("the name of the model is empty", model=path, hint=_NAMING_HINT)
-    directory = Path(path)
-    if directory.is_file():
-        raise ModelFormatError(f"{path!r} is a file", model=path, hint=_NAMING_HINT)
-    if directory.is_dir():
-        if not (directory / "config.json").is_file():
-            raise ModelFormatError(
-                f"the directory {path!r} has no config.json", model=path, hint=_NAMING_HINT
-            )
-        config = _configuration(path)
-        if not weight_files(directory, config):
-            raise ModelFormatError(
-                f"the directory {path!r} has no {' or '.join(weight_patterns(config))}",
-                model=path,
-                hint=_NAMING_HINT,
-            )
-        return
-    looks_like_a_path = path.startswith((".", "~", os.sep)) or path.count("/") > 1
-    if looks_like_a_path:
-        raise ModelNotFoundError(f"there is no directory {path!r}", model=path, hint=_NAMING_HINT)
 
 
 def _loaded_from(tokenizer: TokenizerWrapper) -> Path | None:

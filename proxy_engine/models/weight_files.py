@@ -115,7 +115,7 @@ def _weight_map(index: Path) -> Mapping[str, Any] | None:
 def _tensor_names(file: Path) -> set[str] | None:
     """Return the tensor names of a file of weights; ``None`` if the file is damaged."""
     if file.suffix != ".npz":
-        return _safetensors_names(file)
+        return safetensors_names(file)
     # The directory of a zip archive is its end.
     try:
         with zipfile.ZipFile(file) as archive:
@@ -124,7 +124,7 @@ def _tensor_names(file: Path) -> set[str] | None:
         return None
 
 
-def _safetensors_names(file: Path) -> set[str] | None:
+def safetensors_names(file: Path) -> set[str] | None:
     """Return the tensor names of a safetensors file; ``None`` if the file is damaged.
 
     The file starts with the header's length in eight bytes and the header in JSON. The header has

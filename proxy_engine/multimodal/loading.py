@@ -99,14 +99,24 @@ def unsupported(config: Mapping[str, Any]) -> str | None:
 
 
 def load_multimodal(
-    path: str | os.PathLike[str], config: Mapping[str, Any], *, lazy: bool = False
+    path: str | os.PathLike[str],
+    config: Mapping[str, Any],
+    *,
+    lazy: bool = False,
+    revision: str | None = None,
+    tokenizer_arguments: Mapping[str, Any] | None = None,
 ) -> MultimodalParts:
     """Load a multimodal model. To be called on the thread that will run it.
+
+    No code of the checkpoint is run, except that of its tokenizer if ``tokenizer_arguments`` has
+    ``trust_remote_code``.
 
     Args:
         path: Directory or Hugging Face repo id.
         config: Its configuration.
         lazy: Whether the weights are read when they are first needed.
+        revision: Branch, tag or commit of a repo.
+        tokenizer_arguments: Arguments of the tokenizer that replace those of its files.
 
     Raises:
         MissingExtraError: mlx-vlm is not installed.
@@ -118,7 +128,7 @@ def load_multimodal(
     reason = unsupported(config)
     if reason is not None:
         raise UnsupportedModelError(reason)
-    directory = utils.get_model_path(os.fspath(path))
+    directory = utils.get_model_path(os.fspath(path), revision=revision)
     config = utils.load_config(directory)
     model = utils.load_model(directory, lazy=lazy)
     _check(model)
@@ -128,7 +138,7 @@ def load_multimodal(
     image_processor = utils.load_image_processor(directory)
     if image_processor is not None:
         processor.image_processor = image_processor
-    tokenizer = _tokenizer(directory, config, processor)
+    tokenizer = _tokenizer(directory, config, processor, tokenizer_arguments or {})
     return MultimodalParts(
         adapter,
         tokenizer,
@@ -151,10 +161,21 @@ def _check(model: Module) -> None:
         raise UnsupportedModelError(f"the files have no weights of {', '.join(dropped)}")
 
 
-def _tokenizer(directory: Path, config: Mapping[str, Any], processor: Any) -> TokenizerWrapper:
-    """Load the tokenizer, with the chat template of the processor if it has one."""
+def whole_model(model: Module) -> Module:
+    """Return mlx-vlm's model of a multimodal model, whose parameters have the checkpoint's names.
+
+    Any other model is returned as it is.
+    """
+    return model.multimodal if isinstance(model, LanguageModel) else model
+
+
+def _tokenizer(
+    directory: Path, config: Mapping[str, Any], processor: Any, arguments: Mapping[str, Any]
+) -> TokenizerWrapper:
+    """Load the tokenizer, with the chat template of the processor unless one is given."""
     template = _chat_template(processor)
-    extra = None if template is None else {"chat_template": template}
+    from_processor = {} if template is None else {"chat_template": template}
+    extra = {"trust_remote_code": False, **from_processor, **arguments}
     stop = config.get("eos_token_id")
     if stop is None:
         stop = (config.get("text_config") or {}).get("eos_token_id")

@@ -43,7 +43,12 @@ def has_tokenizer_files(config: Mapping[str, Any]) -> bool:
 
 
 def load_speech_model(
-    path: str, config: Mapping[str, Any], *, name: str, lazy: bool = False
+    path: str,
+    config: Mapping[str, Any],
+    *,
+    name: str,
+    lazy: bool = False,
+    revision: str | None = None,
 ) -> Whisper | Parakeet:
     """Load a speech model. To be called on the thread that will run it.
 
@@ -52,6 +57,7 @@ def load_speech_model(
         config: Its configuration.
         name: Its name in errors.
         lazy: Whether weights are read when they are used.
+        revision: Branch, tag or commit of a repo.
 
     Raises:
         MissingExtraError: The extra ``audio`` is not installed.
@@ -62,14 +68,22 @@ def load_speech_model(
         from .parakeet import Parakeet  # noqa: PLC0415 - requires mlx-audio, which is optional.
 
         # The type is given, since mlx-audio would take it from the directory's name.
-        model = stt.load(path, lazy=lazy, model_type="parakeet", model_name_parts=["parakeet"])
+        model = stt.load(
+            path,
+            lazy=lazy,
+            revision=revision,
+            model_type="parakeet",
+            model_name_parts=["parakeet"],
+        )
         return Parakeet(model)
     from .whisper import Whisper  # noqa: PLC0415 - imports mlx-audio, which is optional.
 
     with warnings.catch_warnings():
         # That the tokenizer is missing is an error here.
         warnings.filterwarnings("ignore", message="Could not load WhisperProcessor")
-        model = stt.load(path, lazy=lazy, model_type="whisper", model_name_parts=["whisper"])
+        model = stt.load(
+            path, lazy=lazy, revision=revision, model_type="whisper", model_name_parts=["whisper"]
+        )
     if not _has_tokenizer(model):
         raise ModelFormatError(
             f"{name!r} lacks the files of Whisper's tokenizer and feature extractor",

@@ -1,0 +1,171 @@
+"""Options of loading a model. Names and meanings are those of ``mlx_lm.load``."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, TypedDict
+
+import jinja2
+from jinja2.ext import Extension
+from jinja2.nodes import CallBlock, Node
+from jinja2.parser import Parser
+from pydantic import Field, ValidationInfo, field_validator
+
+from ..options import GenerationOptions, OptionModel
+
+_OF_REQUESTS = "It is an option of requests: give it with the prompt, or as GenerationOptions."
+_OF_THE_MODEL = "Convert the model with mlx_lm.convert, which quantizes it and chooses its dtype."
+_HINTS = {
+    # The names of other libraries, which are too far for a spelling distance.
+    "path_or_hf_repo": "It is the first argument, model.",
+    "adapters": "Did you mean 'adapter_path'?",
+    "lora": "Did you mean 'adapter_path'?",
+    "lora_path": "Did you mean 'adapter_path'?",
+    "lora_request": "Did you mean 'adapter_path'?",
+    "peft_model_id": "Did you mean 'adapter_path'?",
+    "model_kwargs": "Did you mean 'model_config'?",
+    "tokenizer_kwargs": "Did you mean 'tokenizer_config'?",
+    "token": "Sign in with `hf auth login`.",
+    "hf_token": "Sign in with `hf auth login`.",
+    **dict.fromkeys(("dtype", "torch_dtype", "quantization", "load_in_4bit"), _OF_THE_MODEL),
+    **dict.fromkeys(GenerationOptions.model_fields, _OF_REQUESTS),
+}
+_NOT_OF_TOKENIZERS = ("trust_remote_code", "revision")
+
+
+class LoadArguments(TypedDict, total=False):
+    """The arguments of :class:`LoadOptions`, which describes them."""
+
+    adapter_path: str | os.PathLike[str] | None
+    revision: str | None
+    trust_remote_code: bool
+    tokenizer_config: Mapping[str, Any] | None
+    model_config: Mapping[str, Any] | None
+    lazy: bool
+    chat_template: str | os.PathLike[str] | None
+
+
+class LoadOptions(OptionModel):
+    """How a model is loaded. Immutable.
+
+    Raises:
+        InvalidOptionError: An option is unknown or its value is invalid.
+    """
+
+    _name_hints: ClassVar[Mapping[str, str]] = _HINTS
+
+    adapter_path: Path | None = None
+    """Directory of an adapter, as `mlx_lm.lora` writes it: `adapter_config.json` and
+    `adapters.safetensors` with LoRA or DoRA weights, or those of a full fine-tune."""
+    revision: str | None = Field(default=None, min_length=1)
+    """Branch, tag or commit of a Hugging Face repo."""
+    trust_remote_code: bool = False
+    """Whether code of the checkpoint may be run: its model file, and classes of its tokenizer."""
+    tokenizer_config: Mapping[str, Any] = Field(default_factory=dict)
+    """Arguments of the tokenizer that replace those of its files, such as `eos_token`, which
+    becomes an additional end token."""
+    # Pydantic reserves the name `model_config`.
+    config_overrides: Mapping[str, Any] = Field(default_factory=dict, alias="model_config")
+    """Entries that replace those of `config.json`."""
+    lazy: bool = False
+    """Whether weights are read by the first forward pass that uses them, not when the model is
+    loaded."""
+    chat_template: str | None = None
+    """A chat template in Jinja, or the name of its file, in place of the tokenizer's. A text
+    without braces is a name."""
+
+    @field_validator("adapter_path", mode="before")
+    @classmethod
+    def _as_path(cls, given: object) -> object:
+        if given == "":
+            raise ValueError("should be the name of a directory")
+        return Path(given).expanduser() if isinstance(given, str | os.PathLike) else given
+
+    @field_validator("tokenizer_config", "config_overrides", mode="before")
+    @classmethod
+    def _without_none(cls, given: object) -> object:
+        return {} if given is None else given
+
+    @field_validator("tokenizer_config")
+    @classmethod
+    def _check_tokenizer_config(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        for name in _NOT_OF_TOKENIZERS:
+            if name in given:
+                raise ValueError(f"should not have {name}, which is an option of its own")
+        return given
+
+    @field_validator("tokenizer_config", "config_overrides")
+    @classmethod
+    def _copy(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        return copy.deepcopy(dict(given))
+
+    @field_validator("chat_template", mode="before")
+    @classmethod
+    def _read_template(cls, given: object) -> object:
+        """Return the text of a template; read it if ``given`` names a file."""
+        if isinstance(given, str) and "{" in given:
+            return given
+        if not isinstance(given, str | os.PathLike):
+            return given
+        try:
+            return Path(given).expanduser().read_text(encoding="utf-8")
+        except OSError as error:
+            raise ValueError(
+                f"should be a template in Jinja or the name of its file ({error.strerror})"
+            ) from error
+        except ValueError as error:
+            raise ValueError(f"should be the name of a text file ({error})") from error
+
+    @field_validator("chat_template")
+    @classmethod
+    def _check_template(cls, template: str | None, info: ValidationInfo) -> str | None:
+        if template is None:
+            return None
+        if "chat_template" in info.data.get("tokenizer_config", ()):
+            raise ValueError("should not be given together with that of tokenizer_config")
+        try:
+            _ENVIRONMENT.parse(template)
+        except jinja2.TemplateSyntaxError as error:
+            raise ValueError(
+                f"should be a template in Jinja (line {error.lineno}: {error})"
+            ) from error
+        return template
+
+    @property
+    def given(self) -> list[str]:
+        """The names of the options that differ from their defaults, as arguments."""
+        return [
+            field.alias or name
+            for name, field in type(self).model_fields.items()
+            if getattr(self, name) != field.get_default(call_default_factory=True)
+        ]
+
+    @property
+    def tokenizer_arguments(self) -> dict[str, Any]:
+        """The arguments of ``AutoTokenizer.from_pretrained``, in a dict of the caller's own.
+
+        Without an explicit ``trust_remote_code``, transformers would ask on standard input.
+        """
+        arguments = copy.deepcopy(dict(self.tokenizer_config))
+        arguments["trust_remote_code"] = self.trust_remote_code
+        if self.chat_template is not None:
+            # A template in code, which a checkpoint can name, would take precedence.
+            arguments |= {"chat_template": self.chat_template, "chat_template_type": None}
+        return arguments
+
+
+class _Generation(Extension):
+    """The tag ``{% generation %}``, by which templates mark answers for training."""
+
+    tags = {"generation"}  # noqa: RUF012 - declared by jinja2.
+
+    def parse(self, parser: Parser) -> Node | list[Node]:
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return CallBlock(self.call_method("_render"), [], [], body).set_lineno(line)
+
+
+_ENVIRONMENT = jinja2.Environment(extensions=["jinja2.ext.loopcontrols", _Generation])
