@@ -1,0 +1,115 @@
+"""LangChain's standard suites of chat models, on a random model and on the embedded one."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pytest
+from langchain_core.language_models import BaseChatModel
+from langchain_tests.integration_tests import ChatModelIntegrationTests
+from langchain_tests.unit_tests import ChatModelUnitTests
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from proxy_engine import InferenceEngine, PartOptions
+from proxy_engine.integrations.langchain import ChatProxyEngine
+
+
+class TestUnits(ChatModelUnitTests):
+    """The unit suite. Nothing runs the model."""
+
+    @pytest.fixture(autouse=True)
+    def _take_engine(self, roomy_engine: InferenceEngine) -> None:
+        self.engine = roomy_engine
+
+    @pytest.fixture
+    def benchmark(self, benchmark: BenchmarkFixture) -> BenchmarkFixture:
+        """Runs `test_init_time` once: tests measure no time."""
+        benchmark.disabled = True
+        return benchmark
+
+    @property
+    def chat_model_class(self) -> type[BaseChatModel]:
+        return ChatProxyEngine
+
+    @property
+    def chat_model_params(self) -> dict[str, Any]:
+        return {"engine": self.engine}
+
+    @property
+    def standard_chat_model_params(self) -> dict[str, Any]:
+        # Without `timeout`, `max_retries` and `api_key`, which have no meaning in a process; unknown
+        # names are refused.
+        return {"temperature": 0, "max_tokens": 100, "stop": []}
+
+
+class Standard(ChatModelIntegrationTests):
+    """The integration suite.
+
+    Skipped: overriding the model's name (an engine has one model), images, audio and PDF (the model
+    reads text), VCR (there is no HTTP).
+    """
+
+    options: ClassVar[dict[str, Any]] = {}
+
+    @property
+    def chat_model_class(self) -> type[BaseChatModel]:
+        return ChatProxyEngine
+
+    @property
+    def chat_model_params(self) -> dict[str, Any]:
+        return {"engine": self.engine, **self.options}
+
+    @property
+    def supports_json_mode(self) -> bool:
+        return True
+
+    @property
+    def supports_anthropic_inputs(self) -> bool:
+        return True
+
+    @property
+    def supports_model_override(self) -> bool:
+        return False
+
+
+class TestOnARandomModel(Standard):
+    options: ClassVar[dict[str, Any]] = {
+        "max_tokens": 100,
+        "min_tokens": 2,
+        # Short answers, since a random model ends none.
+        "parts": {part: PartOptions(max_tokens=4) for part in ("text", "structured")},
+    }
+
+    @pytest.fixture(autouse=True)
+    def _take_engine(self, roomy_engine: InferenceEngine) -> None:
+        self.engine = roomy_engine
+
+    @pytest.mark.xfail(reason="Expects the argument 3; a random model writes any integer.")
+    def test_tool_calling(self, model: BaseChatModel) -> None:
+        super().test_tool_calling(model)
+
+    @pytest.mark.xfail(reason="Expects the argument 3; a random model writes any integer.")
+    async def test_tool_calling_async(self, model: BaseChatModel) -> None:
+        await super().test_tool_calling_async(model)
+
+    @pytest.mark.xfail(reason="Expects a call where a text is allowed; a random model writes text.")
+    def test_agent_loop(self, model: BaseChatModel) -> None:
+        super().test_agent_loop(model)
+
+    @pytest.mark.xfail(reason="Expects the name of the prompt; a random model writes any name.")
+    def test_unicode_tool_call_integration(
+        self, model: BaseChatModel, *, tool_choice: Any = None, force_tool_call: bool = True
+    ) -> None:
+        super().test_unicode_tool_call_integration(
+            model, tool_choice=tool_choice, force_tool_call=force_tool_call
+        )
+
+
+@pytest.mark.soak
+@pytest.mark.model
+class TestOnTheEmbeddedModel(Standard):
+    options: ClassVar[dict[str, Any]] = {"max_tokens": 200}
+
+    @pytest.fixture(autouse=True)
+    def _take_engine(self, embedded_engine: InferenceEngine) -> None:
+        self.engine = embedded_engine
