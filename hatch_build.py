@@ -1,14 +1,26 @@
-"""Build hook: compiles the inner loop of the mask computation if a C compiler is available."""
+"""Build hook: compiles the inner loop of the mask computation if a C compiler is available.
+
+``PROXY_ENGINE_WHEEL`` selects the wheel that is built:
+
+- not set: a wheel for this machine, without the compiled loop if there is no compiler;
+- ``any``: a wheel without the compiled loop, for every platform;
+- a platform tag such as ``manylinux_2_17_aarch64``: a wheel for that platform. ``CC`` names the
+  compiler, and the build fails if it does.
+"""
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
+import sys
 import sysconfig
+import tempfile
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.builders.macos import process_macos_plat_tag
 from packaging.tags import platform_tags
 
 SOURCE = Path("state_machines", "masks", "walk.c")
@@ -16,32 +28,59 @@ LIBRARY = SOURCE.with_suffix(".so")
 
 
 class CompileKernel(BuildHookInterface[Any]):
-    """Compiles the library beside its source and adds it to the wheel."""
+    """Compiles the library into the wheel, or into the checkout of an editable installation."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile the library before a wheel or an editable installation is built."""
-        del version
-        if self.target_name != "wheel":
+        platform = os.environ.get("PROXY_ENGINE_WHEEL", "")
+        if self.target_name != "wheel" or platform == "any":
             return
-        library = Path(self.root, LIBRARY)
-        library.unlink(missing_ok=True)
-        if not compiled(Path(self.root, SOURCE), library):
+        source, library = Path(self.root, SOURCE), Path(self.root, LIBRARY)
+        if version != "editable":
+            # A wheel for another platform must not replace the library of the checkout.
+            self._directory = tempfile.TemporaryDirectory()
+            library = Path(self._directory.name, LIBRARY.name)
+        if not compiled(source, library):
+            if platform:
+                raise RuntimeError(f"no C compiler builds {SOURCE} for {platform}: set CC")
             self.app.display_info("no C compiler found: masks use the NumPy implementation")
             return
-        build_data["artifacts"].append(LIBRARY.as_posix())
+        if version == "editable":
+            return
+        build_data["force_include"][str(library)] = LIBRARY.as_posix()
         build_data["pure_python"] = False
         # The library uses no Python header, so every Python of the platform can load it.
-        build_data["tag"] = f"py3-none-{next(platform_tags())}"
+        build_data["tag"] = f"py3-none-{platform or local_platform()}"
 
 
 def compiled(source: Path, library: Path) -> bool:
-    """Compile a shared library; return whether it succeeded."""
-    compiler = shlex.split(sysconfig.get_config_var("CC") or "cc")[:1]
-    for name in dict.fromkeys((*compiler, "cc", "gcc", "clang")):
-        command = [name, "-O2", "-fPIC", "-shared", "-o", str(library), str(source)]
+    """Compile a shared library; return whether it succeeded. A failure removes the library."""
+    if configured := shlex.split(os.environ.get("CC", "")):
+        compilers = [configured]
+    else:
+        python = shlex.split(sysconfig.get_config_var("CC") or "cc")[0]
+        compilers = [[name] for name in dict.fromkeys((python, "cc", "gcc", "clang"))]
+    # On Linux the library needs no other one, so the version of libc does not matter.
+    options = ["-O2", "-fPIC", "-shared", *(["-nostdlib"] if sys.platform == "linux" else [])]
+    partial = library.with_name(f"{library.name}.{os.getpid()}")
+    for compiler in compilers:
+        command = [*compiler, *options, "-o", str(partial), str(source)]
         try:
             subprocess.run(command, check=True, capture_output=True, timeout=120)
         except (OSError, subprocess.SubprocessError):
             continue
+        # Processes that have loaded an earlier library keep it.
+        partial.replace(library)
         return True
+    partial.unlink(missing_ok=True)
+    library.unlink(missing_ok=True)
     return False
+
+
+def local_platform() -> str:
+    """Return the platform tag of a library that is compiled on this machine."""
+    platforms = list(platform_tags())
+    if sys.platform == "darwin":
+        return process_macos_plat_tag(platforms[0], compat=False)
+    portable = [platform for platform in platforms if platform.startswith("manylinux_2_17_")]
+    return (portable or platforms)[0]

@@ -8,7 +8,11 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
-from mlx.nn.layers.base import Module
+from .backends import requires_backend
+
+with requires_backend():
+    from mlx.nn.layers.base import Module
+
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from state_machines import Vocabulary

@@ -111,14 +111,14 @@ class ModelFetchError(ModelError):
 
 
 class MissingExtraError(EngineError, ImportError):
-    """A package of an optional extra is not installed.
+    """A package of an optional extra, or a backend of MLX, is not installed or cannot be loaded.
 
     Attributes:
         extra: The extra that contains the package.
     """
 
-    def __init__(self, what: str, *, extra: str) -> None:
-        super().__init__(what, hint=f"Run `pip install 'proxy-engine[{extra}]'`.")
+    def __init__(self, what: str, *, extra: str, hint: str = "") -> None:
+        super().__init__(what, hint=hint or f"Run `pip install 'proxy-engine[{extra}]'`.")
         self.extra = extra
 
 

@@ -21,7 +21,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import mlx.core as mx
+from ..backends import requires_backend
+
+with requires_backend():
+    import mlx.core as mx
+
 from mlx.nn.layers.base import Module
 
 from ..models.blas import has_fast_blas

@@ -15,7 +15,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-import mlx.core as mx
+from ..backends import requires_backend
+
+with requires_backend():
+    import mlx.core as mx
+
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 
 from ..errors import ModelFormatError
