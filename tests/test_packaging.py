@@ -11,8 +11,13 @@ import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import get_args
 
 import pytest
+
+from proxy_engine.backends import DISTRIBUTIONS
+from proxy_engine.extras import Extra
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("proxy_engine", "samplers", "state_machines")
@@ -87,6 +92,15 @@ def test_the_server_is_an_extra(metadata: email.message.Message) -> None:
         )
 
 
+def build_hook() -> ModuleType:
+    specification = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    assert specification is not None
+    assert specification.loader is not None
+    hook = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(hook)
+    return hook
+
+
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 def test_wheel_has_the_compiled_loop_and_its_tag_says_so(wheel: zipfile.ZipFile) -> None:
     assert "state_machines/masks/walk.so" in wheel.namelist()
@@ -98,15 +112,28 @@ def test_wheel_has_the_compiled_loop_and_its_tag_says_so(wheel: zipfile.ZipFile)
 
 def test_installs_without_a_compiler(tmp_path: Path) -> None:
     """The hook gives up quietly, and leaves no half-made library behind."""
-    specification = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
-    assert specification is not None
-    assert specification.loader is not None
-    hook = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(hook)
     broken = tmp_path / "broken.c"
     broken.write_text("this is no C")
-    assert not hook.compiled(broken, tmp_path / "broken.so")
-    assert not (tmp_path / "broken.so").exists()
+    assert not build_hook().compiled(broken, tmp_path / "broken.so")
+    assert list(tmp_path.iterdir()) == [broken]
+
+
+def test_cc_is_the_only_compiler_that_is_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wheel for another platform must not contain a library for this one."""
+    monkeypatch.setenv("CC", "no-such-compiler")
+    source = ROOT / "state_machines" / "masks" / "walk.c"
+    assert not build_hook().compiled(source, tmp_path / "walk.so")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads an ELF file")
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_compiled_loop_needs_no_other_library(wheel: zipfile.ZipFile) -> None:
+    """The platform tag may therefore name an old version of glibc."""
+    library = wheel.read("state_machines/masks/walk.so")
+    assert b"libc.so" not in library
+    assert b"GLIBC_" not in library
 
 
 def test_wheel_has_the_licence(wheel: zipfile.ZipFile) -> None:
@@ -116,6 +143,28 @@ def test_wheel_has_the_licence(wheel: zipfile.ZipFile) -> None:
 def test_runtime_dependencies_are_the_documented_ones(metadata: email.message.Message) -> None:
     assert requirements(metadata, extra=False) == RUNTIME
     assert metadata["Requires-Python"] == ">=3.11"
+
+
+def test_mlx_has_a_backend_on_macos_and_extras_for_linux(metadata: email.message.Message) -> None:
+    lines = [line for line in metadata.get_all("Requires-Dist", []) if re.match(r"mlx[\[>]", line)]
+    found = {line.partition(";")[0]: line.partition(";")[2] for line in lines}
+    assert found.pop("mlx>=0.30") == " sys_platform == 'darwin'"
+    assert {name.partition(">")[0] for name in found} == {"mlx[cpu]", "mlx[cuda12]", "mlx[cuda13]"}
+    for requirement, marker in found.items():
+        extra = requirement[requirement.index("[") + 1 : requirement.index("]")]
+        assert extra in DISTRIBUTIONS
+        assert marker == f" (sys_platform == 'linux') and extra == '{extra}'"
+
+
+def test_every_extra_that_errors_name_is_declared(metadata: email.message.Message) -> None:
+    declared = set(metadata.get_all("Provides-Extra", []))
+    assert declared >= {*get_args(Extra), *DISTRIBUTIONS, "server"}
+
+
+def test_project_urls_are_declared(metadata: email.message.Message) -> None:
+    urls = dict(line.split(", ") for line in metadata.get_all("Project-URL", []))
+    assert set(urls) == {"Homepage", "Documentation", "Source", "Issues", "Changelog"}
+    assert all(url.startswith("https://") for url in urls.values())
 
 
 def test_no_peer_engine_is_a_dependency(metadata: email.message.Message) -> None:
