@@ -142,7 +142,9 @@ class EngineCore:
         scheduler = Scheduler(
             worker, factory, caches, turns, threads, batch_size=batch_size, draft_model=drafter
         )
-        worker.submit(scheduler.split_output_layer).result()
+        if not load_options.lazy:
+            # It runs passes, which read the weights. Otherwise the first request does it.
+            worker.submit(scheduler.split_output_layer).result()
         return cls(
             loaded,
             vocabulary,

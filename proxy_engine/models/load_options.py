@@ -65,8 +65,8 @@ class LoadOptions(OptionModel):
     trust_remote_code: bool = False
     """Whether code of the checkpoint may be run: its model file, and classes of its tokenizer."""
     tokenizer_config: Mapping[str, Any] = Field(default_factory=dict)
-    """Arguments of the tokenizer that replace those of its files, such as `eos_token`, which
-    becomes an additional end token."""
+    """Arguments of the tokenizer that replace those of its files, such as `eos_token`, an
+    end token beside those of `config.json`."""
     # Pydantic reserves the name `model_config`.
     config_overrides: Mapping[str, Any] = Field(default_factory=dict, alias="model_config")
     """Entries that replace those of `config.json`."""
@@ -80,9 +80,13 @@ class LoadOptions(OptionModel):
     @field_validator("adapter_path", mode="before")
     @classmethod
     def _as_path(cls, given: object) -> object:
+        if given is None:
+            return None
+        if not isinstance(given, str | os.PathLike):
+            raise ValueError("should be a path")
         if given == "":
             raise ValueError("should be the name of a directory")
-        return Path(given).expanduser() if isinstance(given, str | os.PathLike) else given
+        return Path(given).expanduser()
 
     @field_validator("tokenizer_config", "config_overrides", mode="before")
     @classmethod
