@@ -46,6 +46,9 @@ from .errors import (
     DraftModelError as DraftModelError,
 )
 from .errors import (
+    EarlierRunError as EarlierRunError,
+)
+from .errors import (
     EngineClosedError as EngineClosedError,
 )
 from .errors import (
@@ -82,6 +85,12 @@ from .errors import (
     ModelNotFoundError as ModelNotFoundError,
 )
 from .errors import (
+    OutputFileError as OutputFileError,
+)
+from .errors import (
+    OutputFileRefusedError as OutputFileRefusedError,
+)
+from .errors import (
     OutputValidationError as OutputValidationError,
 )
 from .errors import (
@@ -98,6 +107,9 @@ from .errors import (
 )
 from .errors import (
     ProxyError as ProxyError,
+)
+from .errors import (
+    RecordError as RecordError,
 )
 from .errors import (
     RequestCancelledError as RequestCancelledError,
@@ -144,6 +156,10 @@ from .events import (
 from .events import (
     ToolCallStarted as ToolCallStarted,
 )
+from .extraction.progress import ExtractionProgress as ExtractionProgress
+from .extraction.results import ExtractedRecord as ExtractedRecord
+from .extraction.results import ExtractionResults as ExtractionResults
+from .extraction_engine import ExtractionStream as ExtractionStream
 from .generation.generate_step import generate_step as generate_step
 from .media.options import MediaOptions as MediaOptions
 from .options import (

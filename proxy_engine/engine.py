@@ -21,6 +21,7 @@ from state_machines.tool_calls import ToolFormat
 from .batch_engine import BatchEngine
 from .conversation.messages import Prompt
 from .core import EngineCore
+from .extraction_engine import ExtractionEngine
 from .media.options import MediaOptions
 from .models.load_options import LoadArguments
 from .option_overrides import OptionOverrides
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class InferenceEngine(Closing, BatchEngine, ToolEngine, TranscriptionEngine):
+class InferenceEngine(Closing, BatchEngine, ExtractionEngine, ToolEngine, TranscriptionEngine):
     """Runs a language model for any number of threads and tasks.
 
     Requests run on a thread of the engine. Up to ``batch_size`` of them share each forward pass;

@@ -24,14 +24,19 @@
         ├── ToolArgumentsError (V)          arguments do not match a tool's parameters
         ├── OutputValidationError           complete output that a validator rejects
         ├── BatchError                      requests of a batch failed
+        ├── RecordError (V)                 a record of an extraction cannot be read
+        ├── EarlierRunError                 a record failed before an extraction was resumed
+        ├── OutputFileError                 an output file cannot be written
+        │   └── OutputFileRefusedError      it has contents that the run must not change
         ├── PromptCacheFileError            a file is no prompt cache, or none can be written
         │   └── PromptCacheMismatchError    the file belongs to another model
         └── EngineClosedError               the engine is closed
             └── EngineForkedError           the process was forked after an engine was created
 
 Errors marked (V) are also ``ValueError``s. ``ToolArgumentsError``, ``OutputValidationError``,
-``BatchError``, ``EngineClosedError`` and ``EngineForkedError`` can be raised while the model runs,
-all others before.
+``BatchError``, ``EngineClosedError``, ``EngineForkedError`` and ``OutputFileError`` can be raised
+while the model runs, all others before. ``RecordError`` and ``EarlierRunError`` are stored with
+their records and not raised.
 """
 
 from __future__ import annotations
@@ -313,6 +318,49 @@ class BatchError(EngineError):
     def __init__(self, what: str, *, items: Sequence[Any], hint: str = "") -> None:
         super().__init__(what, hint=hint)
         self.items = tuple(items)
+
+
+class RecordError(EngineError, ValueError):
+    """A record of an extraction has no text or image that can be read.
+
+    Attributes:
+        field: The field at fault; ``None`` if the record has no fields.
+    """
+
+    def __init__(self, what: str, *, field: str | None = None, hint: str = "") -> None:
+        super().__init__(what, hint=hint)
+        self.field = field
+
+
+class EarlierRunError(EngineError):
+    """A record of an extraction failed in the run that is resumed; read from the output file.
+
+    Attributes:
+        type: The name of the exception's class.
+    """
+
+    def __init__(self, what: str, *, type: str, hint: str = "") -> None:
+        super().__init__(what, hint=hint)
+        self.type = type
+
+
+class OutputFileError(EngineError):
+    """An output file cannot be written, for example on a full disk. Its rows are whole.
+
+    Attributes:
+        path: The file.
+    """
+
+    def __init__(self, what: str, *, path: str, hint: str = "") -> None:
+        super().__init__(what, hint=hint)
+        self.path = path
+
+
+class OutputFileRefusedError(OutputFileError):
+    """An output file exists, is an input, or was not written by this extraction; it is unchanged.
+
+    Raised before the model runs.
+    """
 
 
 class PromptCacheFileError(EngineError):

@@ -1,0 +1,290 @@
+"""Answers as values of the caller's type, as JSON, and as columns of a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pydantic
+from pydantic_core import to_jsonable_python
+
+from state_machines import JsonSchemaStateMachine, StateMachine
+
+from ..errors import InvalidOptionError, InvalidResponseFormatError
+from ..pydantic_schemas import ClosedJsonSchema
+from ..text_checks import short_repr
+from ..validation import json_validator
+from .json_members import encode, split_members
+from .missing import is_missing
+
+if TYPE_CHECKING:
+    from ..results import GenerationResult
+
+RESULT = "result"
+"""The column of answers that are no objects with known properties."""
+ERROR = "error"
+"""The column of errors."""
+OTHERS = "additional_properties"
+"""The column of properties that the schema allows and does not name."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFormat:
+    """A response format, and the columns of its answers.
+
+    Attributes:
+        response_format: As the engine takes it.
+        adapter: The pydantic type; ``None`` for a JSON Schema or a state machine.
+        schema: The JSON Schema; ``None`` for answers that are no JSON.
+        properties: The properties of the answers; empty if they are not all objects with known
+            properties.
+        is_open: Whether answers can have other properties.
+        prefix: The text before the names of columns.
+    """
+
+    response_format: Any
+    adapter: pydantic.TypeAdapter[Any] | None
+    schema: Any
+    properties: tuple[str, ...]
+    is_open: bool
+    prefix: str = ""
+
+    @classmethod
+    def of(cls, response_format: Any, prefix: str = "") -> AnswerFormat:
+        """Read a response format.
+
+        Raises:
+            InvalidResponseFormatError: It is free text, or of no kind that ``generate`` accepts.
+        """
+        adapter, schema = _adapter_and_schema(response_format)
+        found = None if schema is None else _properties(schema, schema)
+        names, is_open = found or ({}, False)
+        return cls(response_format, adapter, schema, tuple(names), is_open, prefix)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of answers: one for each property, or one for all."""
+        if not self.properties:
+            return (self.prefix + RESULT,)
+        names = (*self.properties, *((OTHERS,) if self.is_open else ()))
+        return tuple(self.prefix + name for name in names)
+
+    def check_columns(self, names: Iterable[str], *, has_error: bool = True) -> None:
+        """Raise ``InvalidOptionError`` if fields of the records have names of columns.
+
+        Args:
+            names: The names of the fields.
+            has_error: Whether there is a column of errors.
+        """
+        added = [*self.columns, *([self.prefix + ERROR] if has_error else [])]
+        twice = {name for name in added if added.count(name) > 1}
+        collisions = sorted(twice | (set(added) & set(names)))
+        if collisions:
+            shown = ", ".join(map(repr, collisions))
+            raise InvalidOptionError(
+                f"the output would have two columns of the name {shown}",
+                option="prefix",
+                hint="Give a prefix for the names of the result's columns, such as 'result_'.",
+            )
+
+    def json_text(self, result: GenerationResult[Any]) -> str:
+        """Return an answer as JSON in one line.
+
+        The answer to a JSON Schema is that of the model. A value of a type is written by pydantic,
+        since validators may have changed it.
+        """
+        if self.schema is None:
+            return encode(result.text)
+        if self.adapter is None:
+            # Line breaks occur only between JSON tokens, where a space is equivalent.
+            return result.text.replace("\n", " ")
+        return encode(self._named(result.parsed, mode="json"))
+
+    def plain(self, value: Any) -> Any:
+        """Return a parsed answer as dicts, lists and scalars, among them dates and decimals."""
+        return _plain(value if self.adapter is None else self._named(value, mode="python"))
+
+    def split(self, text: str) -> dict[str, str]:
+        """Return the columns of an answer that is a JSON text, as JSON texts."""
+        if not self.properties:
+            return {self.prefix + RESULT: text}
+        members = split_members(text)
+        others = {name: json.loads(members.pop(name)) for name in members.keys() - self._known}
+        columns = {self.prefix + name: member for name, member in members.items()}
+        return {**columns, self.prefix + OTHERS: encode(others)} if others else columns
+
+    def cells(self, value: Any) -> dict[str, Any]:
+        """Return the columns of an answer that :meth:`plain` has returned."""
+        if not self.properties:
+            return {self.prefix + RESULT: value}
+        others = {name: value[name] for name in value if name not in self._known}
+        cells = {self.prefix + name: value[name] for name in self.properties if name in value}
+        return {**cells, self.prefix + OTHERS: others} if others else cells
+
+    def join(self, columns: Mapping[str, Any]) -> Any:
+        """Return the JSON value whose columns :meth:`split` has returned, parsed.
+
+        Raises:
+            ValueError: There are other columns.
+        """
+        if not self.properties:
+            if set(columns) != {self.prefix + RESULT}:
+                raise ValueError("there is no result")
+            return columns[self.prefix + RESULT]
+        unknown = columns.keys() - set(self.columns)
+        others = columns.get(self.prefix + OTHERS, {}) if self.is_open else {}
+        if unknown or not isinstance(others, dict):
+            raise ValueError(f"unknown columns: {sorted(unknown)}")
+        named = {name: columns[self.prefix + name] for name in self._in(columns)}
+        return {**named, **others}
+
+    def restore(self, value: Any) -> Any:
+        """Return the parsed answer of a JSON value that was read from a file.
+
+        Raises:
+            ValueError: It is no answer of this format.
+        """
+        if self.adapter is not None:
+            return self.adapter.validate_json(json.dumps(value))
+        if self.schema is not None:
+            try:
+                json_validator(self.schema).validate(value)
+            except jsonschema.ValidationError as error:
+                raise ValueError(error.message) from error
+        elif not isinstance(value, str) or not self.response_format.matches(value):
+            raise ValueError("it does not match the response format")
+        return value
+
+    @property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.properties)
+
+    def _in(self, columns: Mapping[str, Any]) -> list[str]:
+        return [name for name in self.properties if self.prefix + name in columns]
+
+    def _named(self, value: Any, *, mode: Any) -> Any:
+        """Return a value of the type as pydantic writes it, with the schema's names."""
+        assert self.adapter is not None
+        written = self.adapter.dump_python(value, mode=mode, by_alias=True, warnings=False)
+        if not self.properties or not isinstance(written, dict):
+            return written
+        names = _names_of_fields(value)
+        renamed = {names.get(name, name): member for name, member in written.items()}
+        # Computed fields are no properties.
+        return {
+            name: member for name, member in renamed.items() if self.is_open or name in self._known
+        }
+
+
+def _adapter_and_schema(given: Any) -> tuple[pydantic.TypeAdapter[Any] | None, Any]:
+    match given:
+        case None | {"type": "text"}:
+            raise InvalidResponseFormatError(
+                "an extraction needs a response format",
+                hint="Give a pydantic model, another type, a JSON Schema or a state machine.",
+            )
+        case {"type": "json_object"}:
+            return None, {"type": "object"}
+        case {"type": "json_schema", "json_schema": {"schema": schema}}:
+            return None, schema
+        case bool() | Mapping():
+            return None, given
+        case JsonSchemaStateMachine():
+            return None, given.schema
+        case StateMachine():
+            return None, None
+    try:
+        adapter = (
+            given if isinstance(given, pydantic.TypeAdapter) else pydantic.TypeAdapter[Any](given)
+        )
+        return adapter, adapter.json_schema(schema_generator=ClosedJsonSchema)
+    except Exception as error:
+        # A type's own code, called for its schema, may raise anything.
+        raise InvalidResponseFormatError(
+            f"{short_repr(given)} is not a response format of an extraction: {error}",
+            hint="Give a pydantic model, another type, a JSON Schema or a state machine.",
+        ) from error
+
+
+def _properties(schema: Any, root: Any, depth: int = 0) -> tuple[dict[str, None], bool] | None:
+    """Return the properties of a schema's values, and whether there can be others.
+
+    ``None`` if the values are not all objects with known properties.
+    """
+    if not isinstance(schema, Mapping) or depth > 16:
+        return None
+    reference = schema.get("$ref")
+    if isinstance(reference, str) and reference.startswith("#/$defs/"):
+        definitions = root.get("$defs", {}) if isinstance(root, Mapping) else {}
+        return _properties(definitions.get(reference.removeprefix("#/$defs/")), root, depth + 1)
+    properties = schema.get("properties")
+    if schema.get("type") == "object" and isinstance(properties, Mapping) and properties:
+        closing = (schema.get("additionalProperties"), schema.get("unevaluatedProperties"))
+        return dict.fromkeys(properties), False not in closing
+    branches = schema.get("anyOf") or schema.get("oneOf")
+    if not isinstance(branches, list):
+        return None
+    found = [_properties(branch, root, depth + 1) for branch in branches]
+    known = [one for one in found if one is not None]
+    if len(known) < len(found):
+        return None
+    names = dict.fromkeys(name for one, _ in known for name in one)
+    return names, any(is_open for _, is_open in known)
+
+
+def _names_of_fields(value: Any) -> dict[str, str]:
+    """Return the names in the schema by the names that pydantic writes, where they differ."""
+    if not isinstance(value, pydantic.BaseModel):
+        return {}
+    names = {}
+    for name, field in type(value).model_fields.items():
+        alias = field.validation_alias
+        if isinstance(alias, pydantic.AliasChoices):
+            alias = next((one for one in alias.choices if isinstance(one, str)), None)
+        written = field.serialization_alias or field.alias or name
+        names[written] = alias if isinstance(alias, str) else field.alias or name
+    return names
+
+
+_KEPT: tuple[type, ...] = (bool, int, float, str, bytes)
+_KEPT_MODULES = ("datetime", "decimal")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Enum):
+        return _plain(value.value)
+    if value is None or type(value) in _KEPT or type(value).__module__ in _KEPT_MODULES:
+        return value
+    if isinstance(value, Mapping):
+        return {str(_plain(name)): _plain(member) for name, member in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(member) for member in value]
+    return jsonable(value)
+
+
+def jsonable(value: Any) -> Any:
+    """Return a value as JSON: dates in ISO 8601, bytes in base64, missing values as ``None``.
+
+    Objects without a JSON form are written as ``str`` does.
+    """
+    if is_missing(value):
+        return None
+    try:
+        return to_jsonable_python(
+            value, bytes_mode="base64", inf_nan_mode="null", fallback=_fallback
+        )
+    except (TypeError, ValueError, RecursionError):
+        # Such as a list that contains itself.
+        return short_repr(value)
+
+
+def _fallback(value: Any) -> Any:
+    if is_missing(value):
+        return None
+    # Scalars and arrays of NumPy.
+    listed = getattr(value, "tolist", None)
+    return jsonable(listed()) if callable(listed) else str(value)

@@ -1,0 +1,45 @@
+"""The members of a JSON object as texts, which keep the notation of numbers."""
+
+from __future__ import annotations
+
+import json
+from json.decoder import WHITESPACE  # type: ignore[attr-defined]
+from typing import Any
+
+_DECODER = json.JSONDecoder()
+
+
+def split_members(text: str) -> dict[str, str]:
+    """Return the JSON texts of an object's members by name.
+
+    Args:
+        text: A valid JSON object.
+    """
+    members: dict[str, str] = {}
+    position = _skip(text, _skip(text, 0) + 1)
+    while text[position] != "}":
+        name, position = _DECODER.raw_decode(text, position)
+        begin = _skip(text, _skip(text, position) + 1)
+        _, end = _DECODER.raw_decode(text, begin)
+        members[name] = text[begin:end]
+        position = _skip(text, end)
+        if text[position] == ",":
+            position = _skip(text, position + 1)
+    return members
+
+
+def join_members(members: dict[str, str]) -> str:
+    """Return a JSON object with members that are JSON texts."""
+    return "{" + ", ".join(f"{encode(name)}: {text}" for name, text in members.items()) + "}"
+
+
+def encode(value: Any) -> str:
+    """Return a JSON text in one line. A lone surrogate is escaped: UTF-8 cannot encode it."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _skip(text: str, position: int) -> int:
+    """Return the position of the next character that is no whitespace."""
+    end: int = WHITESPACE.match(text, position).end()
+    return end

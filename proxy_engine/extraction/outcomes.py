@@ -1,0 +1,143 @@
+"""The batch of an extraction: outcomes of records, in the order of the input."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from state_machines.errors import ProxyError
+
+from ..errors import EngineClosedError, PromptError
+from ..extras import is_installed
+from .inputs import Content, Inputs, Item
+from .prompts import Prompts
+
+if TYPE_CHECKING:
+    from ..conversation.messages import Prompt
+    from ..requests.batches import BatchStream
+    from ..results import GenerationResult
+
+# The running requests wait this long for a further record to join the batch.
+_ITEM_SECONDS = 0.05
+# After this many invalid records without a valid one, their failures are written.
+_MAX_INVALID_ITEMS = 1_000
+
+
+class Engine(Protocol):
+    """The part of the engine that runs an extraction."""
+
+    @property
+    def model_name(self) -> str: ...
+
+    @property
+    def input_modalities(self) -> frozenset[Any]: ...
+
+    @property
+    def iter_batch(self) -> Callable[..., BatchStream[Any]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result or error of a record; without either it is pending.
+
+    Attributes:
+        item: The record.
+        result: The result.
+        error: The error.
+    """
+
+    item: Item
+    result: GenerationResult[Any] | None = None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What the requests of an extraction share.
+
+    Attributes:
+        prompts: Writes the prompts.
+        response_format: The response format.
+        options: The options.
+        admit: Checks the fields of a record; a ``ValueError`` is the record's error.
+        check: Checks the content of a record. Its exceptions end the run.
+    """
+
+    prompts: Prompts
+    response_format: Any
+    options: Mapping[str, Any]
+    admit: Callable[[Mapping[str, Any]], None]
+    check: Callable[[Content], None]
+
+    def outcomes(self, engine: Engine, inputs: Inputs) -> Generator[Outcome]:
+        """Yield the outcome of each record. Closing the generator cancels the requests.
+
+        Records are read as the engine takes them. If none is ready, as from a pipe whose writer
+        waits for results, the records read so far are finished first.
+
+        Raises:
+            ProxyError: An error that does not come from a record, such as ``EngineClosedError``.
+        """
+        while inputs.peek() is not None:
+            pending: deque[Outcome] = deque()
+            items = engine.iter_batch(
+                self._prompts(inputs, pending),
+                response_format=self.response_format,
+                ordered=True,
+                **self.options,
+            )
+            with contextlib.closing(items):
+                for item in items:
+                    while pending[0].error is not None:
+                        yield pending.popleft()
+                    outcome = pending.popleft()
+                    yield replace(outcome, result=item.result, error=_error_of_record(item.error))
+            yield from pending
+
+    def _prompts(self, inputs: Inputs, pending: deque[Outcome]) -> Iterator[Prompt]:
+        """Yield the prompts of the valid records, and append every record to ``pending``."""
+        invalid = 0
+        while invalid < _MAX_INVALID_ITEMS and (not pending or inputs.is_ready(_ITEM_SECONDS)):
+            item = next(inputs, None)
+            if item is None:
+                return
+            try:
+                self.admit(item.fields())
+                content = item.read()
+                prompt = self.prompts.write(item.record, content)
+            except ValueError as error:
+                invalid += 1
+                pending.append(Outcome(item, error=error))
+            else:
+                self.check(content)
+                pending.append(Outcome(item))
+                yield prompt
+
+
+def check_reads(engine: Engine, content: Content, *, hint: str) -> None:
+    """Raise ``PromptError`` for content with images if the model reads none.
+
+    All records with images would fail: the run ends, and another model can resume it.
+
+    Args:
+        engine: The engine.
+        content: The content.
+        hint: How to name another model, as a sentence.
+    """
+    if not content.images or "image" in engine.input_modalities:
+        return
+    if not is_installed("vision"):
+        hint = f"{hint[:-1]}, and install 'proxy-engine[vision]'."
+    raise PromptError(f"the model {engine.model_name!r} does not read images", hint=hint)
+
+
+def _error_of_record(error: Exception | None) -> Exception | None:
+    """Return a record's error; raise an error that a further run may not meet again."""
+    if isinstance(error, EngineClosedError):
+        raise error
+    if error is not None and not isinstance(error, ProxyError | ValueError):
+        raise error
+    return error

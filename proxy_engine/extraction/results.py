@@ -1,0 +1,197 @@
+"""Results of an extraction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from .answer_format import ERROR, AnswerFormat, jsonable
+from .column_types import conform, infer_type
+from .frames import Frame, Library, make_frame
+from .missing import is_missing
+from .records import RecordReader
+
+if TYPE_CHECKING:
+    from ..results import Usage
+
+T = TypeVar("T")
+
+_SHOWN_ROWS = 20
+_SHOWN_CHARS = 80
+_CELL = "text-align:left;vertical-align:top;padding:0.1em 0.8em 0.1em 0"
+_DIM = "opacity:0.65;font-size:85%"
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractedRecord(Generic[T]):
+    """The outcome of one record: a value or an error.
+
+    Attributes:
+        index: Position of the record in the input, from 0.
+        record: The record; a dict for a row of a frame.
+        value: The value, unless the record failed.
+        error: The error, if the record failed.
+        usage: Token counts and times; ``None`` if the record failed, or its row was read from the
+            output of an earlier run.
+    """
+
+    index: int
+    record: Any
+    value: T | None = None
+    error: Exception | None = None
+    usage: Usage | None = None
+
+
+class ExtractionResults(Sequence[ExtractedRecord[T]]):
+    """The outcomes of all records, in the order of the input.
+
+    Frames have the columns of the input, a column for each property of the answers, and a column
+    ``error`` with texts. If the answers are no objects with known properties, they are in the
+    column ``result``. Properties that a schema allows and does not name are in the column
+    ``additional_properties``.
+
+    Args:
+        records: The outcomes.
+        answers: The format of the answers.
+        reader: Reads the fields of the records.
+        frame: The frame with the records, if they came from one.
+    """
+
+    def __init__(
+        self,
+        records: Iterable[ExtractedRecord[T]],
+        *,
+        answers: AnswerFormat,
+        reader: RecordReader,
+        frame: Frame | None = None,
+    ) -> None:
+        self._records = tuple(records)
+        self._answers = answers
+        self._reader = reader
+        self._frame = frame
+
+    @overload
+    def __getitem__(self, index: int) -> ExtractedRecord[T]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[ExtractedRecord[T]]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        return self._records[index]
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @property
+    def values(self) -> list[T | None]:
+        """The value of each record; ``None`` for those that failed."""
+        return [record.value for record in self._records]
+
+    @property
+    def errors(self) -> dict[int, Exception]:
+        """The errors by the index of their records."""
+        return {one.index: one.error for one in self._records if one.error is not None}
+
+    def to_frame(self) -> Any:
+        """Return a frame of the library of the input; of pandas if the input is no frame.
+
+        Raises:
+            MissingExtraError: The library is not installed.
+        """
+        return self._to("pandas" if self._frame is None else self._frame.library)
+
+    def to_pandas(self) -> Any:
+        """Return a ``pandas.DataFrame``; with the index of the input if that is one.
+
+        Numbers and booleans have nullable types (``Int64``, ``Float64``, ``boolean``), so that
+        integers remain integers beside errors. Lists and objects are Python values.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        return self._to("pandas")
+
+    def to_polars(self) -> Any:
+        """Return a ``polars.DataFrame``. Lists and objects are lists and structs.
+
+        Columns whose values have no common type are texts with JSON.
+
+        Raises:
+            MissingExtraError: polars is not installed.
+        """
+        return self._to("polars")
+
+    def to_arrow(self) -> Any:
+        """Return a ``pyarrow.Table``, with the same types as :meth:`to_polars`.
+
+        Raises:
+            MissingExtraError: pyarrow is not installed.
+        """
+        return self._to("pyarrow")
+
+    def _to(self, library: Library) -> Any:
+        frame = self._frame
+        if frame is not None and frame.library == library and not frame.is_streamed:
+            return frame.with_columns(self._added())
+        return make_frame(library, {**self._fields(), **self._added()})
+
+    def _fields(self) -> dict[str, list[Any]]:
+        """Return the fields of the records as columns."""
+        rows = [self._reader.fields(one.record) for one in self._records]
+        names = dict.fromkeys(name for row in rows for name in row)
+        if self._frame is not None and self._frame.columns is not None:
+            names = dict.fromkeys((*self._frame.columns, *names))
+        return {name: [_cell(row.get(name)) for row in rows] for name in names}
+
+    def _added(self) -> dict[str, list[Any]]:
+        """Return the columns of the answers and errors."""
+        rows = [
+            {} if one.error is not None else self._answers.cells(self._answers.plain(one.value))
+            for one in self._records
+        ]
+        columns = {name: [row.get(name) for row in rows] for name in self._answers.columns}
+        errors = [None if one.error is None else error_text(one.error) for one in self._records]
+        return {**columns, self._answers.prefix + ERROR: errors}
+
+    def __repr__(self) -> str:
+        return f"<ExtractionResults: {len(self)} records, {len(self.errors)} failed>"
+
+    def _repr_html_(self) -> str:
+        """Return a table of the first records for a notebook."""
+        shown = ExtractionResults(
+            self._records[:_SHOWN_ROWS], answers=self._answers, reader=self._reader
+        )
+        columns = {**shown._fields(), **shown._added()}
+        head = "".join(f'<th style="{_CELL}">{escape(name)}</th>' for name in columns)
+        rows = "".join(
+            "<tr>" + "".join(f'<td style="{_CELL}">{_html(cell)}</td>' for cell in row) + "</tr>"
+            for row in zip(*columns.values(), strict=True)
+        )
+        caption = f"{len(self):,} records, {len(self.errors):,} failed"
+        if len(self) > _SHOWN_ROWS:
+            caption += f"; the first {_SHOWN_ROWS} are shown"
+        return (
+            f'<table style="color:inherit;background:none"><tr>{head}</tr>{rows}</table>'
+            f'<div style="{_DIM}">{caption}</div>'
+        )
+
+
+def error_text(error: Exception) -> str:
+    """Return an error as one text: the name of its class and its message."""
+    name = getattr(error, "type", type(error).__name__)
+    return f"{name}: {error}"
+
+
+def _cell(value: Any) -> Any:
+    """Return the value of a field as a plain value."""
+    if is_missing(value):
+        return None
+    plain = (bool, int, float, str, bytes, list, dict)
+    if type(value) in plain or type(value).__module__ in ("datetime", "decimal"):
+        return value
+    return jsonable(value)
+
+
+def _html(value: Any) -> str:
+    text = "" if value is None else str(conform(value, infer_type([value])))
+    return escape(text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 1]}…")

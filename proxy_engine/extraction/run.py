@@ -1,0 +1,118 @@
+"""An extraction from Python objects: earlier rows, the batch, the output file, the progress."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import EarlierRunError
+from .answer_format import AnswerFormat
+from .inputs import Content, Item
+from .outcomes import Batch, Engine, Outcome, check_reads
+from .output_file import OutputFile
+from .outputs import Done, EarlierRows, OutputOptions
+from .progress import Progress, showing
+from .prompts import Instruction, Prompts
+from .records import RecordInputs, RecordItem
+from .results import ExtractedRecord
+from .rows import Answer, JsonLines, Read, RowFormat
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """An extraction that has not begun.
+
+    Attributes:
+        engine: Generates the answers.
+        inputs: The records.
+        answers: The format of the answers.
+        columns: The fields of the records, if they are known.
+        instruction: The instruction to the model.
+        output: The output file.
+        progress: How to show progress.
+        options: The options of all requests.
+    """
+
+    engine: Engine
+    inputs: RecordInputs
+    answers: AnswerFormat
+    columns: tuple[str, ...]
+    instruction: Instruction | None
+    output: OutputOptions | None
+    progress: Progress
+    options: Mapping[str, Any]
+
+    def records(self) -> Generator[ExtractedRecord[Any]]:
+        """Yield the outcomes in the order of the records. Closing stops the requests.
+
+        A row is in the output file before its record is yielded.
+
+        Raises:
+            OutputFileError: The output file cannot be written or continued.
+            ProxyError: An error that does not come from a record, such as ``EngineClosedError``.
+        """
+        with contextlib.ExitStack() as stack:
+            rows: RowFormat = JsonLines(self.answers)
+            file = None
+            if self.output is not None:
+                rows = self.output.rows(self.answers, self.columns)
+                file = stack.enter_context(self.output.opened())
+            advance = stack.enter_context(showing(self.progress, self.inputs.count()))
+            done = Done()
+            if file is not None and self.output is not None and self.output.is_resumed:
+                earlier = EarlierRows(file, rows, self.inputs)
+                for item, read in earlier:
+                    advance(not isinstance(read, Answer))
+                    yield _earlier_record(item, read)
+                done = earlier.done
+            if file is not None:
+                file.begin(done.size)
+            for outcome in stack.enter_context(contextlib.closing(self._outcomes(rows))):
+                if file is not None:
+                    self._write(file, rows, outcome)
+                advance(outcome.error is not None)
+                yield _record(outcome)
+
+    def _outcomes(self, rows: RowFormat) -> Generator[Outcome]:
+        prompts = Prompts(
+            self.instruction, self.answers.properties, is_json=self.answers.schema is not None
+        )
+
+        def check(content: Content) -> None:
+            check_reads(self.engine, content, hint="Load a multimodal model.")
+
+        batch = Batch(prompts, self.answers.response_format, self.options, rows.admit, check)
+        return batch.outcomes(self.engine, self.inputs)
+
+    def _write(self, file: OutputFile, rows: RowFormat, outcome: Outcome) -> None:
+        answer = None if outcome.result is None else self.answers.json_text(outcome.result)
+        file.write(rows.encode(outcome.item, answer, outcome.error))
+
+
+def _record(outcome: Outcome) -> ExtractedRecord[Any]:
+    index, record = _position(outcome.item)
+    if outcome.result is None:
+        return ExtractedRecord(index, record, error=outcome.error)
+    return ExtractedRecord(index, record, outcome.result.parsed, usage=outcome.result.usage)
+
+
+def _earlier_record(item: Item, read: Read) -> ExtractedRecord[Any]:
+    index, record = _position(item)
+    if isinstance(read, Answer):
+        return ExtractedRecord(index, record, read.value)
+    return ExtractedRecord(index, record, error=EarlierRunError(read.message, type=read.type))
+
+
+def _position(item: Item) -> tuple[int, Any]:
+    assert isinstance(item, RecordItem), "the inputs are records"
+    return item.index, item.record
+
+
+def columns_of(inputs: RecordInputs, columns: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Return the names of the records' fields: those of a frame, or of the first record."""
+    if columns is not None:
+        return columns
+    first = inputs.peek()
+    return () if first is None else tuple(first.fields())
