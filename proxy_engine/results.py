@@ -236,6 +236,10 @@ class GenerationResult(Generic[T]):
             itself, without the constraints, writes a valid answer. With particles only.
         choices: All answers if ``n`` is above 1, otherwise empty. The first one is this answer.
         scored_choices: The finite choices that were drawn exactly, in the order of the output.
+        token_origins: A letter for each token: ``s`` if it was sampled, ``d`` if it was sampled and
+            a draft had proposed it, ``f`` if the grammar forced it.
+        token_lengths: Number of UTF-8 bytes that each token wrote to the texts of ``parts``; 0 for
+            end tokens.
     """
 
     text: str
@@ -253,6 +257,8 @@ class GenerationResult(Generic[T]):
     log_evidence: float | None = None
     choices: tuple[GenerationResult[T], ...] = ()
     scored_choices: tuple[ScoredChoice, ...] = ()
+    token_origins: str = ""
+    token_lengths: tuple[int, ...] = ()
 
     def confidence(self, pointer: str = "") -> float | None:
         """Return the probability of a value of the answer among the alternatives that it had.

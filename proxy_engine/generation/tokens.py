@@ -26,6 +26,7 @@ class Token:
         is_forced: The grammar left one continuation, so the token was not sampled.
         part: The part of a composed answer that the token most likely belongs to.
         logprobs: Log-probabilities, where the request asks for them.
+        is_drafted: The token was drafted and accepted.
     """
 
     token_id: int
@@ -33,6 +34,7 @@ class Token:
     is_forced: bool = False
     part: Part | None = None
     logprobs: TokenLogprobs | None = None
+    is_drafted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ without q they are the same tokens.
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from itertools import takewhile
 from typing import cast
 
@@ -122,14 +123,17 @@ class Verification:
             sequence.pending.clear()
         tokens += sequence.advance_forced()
         if self.draft is not None:
-            tokens += self._advance_over(self.draft)
+            self._advance_over(self.draft, tokens)
         return tokens
 
-    def _advance_over(self, draft: Draft) -> list[Token]:
+    def _advance_over(self, draft: Draft, tokens: list[Token]) -> None:
+        """Advance over the accepted tokens of a draft. ``tokens`` begins with the first one."""
         sequence = self.sequence
-        tokens: list[Token] = []
+        proposed = 0
         while self._is_accepted(draft):
             self.accepted += 1
+            tokens[proposed] = replace(tokens[proposed], is_drafted=True)
+            proposed = len(tokens)
             if sequence.finished or self.accepted == len(self._ids):
                 break
             number = self.accepted
@@ -141,7 +145,6 @@ class Verification:
             tokens += sequence.advance_forced()
         used = min(self.accepted + 1, len(self._random_states) - 1)
         sequence.random_state = self._random_states[used]
-        return tokens
 
     def _is_accepted(self, draft: Draft) -> bool:
         """Whether the token of the current position is the proposed one, and all before it."""

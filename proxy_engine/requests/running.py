@@ -46,6 +46,7 @@ from ..speculation.draft_length import PassCost
 from ..tools import Tool
 from ..validation import json_validator
 from .request import Request
+from .token_facts import token_origin, written_lengths
 
 Emit: TypeAlias = Callable[[Event], None]
 """Receives the events of a request, on the thread that runs it."""
@@ -182,7 +183,7 @@ class RunningRequest:
         self._token_ids: list[int] = []
         self._held: list[Token] = []
         self._logprobs: list[TokenLogprobs] = []
-        self._fast_forwarded_tokens = 0
+        self._origins: list[str] = []
         self._finish_reason: FinishReason = "cancelled"
         self._is_in_text = False
 
@@ -217,7 +218,7 @@ class RunningRequest:
         self._held.clear()
         for token in tokens:
             self._token_ids.append(token.token_id)
-            self._fast_forwarded_tokens += token.is_forced
+            self._origins.append(token_origin(token))
             if token.logprobs is not None:
                 self._logprobs.append(token.logprobs)
             if self.request.watches:
@@ -256,7 +257,7 @@ class RunningRequest:
                 prompt_tokens=len(request.prompt_ids),
                 completion_tokens=len(self._token_ids),
                 cached_tokens=self.cached_tokens,
-                fast_forwarded_tokens=self._fast_forwarded_tokens,
+                fast_forwarded_tokens=self._origins.count("f"),
                 prompt_seconds=timings.prompt,
                 completion_seconds=time.perf_counter() - timings.started - timings.prompt,
                 mask_seconds=timings.of("mask", "advance"),
@@ -278,6 +279,13 @@ class RunningRequest:
             logprobs=None if request.options.logprobs is None else tuple(self._logprobs),
             trace=tuple(timings.spans),
             scored_choices=tuple(self.sequence.scored_choices),
+            token_origins="".join(self._origins),
+            token_lengths=written_lengths(
+                self._token_ids,
+                self._vocabulary,
+                is_constrained=self._matcher is not None,
+                stop_ids=request.options.stop_ids,
+            ),
         )
 
     def _token_event(self, token: Token) -> TokenGenerated:

@@ -1,8 +1,4 @@
-"""Results as HTML, for notebooks.
-
-The HTML has no scripts and no style sheets. Colours are those of the notebook: text inherits its
-colour, and shades are translucent, so that they fit light and dark themes.
-"""
+"""Results as HTML: values with their confidences, and the output by part and token."""
 
 from __future__ import annotations
 
@@ -12,17 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, Protocol
 
-from .confidence import Measured, confidences
-from .confidence.pointers import reference_token
+from ..confidence import Measured, confidences
+from ..confidence.pointers import reference_token
+from .segments import Output, output_html
+from .styles import BOX, CELL, DIM, PRE, TABLE
 
 _REASONING = "reasoning"
 _MAX_PARTICLES = 12
 _MAX_PARTICLE_CHARS = 160
-
-_BOX = "line-height:1.45"
-_PRE = "margin:0.2em 0;white-space:pre-wrap;overflow-wrap:anywhere;background:none;color:inherit"
-_DIM = "opacity:0.65;font-size:85%"
-_CELL = "text-align:left;vertical-align:top;padding:0.1em 0.8em 0.1em 0;white-space:pre-wrap"
 
 
 class Counts(Protocol):
@@ -53,7 +46,7 @@ class Counts(Protocol):
         """Time after that."""
 
 
-class Shown(Measured, Protocol):
+class Shown(Measured, Output, Protocol):
     """The shown fields of a result: :class:`~proxy_engine.results.GenerationResult`."""
 
     @property
@@ -87,18 +80,19 @@ def to_html(result: Shown) -> str:
     blocks = []
     for number, answer in enumerate(answers, 1):
         if len(answers) > 1:
-            blocks.append(f'<div style="{_DIM}">answer {number} of {len(answers)}</div>')
+            blocks.append(f'<div style="{DIM}">answer {number} of {len(answers)}</div>')
         blocks += _answer(answer)
+        blocks += output_html(answer)
     blocks += _particles(result)
-    blocks.append(f'<div style="{_DIM}">{escape(_caption(result))}</div>')
-    return f'<div style="{_BOX}">{"".join(blocks)}</div>'
+    blocks.append(f'<div style="{DIM}">{escape(_caption(result))}</div>')
+    return f'<div style="{BOX}">{"".join(blocks)}</div>'
 
 
 def _answer(answer: Shown) -> Iterator[str]:
     if answer.reasoning:
         yield (
-            f'<details><summary style="{_DIM}">reasoning, {len(answer.reasoning):,} characters'
-            f'</summary><pre style="{_PRE};{_DIM}">{escape(answer.reasoning)}</pre></details>'
+            f'<details><summary style="{DIM}">reasoning, {len(answer.reasoning):,} characters'
+            f'</summary><pre style="{PRE};{DIM}">{escape(answer.reasoning)}</pre></details>'
         )
     marks = confidences(answer)
     if answer.tool_calls:
@@ -115,14 +109,14 @@ def _answer(answer: Shown) -> Iterator[str]:
         yield _pre(_marked(escape(answer.text), "", marks))
     for part in answer.parts:
         if part.pointer is not None:
-            label = f'<div style="{_DIM}">{escape(part.pointer)}</div>' if len(values) > 1 else ""
+            label = f'<div style="{DIM}">{escape(part.pointer)}</div>' if len(values) > 1 else ""
             yield label + _pre(_json(part.text, part.pointer, marks))
         elif values and not part.is_marker and part.name != _REASONING:
             yield _pre(escape(part.text))
 
 
 def _pre(content: str) -> str:
-    return f'<pre style="{_PRE}">{content}</pre>'
+    return f'<pre style="{PRE}">{content}</pre>'
 
 
 def _marked(content: str, pointer: str, marks: Mapping[str, float]) -> str:
@@ -135,7 +129,7 @@ def _marked(content: str, pointer: str, marks: Mapping[str, float]) -> str:
 
 
 def _number(mark: float) -> str:
-    return f'<sub style="{_DIM}" title="confidence {mark:.6g}">&hairsp;{mark:.2f}</sub>'
+    return f'<sub style="{DIM}" title="confidence {mark:.6g}">&hairsp;{mark:.2f}</sub>'
 
 
 class _Number(str):
@@ -189,9 +183,9 @@ def _particles(result: Shown) -> Iterator[str]:
     if len(ordered) > _MAX_PARTICLES:
         rows.append(_row("td", "", "", f"and {len(ordered) - _MAX_PARTICLES} more"))
     yield (
-        f'<details><summary style="{_DIM}">{len(result.particles)} particles, '
+        f'<details><summary style="{DIM}">{len(result.particles)} particles, '
         f"{len(ordered)} different</summary>"
-        f'<table style="border-collapse:collapse;color:inherit;background:none">'
+        f'<table style="{TABLE}">'
         f"{_row('th', 'probability', 'particles', 'answer')}{''.join(rows)}</table></details>"
     )
 
@@ -201,7 +195,7 @@ def _shortened(text: str) -> str:
 
 
 def _row(tag: str, *cells: str) -> str:
-    inner = "".join(f'<{tag} style="{_CELL}">{escape(cell)}</{tag}>' for cell in cells)
+    inner = "".join(f'<{tag} style="{CELL}">{escape(cell)}</{tag}>' for cell in cells)
     return f'<tr style="background:none">{inner}</tr>'
 
 

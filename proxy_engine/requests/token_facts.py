@@ -1,0 +1,42 @@
+"""Facts about the tokens of an answer that its result keeps: origins and lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from state_machines import Vocabulary
+
+from ..generation import Token
+
+
+def token_origin(token: Token) -> str:
+    """Return the letter of ``GenerationResult.token_origins``."""
+    return "f" if token.is_forced else "d" if token.is_drafted else "s"
+
+
+def written_lengths(
+    token_ids: Sequence[int],
+    vocabulary: Vocabulary,
+    *,
+    is_constrained: bool,
+    stop_ids: Collection[int],
+) -> tuple[int, ...]:
+    """Return how many bytes each token wrote to the parts of an answer.
+
+    Args:
+        token_ids: The tokens.
+        vocabulary: Their bytes.
+        is_constrained: Whether the answer has a grammar, which may name special tokens. In
+            unconstrained text they are not part of the answer.
+        stop_ids: Further tokens that write nothing.
+    """
+    forms, ends = vocabulary.token_bytes, vocabulary.end_token_ids
+    silent = ends if is_constrained else {*ends, *stop_ids}
+    lengths = []
+    for token_id in token_ids:
+        form = forms[token_id] or b""
+        length = len(form)
+        if form.startswith(Vocabulary.SPECIAL_MARK):
+            length = length - 1 if is_constrained else 0
+        lengths.append(0 if token_id in silent else length)
+    return tuple(lengths)
