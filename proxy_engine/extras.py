@@ -10,11 +10,14 @@ from typing import Any, Literal, TypeAlias
 
 from .errors import MissingExtraError
 
-Extra: TypeAlias = Literal["vision", "audio", "langchain", "pydantic-ai", "dspy", "smolagents"]
+Extra: TypeAlias = Literal[
+    "vision", "audio", "langchain", "pydantic-ai", "dspy", "smolagents", "notebook"
+]
 
 _PACKAGES: dict[Extra, str] = {
     "vision": "mlx_vlm",
     "audio": "mlx_audio",
+    "notebook": "IPython",
     "langchain": "langchain_core",
     "pydantic-ai": "pydantic_ai",
     "dspy": "dspy",

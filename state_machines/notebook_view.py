@@ -173,7 +173,7 @@ def vocabulary_html(shown: ShownVocabulary) -> str:
     if unused:
         facts.append(("ids without text", f"{unused:,}"))
     cells = "".join(
-        f'<tr style="background:none"><td style="{_CELL};{_DIM}">{name}</td>'
+        f'<tr style="background:none"><td style="{_CELL};{_DIM};white-space:nowrap">{name}</td>'
         f'<td style="{_CELL}">{content}</td></tr>'
         for name, content in facts
     )
@@ -211,8 +211,8 @@ def _listed(expected: Sequence[ShownContinuation]) -> str:
 def _row(group: ShownGroup) -> str:
     more = " …" if group.count > len(group.examples) else ""
     return (
-        f'<tr style="background:none"><td style="{_CELL};text-align:right">{group.count:,}</td>'
-        f'<td style="{_CELL}">{escape(group.name)}</td>'
+        f'<tr style="background:none"><td style="{_CELL};{_DIM};white-space:nowrap">'
+        f"{escape(group.name)}, {group.count:,}</td>"
         f'<td style="{_CELL}">{_tokens(group.examples)}{more}</td></tr>'
     )
 

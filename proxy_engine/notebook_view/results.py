@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from ..confidence import Measured, confidences
 from ..confidence.pointers import reference_token
-from .segments import Output, output_html
+from .segments import Output, output_html, says_more, text_html
 from .styles import BOX, CELL, DIM, PRE, TABLE
 
 _REASONING = "reasoning"
@@ -81,11 +81,18 @@ def to_html(result: Shown) -> str:
     for number, answer in enumerate(answers, 1):
         if len(answers) > 1:
             blocks.append(f'<div style="{DIM}">answer {number} of {len(answers)}</div>')
-        blocks += _answer(answer)
-        blocks += output_html(answer)
+        if _is_text(answer) and says_more(answer):
+            blocks.append(text_html(answer))
+        else:
+            blocks += (*_answer(answer), *output_html(answer))
     blocks += _particles(result)
     blocks.append(f'<div style="{DIM}">{escape(_caption(result))}</div>')
     return f'<div style="{BOX}">{"".join(blocks)}</div>'
+
+
+def _is_text(answer: Shown) -> bool:
+    """Whether the whole output is one free text."""
+    return len(answer.parts) == 1 and answer.parts[0].pointer is None
 
 
 def _answer(answer: Shown) -> Iterator[str]:

@@ -99,20 +99,40 @@ class Segment(NamedTuple):
 
 
 def output_html(result: Output) -> Iterator[str]:
-    """Yield the output of a result by part and token, if that says more than its text does."""
-    origins = Counter(result.token_origins)
-    if not origins or (len(result.parts) < 2 and not result.logprobs and set(origins) == {"s"}):
+    """Yield the output of a result by part and token, if that says more than its values do."""
+    if not says_more(result):
         return
-    counts = [f"{origins[letter]:,} {name}" for letter, name in ORIGIN_NAMES.items()]
-    counts = [count for count in counts if not count.startswith("0 ")]
     segments = list(merged(segments_of(result)))
     size = sum(len(part.text) for part in result.parts)
     unfolded = " open" if size <= MAX_OPEN_CHARS else ""
-    total = sum(origins.values())
     yield (
-        f'<details{unfolded}><summary style="{DIM}">output, {total:,} tokens: '
-        f"{', '.join(counts)}</summary>{segments_html(segments)}{_legend(segments)}</details>"
+        f'<details{unfolded}><summary style="{DIM}">output, {_counts(result)}</summary>'
+        f"{segments_html(segments)}{_legend(segments)}</details>"
     )
+
+
+def text_html(result: Output) -> str:
+    """Return an output that is one text, with its tokens marked if they differ."""
+    segments = list(merged(segments_of(result)))
+    legend = _legend(segments)
+    counts = f'<div style="{DIM}">{_counts(result)}</div>' if legend else ""
+    return f"{segments_html(segments)}{legend}{counts}"
+
+
+def says_more(result: Output) -> bool:
+    """Whether the output has several parts, or tokens that differ in more than their text."""
+    origins = set(result.token_origins)
+    return bool(origins) and (
+        len(result.parts) > 1 or bool(result.logprobs) or origins - {"s"} != set()
+    )
+
+
+def _counts(result: Output) -> str:
+    origins = Counter(result.token_origins)
+    counts = [
+        f"{origins[letter]:,} {name}" for letter, name in ORIGIN_NAMES.items() if origins[letter]
+    ]
+    return f"{sum(origins.values()):,} tokens: {', '.join(counts)}"
 
 
 def kind_of(name: str, *, is_marker: bool = False, is_value: bool = False) -> str:
@@ -166,14 +186,11 @@ def _probabilities(result: Output) -> Iterator[Probability | None]:
 
 def merged(segments: Iterable[Segment]) -> Iterator[Segment]:
     """Join adjacent segments that are shown alike."""
-    number = 0
-    for (kind, origin, probability), group in groupby(
-        segments, lambda one: (one.kind, one.origin, one.probability)
-    ):
-        number += 1
+    groups = groupby(segments, lambda one: (one.kind, one.origin, one.probability))
+    for number, ((kind, origin, probability), group) in enumerate(groups):
         text = "".join(one.text for one in group)
         if text:
-            known = number <= MAX_SEGMENTS
+            known = number < MAX_SEGMENTS
             yield Segment(kind, text, *((origin, probability) if known else ()))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import re
 from html.parser import HTMLParser
 from typing import Any
@@ -12,16 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy_engine.conversation.content import ToolCall
+from proxy_engine.notebook_view.segments import segments_of
 from proxy_engine.results import (
     AnswerPart,
     GenerationResult,
+    Logprob,
     Particle,
     ScoredChoice,
     ScoredOption,
+    TokenLogprobs,
     Usage,
 )
 
 TAGS = {"div", "pre", "details", "summary", "span", "sub", "table", "tr", "th", "td", "b"}
+
+PLAIN = (AnswerPart("text", "ab é!"),)
 
 
 class Page(HTMLParser):
@@ -191,3 +197,82 @@ def test_texts_of_the_model_are_escaped(text: str, name: str, thought: str, note
         assert shown.reasoning in html.text
     assert note in page(result(note)).text
     assert json.dumps(text, ensure_ascii=False) in page(result(written, value)).text
+
+
+def spans(shown: Page) -> list[str]:
+    """The titles of the marked tokens."""
+    return [str(attrs["title"]) for tag, attrs in shown.tags if tag == "span" and "title" in attrs]
+
+
+def test_tokens_are_marked_by_origin() -> None:
+    shown = page(
+        result("ab é!", None, token_origins="sfdds", token_lengths=(1, 1, 2, 1, 1), parts=PLAIN)
+    )
+    assert shown.text.startswith("ab é!")
+    assert spans(shown) == ["forced by the grammar", "drafted and accepted"]
+    assert "5 tokens: 2 sampled, 1 forced by the grammar, 2 drafted and accepted" in shown.text
+
+
+def test_sampled_text_is_plain() -> None:
+    shown = page(result("ab", None, token_origins="ss", token_lengths=(1, 1)))
+    assert shown.text.startswith("abtiny · ")
+
+
+def test_output_is_shown_by_part() -> None:
+    parts = (
+        AnswerPart("reasoning", "<think>", is_marker=True),
+        AnswerPart("reasoning", "Hm"),
+        AnswerPart("reasoning", "</think>", is_marker=True),
+        AnswerPart("structured", "true", pointer=""),
+    )
+    shown = page(
+        result("true", True, parts=parts, token_origins="fsfs", token_lengths=(7, 2, 8, 4))
+    )
+    assert "<think>Hm</think>true" in shown.text
+    assert "reasoning structured marker forced by the grammar" in shown.text
+    assert spans(shown) == ["forced by the grammar"] * 2
+
+
+def test_probabilities_are_shown_on_hover() -> None:
+    half, sure = Logprob(1, math.log(0.25), math.log(0.5)), Logprob(2, math.log(0.125), 0.0)
+    shown = page(
+        result(
+            "ab",
+            None,
+            token_origins="sfs",
+            token_lengths=(1, 0, 1),
+            logprobs=(TokenLogprobs(half), TokenLogprobs(sure)),
+        )
+    )
+    assert spans(shown) == [
+        "sampled, probability 0.5, without the grammar 0.25",
+        "sampled, probability 1, without the grammar 0.125",
+    ]
+
+
+def test_output_with_replaced_bytes_is_shown_without_tokens() -> None:
+    parts = (AnswerPart("text", "a"), AnswerPart("text", "\ufffd"))
+    shown = page(result("a\ufffd", None, parts=parts, token_origins="sf", token_lengths=(1, 1)))
+    assert spans(shown) == []
+    assert "a\ufffd" in shown.text
+
+
+@given(
+    st.lists(st.tuples(st.text("aé日🙂<", max_size=4), st.booleans()), max_size=5),
+    st.lists(st.tuples(st.integers(0, 5), st.sampled_from("sfd")), max_size=20),
+)
+def test_segments_are_the_output(
+    texts: list[tuple[str, bool]], tokens: list[tuple[int, str]]
+) -> None:
+    parts = tuple(AnswerPart("text", text, marker) for text, marker in texts)
+    left = sum(len(text.encode()) for text, _ in texts)
+    lengths = []
+    for length, _ in tokens:
+        lengths.append(min(length, left))
+        left -= lengths[-1]
+    origins = "".join(origin for _, origin in tokens)
+    shown = result(
+        "", None, parts=parts, token_origins=f"{origins}s", token_lengths=(*lengths, left)
+    )
+    written = "".join(segment.text for segment in segments_of(shown))
+    assert written == "".join(text for text, _ in texts)
