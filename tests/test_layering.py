@@ -73,6 +73,7 @@ def test_folders_of_the_engine_have_no_import_cycle() -> None:
         ("import proxy_engine.__main__", {"mlx", "mlx_lm", "transformers"}),
         ("import proxy_engine; proxy_engine.Interaction", {"mlx", "mlx_lm", "transformers"}),
         ("import state_machines", {"mlx", "mlx_lm", "transformers", "samplers", "proxy_engine"}),
+        ("import state_machines.processors.numpy", {"mlx", "torch", "llama_cpp", "pydantic"}),
         ("import samplers", {"transformers", "state_machines", "proxy_engine"}),
     ],
 )

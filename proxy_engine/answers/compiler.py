@@ -115,7 +115,7 @@ class AnswerCompiler:
         is_plain = reasoning is None and tool_format is None and response.part is None
         is_plain = is_plain and response.delimiters == NO_DELIMITERS
         if is_plain and (response.machine is not None or not (unwanted or _is_limited(options))):
-            part = _FREE if response.machine is None else _structured(response)
+            part = _FREE if response.machine is None else structured_part(response)
             return Answer(response.machine, part, response, own.new_id)
         key = self._key(response, choice, options, reasoning, tool_format, unwanted)
         machine, _ = self._machines.get(
@@ -139,7 +139,7 @@ class AnswerCompiler:
     ) -> RootStateMachine:
         content = response.part
         if content is None and response.machine is not None:
-            content = _structured(response)
+            content = structured_part(response)
         calls = None
         if tool_format is not None:
             tool_format.check(self._vocabulary)
@@ -276,7 +276,8 @@ def _naming_tools(choice: ToolChoice) -> Iterator[None]:
         raise refusal
 
 
-def _structured(response: ResponseFormat) -> Structured:
+def structured_part(response: ResponseFormat) -> Structured:
+    """Return the part of a response format that has a machine."""
     if response.machine is None:
         raise AssertionError("free text is not structured")
     around = response.delimiters

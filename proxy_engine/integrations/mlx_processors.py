@@ -1,0 +1,98 @@
+"""Logits processors on ``mx.array``, common to mlx-lm and mlx-vlm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+
+from state_machines import InvalidArgumentError, StateMachine, Vocabulary
+from state_machines.processors.mask_copies import MaskCopies
+from state_machines.processors.row_masks import RowMasks
+from state_machines.root import RootStateMachine
+
+from ..answers.compiler import structured_part
+from ..answers.response_format import ResponseFormatCompiler
+from ..errors import InvalidResponseFormatError
+
+_FORMATS = ResponseFormatCompiler()
+
+
+class LogitsProcessor:
+    """A function from tokens and logits to logits, as mlx-lm and mlx-vlm call it. Not thread-safe.
+
+    One processor may serve several sequences, since it knows a sequence by its tokens.
+
+    Args:
+        rows: Computes the masks.
+    """
+
+    def __init__(self, rows: RowMasks) -> None:
+        self._rows = rows
+        self._copies: MaskCopies[mx.array] = MaskCopies.shared(rows.vocabulary, "mlx", mx.array)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The tokens of the masks."""
+        return self._rows.vocabulary
+
+    def reset(self) -> None:
+        """Forget all sequences, so that the next ones are prompts."""
+        self._rows.reset()
+
+    def clone(self) -> LogitsProcessor:
+        """Return an independent processor; mlx-vlm clones one for each sequence of a batch."""
+        return LogitsProcessor(self._rows.copy())
+
+    def __call__(self, tokens: mx.array, logits: mx.array) -> mx.array:
+        """Return the logits, with those of forbidden tokens at minus infinity.
+
+        Args:
+            tokens: All tokens of each sequence, the prompt included: shape (rows, tokens), or
+                (tokens,) for one row.
+            logits: Shape (rows, width), or (width,).
+
+        Raises:
+            InvalidArgumentError: There are more rows of logits than of tokens.
+            TokenRejectedError: The loop has taken a token that was forbidden.
+            GrammarBudgetError: A mask takes too much work, and there is no ``max_tokens``.
+            VocabularyError: The logits are narrower than the vocabulary.
+        """
+        # The tokens are known before the forward pass ends. It runs while the mask is computed.
+        mx.async_eval(tokens)
+        mx.async_eval(logits)
+        rows = np.atleast_2d(np.array(tokens))
+        width = logits.shape[-1]
+        if logits.size != len(rows) * width:
+            raise InvalidArgumentError(
+                f"there are {logits.size // width} rows of logits and {len(rows)} of tokens",
+                argument="logits",
+                hint="Call the processor once for each sequence",
+            )
+        copies = [self._copies.of(mask, width) for mask in self._rows.masks(rows)]
+        allowed = copies[0] if len(copies) == 1 else mx.stack(copies)
+        return mx.where(allowed, logits, mx.array(-mx.inf, logits.dtype))
+
+
+def make_processor(output: Any, vocabulary: Vocabulary, max_tokens: int | None) -> LogitsProcessor:
+    """Return a processor of a response format.
+
+    Raises:
+        InvalidResponseFormatError: It is of no accepted kind, or free text.
+        SchemaError: A schema is invalid, unsatisfiable, or would not be enforced.
+        MaxTokensTooSmallError: No text fits into ``max_tokens``.
+    """
+    return LogitsProcessor(RowMasks(_machine(output, vocabulary), vocabulary, max_tokens))
+
+
+def _machine(output: Any, vocabulary: Vocabulary) -> StateMachine:
+    response = _FORMATS.compile(output)
+    if response.is_free:
+        raise InvalidResponseFormatError(
+            "free text needs no logits processor",
+            hint="Give a pydantic model, a type, a JSON Schema or a state machine",
+        )
+    if response.machine is not None and response.delimiters.begin == response.delimiters.end == "":
+        return response.machine
+    return RootStateMachine(response.part or structured_part(response), vocabulary)

@@ -1,0 +1,117 @@
+"""Logits processors for llama-cpp-python, and for other loops on NumPy arrays.
+
+>>> vocabulary = Vocabulary([b"0", b"1", b"</s>"], end_token_ids=[2])
+>>> processor = logits_processor({"const": 1}, vocabulary)
+>>> processor(np.array([0, 0]), np.zeros(3, np.float32)).tolist()
+[-inf, 0.0, -inf]
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from state_machines.errors import InvalidArgumentError
+from state_machines.processors.mask_copies import MaskCopies
+from state_machines.processors.outputs import machine_of
+from state_machines.processors.row_masks import RowMasks
+from state_machines.processors.vocabularies import EndTokens, vocabulary_of
+from state_machines.processors.written_text import Mask
+from state_machines.vocabulary import Vocabulary
+
+_Scores = TypeVar("_Scores", bound=npt.NDArray[np.floating[Any]])
+
+
+def logits_processor(
+    output: object,
+    tokenizer: object,
+    *,
+    max_tokens: int | None = None,
+    end_token_ids: EndTokens = None,
+) -> LogitsProcessor:
+    """Return a logits processor that allows only the texts of an output.
+
+    Args:
+        output: A state machine, a JSON Schema, a pydantic model or a ``pydantic.TypeAdapter``.
+        tokenizer: A ``llama_cpp.Llama``, a tokenizer that :meth:`Vocabulary.from_tokenizer` reads,
+            or a vocabulary.
+        max_tokens: Number of tokens within which the text is complete, end tokens not counted. Give
+            the loop's own limit; ``None``: texts are not limited.
+        end_token_ids: Replaces the tokenizer's end tokens; they must end the loop.
+
+    Raises:
+        InvalidArgumentError: ``output`` is of no accepted kind; or the ``Llama`` has a draft model,
+            whose tokens llama-cpp-python shows to processors before they are accepted.
+        SchemaError: The schema is invalid, unsatisfiable, or would not be enforced.
+        MaxTokensTooSmallError: No text fits into ``max_tokens``.
+        VocabularyError: The tokenizer is not supported.
+    """
+    if type(tokenizer).__module__.partition(".")[0] == "llama_cpp":
+        from state_machines.processors.llama_vocabulary import read_llama  # noqa: PLC0415
+
+        if getattr(tokenizer, "draft_model", None) is not None:
+            raise InvalidArgumentError(
+                "logits processors do not work with a draft model of llama-cpp-python",
+                argument="tokenizer",
+                hint="Create the Llama without draft_model",
+            )
+        vocabulary = vocabulary_of(tokenizer, end_token_ids, read=read_llama, state="llama")
+    else:
+        vocabulary = vocabulary_of(tokenizer, end_token_ids)
+    return LogitsProcessor(RowMasks(machine_of(output), vocabulary, max_tokens))
+
+
+class LogitsProcessor:
+    """A function from token ids and logits to logits, in NumPy. Not thread-safe.
+
+    Args:
+        rows: Computes the masks.
+    """
+
+    def __init__(self, rows: RowMasks) -> None:
+        self._rows = rows
+        self._copies: MaskCopies[Mask] = MaskCopies.shared(rows.vocabulary, "numpy", _unchanged)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The tokens of the masks."""
+        return self._rows.vocabulary
+
+    def reset(self) -> None:
+        """Forget all rows, so that the next ones are prompts."""
+        self._rows.reset()
+
+    def __call__(self, input_ids: npt.NDArray[np.integer[Any]], scores: _Scores) -> _Scores:
+        """Return the logits, with those of forbidden tokens at minus infinity.
+
+        After an error, ``scores`` allow end tokens only: llama-cpp-python prints an exception of a
+        processor and samples from the logits that it has passed.
+
+        Args:
+            input_ids: All tokens of each row, the prompt included: shape (rows, tokens), or
+                (tokens,) for one row.
+            scores: The logits: shape (rows, width), or (width,).
+
+        Raises:
+            TokenRejectedError: The loop has taken a token that was forbidden.
+            GrammarBudgetError: A mask takes too much work, and there is no ``max_tokens``.
+            VocabularyError: The logits are narrower than the vocabulary.
+        """
+        try:
+            masks = self._rows.masks(np.atleast_2d(input_ids))
+            width = scores.shape[-1]
+            allowed = np.stack([self._copies.of(mask, width) for mask in masks])
+            result: _Scores = np.full_like(scores, -np.inf)
+            np.copyto(result, scores, where=allowed.reshape(scores.shape))
+        except Exception:
+            if scores.flags.writeable:
+                scores[...] = -np.inf
+                scores[..., sorted(self.vocabulary.end_token_ids)] = 0
+            raise
+        return result
+
+
+def _unchanged(mask: Mask) -> Mask:
+    return mask

@@ -1,0 +1,153 @@
+"""The masks of the rows of a generate loop, found by their histories.
+
+A logits processor is called with all tokens of each row: the prompt and what follows it. The first
+call shows the prompts. Later rows are recognised by their tokens, not by their place:
+
+* beam search moves, copies and drops rows between two calls;
+* speculative decoding repeats rows and cuts them back;
+* several sequences may share one processor.
+
+Every loop calls its processors at each position of a text. So **a row continues a text if all its
+tokens but the last one have been seen as a row**; a row that has been seen is the same text again,
+and any other row is a new prompt.
+"""
+
+from __future__ import annotations
+
+import logging
+from hashlib import blake2b
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from state_machines.caches import LruCache
+from state_machines.errors import TokenRejectedError
+from state_machines.machine import StateMachine
+from state_machines.processors.written_text import Mask, WrittenText
+from state_machines.vocabulary import Vocabulary
+
+TokenIds = npt.NDArray[np.int64]
+
+MAX_ROWS = 16_384
+"""Rows that a processor remembers, the last used ones; one takes about 1 KB."""
+
+_DIGEST_BYTES = 16
+
+_LOGGER = logging.getLogger(__name__)
+
+_Row: TypeAlias = "tuple[blake2b, WrittenText | None]"
+"""The hash of a row's tokens, and its text; ``None`` if it has left the grammar."""
+
+
+class RowMasks:
+    """Follows the rows of a generate loop and computes their masks. Not thread-safe.
+
+    Args:
+        machine: The language of the texts behind the prompts.
+        vocabulary: The model's tokens.
+        max_tokens: Number of tokens within which each text is complete, end tokens not counted;
+            ``None``: texts are not limited.
+
+    Raises:
+        MaxTokensTooSmallError: No text fits into ``max_tokens``.
+    """
+
+    def __init__(
+        self, machine: StateMachine, vocabulary: Vocabulary, max_tokens: int | None = None
+    ) -> None:
+        self._empty = WrittenText.begin(machine, vocabulary, max_tokens)
+        self.vocabulary = vocabulary
+        ends = np.zeros(vocabulary.size, np.bool_)
+        ends[list(vocabulary.end_token_ids)] = True
+        ends.flags.writeable = False
+        self.ends: Mask = ends
+        """The mask of a row that has ended or left the grammar: bool, shape (vocabulary size,)."""
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all rows, so that the next ones are prompts."""
+        self._seen: LruCache[bytes, _Row] = LruCache(MAX_ROWS)
+        self._last: TokenIds | None = None
+        self._rows: list[_Row] = []
+
+    def copy(self) -> RowMasks:
+        """Return an independent object for the same language, which has seen no rows."""
+        twin = RowMasks.__new__(RowMasks)
+        twin.vocabulary, twin.ends, twin._empty = self.vocabulary, self.ends, self._empty
+        twin.reset()
+        return twin
+
+    def masks(self, rows: npt.NDArray[np.integer[Any]]) -> list[Mask]:
+        """Return the mask of the next token of each row: bool, shape (vocabulary size,).
+
+        Masks that may recur are read-only.
+
+        Args:
+            rows: The token ids: prompt, then text. Integer, shape (rows, tokens).
+
+        Raises:
+            TokenRejectedError: All rows have left the grammar: the loop does not use the masks.
+            GrammarBudgetError: A mask takes too much work.
+        """
+        # A copy: the runtime may overwrite its array.
+        ids = np.array(rows, dtype=np.int64)
+        last, self._last = self._last, None
+        if last is not None and ids.shape[1] and np.array_equal(ids[:, :-1], last):
+            self._rows = [
+                self._follow(row[0].copy(), row[1], token)
+                for row, token in zip(self._rows, ids[:, -1], strict=True)
+            ]
+        else:
+            self._rows = [self._find(row) for row in ids]
+        self._check(ids)
+        self._last = ids
+        return [self._mask(text) for _, text in self._rows]
+
+    def _mask(self, text: WrittenText | None) -> Mask:
+        return self.ends if text is None or text.is_finished else text.mask()
+
+    def _find(self, tokens: TokenIds) -> _Row:
+        """Return the row with these tokens."""
+        hasher = blake2b(tokens[:-1].tobytes(), digest_size=_DIGEST_BYTES)
+        before = self._seen.get(hasher.digest()) if len(tokens) > 1 else None
+        if before is not None:
+            return self._follow(hasher, before[1], tokens[-1])
+        hasher.update(tokens[-1:].tobytes())
+        return self._known(hasher) or self._put(hasher, self._empty)
+
+    def _follow(self, hasher: blake2b, text: WrittenText | None, token: np.int64) -> _Row:
+        """Return the row after a token; ``hasher`` is that of the row before, and is changed."""
+        hasher.update(token.tobytes())
+        known = self._known(hasher)
+        if known is not None:
+            return known
+        if text is not None and not text.is_finished:
+            text = text.after(int(token))
+        return self._put(hasher, text)
+
+    def _known(self, hasher: blake2b) -> _Row | None:
+        return self._seen.get(hasher.digest())
+
+    def _put(self, hasher: blake2b, text: WrittenText | None) -> _Row:
+        return self._seen.put(hasher.digest(), (hasher, text))
+
+    def _check(self, ids: TokenIds) -> None:
+        """Raise if all rows have left the grammar.
+
+        Some may: where too few tokens are allowed, beam search fills its beams with forbidden ones,
+        which have no probability.
+        """
+        left = [row for row, (_, text) in enumerate(self._rows) if text is None]
+        if not left:
+            return
+        token_id = int(ids[left[0], -1])
+        _LOGGER.debug("Row %d has left the grammar with token %d", left[0], token_id)
+        if len(left) == len(self._rows):
+            self.reset()
+            raise TokenRejectedError(
+                f"token {token_id} was forbidden, but the loop has taken it",
+                token_id=token_id,
+                hint="Put this processor last, behind others that change logits, and use a new "
+                "one for each generation, or call reset()",
+            )

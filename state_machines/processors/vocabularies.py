@@ -1,0 +1,71 @@
+"""Vocabularies of tokenizers, kept as long as the tokenizer lives."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+from weakref import WeakKeyDictionary
+
+from state_machines.errors import InvalidArgumentError
+from state_machines.vocabulary import Vocabulary
+
+EndTokens: TypeAlias = int | Iterable[int] | None
+"""Ids of end tokens, as configurations of models have them: one, several or unknown."""
+
+_Key: TypeAlias = tuple[frozenset[int] | None, object]
+
+_vocabularies: WeakKeyDictionary[object, dict[_Key, Vocabulary]] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def vocabulary_of(
+    tokenizer: object,
+    end_token_ids: EndTokens = None,
+    *,
+    read: Callable[[object, frozenset[int] | None], Vocabulary] | None = None,
+    state: object = None,
+) -> Vocabulary:
+    """Return the vocabulary of a tokenizer, from a weak cache if it was read before.
+
+    Args:
+        tokenizer: A vocabulary, which is returned, or a tokenizer.
+        end_token_ids: Replaces the tokenizer's end tokens.
+        read: Reads the tokenizer; by default :meth:`Vocabulary.from_tokenizer`.
+        state: What else the result depends on, hashable. By default the tokenizer's number of
+            tokens and its end tokens.
+
+    Raises:
+        InvalidArgumentError: End tokens are given with a vocabulary, which has its own.
+        VocabularyError: The tokenizer is not supported.
+    """
+    ends = frozenset([end_token_ids] if isinstance(end_token_ids, int) else end_token_ids or ())
+    if isinstance(tokenizer, Vocabulary):
+        if ends and ends != tokenizer.end_token_ids:
+            raise InvalidArgumentError(
+                "a vocabulary has end tokens of its own",
+                argument="end_token_ids",
+                hint="Build the vocabulary with these end tokens",
+            )
+        return tokenizer
+    key = (ends or None, _state(tokenizer) if state is None else state)
+    try:
+        with _lock:
+            known = _vocabularies.setdefault(tokenizer, {})
+    except TypeError:  # Objects of the tokenizers library have no weak references.
+        known = {}
+    if key not in known:
+        known[key] = (read or _read)(tokenizer, ends or None)
+    return known[key]
+
+
+def _read(tokenizer: object, end_token_ids: frozenset[int] | None) -> Vocabulary:
+    return Vocabulary.from_tokenizer(tokenizer, end_token_ids=end_token_ids)
+
+
+def _state(tokenizer: object) -> object:
+    """Return what changes if tokens are added, or end tokens replaced."""
+    count = len(tokenizer) if hasattr(tokenizer, "__len__") else 0
+    several = getattr(tokenizer, "eos_token_ids", None)
+    ends = frozenset(several) if isinstance(several, Iterable) else several
+    return count, ends, getattr(tokenizer, "eos_token_id", None)
