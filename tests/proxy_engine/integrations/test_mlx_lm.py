@@ -153,7 +153,9 @@ def test_sequences_of_a_batch_have_processors_of_their_own(
         [tiny_tokenizer.encode(text) for text in ("a", "bc", "free")],
         [MAX_TOKENS] * 3,
         logits_processors=[
-            [] if output is None else [logits_processor(output, tiny_tokenizer, max_tokens=MAX_TOKENS)]
+            []
+            if output is None
+            else [logits_processor(output, tiny_tokenizer, max_tokens=MAX_TOKENS)]
             for output in outputs
         ],
     )
