@@ -31,11 +31,11 @@ import pydantic
 from referencing import Registry
 
 from state_machines import JsonSchemaStateMachine, StateMachine
-from state_machines.pydantic_schemas import ClosedJsonSchema
 from state_machines.root import Part, Structured, leaves
 from state_machines.tool_calls.tool_format import NO_DELIMITERS, Delimiters
 
 from ..errors import InvalidResponseFormatError, OutputValidationError
+from ..pydantic_schemas import ClosedJsonSchema
 from ..text_checks import has_surrogate, short_repr
 from ..validation import json_validator
 from .compile_job import CompileJob
