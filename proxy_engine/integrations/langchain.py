@@ -78,8 +78,8 @@ class ChatProxyEngine(BaseChatModel):
 
     Args:
         engine: The engine. The model does not close it.
-        settings: The options of ``GenerationOptions``; those that are not given are the engine's.
-            Also LangChain's own arguments of chat models.
+        settings: The options of ``GenerationOptions``, with the engine's as defaults, and
+            LangChain's own arguments of chat models.
 
     Raises:
         InvalidOptionError: An option is unknown or its value is invalid.

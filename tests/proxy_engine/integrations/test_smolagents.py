@@ -1,0 +1,224 @@
+"""smolagents' agents on the engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+from PIL import Image
+from scripted_model import ScriptedModel
+from smolagents import ChatMessage, CodeAgent, MessageRole, Tool, ToolCallingAgent, tool
+from smolagents.models import CODEAGENT_RESPONSE_FORMAT, agglomerate_stream_deltas
+from vision_models import vision_checkpoint
+
+from proxy_engine import (
+    GenerationResult,
+    InferenceEngine,
+    InvalidOptionError,
+    MediaError,
+)
+from proxy_engine.integrations.smolagents import ProxyEngineModel, to_openai_tool
+
+HELLO = [ChatMessage(MessageRole.USER, [{"type": "text", "text": "Hello"}])]
+ANSWER = {
+    "type": "json_schema",
+    "json_schema": {"name": "answer", "schema": {"enum": ["yes", "no"]}},
+}
+
+
+@tool
+def weather(city: str) -> str:
+    """Give the weather of a city.
+
+    Args:
+        city: The city.
+    """
+    return f"Sunny in {city}"
+
+
+class Everything(Tool):  # type: ignore[misc]
+    """A tool with an input of each kind."""
+
+    name = "everything"
+    description = "Takes everything."
+    inputs: Mapping[str, Any] = {
+        "picture": {"type": "image", "description": "A picture."},
+        "anything": {"type": "any", "description": "Anything."},
+        "size": {"type": "integer", "description": "A size.", "nullable": True},
+        "mode": {
+            "type": "string",
+            "description": "A mode.",
+            "enum": ["a", "b"],
+            "nullable": True,
+        },
+    }
+    output_type = "string"
+
+    def forward(
+        self, picture: Any, anything: Any, size: int | None = None, mode: str | None = None
+    ) -> str:
+        return ""
+
+
+def call(name: str, **arguments: Any) -> str:
+    """A call as the tiny model's tool format writes it."""
+    return "<tool_call>\n" + json.dumps({"name": name, "arguments": arguments}) + "\n</tool_call>"
+
+
+@pytest.fixture
+def model(roomy_engine: InferenceEngine) -> ProxyEngineModel:
+    return ProxyEngineModel(roomy_engine, max_tokens=100)
+
+
+@pytest.fixture
+def scripted(
+    tiny_tokenizer: TokenizerWrapper, request: pytest.FixtureRequest
+) -> Iterator[ProxyEngineModel]:
+    """A model with the answers of the test's parameter, by the number of messages before them."""
+    with InferenceEngine(ScriptedModel(tiny_tokenizer, request.param), tiny_tokenizer) as engine:
+        yield ProxyEngineModel(engine, max_tokens=300)
+
+
+@pytest.mark.parametrize("scripted", [{1: "Hi there. Observation: none"}], indirect=True)
+def test_answer_ends_before_a_stop_sequence(scripted: ProxyEngineModel) -> None:
+    message = scripted.generate(HELLO, stop_sequences=["Observation:"])
+    assert message.content == "Hi there. "
+    assert message.role == MessageRole.ASSISTANT
+    assert message.tool_calls is None
+
+
+def test_messages_may_be_dicts_and_usage_is_that_of_the_engine(model: ProxyEngineModel) -> None:
+    message = model([{"role": "user", "content": [{"type": "text", "text": "Hello"}]}])
+    assert isinstance(message.raw, GenerationResult)
+    assert message.content == message.raw.text
+    assert message.token_usage.input_tokens == message.raw.usage.prompt_tokens
+    assert message.token_usage.output_tokens == message.raw.usage.completion_tokens
+
+
+def test_tools_force_a_call_in_spite_of_stop_sequences(model: ProxyEngineModel) -> None:
+    message = model.generate(HELLO, stop_sequences=["Observation:"], tools_to_call_from=[weather])
+    assert message.content is None
+    for made in message.tool_calls:
+        assert made.function.name == "weather"
+        assert made.function.arguments.keys() == {"city"}
+
+
+def test_tool_choice_auto_lets_the_model_answer(model: ProxyEngineModel) -> None:
+    message = model.generate(
+        HELLO, stop_sequences=["\n\n\n"], tools_to_call_from=[weather], tool_choice="auto"
+    )
+    assert message.content or message.tool_calls
+
+
+def test_response_format_is_exact_in_spite_of_stop_sequences(model: ProxyEngineModel) -> None:
+    message = model.generate(HELLO, stop_sequences=["e"], response_format=ANSWER)
+    assert json.loads(message.content) in ("yes", "no")
+    code = model.generate(HELLO, response_format=CODEAGENT_RESPONSE_FORMAT)
+    assert json.loads(code.content).keys() == {"thought", "code"}
+
+
+@pytest.mark.parametrize("tools", [None, [weather]])
+def test_stream_adds_up_to_the_answer(model: ProxyEngineModel, tools: list[Tool] | None) -> None:
+    whole = model.generate(HELLO, tools_to_call_from=tools)
+    streamed = agglomerate_stream_deltas(
+        list(model.generate_stream(HELLO, tools_to_call_from=tools))
+    )
+    assert streamed.content == (whole.content or "")
+    assert streamed.token_usage.output_tokens == whole.token_usage.output_tokens
+    calls = [(one.function.name, one.function.arguments) for one in whole.tool_calls or []]
+    assert calls == [
+        (one.function.name, json.loads(one.function.arguments)) for one in streamed.tool_calls
+    ]
+
+
+def test_closed_stream_cancels_its_request(engine: InferenceEngine) -> None:
+    stream = ProxyEngineModel(engine, max_tokens=400).generate_stream(HELLO)
+    next(stream)
+    assert engine.running_requests == 1
+    stream.close()
+    # Requests run in order, so this one ends after the other.
+    engine.generate("Hello", max_tokens=1)
+    assert engine.running_requests == 0
+
+
+def test_options_of_the_model_override_those_of_a_call(roomy_engine: InferenceEngine) -> None:
+    model = ProxyEngineModel(roomy_engine, max_tokens=3)
+    assert model.generate(HELLO, max_tokens=9).token_usage.output_tokens == 3
+    assert model.to_dict() == {"max_tokens": 3, "model_id": roomy_engine.model_name}
+
+
+def test_unknown_options_are_refused(roomy_engine: InferenceEngine) -> None:
+    with pytest.raises(InvalidOptionError):
+        ProxyEngineModel(roomy_engine, temprature=1)  # type: ignore[call-arg]
+    with pytest.raises(InvalidOptionError):
+        ProxyEngineModel(roomy_engine).generate(HELLO, temprature=1)
+
+
+def test_schema_of_a_tool_permits_what_smolagents_accepts() -> None:
+    parameters = to_openai_tool(Everything())["function"]["parameters"]
+    properties = parameters["properties"]
+    assert properties["picture"]["type"] == "string"
+    assert properties["anything"]["type"] == "string"
+    assert properties["size"] == {"type": ["integer", "null"], "description": "A size."}
+    assert properties["mode"]["enum"] == ["a", "b", None]
+    assert parameters["required"] == ["picture", "anything"]
+    assert parameters["additionalProperties"] is False
+    # A copy: the tool's own inputs are unchanged.
+    assert Everything.inputs["size"]["nullable"] is True
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    "scripted",
+    [{2: call("weather", city="Paris"), 4: call("final_answer", answer="It is sunny.")}],
+    indirect=True,
+)
+def test_tool_calling_agent_runs_tools_until_the_final_answer(
+    scripted: ProxyEngineModel, stream: bool
+) -> None:
+    agent = ToolCallingAgent(
+        tools=[weather], model=scripted, stream_outputs=stream, verbosity_level=0
+    )
+    assert agent.run("What is the weather in Paris?") == "It is sunny."
+    first, second = agent.memory.steps[1:]
+    assert first.observations == "Sunny in Paris"
+    assert first.token_usage.output_tokens > 0
+    assert second.is_final_answer
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("scripted", "is_structured"),
+    [
+        ({2: "Thought: add.\n<code>\nfinal_answer(1 + 2)\n</code> and more"}, False),
+        ({2: json.dumps({"thought": "add", "code": "final_answer(1 + 2)"})}, True),
+    ],
+    indirect=["scripted"],
+)
+def test_code_agent_runs_the_code_of_an_answer(
+    scripted: ProxyEngineModel, is_structured: bool, stream: bool
+) -> None:
+    agent = CodeAgent(
+        tools=[],
+        model=scripted,
+        stream_outputs=stream,
+        use_structured_outputs_internally=is_structured,
+        verbosity_level=0,
+    )
+    assert agent.run("What is 1 + 2?") == 3
+
+
+def test_images_reach_a_model_that_reads_them(
+    roomy_engine: InferenceEngine, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    image = {"type": "image", "image": Image.new("RGB", (32, 32), "red")}
+    question = [ChatMessage(MessageRole.USER, [{"type": "text", "text": "What?"}, image])]
+    with pytest.raises(MediaError):
+        ProxyEngineModel(roomy_engine).generate(question)
+    path = vision_checkpoint("qwen2_vl", tmp_path_factory.mktemp("vision") / "qwen2_vl")
+    with InferenceEngine(path, on_progress=None) as engine:
+        message = ProxyEngineModel(engine, max_tokens=4).generate(question)
+    assert message.raw.usage.image_tokens > 0
