@@ -63,6 +63,9 @@ def request_arguments(
         # Tools that may not be called stay in the prompt, so that a cached prompt remains valid.
         arguments["tools"] = [_tool(tool) for tool in tools]
         arguments["tool_choice"] = _tool_choice(allowed, is_required)
+        if allowed and {*allowed} <= {tool.name for tool in parameters.output_tools}:
+            # The first call ends the run.
+            arguments["max_tool_calls"] = 1
     if parameters.output_object is not None:
         schema = parameters.output_object.json_schema
         arguments["response_format"] = {"type": "json_schema", "json_schema": {"schema": schema}}

@@ -1,0 +1,394 @@
+"""``ProxyEngineModel`` with pydantic-ai itself, on random models."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from PIL import Image
+from pydantic import BaseModel, Field
+from pydantic_ai import Agent, ModelRetry, NativeOutput, PromptedOutput, RunContext, ToolOutput
+from pydantic_ai import messages as ai
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.exceptions import (
+    ModelContextWindowExceededError,
+    ModelRequestRejectedError,
+    UserError,
+)
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.models.fallback import FallbackModel
+from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.settings import ModelSettings, ToolOrOutput
+from pydantic_ai.tools import ToolDefinition
+from tiny_models import make_tiny_model, make_tiny_tokenizer
+from vision_models import vision_checkpoint
+
+from proxy_engine import InferenceEngine, ReasoningOptions
+from proxy_engine.conversation.content import AudioContent, FileContent, ImageContent
+from proxy_engine.errors import InvalidOptionError, PromptTooLongError
+from proxy_engine.integrations.pydantic_ai import ProxyEngineModel, ProxyEngineModelSettings
+from proxy_engine.integrations.pydantic_ai_messages import to_interactions
+from proxy_engine.integrations.pydantic_ai_requests import ClosedObjects, request_arguments
+
+
+class Review(BaseModel):
+    """A review of a film."""
+
+    stars: Literal[1, 2, 3]
+    title: str = Field(max_length=8)
+
+
+class Place(BaseModel):
+    city: str = Field(max_length=5)
+
+
+@dataclass
+class Steps(AbstractCapability[Any]):
+    """Settings of each step."""
+
+    settings: Callable[[RunContext[Any]], ModelSettings]
+
+    def get_model_settings(self) -> Any:
+        return self.settings
+
+
+SETTINGS: ProxyEngineModelSettings = {"max_tokens": 300, "temperature": 0.7, "seed": 3}
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[InferenceEngine]:
+    with InferenceEngine(make_tiny_model(context=4096), make_tiny_tokenizer()) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def model(engine: InferenceEngine) -> ProxyEngineModel:
+    return ProxyEngineModel(engine, settings=SETTINGS)
+
+
+@pytest.mark.parametrize("output", [Review, NativeOutput(Review), PromptedOutput(Review)])
+def test_structured_output_has_the_members_of_its_type_alone(
+    model: ProxyEngineModel, output: Any
+) -> None:
+    result = Agent(model, output_type=output).run_sync("Review a film.")
+    assert isinstance(result.output, Review)
+    assert json.loads(result.response.text or "") == result.output.model_dump()
+    assert result.response.finish_reason == "stop"
+
+
+@pytest.mark.parametrize("output", [Review, ToolOutput(Review), [Review, Place]])
+def test_output_is_of_its_type_without_a_retry(model: ProxyEngineModel, output: Any) -> None:
+    result = Agent(model, output_type=output, retries=0).run_sync("Review a film.")
+    assert isinstance(result.output, Review | Place)
+    assert result.usage.requests == 1
+
+
+def test_output_tools_are_called_where_they_are_asked_for(model: ProxyEngineModel) -> None:
+    result = Agent(model, output_type=ToolOutput(Review, name="review")).run_sync("Review.")
+    (call,) = result.response.tool_calls
+    assert call.tool_name == "review"
+    assert call.args_as_dict() == result.output.model_dump()
+    assert result.response.finish_reason == "tool_call"
+
+
+def test_usage_counts_cached_tokens(engine: InferenceEngine, model: ProxyEngineModel) -> None:
+    engine.clear_prompt_cache()
+    agent = Agent(model, instructions="Be brief.")
+    first = agent.run_sync("Hello there", model_settings={"max_tokens": 4})
+    again = agent.run_sync("Hello there", model_settings={"max_tokens": 4})
+    assert first.usage.cache_read_tokens == 0
+    assert again.usage.cache_read_tokens == first.usage.input_tokens - 1
+    assert again.usage.output_tokens <= 4
+    assert first.response.model_name == engine.model_name
+
+
+async def _deltas(agent: Agent[None, Any], settings: ModelSettings | None = None) -> Any:
+    events: list[ai.ModelResponseStreamEvent] = []
+    async with agent.iter("Hello", model_settings=settings) as run:
+        async for node in run:
+            if Agent.is_model_request_node(node):
+                async with node.stream(run.ctx) as stream:
+                    events += [event async for event in stream]
+    return events, run.result
+
+
+def _contents(events: list[Any], kind: type[Any], delta: type[Any], name: str) -> str:
+    """The concatenated content of the parts of a kind."""
+    text = ""
+    for event in events:
+        if isinstance(event, ai.PartStartEvent) and isinstance(event.part, kind):
+            text += getattr(event.part, "args" if kind is ai.ToolCallPart else "content") or ""
+        elif isinstance(event, ai.PartDeltaEvent) and isinstance(event.delta, delta):
+            text += getattr(event.delta, name) or ""
+    return text
+
+
+def test_streams_reasoning_and_text(model: ProxyEngineModel) -> None:
+    reasoning = ReasoningOptions(min_chars=2, max_chars=6)
+    settings: ProxyEngineModelSettings = {"proxy_engine_options": {"reasoning": reasoning}}
+    events, result = asyncio.run(_deltas(Agent(model, output_type=Review), settings))
+    thought = _contents(events, ai.ThinkingPart, ai.ThinkingPartDelta, "content_delta")
+    text = _contents(events, ai.TextPart, ai.TextPartDelta, "content_delta")
+    assert 2 <= len(thought) <= 6
+    assert result.response.thinking == thought
+    assert json.loads(text) == result.output.model_dump()
+    assert result.usage.output_tokens > 0
+    assert result.response.finish_reason == "stop"
+    assert result.response.state == "complete"
+
+
+def test_streams_the_arguments_of_calls(model: ProxyEngineModel) -> None:
+    events, result = asyncio.run(_deltas(Agent(model, output_type=ToolOutput(Review))))
+    arguments = _contents(events, ai.ToolCallPart, ai.ToolCallPartDelta, "args_delta")
+    assert json.loads(arguments) == result.output.model_dump()
+    assert sum(isinstance(event, ai.PartDeltaEvent) for event in events) > 1
+    assert result.response.finish_reason == "tool_call"
+
+
+def test_agent_runs_tools_and_then_answers(model: ProxyEngineModel) -> None:
+    cities: list[str] = []
+
+    def settings(context: RunContext[Any]) -> ModelSettings:
+        return {"tool_choice": ["weather"]} if context.run_step == 1 else {"tool_choice": "none"}
+
+    agent = Agent(model, output_type=Review, capabilities=[Steps(settings)])
+
+    @agent.tool_plain
+    def weather(city: Literal["Paris", "Rome"]) -> str:
+        """Return the weather."""
+        cities.append(city)
+        return f"sunny in {city}"
+
+    result = agent.run_sync("Review the weather.", model_settings={"parallel_tool_calls": False})
+    assert cities in (["Paris"], ["Rome"])
+    assert isinstance(result.output, Review)
+    assert result.usage.requests == 2
+
+
+def test_rejected_output_is_asked_for_again(model: ProxyEngineModel) -> None:
+    agent = Agent(model, output_type=Review, retries=2)
+    seeds = iter(range(10))
+
+    @agent.output_validator
+    def check(output: Review) -> Review:
+        if next(seeds) < 2:
+            raise ModelRetry("Another one, please.")
+        return output
+
+    result = agent.run_sync("Review a film.")
+    assert result.usage.requests == 3
+    assert "Another one, please." in repr(result.all_messages())
+
+
+def _request(*names: str, allow_text: bool = True, **more: Any) -> ModelRequestParameters:
+    tools = [ToolDefinition(name=name) for name in names]
+    return ModelRequestParameters(function_tools=tools, allow_text_output=allow_text, **more)
+
+
+OUTPUT_TOOL = {"output_tools": [ToolDefinition(name="out", kind="output")], "output_mode": "tool"}
+
+
+@pytest.mark.parametrize(
+    ("choice", "parameters", "mode", "allowed"),
+    [
+        (None, _request("a", "b"), "auto", ["a", "b"]),
+        ("auto", _request("a", allow_text=False, **OUTPUT_TOOL), "required", ["a", "out"]),
+        ("none", _request("a", allow_text=False, **OUTPUT_TOOL), "required", ["out"]),
+        ([], _request("a", **OUTPUT_TOOL), "auto", ["out"]),
+        ("required", _request("a", **OUTPUT_TOOL), "required", ["a"]),
+        (["b", "out"], _request("a", "b", **OUTPUT_TOOL), "required", ["b", "out"]),
+        (ToolOrOutput(["b"]), _request("a", "b", **OUTPUT_TOOL), "auto", ["b", "out"]),
+    ],
+)
+def test_tool_choice_permits_tools(
+    choice: Any, parameters: ModelRequestParameters, mode: str, allowed: list[str]
+) -> None:
+    arguments = request_arguments({"tool_choice": choice}, parameters)
+    assert arguments.get("max_tool_calls") == (1 if allowed == ["out"] else None)
+    given = arguments["tool_choice"]
+    assert given["mode"] == mode
+    assert [tool["name"] for tool in given["tools"]] == allowed
+    known = {tool["name"] for tool in arguments["tools"] or ()}
+    assert known == parameters.tool_defs.keys()
+
+
+def test_tool_choice_without_a_tool_is_refused() -> None:
+    with pytest.raises(UserError, match="none of the tools"):
+        request_arguments({"tool_choice": "required"}, _request())
+    assert request_arguments({"tool_choice": "none"}, _request("a"))["tool_choice"] == "none"
+
+
+def test_settings_become_options() -> None:
+    settings: ProxyEngineModelSettings = {
+        "max_tokens": 5,
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "top_k": 4,
+        "seed": 1,
+        "presence_penalty": 0.1,
+        "frequency_penalty": 0.2,
+        "logit_bias": {"5": 1},
+        "parallel_tool_calls": False,
+        "stop_sequences": ["\n"],
+        "proxy_engine_options": {"min_p": 0.1, "top_k": 3},
+    }
+    options = {key: value for key, value in settings.items() if not key.startswith("stop")}
+    options.update(options.pop("proxy_engine_options"))  # type: ignore[call-overload]
+    assert request_arguments(settings, _request()) == {**options, "stop": ["\n"]}
+    # A string cannot end structured output.
+    output = OutputObjectDefinition(json_schema={"type": "object"})
+    structured = _request(output_object=output, output_mode="native")
+    assert "stop" not in request_arguments(settings, structured)
+    assert request_arguments(None, _request(thinking="high"))["reasoning"] is True
+    assert request_arguments(None, _request(thinking=False))["reasoning"] is False
+
+
+def test_unsupported_settings_are_warned_about(model: ProxyEngineModel) -> None:
+    with pytest.warns(UserWarning, match="timeout"):
+        model.prepare_request({"timeout": 3}, _request())
+
+
+def test_only_schemas_that_stand_alone_are_closed() -> None:
+    nested = {"type": "object", "properties": {"b": {"type": "object", "properties": {}}}}
+    assert ClosedObjects(nested).walk() == {
+        "type": "object",
+        "properties": {"b": {"type": "object", "properties": {}, "additionalProperties": False}},
+        "additionalProperties": False,
+    }
+    for schema in (
+        {"type": "object", "properties": {}, "additionalProperties": {"type": "string"}},
+        {"type": "object", "properties": {}, "allOf": [{"properties": {"a": {"type": "null"}}}]},
+    ):
+        assert ClosedObjects(schema).walk() == schema
+
+
+def _png() -> bytes:
+    data = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(data, "PNG")
+    return data.getvalue()
+
+
+def test_messages_become_interactions() -> None:
+    call = ai.ToolCallPart("weather", {"city": "Rome"}, tool_call_id="c1")
+    png = ai.BinaryContent(_png(), media_type="image/png")
+    text = ai.BinaryContent(b"a,b", media_type="text/csv", identifier="data.csv")
+    sound = ai.BinaryContent(b"RIFF", media_type="audio/wav")
+    messages: list[ai.ModelMessage] = [
+        ai.ModelRequest([ai.SystemPromptPart("S"), ai.UserPromptPart(["hi", ai.CachePoint()])]),
+        ai.ModelResponse([ai.ThinkingPart("hm"), ai.TextPart("a"), ai.TextPart("b"), call]),
+        ai.ModelRequest(
+            [
+                ai.ToolReturnPart("weather", ["sunny", png], tool_call_id="c1"),
+                ai.UserPromptPart([ai.ImageUrl("https://a.b/c.png"), text, sound]),
+            ]
+        ),
+        ai.ModelResponse([]),
+    ]
+    instructions = [ai.InstructionPart("I"), ai.InstructionPart("J")]
+    turns = to_interactions(messages, _request(instruction_parts=instructions))
+    assert [turn.role.value for turn in turns] == [
+        *("system", "system", "user", "assistant", "tool", "user", "user")
+    ]
+    system, instruction, asked, answer, result, question, files = turns
+    assert (system.text, instruction.text, asked.text) == ("S", "I\n\nJ", "hi")
+    assert (answer.text, answer.reasoning, answer.tool_calls[0].arguments) == (
+        *("ab", "hm"),
+        {"city": "Rome"},
+    )
+    assert (result.tool_call_id, result.name) == ("c1", "weather")
+    assert "sunny" in result.text
+    assert [type(part) for part in question.content] == [ImageContent, FileContent, AudioContent]
+    assert [part.data for part in files.content if isinstance(part, ImageContent)] == [png.data]
+    instructed: list[ai.ModelMessage] = [ai.ModelRequest([], instructions="K")]
+    assert [turn.text for turn in to_interactions(instructed, _request())] == ["K"]
+
+
+def test_parts_that_are_not_prepared_are_refused() -> None:
+    parts = [ai.RetryFeedbackPart("x", retry=ai.RetryInfo(cause="model_retry"))]
+    with pytest.raises(UserError, match="prepare_messages"):
+        to_interactions([ai.ModelRequest(parts)], _request())
+    upload = ai.UploadedFile("id", provider_name="openai")
+    with pytest.raises(UserError, match="UploadedFile"):
+        to_interactions([ai.ModelRequest([ai.UserPromptPart([upload])])], _request())
+
+
+def test_errors_are_those_that_agents_handle(model: ProxyEngineModel) -> None:
+    agent = Agent(model)
+    with pytest.raises(ModelContextWindowExceededError) as long:
+        agent.run_sync("x" * 5000)
+    assert isinstance(long.value.__cause__, PromptTooLongError)
+    with pytest.raises(ModelRequestRejectedError) as refused:
+        agent.run_sync("x", model_settings={"temperature": -1})
+    assert isinstance(refused.value.__cause__, InvalidOptionError)
+
+    def answer(messages: list[ai.ModelMessage], info: Any) -> ai.ModelResponse:
+        return ai.ModelResponse([ai.TextPart("from the other")])
+
+    fallback = Agent(FallbackModel(model, FunctionModel(answer)))
+    assert fallback.run_sync("x" * 5000).output == "from the other"
+
+
+def test_cancelled_run_cancels_the_request(engine: InferenceEngine) -> None:
+    model = ProxyEngineModel(engine, settings={"max_tokens": 4000, "temperature": 1.0, "seed": 0})
+
+    async def main() -> None:
+        task = asyncio.create_task(Agent(model, output_type=list[str]).run("Hello"))
+        while not engine.running_requests:
+            await asyncio.sleep(0.005)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        while engine.running_requests:
+            await asyncio.sleep(0.005)
+
+    asyncio.run(main())
+
+
+def test_cancelled_stream_is_interrupted(engine: InferenceEngine, model: ProxyEngineModel) -> None:
+    messages: list[ai.ModelMessage] = [ai.ModelRequest.user_text_prompt("Hello")]
+
+    async def main() -> ai.ModelResponse:
+        settings: ModelSettings = {"max_tokens": 3000, "temperature": 1.0}
+        parameters = _request(
+            output_mode="native",
+            output_object=OutputObjectDefinition(json_schema={"type": "string", "minLength": 2000}),
+        )
+        async with model.request_stream(messages, settings, parameters) as stream:
+            events = aiter(stream)
+            await anext(events)
+            await stream.cancel()
+            async for _ in events:
+                pass
+            return stream.get()
+
+    response = asyncio.run(main())
+    assert response.state == "interrupted"
+    assert response.text
+
+
+def test_engine_reads_images(tmp_path: Path) -> None:
+    path = vision_checkpoint("qwen2_vl", tmp_path / "model")
+    with InferenceEngine(path, on_progress=None, cache_vocabulary=False) as engine:
+        model = ProxyEngineModel(engine, settings={"max_tokens": 4})
+        assert model.profile["supports_image_input"]
+        image = ai.BinaryContent(_png(), media_type="image/png")
+        result = Agent(model).run_sync(["What is it?", image])
+        assert result.usage.details["image_tokens"] > 0
+
+
+def test_profile_describes_the_engine(engine: InferenceEngine) -> None:
+    model = ProxyEngineModel(engine, profile={"default_structured_output_mode": "tool"})
+    assert not model.profile["supports_image_input"]
+    assert model.profile["default_structured_output_mode"] == "tool"
+    assert model.context_window == engine.context_length
+    changed = ProxyEngineModel(engine, profile=lambda own: {**own, "context_window": 7})
+    assert changed.context_window == 7
+    assert changed.profile["supports_json_schema_output"]
+    assert changed.model_id == f"proxy-engine:{engine.model_name}"
