@@ -153,7 +153,8 @@ class _Engine(_Abilities):
     def complete(self, request: lm15.Request) -> lm15.Response:
         with _lm_errors():
             prompt, arguments = to_interactions(request), request_arguments(request)
-            return response(request, self._engine.generate(prompt, **arguments))
+            result = self._engine.generate(prompt, **arguments)
+            return response(request, result, self._engine.vocabulary)
 
     def stream(self, request: lm15.Request) -> Iterator[Any]:
         with _lm_errors():
@@ -161,7 +162,8 @@ class _Engine(_Abilities):
             with self._engine.stream(prompt, **arguments) as events:
                 yield lm15.StreamStartEvent(model=request.model)
                 for event in events:
-                    if (converted := stream_event(event)) is not None:
+                    converted = stream_event(event, self._engine.vocabulary)
+                    if converted is not None:
                         yield converted
 
     def close(self) -> None:
@@ -174,7 +176,8 @@ class _AsyncEngine(_Abilities):
     async def complete(self, request: lm15.Request) -> lm15.Response:
         with _lm_errors():
             prompt, arguments = to_interactions(request), request_arguments(request)
-            return response(request, await self._engine.agenerate(prompt, **arguments))
+            result = await self._engine.agenerate(prompt, **arguments)
+            return response(request, result, self._engine.vocabulary)
 
     async def stream(self, request: lm15.Request) -> AsyncIterator[Any]:
         with _lm_errors():
@@ -182,7 +185,8 @@ class _AsyncEngine(_Abilities):
             async with await self._engine.astream(prompt, **arguments) as events:
                 yield lm15.StreamStartEvent(model=request.model)
                 async for event in events:
-                    if (converted := stream_event(event)) is not None:
+                    converted = stream_event(event, self._engine.vocabulary)
+                    if converted is not None:
                         yield converted
 
     async def aclose(self) -> None:

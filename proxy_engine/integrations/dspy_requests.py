@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from state_machines import Vocabulary
+
 from ..conversation.content import (
     AudioContent,
     Content,
@@ -20,6 +22,8 @@ from ..events import Finished, ReasoningDelta, TextDelta, ToolCallDelta, ToolCal
 from ..extras import requires_extra
 from ..options import PartOptions
 from ..results import GenerationResult
+from .closed_schemas import closed_schema
+from .conversion import reasoning_tokens
 
 with requires_extra("dspy", purpose="ProxyEngineLM"):
     from dspy import lm15
@@ -141,7 +145,7 @@ def _tool(tool: Any) -> dict[str, Any]:
         "type": "function",
         "name": tool.name,
         "description": tool.description or "",
-        "parameters": tool.parameters,
+        "parameters": closed_schema(tool.parameters),
     }
 
 
@@ -155,10 +159,12 @@ def _tool_choice(choice: lm15.ToolChoice) -> Any:
 def _response_format(given: dict[str, Any]) -> dict[str, Any]:
     if given["type"] == "json_object":
         return given
-    return {"type": "json_schema", "json_schema": {"schema": given["schema"]}}
+    return {"type": "json_schema", "json_schema": {"schema": closed_schema(given["schema"])}}
 
 
-def response(request: lm15.Request, result: GenerationResult[Any]) -> lm15.Response:
+def response(
+    request: lm15.Request, result: GenerationResult[Any], vocabulary: Vocabulary
+) -> lm15.Response:
     """Return an answer as a response."""
     parts: list[Any] = []
     if result.reasoning:
@@ -171,11 +177,13 @@ def response(request: lm15.Request, result: GenerationResult[Any]) -> lm15.Respo
         model=request.model,
         message=lm15.Message(role="assistant", parts=tuple(parts)),
         finish_reason=_finish_reason(result),
-        usage=_usage(result),
+        usage=_usage(result, vocabulary),
     )
 
 
-def stream_event(event: Any) -> lm15.StreamDeltaEvent | lm15.StreamEndEvent | None:
+def stream_event(
+    event: Any, vocabulary: Vocabulary
+) -> lm15.StreamDeltaEvent | lm15.StreamEndEvent | None:
     """Return an event of the engine as DSPy's; ``None`` for those that DSPy does not have."""
     # Reasoning comes first, then text, then calls.
     match event:
@@ -190,7 +198,8 @@ def stream_event(event: Any) -> lm15.StreamDeltaEvent | lm15.StreamEndEvent | No
             delta = lm15.ToolCallDelta(event.arguments, part_index=event.index + 2)
             return lm15.StreamDeltaEvent(delta)
         case Finished(result=result):
-            return lm15.StreamEndEvent(finish_reason=_finish_reason(result), usage=_usage(result))
+            usage = _usage(result, vocabulary)
+            return lm15.StreamEndEvent(finish_reason=_finish_reason(result), usage=usage)
     return None
 
 
@@ -198,10 +207,11 @@ def _finish_reason(result: GenerationResult[Any]) -> str:
     return _FINISH_REASONS.get(result.finish_reason, "error")
 
 
-def _usage(result: GenerationResult[Any]) -> lm15.Usage:
+def _usage(result: GenerationResult[Any], vocabulary: Vocabulary) -> lm15.Usage:
     return lm15.Usage(
         input_tokens=result.usage.prompt_tokens,
         output_tokens=result.usage.completion_tokens,
         cache_read_tokens=result.usage.cached_tokens,
+        reasoning_tokens=reasoning_tokens(vocabulary, result),
         input_audio_tokens=result.usage.audio_tokens,
     )

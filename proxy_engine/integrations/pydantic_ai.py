@@ -20,12 +20,9 @@ from ..events import Finished, ReasoningDelta, TextDelta, ToolCallDelta, ToolCal
 from ..extras import requires_extra
 from ..requests.streams import AsyncEventStream
 from ..results import GenerationResult
+from .conversion import reasoning_tokens
 from .pydantic_ai_messages import response_parts, to_interactions
-from .pydantic_ai_requests import (
-    ClosedObjects,
-    ProxyEngineModelSettings,
-    request_arguments,
-)
+from .pydantic_ai_requests import ProxyEngineModelSettings, request_arguments
 
 with requires_extra("pydantic-ai", purpose="ProxyEngineModel"):
     from pydantic_ai.exceptions import ModelContextWindowExceededError, ModelRequestRejectedError
@@ -104,7 +101,7 @@ class ProxyEngineModel(Model[Any]):
             )
         return ModelResponse(
             parts=response_parts(result),
-            usage=_usage(result),
+            usage=_usage(self._engine, result),
             model_name=self.model_name,
             provider_name=_SYSTEM,
             provider_details=_details(result),
@@ -129,7 +126,7 @@ class ProxyEngineModel(Model[Any]):
                 to_interactions(messages, parameters), **request_arguments(settings, parameters)
             )
         async with events:
-            yield _StreamedAnswer(parameters, events, self.model_name)
+            yield _StreamedAnswer(parameters, events, self._engine)
 
 
 @dataclass
@@ -137,12 +134,12 @@ class _StreamedAnswer(StreamedResponse):
     """The events of a request as pydantic-ai's."""
 
     _events: AsyncEventStream[Any]
-    _model_name: str
+    _engine: InferenceEngine
     _timestamp: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     async def _get_event_iterator(self) -> AsyncIterator[ModelResponseStreamEvent]:
         parts = self._parts_manager
-        with _model_errors(self._model_name):
+        with _model_errors(self.model_name):
             async for event in self._events:
                 match event:
                     case TextDelta(text=text):
@@ -166,7 +163,7 @@ class _StreamedAnswer(StreamedResponse):
                     yield change
 
     def _finish(self, result: GenerationResult[Any]) -> None:
-        self._usage = _usage(result)
+        self._usage = _usage(self._engine, result)
         self.provider_details = _details(result)
         self.finish_reason = _FINISH_REASONS.get(result.finish_reason)
 
@@ -177,7 +174,7 @@ class _StreamedAnswer(StreamedResponse):
     @property
     def model_name(self) -> str:
         """The engine's ``model_name``."""
-        return self._model_name
+        return self._engine.model_name
 
     @property
     def provider_name(self) -> str:
@@ -204,7 +201,6 @@ def _completed_profile(engine: InferenceEngine, given: ModelProfileSpec | None) 
         default_structured_output_mode="native",
         # A constraint alone does not tell the model the names and meanings of the members.
         native_output_requires_schema_in_instructions=True,
-        json_schema_transformer=ClosedObjects,
         supports_inline_system_prompts=True,
         supports_thinking=True,
         supports_image_input="image" in reads,
@@ -231,7 +227,7 @@ def _model_errors(model_name: str) -> Iterator[None]:
         raise ModelRequestRejectedError(model_name, str(error)) from error
 
 
-def _usage(result: GenerationResult[Any]) -> RequestUsage:
+def _usage(engine: InferenceEngine, result: GenerationResult[Any]) -> RequestUsage:
     usage = result.usage
     details = {
         "image_tokens": usage.image_tokens,
@@ -243,6 +239,7 @@ def _usage(result: GenerationResult[Any]) -> RequestUsage:
         input_tokens=usage.prompt_tokens,
         cache_read_tokens=usage.cached_tokens,
         output_tokens=usage.completion_tokens,
+        output_reasoning_tokens=reasoning_tokens(engine.vocabulary, result),
         input_audio_tokens=usage.audio_tokens,
         details={name: count for name, count in details.items() if count},
     )

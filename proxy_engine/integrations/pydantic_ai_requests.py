@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, cast
 
 from ..extras import requires_extra
 from ..option_overrides import OptionOverrides
 from ..request_arguments import RequestArguments
+from .closed_schemas import closed_schema
 
 with requires_extra("pydantic-ai", purpose="ProxyEngineModel"):
-    from pydantic_ai import JsonSchemaTransformer
     from pydantic_ai.exceptions import UserError
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.settings import ModelSettings, ToolOrOutput
@@ -28,9 +27,6 @@ _OPTIONS = (
     "parallel_tool_calls",
 )
 """Settings that the engine has under the same names."""
-
-_COMBINING = frozenset({"allOf", "not", "if", "dependentSchemas", "unevaluatedProperties"})
-"""Keywords that make properties of one object depend on several schemas."""
 
 
 class ProxyEngineModelSettings(ModelSettings, total=False):
@@ -67,7 +63,7 @@ def request_arguments(
             # The first call ends the run.
             arguments["max_tool_calls"] = 1
     if parameters.output_object is not None:
-        schema = parameters.output_object.json_schema
+        schema = closed_schema(parameters.output_object.json_schema)
         arguments["response_format"] = {"type": "json_schema", "json_schema": {"schema": schema}}
     elif not is_required:
         # Other answers have no free text that a string could end.
@@ -118,32 +114,5 @@ def _tool(tool: ToolDefinition) -> dict[str, Any]:
         "type": "function",
         "name": tool.name,
         "description": tool.description or "",
-        "parameters": tool.parameters_json_schema,
+        "parameters": closed_schema(tool.parameters_json_schema),
     }
-
-
-class ClosedObjects(JsonSchemaTransformer):
-    """Forbids the properties that pydantic would drop, in schemas that do not mention them.
-
-    Schemas of pydantic's types permit any additional properties, and the model would write them.
-    """
-
-    def transform(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Return an object's schema without additional properties."""
-        if "properties" in schema and not self._combines:
-            schema.setdefault("additionalProperties", False)
-        return schema
-
-    @cached_property
-    def _combines(self) -> bool:
-        """Whether a schema is combined with others, so that none of them knows all properties."""
-        pending: list[Any] = [self.schema]
-        while pending:
-            item = pending.pop()
-            if isinstance(item, dict):
-                if _COMBINING & item.keys():
-                    return True
-                pending += item.values()
-            elif isinstance(item, list):
-                pending += item
-        return False

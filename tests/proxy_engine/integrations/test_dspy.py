@@ -1,0 +1,265 @@
+"""``ProxyEngineLM`` with DSPy itself, on a random model."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import dspy
+import pytest
+from dspy import lm15
+from dspy.utils.exceptions import (
+    ContextWindowExceededError,
+    LMConfigurationError,
+    LMInvalidRequestError,
+    LMUnsupportedFeatureError,
+)
+from pydantic import BaseModel, Field
+from tiny_models import make_tiny_model, make_tiny_tokenizer
+
+from proxy_engine import InferenceEngine
+from proxy_engine.conversation.content import FileContent, ImageContent
+from proxy_engine.errors import PromptTooLongError, SchemaError
+from proxy_engine.integrations.dspy import JSONSchemaAdapter, ProxyEngineLM
+from proxy_engine.integrations.dspy_requests import request_arguments, to_interactions
+
+MODEL = "proxy-engine/tiny"
+
+
+class Place(BaseModel):
+    city: str = Field(max_length=5)
+    population: int = Field(ge=0, le=10**6)
+
+
+class Classify(dspy.Signature):  # type: ignore[misc]
+    """Classify a sentence."""
+
+    sentence: str = dspy.InputField()
+    sentiment: Literal["positive", "negative"] = dspy.OutputField()
+    place: Place = dspy.OutputField()
+
+
+class Call(dspy.Signature):  # type: ignore[misc]
+    """Call a tool."""
+
+    question: str = dspy.InputField()
+    tools: list[dspy.Tool] = dspy.InputField()
+    calls: dspy.ToolCalls = dspy.OutputField()
+
+
+def weather(city: Literal["Paris", "Rome"]) -> str:
+    """Return the weather."""
+    return f"sunny in {city}"
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[InferenceEngine]:
+    with InferenceEngine(make_tiny_model(context=8192), make_tiny_tokenizer()) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def lm(engine: InferenceEngine) -> ProxyEngineLM:
+    return ProxyEngineLM(engine, model=MODEL, max_tokens=300, temperature=0.7, seed=3, cache=False)
+
+
+@pytest.fixture(autouse=True)
+def adapter(lm: ProxyEngineLM) -> Iterator[None]:
+    with dspy.context(lm=lm, adapter=dspy.JSONAdapter()):
+        yield
+
+
+def is_classified(answer: Any) -> bool:
+    return answer.sentiment in {"positive", "negative"} and isinstance(answer.place, Place)
+
+
+def test_typed_signature_has_a_typed_result() -> None:
+    with dspy.context(track_usage=True):
+        answer = dspy.Predict(Classify)(sentence="Rome is great.")
+    assert is_classified(answer)
+    usage = answer.get_lm_usage()[MODEL]
+    assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"]
+    assert usage["completion_tokens"] > 0
+    assert "litellm" not in sys.modules
+
+
+def test_chain_of_thought_reasons_in_a_field() -> None:
+    answer = dspy.ChainOfThought(Classify)(sentence="Rome is great.")
+    assert is_classified(answer)
+    assert isinstance(answer.reasoning, str)
+
+
+def test_predict_returns_several_answers(lm: ProxyEngineLM) -> None:
+    answers = dspy.Predict(Classify, n=2)(sentence="Rome is great.").completions
+    assert len(answers.place) == 2
+    assert lm.history[-1]["usage"]["completion_tokens"] > 0
+
+
+def test_required_tool_is_called_with_valid_arguments() -> None:
+    call = dspy.Predict(Call, tool_choice="required", parallel_tool_calls=False)
+    answer = call(question="The weather in Rome?", tools=[dspy.Tool(weather)])
+    assert answer.calls.tool_calls
+    for tool_call in answer.calls.tool_calls:
+        assert tool_call.name == "weather"
+        assert tool_call.args["city"] in {"Paris", "Rome"}
+
+
+def test_react_runs_on_the_adapter_with_schemas(lm: ProxyEngineLM) -> None:
+    with dspy.context(lm=lm.copy(max_tokens=150), adapter=JSONSchemaAdapter()):
+        react = dspy.ReAct("question -> answer: Literal['yes', 'no']", [weather], max_iters=1)
+        result = react(question="Is it sunny in Rome?")
+    assert result.answer in {"yes", "no"}
+    assert result.trajectory["tool_name_0"] in {"weather", "finish"}
+    assert isinstance(result.trajectory["tool_args_0"], dict)
+
+
+def test_event_loops_answer_and_stream() -> None:
+    async def main() -> tuple[Any, list[Any]]:
+        predict = dspy.Predict(Classify)
+        answer = await predict.acall(sentence="Rome is great.")
+        stream = dspy.streamify(predict)(sentence="Rome is great.")
+        return answer, [piece async for piece in stream]
+
+    answer, pieces = asyncio.run(main())
+    assert is_classified(answer)
+    *chunks, last = pieces
+    assert len(chunks) > 2
+    assert is_classified(last)
+
+
+def _request(text: str = "Hello", **more: Any) -> lm15.Request:
+    return lm15.Request(model=MODEL, messages=(lm15.Message.user(text),), **more)
+
+
+def test_stream_has_the_parts_of_the_response(lm: ProxyEngineLM) -> None:
+    tool = lm15.FunctionTool("go", None, {"type": "object", "additionalProperties": False})
+    config = lm15.Config(
+        max_tokens=150,
+        seed=1,
+        tool_choice=lm15.ToolChoice("required", parallel=False),
+        reasoning=lm15.Reasoning("low", thinking_budget=12),
+    )
+    request = _request(tools=(tool,), config=config)
+    whole = lm.engine.complete(request)
+
+    async def events() -> list[Any]:
+        return [event async for event in lm._async_engine_spec.stream(request)]
+
+    start, *deltas, end = asyncio.run(events())
+    assert (start.type, end.type) == ("start", "end")
+    assert whole.finish_reason == end.finish_reason == "tool_call"
+    assert whole.usage.output_tokens == end.usage.output_tokens
+    assert 0 < whole.usage.reasoning_tokens == end.usage.reasoning_tokens
+    reasoning, call = whole.message.parts
+    thoughts = [event.delta.text for event in deltas if event.delta.type == "thinking"]
+    assert "".join(thoughts) == reasoning.text != ""
+    calls = [event.delta for event in deltas if event.delta.type == "tool_call"]
+    assert len(thoughts) + len(calls) == len(deltas)
+    assert calls[0].name == call.name == "go"
+    assert json.loads("".join(delta.input for delta in calls)) == call.input == {}
+
+
+def test_closed_stream_cancels_the_request(engine: InferenceEngine, lm: ProxyEngineLM) -> None:
+    schema = {"type": "string", "minLength": 2000}
+    config = lm15.Config(max_tokens=7000, response_format={"type": "json_schema", "schema": schema})
+    events = lm.engine.stream(_request(config=config))
+    assert [next(events).type for _ in range(2)] == ["start", "delta"]
+    events.close()
+    while engine.running_requests:
+        pass
+
+
+def test_requests_become_interactions_and_options() -> None:
+    image = lm15.ImagePart(url="https://a.b/c.png")
+    document = lm15.DocumentPart(media_type="text/csv", data="YSxi")
+    call = lm15.ToolCallPart("c1", "weather", {"city": "Rome"})
+    result = lm15.ToolResultPart("c1", (lm15.TextPart("sunny"),), name="weather")
+    messages = (
+        lm15.Message("user", (lm15.TextPart("hi"), image, document)),
+        lm15.Message("assistant", (lm15.ThinkingPart("hm"), lm15.TextPart("a"), call)),
+        lm15.Message("tool", (result,)),
+        lm15.Message("developer", (lm15.TextPart("D"),)),
+    )
+    config = lm15.Config(
+        max_tokens=5,
+        top_k=4,
+        stop=("\n",),
+        reasoning=lm15.Reasoning("off"),
+        extensions={"min_p": 0.1, "metadata": {"proxy_engine_options": {"top_k": 3}, "user": "u"}},
+    )
+    request = lm15.Request(model=MODEL, messages=messages, system="S", config=config)
+    system, asked, answer, tool, developer = to_interactions(request)
+    assert [type(part) for part in asked.content[1:]] == [ImageContent, FileContent]
+    assert (system.text, asked.text, developer.text) == ("S", "hi", "D")
+    assert (answer.text, answer.reasoning, answer.tool_calls[0].name) == ("a", "hm", "weather")
+    assert (tool.text, tool.tool_call_id, tool.name) == ("sunny", "c1", "weather")
+    assert request_arguments(request) == {
+        "max_tokens": 5,
+        "min_p": 0.1,
+        "top_k": 3,
+        "stop": ("\n",),
+        "reasoning": False,
+    }
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"logprobs": 1},
+        {"service_tier": "flex"},
+        {"store": True},
+        {"probabilities": "required"},
+    ],
+)
+def test_settings_without_an_effect_are_refused(lm: ProxyEngineLM, config: Any) -> None:
+    with pytest.raises(LMUnsupportedFeatureError, match=next(iter(config))):
+        lm(_request(config=lm15.Config(**config)))
+
+
+def test_errors_are_those_of_dspy(lm: ProxyEngineLM) -> None:
+    with pytest.raises(ContextWindowExceededError) as long:
+        lm("x" * 9000)
+    causes = long.value.__cause__.__cause__
+    assert isinstance(causes, PromptTooLongError)
+    unsatisfiable = {"type": "json_schema", "schema": {"type": "string", "enum": []}}
+    with pytest.raises(LMInvalidRequestError) as refused:
+        lm(_request(config=lm15.Config(response_format=unsatisfiable)))
+    assert isinstance(refused.value.__cause__.__cause__, SchemaError)
+    with pytest.raises(LMInvalidRequestError, match="min_q"):
+        ProxyEngineLM(lm.engine._engine, options={"min_q": 1})("Hello")
+
+
+def test_closed_engine_is_an_error_of_the_configuration() -> None:
+    with InferenceEngine(make_tiny_model(), make_tiny_tokenizer()) as engine:
+        lm = ProxyEngineLM(engine)
+    with pytest.raises(LMConfigurationError, match="closed"):
+        lm("Hello")
+
+
+def test_options_are_part_of_the_key_of_cached_answers(engine: InferenceEngine) -> None:
+    dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=True)
+    arguments: dict[str, Any] = {"model": MODEL, "max_tokens": 8, "cache": True}
+    first = ProxyEngineLM(engine, **arguments)
+    answer = first("Hello")
+    assert first("Hello") == answer
+    assert not first.history[-1]["usage"]
+    biased = ProxyEngineLM(engine, options={"logit_bias": {"5": 1000}}, **arguments)
+    assert biased("Hello") != answer
+    assert biased.history[-1]["usage"]
+
+
+def test_answers_of_models_without_a_name_are_not_cached(engine: InferenceEngine) -> None:
+    assert not ProxyEngineLM(engine).cache
+    assert ProxyEngineLM(engine, model=MODEL).cache
+    assert ProxyEngineLM(engine, cache=True).cache
+
+
+def test_copies_share_the_engine(lm: ProxyEngineLM) -> None:
+    assert copy.deepcopy(lm).engine is lm.engine
+    changed = lm.copy(temperature=0.1)
+    assert changed.engine is lm.engine
+    assert (changed.kwargs["temperature"], lm.kwargs["temperature"]) == (0.1, 0.7)
