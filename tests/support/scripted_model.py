@@ -26,12 +26,16 @@ class ScriptedModel(Module):
     Args:
         tokenizer: The tiny tokenizer.
         answers: Answers in ASCII by the number of messages before them.
+
+    Attributes:
+        largest_batch: Largest number of rows of a forward pass.
     """
 
     def __init__(self, tokenizer: TokenizerWrapper, answers: Mapping[int, str]) -> None:
         super().__init__()
         self._tokenizer = tokenizer
         self._answers = dict(answers)
+        self.largest_batch = 0
         self._start = tokenizer.convert_tokens_to_ids("<|start|>")
         self._header = tokenizer.encode("assistant\n", add_special_tokens=False)
         self._end = tokenizer.convert_tokens_to_ids("<|end|>")
@@ -47,6 +51,7 @@ class ScriptedModel(Module):
 
     def __call__(self, inputs: mx.array, cache: Any = None) -> mx.array:
         """Return logits, shape (rows, tokens, vocabulary)."""
+        self.largest_batch = max(self.largest_batch, inputs.shape[0])
         layer = KVCache() if cache is None else cache[0]
         tokens = inputs[:, None, :, None]
         kept, _ = layer.update_and_fetch(tokens, tokens)
