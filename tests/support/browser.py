@@ -49,8 +49,8 @@ class Browser:
         for letter in text:
             self.keys(letter)
 
-    def wait_for(self, script: str) -> Any:
-        deadline = time.monotonic() + 20
+    def wait_for(self, script: str, seconds: float = 20) -> Any:
+        deadline = time.monotonic() + seconds
         while not (value := self.run(script)):
             assert time.monotonic() < deadline, script
             time.sleep(0.02)
