@@ -92,7 +92,9 @@ def test_documented_examples_run(
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
-@pytest.mark.parametrize("path", ["README.md", "docs/quickstart.md", "docs/server.md", "examples/ask.sh"])
+@pytest.mark.parametrize(
+    "path", ["README.md", "docs/quickstart.md", "docs/server.md", "examples/ask.sh"]
+)
 def test_documented_curl_commands_succeed(path: str, roomy_engine: InferenceEngine) -> None:
     text = (ROOT / path).read_text("utf-8")
     commands = re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
