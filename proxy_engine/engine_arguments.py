@@ -101,7 +101,7 @@ def load_options(given: LoadArguments, others: Collection[str]) -> LoadOptions:
     """
     known = [*argument_names(LoadOptions), *others]
     check_names(given, known, LoadOptions._name_hints)
-    return LoadOptions(**cast("dict[str, Any]", given))
+    return LoadOptions.of(given)
 
 
 def _refuse(name: str, value: object, expected: str) -> NoReturn:

@@ -6,7 +6,7 @@ import copy
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar, TypedDict, cast
 
 import jinja2
 from jinja2.ext import Extension
@@ -76,6 +76,15 @@ class LoadOptions(OptionModel):
     chat_template: str | None = None
     """A chat template in Jinja, or the name of its file, in place of the tokenizer's. A text
     without braces is a name."""
+
+    @classmethod
+    def of(cls, arguments: LoadArguments) -> LoadOptions:
+        """Return the options that keyword arguments state.
+
+        Raises:
+            InvalidOptionError: An option is unknown or its value is invalid.
+        """
+        return cls(**cast("dict[str, Any]", arguments))
 
     @field_validator("adapter_path", mode="before")
     @classmethod

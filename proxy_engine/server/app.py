@@ -18,6 +18,7 @@ from state_machines.errors import ProxyError
 
 from ..engine import InferenceEngine
 from ..options import GenerationOptions
+from .adapters import AdapterRegistry
 from .endpoints import (
     chat,
     completions,
@@ -64,6 +65,10 @@ def load_engine(model: KnownModel, settings: ServerSettings) -> InferenceEngine:
         # The caches of speech models are bounded by a window of 30 seconds.
         cache=None if model.transcribes else settings.cache_options(),
         media=settings.media_options(),
+        **settings.load_arguments(
+            None if model.adapter is None else model.adapter.directory,
+            transcribes=model.transcribes,
+        ),
     )
     engine.warm_up()
     return engine
@@ -136,7 +141,14 @@ def registry_of(settings: ServerSettings) -> ModelRegistry:
         settings.model_directories,
         settings.aliases,
         draft=settings.draft_model,
+        adapter=adapters_of(settings).default(),
+        trusts_code=settings.trust_remote_code,
     )
+
+
+def adapters_of(settings: ServerSettings) -> AdapterRegistry:
+    """Return the adapters that the settings name."""
+    return AdapterRegistry(settings.adapter_path, settings.adapter_directories)
 
 
 def _services(settings: ServerSettings, engine: InferenceEngine | None, load: Load) -> Services:
@@ -154,6 +166,8 @@ def _services(settings: ServerSettings, engine: InferenceEngine | None, load: Lo
         current=current,
         idle_seconds=settings.idle_seconds,
         cache=settings.cache_options(),
+        adapters=adapters_of(settings),
+        trusts_code=settings.trust_remote_code,
     )
     queue = Queue(
         settings.max_running,

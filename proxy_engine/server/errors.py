@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from fastapi import Response
@@ -21,6 +22,7 @@ from state_machines.errors import (
 )
 
 from ..errors import (
+    AdapterError,
     CompileLimitError,
     DraftModelError,
     EngineClosedError,
@@ -209,6 +211,11 @@ def api_error(
             return refused("invalid_prompt", "prompt")
         case MissingExtraError():
             return ApiError(503, str(error), code="missing_extra")
+        case AdapterError():
+            # Without the directory.
+            name = Path(error.adapter).name
+            what = f"the adapter {name!r} cannot be used with {error.model!r}: {error.reason}"
+            return ApiError(400, what, code="invalid_adapter", param="adapters")
         case DraftModelError():
             return refused("draft_model_mismatch", "draft_model", token_id=error.token_id)
         case ModelNotFoundError():

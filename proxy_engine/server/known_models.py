@@ -13,6 +13,7 @@ from ..models.checking import FileProblem, file_problem
 from ..models.loading import context_length
 from ..models.modalities import Modality, input_modalities
 from ..models.weight_files import weight_files, weights_bytes
+from .adapters import KnownAdapter
 
 FileSignature: TypeAlias = tuple[tuple[str, int, int], ...]
 """Names, sizes and modification times of files."""
@@ -32,6 +33,8 @@ class KnownModel:
         input_modalities: The kinds of content that it reads.
         problem: Why its files cannot be loaded; ``None`` if no reason is found.
         draft: The draft model to load with it.
+        adapter: The adapter to load with it.
+        default_adapter: The adapter of requests that name none.
     """
 
     name: str
@@ -43,6 +46,8 @@ class KnownModel:
     input_modalities: frozenset[Modality] = frozenset({"text"})
     problem: FileProblem | None = None
     draft: KnownModel | None = None
+    adapter: KnownAdapter | None = None
+    default_adapter: KnownAdapter | None = None
 
     @property
     def transcribes(self) -> bool:
@@ -56,8 +61,10 @@ class KnownModel:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The names of the model and its draft model."""
-        return tuple(model.name for model in self.files)
+        """The names of the model and its draft model, and the directory of its adapter."""
+        names = tuple(model.name for model in self.files)
+        # No model has an empty name.
+        return names if self.adapter is None else (*names, "", os.fspath(self.adapter.directory))
 
     @property
     def draft_source(self) -> str | None:
@@ -69,9 +76,14 @@ class KnownModel:
 
 
 class KnownModels:
-    """Describes the models in directories. A description is computed again if a file changes."""
+    """Describes the models in directories. A description is computed again if a file changes.
 
-    def __init__(self) -> None:
+    Args:
+        trusts_code: Whether code of checkpoints may be run.
+    """
+
+    def __init__(self, *, trusts_code: bool = False) -> None:
+        self._trusts_code = trusts_code
         self._known: dict[Path, tuple[FileSignature, KnownModel, bool]] = {}
 
     def describe(self, name: str, directory: Path) -> KnownModel:
@@ -95,7 +107,10 @@ class KnownModels:
         signature = file_signature(directory)
         known = self._known.get(directory)
         if known is None or known[0] != signature:
-            known = self._known[directory] = (signature, *_read_facts(directory))
+            known = self._known[directory] = (
+                signature,
+                *_read_facts(directory, self._trusts_code),
+            )
         return known[1:]
 
 
@@ -116,7 +131,7 @@ def _file_facts(path: Path) -> tuple[str, int, int]:
     return path.name, stat.st_size, stat.st_mtime_ns
 
 
-def _read_facts(directory: Path) -> tuple[KnownModel, bool]:
+def _read_facts(directory: Path, trusts_code: bool) -> tuple[KnownModel, bool]:
     """Return a model without a name, and whether the directory has its files."""
     file = directory / "config.json"
     has_config = file.is_file()
@@ -129,7 +144,7 @@ def _read_facts(directory: Path) -> tuple[KnownModel, bool]:
         context_length(config),
         weights_bytes(directory, config),
         input_modalities(config),
-        file_problem(directory),
+        file_problem(directory, trusts_code),
     )
     return model, has_config and bool(weight_files(directory, config))
 

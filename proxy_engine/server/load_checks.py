@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from functools import partial
 
 from ..errors import DraftModelError, ModelError
 from ..models.checking import check_cache, check_loadable
 from ..models.draft_models import check_draft_loadable
+from ..models.load_options import LoadOptions
 from ..prompt_cache.options import CacheOptions
 from ..requests.worker import Worker
 from .errors import ApiError, api_error
@@ -18,11 +21,13 @@ class LoadChecks:
 
     Args:
         cache: The options of the prompt caches of models; ``None`` for the defaults.
+        trusts_code: Whether code of checkpoints may be run.
     """
 
-    def __init__(self, cache: CacheOptions | None = None) -> None:
+    def __init__(self, cache: CacheOptions | None = None, *, trusts_code: bool = False) -> None:
         self._cache = cache or CacheOptions()
-        # By names of model and draft model: the signature of their files, and the error of loading.
+        self._trusts_code = trusts_code
+        # By ``KnownModel.key``: the signature of their files, and the error of loading.
         self._results: dict[tuple[str, ...], tuple[object, ModelError | ApiError | None]] = {}
         self._turn = asyncio.Lock()
 
@@ -31,7 +36,8 @@ class LoadChecks:
 
         Raises:
             ModelError: The model cannot be loaded.
-            ApiError: Its draft model cannot be loaded, or has another vocabulary.
+            ApiError: Its draft model cannot be loaded or has another vocabulary, or its adapter
+                belongs to another model.
         """
         if model.directory is None:
             return
@@ -40,7 +46,7 @@ class LoadChecks:
             signature = await asyncio.to_thread(_signature, model)
             known = self._results.get(model.key)
             if known is None or known[0] != signature:
-                problem = await asyncio.to_thread(_problem, model, self._cache)
+                problem = await asyncio.to_thread(self._problem, model)
                 known = self._results[model.key] = (signature, problem)
         if known[1] is not None:
             raise known[1].with_traceback(None)
@@ -51,8 +57,36 @@ class LoadChecks:
 
     def has_failed(self, model: KnownModel) -> bool:
         """Whether ``check_files`` found that a model without a draft model cannot be loaded."""
-        known = self._results.get((model.name,))
+        known = self._results.get(replace(model, draft=None).key)
         return known is not None and known[1] is not None and known[0] == _signature(model)
+
+    def _problem(self, model: KnownModel) -> ModelError | ApiError | None:
+        """Return the error of loading a model's files, if any. Takes about a second."""
+        # On a worker: MLX may abort the process if a thread that has used it ends at process exit.
+        worker = Worker()
+        try:
+            worker.submit(partial(self._check, model)).result()
+        except ModelError as error:
+            return for_client(error, model)
+        finally:
+            worker.close()
+        return None
+
+    def _check(self, model: KnownModel) -> None:
+        directory, draft, cache = model.directory, model.draft, self._cache
+        if directory is None:
+            return
+        options = LoadOptions(
+            adapter_path=None if model.adapter is None else model.adapter.directory,
+            trust_remote_code=self._trusts_code,
+        )
+        if draft is None or draft.directory is None:
+            check_loadable(directory, model.name, options)
+        else:
+            check_draft_loadable(draft.directory, draft.name, directory, model.name, options)
+        is_bounded = cache.kv_bits is not None or cache.max_kv_size is not None
+        if is_bounded and not model.transcribes:
+            check_cache(directory, model.name, cache, options)
 
 
 def check_description(model: KnownModel) -> None:
@@ -77,31 +111,8 @@ def for_client(error: ModelError, model: KnownModel) -> ModelError | ApiError:
 
 
 def _signature(model: KnownModel) -> object:
-    """Return a value that changes with the files of a model or its draft model."""
-    return [one.directory and file_signature(one.directory) for one in model.files]
-
-
-def _problem(model: KnownModel, cache: CacheOptions) -> ModelError | ApiError | None:
-    """Return the error of loading a model's files, if any. Takes about a second."""
-    directory, draft = model.directory, model.draft
-    if directory is None:
-        return None
-
-    def check() -> None:
-        if draft is None or draft.directory is None:
-            check_loadable(directory, model.name)
-        else:
-            check_draft_loadable(draft.directory, draft.name, directory, model.name)
-        is_bounded = cache.kv_bits is not None or cache.max_kv_size is not None
-        if is_bounded and not model.transcribes:
-            check_cache(directory, model.name, cache)
-
-    # On a worker: MLX may abort the process if a thread that has used it ends at process exit.
-    worker = Worker()
-    try:
-        worker.submit(check).result()
-    except ModelError as error:
-        return for_client(error, model)
-    finally:
-        worker.close()
-    return None
+    """Return a value that changes with the files of a model, its draft model or its adapter."""
+    directories = [one.directory for one in model.files]
+    if model.adapter is not None:
+        directories.append(model.adapter.directory)
+    return [directory and file_signature(directory) for directory in directories]

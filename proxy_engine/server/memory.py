@@ -140,8 +140,9 @@ class MemoryGate:
 
 
 def weights_bytes(model: KnownModel) -> int:
-    """Return the size of the weights of a model and its draft model."""
-    return sum(one.weights_bytes for one in model.files)
+    """Return the size of the weights of a model, its draft model and its adapter."""
+    adapter = 0 if model.adapter is None else model.adapter.weights_bytes
+    return adapter + sum(one.weights_bytes for one in model.files)
 
 
 def _needed_bytes(model: KnownModel) -> int:

@@ -14,6 +14,7 @@ from state_machines.errors import ProxyError
 from ..engine import InferenceEngine
 from ..errors import ModelError
 from ..prompt_cache.options import CacheOptions
+from .adapters import AdapterRegistry
 from .errors import ApiError, shutting_down
 from .idle import IdleTimer
 from .known_models import KnownModel
@@ -55,12 +56,13 @@ class Lease:
 
 
 class ModelHost:
-    """Keeps one model in memory, with its draft model if it has one, for one event loop.
+    """Keeps one model in memory, with its draft model and its adapter, for one event loop.
 
-    A request for another model waits until all requests of the current one are done. Later requests
-    wait behind it, so no model starves. The files of a model are checked before its request waits:
-    a model that cannot be loaded neither delays other requests nor displaces the current model. If
-    loading fails nevertheless, the previous model is loaded again.
+    A model with another adapter counts as another model. A request for another model waits until
+    all requests of the current one are done. Later requests wait behind it, so no model starves.
+    The files of a model are checked before its request waits: a model that cannot be loaded neither
+    delays other requests nor displaces the current model. If loading fails nevertheless, the
+    previous model is loaded again.
 
     Args:
         registry: Finds models by name.
@@ -70,6 +72,8 @@ class ModelHost:
         current: A model that is already in memory.
         idle_seconds: Time without requests after which the model is unloaded; ``None`` for never.
         cache: The options of prompt caches with which models are loaded.
+        adapters: Finds adapters by name; ``None`` for none.
+        trusts_code: Whether code of checkpoints may be run.
 
     Attributes:
         is_draining: Whether the server shuts down; then no other model is loaded.
@@ -85,14 +89,17 @@ class ModelHost:
         current: Lease | None = None,
         idle_seconds: float | None = None,
         cache: CacheOptions | None = None,
+        adapters: AdapterRegistry | None = None,
+        trusts_code: bool = False,
     ) -> None:
         self._load = load
         self._metrics = metrics
         self._memory = memory or MemoryGate()
-        self._checks = LoadChecks(cache)
+        self._checks = LoadChecks(cache, trusts_code=trusts_code)
         self._idle = IdleTimer(idle_seconds, self.unload)
         self._current = current
-        self._selection = ModelSelection(registry, None if current is None else current.model)
+        selected = None if current is None else current.model
+        self._selection = ModelSelection(registry, selected, adapters)
         self._bytes_before = used_bytes()
         self._is_loading = False
         self.is_draining = False
@@ -122,6 +129,7 @@ class ModelHost:
         name: str | None,
         draft: str | None = None,
         *,
+        adapter: str | None = None,
         transcribes: bool = False,
         check: CheckModel | None = None,
     ) -> AsyncIterator[Lease]:
@@ -132,25 +140,29 @@ class ModelHost:
                 default, or another one.
             draft: The draft model's name; ``None`` for that of the model in memory, or else that of
                 the default model.
+            adapter: The adapter's name; ``None`` or empty for the default model's if the model is
+                the default one, and for no adapter otherwise.
             transcribes: Whether it must be a speech model, or else one that answers prompts.
             check: Called with a model that is not in memory.
 
         Raises:
-            ApiError: 404 if there is no such model or a short name matches several, 507 if it does
-                not fit into memory, 400 if it is unsuitable or the draft model has another
-                vocabulary, 503 if it cannot be loaded.
+            ApiError: 404 if there is no such model or adapter, or a short name matches several; 507
+                if it does not fit into memory; 400 if it is unsuitable, the draft model has another
+                vocabulary, or the adapter belongs to another model; 503 if it cannot be loaded.
             ModelError: The model cannot be loaded.
             ProxyError: As ``check`` raises it.
         """
         is_loaded = self._current is not None
-        model = await self._selection.find(name, draft, transcribes, is_loaded=is_loaded)
+        model = await self._selection.find(
+            name, draft, transcribes, adapter_name=adapter, is_loaded=is_loaded
+        )
         if not self._is_current(model):
             await self._check(model, transcribes, check)
         await self._turn.acquire()
         current = self._current
         if draft is None and current is not None and current.model.name == model.name:
             # The draft model in memory may be another one by now; it is as good.
-            model = current.model
+            model = replace(model, draft=current.model.draft)
         try:
             await self._wait_for_place(model)
         except BaseException:
@@ -314,6 +326,7 @@ class ModelHost:
         fields = {
             "model": model.name,
             "draft_model": None if model.draft is None else model.draft.name,
+            "adapter": None if model.adapter is None else model.adapter.name,
             "seconds": round(time.perf_counter() - started, 3),
             "bytes": used_bytes(),
         }

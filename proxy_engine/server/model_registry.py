@@ -14,6 +14,7 @@ from pathlib import Path
 from huggingface_hub.constants import HF_HUB_CACHE
 
 from ..models.embedded import EMBEDDED_MODEL, embedded_model, is_embedded_model_ready
+from .adapters import KnownAdapter
 from .known_models import KnownModel, KnownModels
 from .model_names import ANY_NAME, DEFAULT_MODEL, MAX_NAME_CHARACTERS, models_by_short_name
 
@@ -29,6 +30,8 @@ class ModelRegistry:
         aliases: Further names of the default model; ``ANY_NAME`` for every unknown name.
         hub_cache: The Hugging Face cache; ``None`` for the user's.
         draft: The draft model of the default model, a directory or Hugging Face repo id.
+        adapter: The adapter of the default model.
+        trusts_code: Whether code of checkpoints may be run.
     """
 
     def __init__(
@@ -38,18 +41,30 @@ class ModelRegistry:
         aliases: tuple[str, ...] = (),
         hub_cache: Path | None = None,
         draft: str | None = None,
+        adapter: KnownAdapter | None = None,
+        *,
+        trusts_code: bool = False,
     ) -> None:
         self._default = default
         self._draft = draft
+        self._adapter = adapter
         self._directories = directories
         self._aliases = aliases
         self._hub_cache = Path(HF_HUB_CACHE) if hub_cache is None else hub_cache
-        self._models = KnownModels()
+        self._models = KnownModels(trusts_code=trusts_code)
 
     def default(self) -> KnownModel:
-        """Return the default model with its draft model. They need not be downloaded yet."""
+        """Return the default model with its draft model and its adapter.
+
+        The models need not be downloaded yet.
+        """
         model = self._embedded() if self._default is None else self._named(self._default)
-        return replace(model, draft=self.default_draft())
+        return replace(
+            model,
+            draft=self.default_draft(),
+            adapter=self._adapter,
+            default_adapter=self._adapter,
+        )
 
     def default_draft(self) -> KnownModel | None:
         """Return the draft model of the default model."""
@@ -92,7 +107,9 @@ class ModelRegistry:
         known = self._known()
         exact = [model for model in known if model.name == name]
         matches = exact or _matches(name, known, transcribes=False)
-        return replace(matches[0], draft=None) if len(matches) == 1 else None
+        if len(matches) != 1:
+            return None
+        return replace(matches[0], draft=None, adapter=None, default_adapter=None)
 
     def matches(self, name: str, transcribes: bool = False) -> list[str]:
         """Return the full names of the models that a short name matches."""

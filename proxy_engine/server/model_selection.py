@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 
 from ..text_checks import short_repr
+from .adapters import AdapterRegistry, KnownAdapter
 from .errors import ApiError, unsuitable_model
 from .known_models import KnownModel
 from .model_names import DEFAULT_MODEL
@@ -23,30 +24,48 @@ class ModelSelection:
             being loaded. ``None`` for the default model.
     """
 
-    def __init__(self, registry: ModelRegistry, selected: KnownModel | None = None) -> None:
+    def __init__(
+        self,
+        registry: ModelRegistry,
+        selected: KnownModel | None = None,
+        adapters: AdapterRegistry | None = None,
+    ) -> None:
         self._registry = registry
+        self._adapters = adapters or AdapterRegistry()
         self.selected = selected
 
     async def find(
-        self, name: str | None, draft_name: str | None, transcribes: bool, *, is_loaded: bool
+        self,
+        name: str | None,
+        draft_name: str | None,
+        transcribes: bool,
+        *,
+        adapter_name: str | None = None,
+        is_loaded: bool,
     ) -> KnownModel:
-        """Return a model with its draft model.
+        """Return a model with its draft model and its adapter.
 
         Args:
             name: The model's name; ``None`` or empty for a suitable one.
             draft_name: The draft model's name; ``None`` for that of the selected model, or else
                 that of the default model.
             transcribes: Whether a speech model is suitable.
+            adapter_name: The adapter's name; ``None`` or empty for the default model's if the model
+                is the default one, and for no adapter otherwise.
             is_loaded: Whether a model is in memory.
 
         Raises:
-            ApiError: 404 if there is no such model, or a short name matches several.
+            ApiError: 404 if there is no such model or adapter, or a short name matches several.
         """
         model = await self._find_selected(name, transcribes, is_loaded)
         if model is None:
             model = await asyncio.to_thread(self._registry.find, name, transcribes)
         if model is None:
             raise await self._not_found(name or "", "model", transcribes)
+        # The selected model may have the adapter of an earlier request.
+        model = replace(model, adapter=model.default_adapter)
+        if adapter_name:
+            model = replace(model, adapter=await asyncio.to_thread(self._adapter, adapter_name))
         if draft_name is None:
             return model
         draft = await asyncio.to_thread(self._registry.find_draft, draft_name)
@@ -69,6 +88,13 @@ class ModelSelection:
         # Its files may have changed.
         known = await asyncio.to_thread(self._registry.find, model.name, transcribes)
         return None if known is None else replace(known, draft=model.draft)
+
+    def _adapter(self, name: str) -> KnownAdapter:
+        adapter = self._adapters.find(name)
+        if adapter is None:
+            what = f"adapter {short_repr(name)} not found. {self._adapters.listed_names}"
+            raise ApiError(404, what, code="adapter_not_found", param="adapters")
+        return adapter
 
     async def _not_found(self, name: str, param: str, transcribes: bool = False) -> ApiError:
         matches = await asyncio.to_thread(self._registry.matches, name, transcribes)

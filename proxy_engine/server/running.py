@@ -202,6 +202,7 @@ async def begin(
     generations: Sequence[Generation],
     model: str | None,
     draft_model: str | None = None,
+    adapter: str | None = None,
     *,
     queue: Queue,
     host: ModelHost,
@@ -215,6 +216,7 @@ async def begin(
         model: The model's name; ``None`` for the model in memory. A model of text is not loaded for
             a prompt with images.
         draft_model: The draft model's name; ``None`` for the draft model in memory.
+        adapter: The adapter's name; ``None`` for the default one of the model.
         queue: Where to take slots.
         host: Where to take the model.
         metrics: Where to count.
@@ -228,7 +230,9 @@ async def begin(
     async with AsyncExitStack() as stack:
         stack.enter_context(queue.slots(len(generations)))
         check = partial(_check_media, generations)
-        lease = await stack.enter_async_context(host.lease(model, draft_model, check=check))
+        lease = await stack.enter_async_context(
+            host.lease(model, draft_model, adapter=adapter, check=check)
+        )
         # The server may have begun to shut down meanwhile.
         queue.check_open()
         streams = []

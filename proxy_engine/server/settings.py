@@ -22,6 +22,7 @@ from state_machines.errors import CompositionError
 from state_machines.tool_calls import format_named
 
 from ..media.options import MediaOptions
+from ..models.load_options import LoadArguments, LoadOptions
 from ..option_overrides import OptionOverrides
 from ..options import MAX_DRAFT_TOKENS
 from ..prompt_cache.options import CacheOptions
@@ -64,6 +65,14 @@ class ServerSettings(BaseSettings):
     """default model: a directory or a Hugging Face repo id (embedded model if not given)"""
     draft_model: str | None = None
     """draft model of the default model: a directory or a Hugging Face repo id"""
+    adapter_path: Path | None = None
+    """directory of the default model's adapter, as mlx_lm.lora writes it"""
+    adapter_directories: Annotated[tuple[Path, ...], NoDecode] = ()
+    """directories with adapters that requests can name, separated by commas"""
+    trust_remote_code: bool = False
+    """whether code of a model's files is run, for its architecture and its tokenizer"""
+    chat_template: str | None = None
+    """chat template of every model, in Jinja, or the name of its file"""
     num_draft_tokens: int | None = Field(default=None, ge=1, le=MAX_DRAFT_TOKENS)
     """tokens that draft models draft per forward pass (by acceptance rate if not given)"""
     tool_format: str | None = None
@@ -133,7 +142,14 @@ class ServerSettings(BaseSettings):
     log_prompts: bool = False
     """whether prompts are logged"""
 
-    @field_validator("model_directories", "aliases", "allowed_hosts", "cors_origins", mode="before")
+    @field_validator(
+        "model_directories",
+        "adapter_directories",
+        "aliases",
+        "allowed_hosts",
+        "cors_origins",
+        mode="before",
+    )
     @classmethod
     def _split(cls, value: Any) -> Any:
         if isinstance(value, str):
@@ -168,6 +184,7 @@ class ServerSettings(BaseSettings):
         self.media_options()
         self.cache_options()
         self.request_defaults()
+        self.load_arguments()
         return self
 
     @classmethod
@@ -193,6 +210,25 @@ class ServerSettings(BaseSettings):
     def cache_options(self) -> CacheOptions:
         """Return the options of the engines' prompt caches."""
         return cache_options(self)
+
+    def load_arguments(
+        self, adapter: Path | None = None, *, transcribes: bool = False
+    ) -> LoadArguments:
+        """Return the arguments of ``InferenceEngine`` that state how a model is loaded.
+
+        Args:
+            adapter: The directory of the model's adapter.
+            transcribes: Whether it is a speech model, which has no chat template.
+
+        Raises:
+            InvalidOptionError: A setting is invalid.
+        """
+        arguments = LoadArguments(adapter_path=adapter, trust_remote_code=self.trust_remote_code)
+        if not transcribes:
+            arguments["chat_template"] = self.chat_template
+        # Reads and checks the template.
+        LoadOptions.of(arguments)
+        return arguments
 
     def media_options(self) -> MediaOptions:
         """Return the limits on media for engines."""

@@ -34,6 +34,7 @@ _CONSTRAINT = re.compile(
 _HARMLESS = ("guided_decoding_backend", "parse_tool_calls", "reasoning_format", "tool_stream")
 # Names for the response format that are too far from ours for a spelling distance.
 _FORMATS = {"format", "output_format", "response_format", "responseformat", "text.format"}
+_HINTS = dict.fromkeys(("lora", "lora_path"), "The field 'adapters' has the name of an adapter.")
 # A client can invent names without bound. Each is searched for words.
 _MAX_UNKNOWN = 1000
 _MAX_LISTED = 32
@@ -68,7 +69,7 @@ class UnknownFields:
                 fields; 422 for any unknown field if the policy is ``"reject"``.
         """
         for name in body.unsupported_fields():
-            raise _unsupported(name, "Leave it out.")
+            raise _unsupported(name, _HINTS.get(name, "Leave it out."))
         unknown = dict(body.unknown_fields())
         if len(unknown) > _MAX_UNKNOWN:
             raise ApiError(

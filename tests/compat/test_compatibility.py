@@ -78,7 +78,8 @@ def test_listed_flags_exist(note: str) -> None:
 
 @pytest.fixture(scope="module")
 def server(roomy_engine: InferenceEngine) -> Iterator[Live]:
-    with serving_engine(roomy_engine) as live:
+    # The engine has no adapter. The name of the default one is known all the same.
+    with serving_engine(roomy_engine, adapter_path="some-adapter") as live:
         yield live
 
 

@@ -90,6 +90,7 @@ def _read_request(body: ChatRequest, settings: ServerSettings) -> GenerationRequ
         bool(body.stream),
         names,
         body.draft_model,
+        body.adapters,
         _part_name,
     )
 

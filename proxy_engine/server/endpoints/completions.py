@@ -84,7 +84,13 @@ def _read_request(body: CompletionRequest, settings: ServerSettings) -> Generati
 
     names = {"response_format": field, "max_tokens": body.limit_name}
     return GenerationRequest(
-        body.model, generations, encoder, bool(body.stream), names, body.draft_model
+        body.model,
+        generations,
+        encoder,
+        bool(body.stream),
+        names,
+        body.draft_model,
+        body.adapters,
     )
 
 

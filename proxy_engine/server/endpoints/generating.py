@@ -53,6 +53,7 @@ class GenerationRequest:
         is_streamed: Whether to stream the response.
         names: The endpoint's names for the engine's parameters, where they differ.
         draft_model: The draft model's name; ``None`` for the draft model in memory.
+        adapter: The adapter's name; ``None`` for the default one of the model.
         part_name: The endpoint's names for content parts.
     """
 
@@ -62,6 +63,7 @@ class GenerationRequest:
     is_streamed: bool
     names: Mapping[str, str]
     draft_model: str | None = None
+    adapter: str | None = None
     part_name: PartName | None = None
 
 
@@ -88,6 +90,7 @@ async def reply(
                 generations,
                 parsed.model,
                 parsed.draft_model,
+                parsed.adapter,
                 queue=services.queue,
                 host=services.host,
                 metrics=services.metrics,
@@ -98,6 +101,8 @@ async def reply(
     parsed, running = await unless_disconnected(request.receive, begun())
     log_fields: dict[str, Any] = request.state.log_fields
     log_fields["model"] = running.lease.model.name
+    if running.lease.model.adapter is not None:
+        log_fields["adapter"] = running.lease.model.adapter.name
     if services.settings.log_prompts:
         log_fields["prompts"] = [without_media(one.prompt) for one in parsed.generations]
     async with AsyncExitStack() as stack:

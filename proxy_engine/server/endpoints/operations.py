@@ -33,6 +33,7 @@ class Health(ResponseModel):
             next request loads one.
         model: The model in memory.
         draft_model: Its draft model.
+        adapter: Its adapter.
         running: The number of answers that run.
         waiting: The number of answers that wait.
     """
@@ -40,6 +41,7 @@ class Health(ResponseModel):
     status: Literal["ok", "loading", "no_model", "shutting_down"]
     model: str | None
     draft_model: str | None
+    adapter: str | None
     running: int
     waiting: int
 
@@ -49,6 +51,7 @@ async def health(services: ServicesOfRequest) -> Response:
     """Return 200 while the server accepts requests, else 503."""
     current = services.host.current
     draft = None if current is None else current.model.draft
+    adapter = None if current is None else current.model.adapter
     status: Literal["ok", "loading", "no_model", "shutting_down"] = "ok"
     if services.queue.is_closed:
         status = "shutting_down"
@@ -60,6 +63,7 @@ async def health(services: ServicesOfRequest) -> Response:
         status=status,
         model=None if current is None else current.model.name,
         draft_model=None if draft is None else draft.name,
+        adapter=None if adapter is None else adapter.name,
         running=services.queue.running,
         waiting=services.queue.waiting,
     )

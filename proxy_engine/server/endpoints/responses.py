@@ -197,6 +197,7 @@ def _read_request(
         bool(body.stream),
         {**_NAMES, "response_format": field},
         body.draft_model,
+        body.adapters,
         part_name,
     )
 

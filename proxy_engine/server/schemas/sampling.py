@@ -110,7 +110,13 @@ class SamplingFields(RequestModel):
         default=None, ge=0, le=1, description="Values above 0 are not supported."
     )
     xtc_threshold: float | None = Field(default=None, ge=0, le=1, description="Ignored.")
-    adapters: Any = Field(default=None, description="Not supported.")
+    adapters: str | None = Field(
+        default=None,
+        description="Extension. Name of an adapter of the server, a LoRA fine-tune of the model. "
+        "Default: that of `--adapter-path` for the default model, otherwise none.",
+    )
+    lora: Any = Field(default=None, description="Not supported: see `adapters`.")
+    lora_path: Any = Field(default=None, description="Not supported: see `adapters`.")
     draft_model: str | None = Field(
         default=None,
         description="Extension. Name of a draft model, as in `model`. `default_model` is that of "
@@ -167,9 +173,11 @@ class SamplingFields(RequestModel):
                 yield name
 
     def unsupported_fields(self) -> Iterator[str]:
-        """Yield ``adapters`` and ``xtc_probability``, unless they ask for nothing."""
-        if self.adapters is not None:
-            yield "adapters"
+        """Yield the fields that ask for something that is missing here."""
+        if self.lora:
+            yield "lora"
+        if self.lora_path:
+            yield "lora_path"
         if self.xtc_probability:
             yield "xtc_probability"
 
