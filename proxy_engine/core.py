@@ -24,7 +24,7 @@ from .engine_arguments import check_components, check_draft_model, check_model
 from .engine_arguments import load_options as checked_load_options
 from .errors import InvalidOptionError, PromptError
 from .events import Event, PromptProgress
-from .generation import DraftModel, model_bytes
+from .generation import DraftModel, SamplingHooks, model_bytes
 from .media.options import MediaOptions
 from .models.chat_templates import with_chat_template
 from .models.draft_models import load_draft_model
@@ -179,8 +179,19 @@ class EngineCore:
             )
         options: dict[str, Any] = dict(arguments)
         tools, tool_choice = options.pop("tools", None), options.pop("tool_choice", None)
+        hooks = SamplingHooks.of(
+            options.pop("sampler", None),
+            options.pop("logits_processors", None),
+            options.pop("logprob_vectors", None),
+        )
         return self.preparation.request(
-            prompt, response_format, tools, tool_choice, cast(OptionOverrides, options), cancelled
+            prompt,
+            response_format,
+            tools,
+            tool_choice,
+            cast(OptionOverrides, options),
+            cancelled,
+            hooks,
         )
 
     async def aprepare(

@@ -47,6 +47,8 @@ class TokenGenerated(Event):
         text: Its text for display: special tokens by name, incomplete characters as ``�``.
         is_forced: Whether the grammar forced the token, so that it was not sampled.
         logprobs: Its log-probabilities, if requested.
+        logprob_vectors: ``LogprobVectors`` at its position, if requested. Not part of the event as
+            JSON.
     """
 
     type: Literal["token"] = "token"
@@ -54,6 +56,8 @@ class TokenGenerated(Event):
     text: str
     is_forced: bool = False
     logprobs: TokenLogprobs | None = None
+    # `Any`, since arrays have no JSON schema.
+    logprob_vectors: Any = pydantic.Field(default=None, exclude=True, repr=False)
 
 
 class TextDelta(Event):

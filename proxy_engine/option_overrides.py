@@ -21,6 +21,8 @@ class OptionOverrides(TypedDict, total=False):
     top_k: int
     min_p: float
     min_tokens_to_keep: int
+    xtc_probability: float
+    xtc_threshold: float
     repetition_penalty: float
     presence_penalty: float
     frequency_penalty: float
@@ -51,3 +53,4 @@ class OptionOverrides(TypedDict, total=False):
     particles: int
     n: int
     trace: bool
+    repetition_context_size: int

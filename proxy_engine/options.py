@@ -24,7 +24,7 @@ from pydantic import (
     field_validator,
 )
 
-from samplers.parameters import ParameterModel, SamplingParameters
+from samplers.parameters import ALIASES, ParameterModel, SamplingParameters
 from state_machines.tool_calls import ToolFormat
 
 from .errors import InvalidOptionError
@@ -372,7 +372,9 @@ class GenerationOptions(OptionModel, SamplingParameters):
             return self
         # Names that are not strings cannot be keyword arguments.
         check_names(overrides, GenerationOptions.model_fields)
-        values: dict[str, Any] = {**dict(self), **overrides}
+        replaced = {ALIASES.get(str(name)) for name in overrides}
+        kept = {name: value for name, value in self if name not in replaced}
+        values: dict[str, Any] = {**kept, **overrides}
         return GenerationOptions(**values)
 
     def sampling(self, part: str = "") -> SamplingParameters:
@@ -403,7 +405,7 @@ def check_names(
         hints: Hints for names that are unknown and not misspelled.
     """
     for name in given:
-        if name not in known:
+        if name not in known and ALIASES.get(name) not in known:
             hint = hints.get(name) or suggestion(str(name), known)
             raise InvalidOptionError(
                 f"there is no option {short_repr(name)}", option=str(name), hint=hint

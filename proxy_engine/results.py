@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pydantic
 
 from .confidence import confidence, confidences
 from .conversation.content import ToolCall
@@ -135,6 +139,27 @@ class TokenLogprobs:
     top_after_mask: tuple[Logprob, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LogprobVectors:
+    """The log-probabilities (natural logarithm) of all tokens at one position.
+
+    Attributes:
+        before_mask: The model's own, as :attr:`Logprob.before_mask`; float32, shape (vocabulary,).
+        after_mask: Those among the allowed tokens, as :attr:`Logprob.after_mask`; float32, shape
+            (vocabulary,).
+    """
+
+    before_mask: npt.NDArray[np.float32]
+    after_mask: npt.NDArray[np.float32]
+
+
+if TYPE_CHECKING:
+    _Vectors: TypeAlias = tuple[LogprobVectors, ...] | None
+else:
+    # Not part of the result as JSON.
+    _Vectors = Annotated[Any, pydantic.Field(exclude=True)]
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """A time span of the generation loop, in seconds since the request began.
@@ -230,6 +255,8 @@ class GenerationResult(Generic[T]):
         tool_calls: The tool calls, with valid arguments.
         parts: The whole output by part, in order.
         logprobs: Log-probabilities of each token, if requested.
+        logprob_vectors: The log-probabilities of all tokens at each position, if requested. Those
+            of a stream are in its events instead.
         trace: Time spans of the generation loop, if requested.
         particles: The weighted answers from which this one was drawn, if requested.
         log_evidence: Natural logarithm of an unbiased estimate of the probability that the model
@@ -252,6 +279,7 @@ class GenerationResult(Generic[T]):
     tool_calls: tuple[ToolCall, ...] = ()
     parts: tuple[AnswerPart, ...] = ()
     logprobs: tuple[TokenLogprobs, ...] | None = None
+    logprob_vectors: _Vectors = field(default=None, repr=False, compare=False)
     trace: tuple[Span, ...] = ()
     particles: tuple[Particle[T], ...] = ()
     log_evidence: float | None = None

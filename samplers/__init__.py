@@ -1,9 +1,9 @@
 """Selects a token from logits. Functions on ``mx.array``; independent of grammars and models.
 
 Reading order: ``parameters`` (the parameters of a request), ``transforms`` (one function for each
-parameter), ``adjustments`` (biases and penalties), ``sampler`` (the composition, with its own
-random key), ``verification`` (of drafted tokens), ``logprobs`` (probabilities of chosen and of most
-likely tokens).
+parameter), ``adjustments`` (biases and penalties), ``filters``, ``sampler`` (the composition, with
+its own random key), ``verification`` (of drafted tokens), ``logprobs`` (probabilities of chosen and
+of most likely tokens).
 
 ``samplers.parameters`` can be imported without mlx; the other names load it at their first use.
 """
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         apply_token_boost,
         apply_top_k,
         apply_top_p,
+        apply_xtc,
     )
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "apply_token_boost",
     "apply_top_k",
     "apply_top_p",
+    "apply_xtc",
     "log_sum",
     "make_sampler",
     "top_logprobs",

@@ -145,6 +145,22 @@ LogitBias = Annotated[
 ]
 
 
+ALIASES = {"repetition_context_size": "penalty_window"}
+"""Names of mlx-lm for parameters that have another name here."""
+
+
+def resolve_aliases(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``values`` with aliases replaced by the names of the parameters.
+
+    Raises:
+        InvalidSamplingParameterError: A parameter is given under both names.
+    """
+    for alias, name in ALIASES.items():
+        if alias in values and name in values:
+            raise InvalidSamplingParameterError(alias, values[alias], f"left out beside {name}")
+    return {ALIASES.get(name, name): value for name, value in values.items()}
+
+
 class SamplingParameters(ParameterModel):
     """How tokens are chosen. Immutable and hashable.
 
@@ -164,6 +180,12 @@ class SamplingParameters(ParameterModel):
     """Keep tokens with at least this fraction of the highest probability; 0 is off."""
     min_tokens_to_keep: int = Field(default=1, ge=1)
     """Number of most likely tokens that `min_p` never drops."""
+    xtc_probability: float = Field(default=0.0, ge=0, le=1)
+    """Probability, at each token, that likely tokens are excluded to make the text less predictable
+    (XTC, "exclude top choices"): all with at least `xtc_threshold` but the least likely of them.
+    Line feeds and end tokens are never excluded. 0 is off."""
+    xtc_threshold: float = Field(default=0.1, ge=0, le=1)
+    """Probability from which on `xtc_probability` excludes tokens. Above 0.5 it excludes none."""
     repetition_penalty: float = Field(default=1.0, ge=0.01, le=100)
     """Divides positive and multiplies negative logits of tokens in the window; 1 is off."""
     presence_penalty: float = Field(default=0.0, ge=-100, le=100)
@@ -171,11 +193,17 @@ class SamplingParameters(ParameterModel):
     frequency_penalty: float = Field(default=0.0, ge=-100, le=100)
     """Subtracted from the logits of tokens of the answer in the window, once per occurrence."""
     penalty_window: int = Field(default=64, ge=1)
-    """Number of latest tokens that penalties consider."""
+    """Number of latest tokens that penalties consider. `repetition_context_size`, mlx-lm's name, is
+    an alias."""
     logit_bias: LogitBias = ()
     """Numbers in [-10000, 10000] that are added to logits, by token id."""
     seed: int | None = Field(default=None, ge=0, lt=2**64)
     """Seed of the random numbers; without it, each request draws different ones."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _resolve_aliases(cls, values: Any) -> Any:
+        return resolve_aliases(values) if isinstance(values, dict) else values
 
     @property
     def bias_pairs(self) -> tuple[tuple[int, float], ...]:
@@ -185,5 +213,10 @@ class SamplingParameters(ParameterModel):
 
     @property
     def has_filters(self) -> bool:
-        """Whether ``top_p``, ``min_p`` or ``top_k`` may exclude tokens."""
-        return self.top_p < 1 or self.min_p > 0 or self.top_k > 0
+        """Whether ``top_p``, ``min_p``, ``top_k`` or XTC may exclude tokens."""
+        return self.top_p < 1 or self.min_p > 0 or self.top_k > 0 or self.has_xtc
+
+    @property
+    def has_xtc(self) -> bool:
+        """Whether XTC may exclude tokens."""
+        return self.xtc_probability > 0 and self.temperature > 0

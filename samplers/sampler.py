@@ -10,15 +10,10 @@ import mlx.core as mx
 import numpy as np
 
 from samplers.adjustments import Adjustments
+from samplers.filters import Filters
 from samplers.logprobs import log_sum
 from samplers.parameters import InvalidSamplingParameterError, SamplingParameters
-from samplers.transforms import (
-    apply_mask,
-    apply_min_p,
-    apply_temperature,
-    apply_top_k,
-    apply_top_p,
-)
+from samplers.transforms import apply_mask, apply_temperature
 from samplers.verification import verify_draft
 
 
@@ -40,7 +35,7 @@ class WeightedToken(NamedTuple):
 class Sampler:
     """Selects the tokens of one request. Not safe to share between threads.
 
-    The order is that of mlx-lm: (mask) → logit bias → penalties → top-p → min-p → top-k →
+    The order is that of mlx-lm: (mask) → logit bias → penalties → top-p → min-p → XTC → top-k →
     temperature. The caller applies the mask before the call, with :func:`~samplers.apply_mask`, so
     probabilities are over allowed tokens, and a token at ``-inf`` is never selected while another
     logit is finite. Filters use the model's own probabilities, before temperature.
@@ -53,10 +48,18 @@ class Sampler:
         parameters: The sampling parameters.
         stream: Samplers with equal seeds and different streams draw independent numbers. Trailing
             zeros make no difference.
+        xtc_special_tokens: Ids of tokens that XTC never excludes, such as line feeds and end
+            tokens.
     """
 
-    def __init__(self, parameters: SamplingParameters, stream: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self,
+        parameters: SamplingParameters,
+        stream: tuple[int, ...] = (),
+        xtc_special_tokens: Sequence[int] = (),
+    ) -> None:
         self.parameters = parameters
+        self._filters = Filters(parameters, xtc_special_tokens)
         self._key = mx.random.key(_seed(parameters, stream))
         self._adjustments = Adjustments(parameters)
 
@@ -123,8 +126,8 @@ class Sampler:
             )
         if among.size == 1:
             return among.astype(mx.uint32).reshape(few.shape[:-1])
-        drawn = self._draw(self._adjustments.of_candidates(few, tokens, among, prompt_tokens))
-        return mx.take(among, drawn.token).astype(mx.uint32)
+        adjusted = self._adjustments.of_candidates(few, tokens, among, prompt_tokens)
+        return mx.take(among, self._draw(adjusted, among).token).astype(mx.uint32)
 
     def log_distribution(
         self,
@@ -153,7 +156,8 @@ class Sampler:
             return self._log_draw(self._adjustments.of_all(logits, tokens, prompt_tokens))
         self._adjustments.check(logits, among)
         few = mx.take(logits, among, axis=-1)
-        drawn = self._log_draw(self._adjustments.of_candidates(few, tokens, among, prompt_tokens))
+        adjusted = self._adjustments.of_candidates(few, tokens, among, prompt_tokens)
+        drawn = self._log_draw(adjusted, among)
         nowhere = mx.full((logits.shape[-1],), -mx.inf)
         return mx.put_along_axis(nowhere, among, drawn, axis=-1)
 
@@ -204,7 +208,7 @@ class Sampler:
             ids = among.astype(mx.uint32)
             log_q = mx.take(log_q, ids)
         self._key, key = mx.random.split(self._key)
-        index = verify_draft(self._log_draw(adjusted), log_q, ids == drafted, key)
+        index = verify_draft(self._log_draw(adjusted, among), log_q, ids == drafted, key)
         return mx.take(ids, index).reshape(logits.shape[:-1])
 
     def sample_weighted(
@@ -241,7 +245,7 @@ class Sampler:
             few = mx.take(adjusted, among, axis=-1)
             # As in a call, a single candidate uses no random key.
             index = mx.zeros(logits.shape[:-1], mx.uint32)
-            drawn = _Drawn(index) if among.size == 1 else self._draw(few)
+            drawn = _Drawn(index) if among.size == 1 else self._draw(few, among)
             token = mx.take(among, drawn.token).astype(mx.uint32)
         if self.parameters.temperature == 0:
             return WeightedToken(token, self._log_mass(adjusted, token.reshape(1)))
@@ -318,10 +322,7 @@ class Sampler:
         Returns:
             Log-probabilities of the same shape; ``-inf`` for options that are never chosen.
         """
-        parameters = self.parameters
-        logprobs = apply_top_p(logprobs, parameters.top_p)
-        logprobs = apply_min_p(logprobs, parameters.min_p, parameters.min_tokens_to_keep)
-        logprobs = apply_top_k(logprobs, parameters.top_k)
+        logprobs = self._filters.apply(logprobs)
         return logprobs - mx.logsumexp(logprobs)
 
     def option_noise(self, count: int) -> mx.array:
@@ -341,32 +342,38 @@ class Sampler:
         self._key, key = mx.random.split(self._key)
         return mx.random.gumbel((count,), key=key)
 
-    def _draw(self, logits: mx.array) -> _Drawn:
+    def _draw(self, logits: mx.array, ids: mx.array | None = None) -> _Drawn:
+        """Draw an index into ``logits``, which are those of the tokens ``ids``, or of all."""
         parameters = self.parameters
         if parameters.temperature == 0:
             return _Drawn(mx.argmax(logits, axis=-1))
-        logprobs = self._filtered(logits)
+        self._key, key = mx.random.split(self._key)
+        excludes: mx.array | None = None
+        if parameters.has_xtc:
+            key, other = mx.random.split(key)
+            excludes = mx.random.uniform(key=other) < parameters.xtc_probability
+        logprobs = self._filters.apply(logits, ids, excludes)
         is_kept = logprobs > -mx.inf if parameters.has_filters else None
         logprobs = apply_temperature(logprobs, parameters.temperature)
-        self._key, key = mx.random.split(self._key)
         return _Drawn(mx.random.categorical(logprobs, axis=-1, key=key), is_kept)
 
-    def _log_draw(self, logits: mx.array) -> mx.array:
+    def _log_draw(self, logits: mx.array, ids: mx.array | None = None) -> mx.array:
         """Return the distribution that :meth:`_draw` draws from, float32, shape (n,)."""
-        logits = logits.reshape(-1)
-        if self.parameters.temperature == 0:
+        logits, parameters = logits.reshape(-1), self.parameters
+        if parameters.temperature == 0:
             is_best = mx.arange(logits.size) == mx.argmax(logits)
             return mx.where(is_best, mx.array(0.0), -mx.inf)
-        scaled = apply_temperature(self._filtered(logits), self.parameters.temperature)
-        return scaled - log_sum(scaled)
 
-    def _filtered(self, logits: mx.array) -> mx.array:
-        """Return log-probabilities, with those of the tokens that the filters drop at ``-inf``."""
-        parameters = self.parameters
-        logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
-        logprobs = apply_top_p(logprobs, parameters.top_p)
-        logprobs = apply_min_p(logprobs, parameters.min_p, parameters.min_tokens_to_keep)
-        return apply_top_k(logprobs, parameters.top_k)
+        def distribution(excludes: mx.array | None) -> mx.array:
+            filtered = self._filters.apply(logits, ids, excludes)
+            scaled = apply_temperature(filtered, parameters.temperature)
+            return scaled - log_sum(scaled)
+
+        if not parameters.has_xtc:
+            return distribution(None)
+        excluding = distribution(mx.array(True)) + mx.log(mx.array(parameters.xtc_probability))
+        other = distribution(None) + mx.log1p(mx.array(-parameters.xtc_probability))
+        return mx.logaddexp(excluding, other)
 
     def _log_mass(
         self, adjusted: mx.array, ids: mx.array | None, is_kept: mx.array | None = None
@@ -405,7 +412,9 @@ def _seed(parameters: SamplingParameters, stream: tuple[int, ...]) -> int:
 
 
 def make_sampler(
-    parameters: SamplingParameters | None = None, stream: tuple[int, ...] = ()
+    parameters: SamplingParameters | None = None,
+    stream: tuple[int, ...] = (),
+    xtc_special_tokens: Sequence[int] = (),
 ) -> Sampler:
-    """Return the sampler of a request; greedy without parameters."""
-    return Sampler(parameters or SamplingParameters(), stream)
+    """Return the sampler of a request; greedy without parameters. See :class:`Sampler`."""
+    return Sampler(parameters or SamplingParameters(), stream, xtc_special_tokens)

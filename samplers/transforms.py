@@ -182,6 +182,27 @@ def apply_min_p(logprobs: mx.array, min_p: float, min_tokens_to_keep: int = 1) -
     return mx.where(logprobs < least_kept, _lowest(logprobs), logprobs)
 
 
+def apply_xtc(logprobs: mx.array, threshold: float, protected: mx.array | None = None) -> mx.array:
+    """Exclude the tokens above ``threshold`` but the least likely of them.
+
+    XTC, "exclude top choices": where several tokens are likely, the text continues with the least
+    obvious one. Where at most one reaches the threshold, nothing changes. mlx-lm's
+    ``sample_utils.apply_xtc`` draws whether to exclude tokens as well; here the caller does.
+
+    Args:
+        logprobs: The log-probabilities; normalised here.
+        threshold: A probability.
+        protected: Tokens that are never excluded: bool, shape (vocabulary,).
+    """
+    wide = logprobs.astype(mx.float32)
+    probabilities = mx.softmax(wide, axis=-1)
+    likely = mx.where(probabilities > threshold, probabilities, mx.inf)
+    excluded = probabilities > likely.min(axis=-1, keepdims=True)
+    if protected is not None:
+        excluded = mx.logical_and(excluded, mx.logical_not(protected))
+    return mx.where(excluded, _lowest(logprobs), logprobs)
+
+
 def apply_temperature(logits: mx.array, temperature: float) -> mx.array:
     """Divide by a temperature above 0, with the largest logit shifted to 0.
 

@@ -170,6 +170,8 @@ SAMPLING: dict[str, Any] = {
     "top_k": 3,
     "min_p": 0.1,
     "min_tokens_to_keep": 2,
+    "xtc_probability": 0.5,
+    "xtc_threshold": 0.2,
     "repetition_penalty": 1.1,
     "presence_penalty": 0.5,
     "frequency_penalty": -0.5,

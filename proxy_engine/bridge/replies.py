@@ -231,7 +231,7 @@ def _members(value: Any) -> dict[str, Any]:
     """The fields of a model or dataclass. Their values are left alone: JSON of any depth."""
     if isinstance(value, pydantic.BaseModel):
         return dict(value)
-    # `ToolCall.parsed`, which is not JSON, is the only field that comparisons leave out.
+    # Comparisons leave out the fields that are not JSON, such as `ToolCall.parsed`.
     known = (field.name for field in dataclasses.fields(value) if field.compare)
     members = {name: getattr(value, name) for name in known}
     # JSON has no infinity.

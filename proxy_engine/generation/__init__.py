@@ -2,8 +2,9 @@
 
 Reading order: ``tokens``, ``timings``, ``output_layer``, ``forward_pass`` (logits on demand),
 ``device_masks``, ``fast_forward`` (forced text),
-``sampler_schedule`` (samplers and limits by part), ``token_weights`` (importance weights),
-``sequence_options``, ``sequence_state``, ``particles`` (sequential Monte Carlo),
+``custom_sampler`` (the caller's functions), ``sampler_schedule`` (samplers and limits by part),
+``token_weights`` (importance weights), ``sequence_options``, ``sequence_state``, ``particles``
+(sequential Monte Carlo),
 ``cache_layers`` (caches of a batch),
 ``prefill``, ``joint_prefill`` (several prompts in one pass), ``batch_probe`` (whether a model
 computes batches correctly), ``batch_rows`` (rows of the cache), ``drafts``, ``draft_model``,
@@ -14,6 +15,7 @@ computes batches correctly), ``batch_rows`` (rows of the cache), ``drafts``, ``d
 from .batch import Batch, Step
 from .batch_probe import BatchProbe
 from .cache_layers import extract_kv_row
+from .custom_sampler import LogitsProcessor, LogprobsSampler, SamplingHooks
 from .device_masks import DeviceMasks, text_token_mask
 from .draft_model import DraftModel
 from .drafting import Drafting
@@ -28,7 +30,7 @@ from .joint_prefill import (
 from .pass_cost import device_pass_cost
 from .prefill import Prefill, default_prefill_step_size
 from .sampler_schedule import Deadline, SamplerSchedule
-from .sequence_options import SequenceOptions, end_token_ids
+from .sequence_options import SequenceOptions, end_token_ids, xtc_special_tokens
 from .sequence_state import SequenceState
 from .timings import Timings
 from .tokens import SampledToken, Token
@@ -43,10 +45,13 @@ __all__ = [
     "Drafting",
     "FastForward",
     "ForwardPass",
+    "LogitsProcessor",
+    "LogprobsSampler",
     "NextLogits",
     "Prefill",
     "SampledToken",
     "SamplerSchedule",
+    "SamplingHooks",
     "SequenceOptions",
     "SequenceState",
     "Step",
@@ -64,4 +69,5 @@ __all__ = [
     "text_encoder",
     "text_token_mask",
     "wired_memory",
+    "xtc_special_tokens",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
@@ -13,20 +13,18 @@ from mlx_lm.generate import maybe_quantize_kv_cache
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
-from samplers import Sampler, SamplingParameters, make_sampler
+from samplers import SamplingParameters, make_sampler
 from state_machines import StateMachine, Vocabulary
 from state_machines.completion import Guard
 
 from ..errors import InvalidOptionError
 from .batch import Batch
+from .custom_sampler import CustomSampler, LogitsProcessor, LogprobsSampler
 from .device_masks import DeviceMasks, text_token_mask
 from .fast_forward import FastForward, text_encoder
 from .prefill import Prefill, default_prefill_step_size
-from .sequence_options import SequenceOptions, end_token_ids
+from .sequence_options import SequenceOptions, end_token_ids, xtc_special_tokens
 from .sequence_state import SequenceState
-
-_LogprobsSampler: TypeAlias = Callable[[mx.array], mx.array]
-_LogitsProcessor: TypeAlias = Callable[[mx.array, mx.array], mx.array]
 
 
 def generate_step(
@@ -37,8 +35,8 @@ def generate_step(
     machine: StateMachine | None = None,
     vocabulary: Vocabulary | None = None,
     max_tokens: int = 256,
-    sampler: SamplingParameters | _LogprobsSampler | None = None,
-    logits_processors: Sequence[_LogitsProcessor] = (),
+    sampler: SamplingParameters | LogprobsSampler | None = None,
+    logits_processors: Sequence[LogitsProcessor] = (),
     fast_forward: bool = True,
     max_kv_size: int | None = None,
     prompt_cache: list[Any] | None = None,
@@ -98,7 +96,7 @@ def generate_step(
     logits = model(mx.zeros((1, 1), mx.int32), cache=make_prompt_cache(model))
     vocabulary = _checked_vocabulary(vocabulary, tokenizer, logits.shape[-1])
     guard = None if machine is None else Guard(machine.matcher(vocabulary), max_tokens)
-    recorded = _RecordedSampler(sampler, logits_processors)
+    custom = _custom_sampler(sampler, logits_processors, xtc_special_tokens(vocabulary))
     tokenize = FastForward(text_encoder(tokenizer, threading.Lock()), vocabulary)
     sequence = SequenceState(
         prompt_ids,
@@ -108,7 +106,7 @@ def generate_step(
             usable_tokens=text_token_mask(vocabulary) if guard is None else None,
         ),
         matcher=None if guard is None else guard.matcher,
-        schedule=recorded,
+        schedule=_Schedule(custom),
         masks=DeviceMasks(),
         guard=guard,
         fast_forward=tokenize if fast_forward else None,
@@ -127,7 +125,7 @@ def generate_step(
         quantize=None if kv_bits is None else quantize,
     )
     return _generate(
-        prefill, recorded, vocabulary.size, prompt_progress_callback or (lambda *_: None)
+        prefill, custom, vocabulary.size, prompt_progress_callback or (lambda *_: None)
     )
 
 
@@ -155,7 +153,7 @@ def _checked_vocabulary(
 
 def _generate(
     prefill: Prefill,
-    sampler: _RecordedSampler,
+    sampler: CustomSampler,
     width: int,
     on_progress: Callable[[int, int], None],
 ) -> Generator[tuple[int, mx.array], None, None]:
@@ -191,49 +189,23 @@ def _certain(token_id: int, width: int) -> mx.array:
     return mx.where(mx.arange(width) == token_id, 0.0, -mx.inf)
 
 
-class _RecordedSampler:
-    """Applies logits processors and a sampler, and keeps the log-probabilities of its last call."""
+class _Schedule:
+    """Returns one sampler for every token."""
 
-    def __init__(
-        self,
-        sampler: SamplingParameters | _LogprobsSampler | None,
-        processors: Sequence[_LogitsProcessor],
-    ) -> None:
-        self._processors = processors
-        self._sample: Sampler | None = None
-        self._sample_logprobs: _LogprobsSampler = partial(mx.argmax, axis=-1)
-        if isinstance(sampler, SamplingParameters):
-            self._sample = make_sampler(sampler)
-        elif sampler is not None:
-            self._sample_logprobs = sampler
-        self.logprobs = mx.array([])
+    def __init__(self, sampler: CustomSampler) -> None:
+        self._sampler = sampler
 
-    def next_sampler(self, generated: int) -> _RecordedSampler:
-        """Return this sampler, for every token."""
-        return self
+    def next_sampler(self, generated: int) -> CustomSampler:
+        return self._sampler
 
-    def __call__(
-        self,
-        logits: mx.array,
-        tokens: Sequence[int],
-        among: mx.array | None = None,
-        /,
-        *,
-        prompt_tokens: int = 0,
-    ) -> mx.array:
-        masked = logits
-        if among is not None:
-            is_allowed = mx.zeros(logits.shape[-1], mx.bool_)
-            is_allowed[among] = True
-            masked = mx.where(is_allowed, logits, -mx.inf)
-        for processor in self._processors:
-            logits = processor(mx.array(list(tokens)), logits)
-        if self._processors:
-            # A processor must not allow a masked token.
-            logits = masked = mx.where(masked == -mx.inf, -mx.inf, logits)
-        masked = masked.astype(mx.float32)
-        logprobs = masked - mx.logsumexp(masked, axis=-1, keepdims=True)
-        self.logprobs = logprobs.reshape(-1)
-        if self._sample is not None:
-            return self._sample(logits, tokens, among, prompt_tokens=prompt_tokens)
-        return self._sample_logprobs(logprobs)
+
+def _custom_sampler(
+    sampler: SamplingParameters | LogprobsSampler | None,
+    processors: Sequence[LogitsProcessor],
+    special_tokens: Sequence[int],
+) -> CustomSampler:
+    if sampler is None:
+        return CustomSampler(partial(mx.argmax, axis=-1), processors)
+    if isinstance(sampler, SamplingParameters):
+        return CustomSampler(make_sampler(sampler, (), special_tokens), processors)
+    return CustomSampler(sampler, processors)

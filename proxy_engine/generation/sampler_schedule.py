@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -17,6 +17,7 @@ from state_machines.completion import Guard
 from state_machines.root import Part, RootMatcher, Text
 
 from ..options import GenerationOptions, PartOptions
+from .custom_sampler import CustomSampler, SamplingHooks
 
 _MAX_END_BOOST = 20.0
 """Boost of end-bringing tokens at ``max_tokens``, in nats. A factor of ``e^20`` outweighs nearly
@@ -90,6 +91,8 @@ class SamplerSchedule:
         guard: Bounds the answer's length.
         deadline: Bounds the answer's time, as a token budget of ``guard``.
         stream: Random stream of the samplers, see :class:`samplers.Sampler`.
+        hooks: The caller's functions, which take part in the choice of every token.
+        xtc_special_tokens: Tokens that XTC never excludes.
     """
 
     def __init__(
@@ -100,7 +103,11 @@ class SamplerSchedule:
         guard: Guard | None = None,
         deadline: Deadline | None = None,
         stream: int = 0,
+        hooks: SamplingHooks | None = None,
+        xtc_special_tokens: Sequence[int] = (),
     ) -> None:
+        self._hooks = hooks or SamplingHooks()
+        self._xtc_special_tokens = xtc_special_tokens
         self._options = options
         self._matcher = matcher if isinstance(matcher, RootMatcher) else None
         self._only_part = part
@@ -116,7 +123,7 @@ class SamplerSchedule:
         self._name = ""
         self._left_at_entry = 0 if guard is None else guard.total
 
-    def next_sampler(self, generated: int) -> Sampler:
+    def next_sampler(self, generated: int) -> Sampler | CustomSampler:
         """Update the guard's limits and return the sampler of the next token.
 
         To be called before each mask is computed.
@@ -128,7 +135,7 @@ class SamplerSchedule:
         if not self._options.parts:
             if self._guard is not None and self._deadline is not None:
                 self._guard.restrict(in_time)
-            return self._sampler("")
+            return self._hooks.customized(self._sampler(""))
         part = self._next_part()
         name = _name(part)
         own = self._options.parts.get(name, _NO_OPTIONS)
@@ -140,7 +147,7 @@ class SamplerSchedule:
         if self._guard is not None:
             bound = None if isinstance(part, Text) else limit
             self._restrict(self._guard, name, bound, in_time)
-        return self._sampler(name)
+        return self._hooks.customized(self._sampler(name))
 
     def current_sampler(self) -> Sampler:
         """Return the sampler of the part that comes next, and change nothing."""
@@ -243,7 +250,7 @@ class SamplerSchedule:
             sampler = self._samplers_by_parameters.get(parameters)
             # With equal keys, the tokens of one part would depend on those of another.
             stream = (self._stream, self._streams[parameters])
-            sampler = sampler or make_sampler(parameters, stream)
+            sampler = sampler or make_sampler(parameters, stream, self._xtc_special_tokens)
             self._samplers[part] = self._samplers_by_parameters[parameters] = sampler
         return sampler
 

@@ -249,19 +249,19 @@ class SequenceState:
         distribution = self._distribution(self._mask, logits.width, exact=exact)
         mask = distribution.mask
         with self.timings.during("sample"):
-            top = self._options.logprobs
+            top, vectors = self._options.logprobs, self._options.logprob_vectors
             # Before the token is sampled, so that it takes its logits from these.
-            every = None if top is None else logits.all()
+            every = logits.all() if vectors or top is not None else None
             if self.weights is None:
                 sampled = distribution.sample(logits, proposed)
             else:
                 sampled = distribution.sample_weighted(logits, is_redrawn=exact)
             if mask is not None and mask.count == 1:
                 sampled = replace(sampled, has_alternatives=False)
-            if every is None or top is None:
+            if every is None:
                 return sampled
             masked = every if mask is None else apply_mask(every, mask.mask)
-            return sampled.with_logprobs(every, masked, top)
+            return sampled.with_logprobs(every, masked, top, vectors=vectors)
 
     def propose(self, logits: NextLogits, key: mx.array) -> tuple[mx.array, mx.array | None]:
         """Draw the next token of a draft from the logits of a draft model.
@@ -450,6 +450,7 @@ class SequenceState:
             is_forced,
             part,
             None if sampled is None else sampled.logprobs(),
+            logprob_vectors=None if sampled is None else sampled.logprob_vectors(),
         )
 
     def _part(self) -> Part | None:

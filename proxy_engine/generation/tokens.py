@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 import mlx.core as mx
+import numpy as np
 
-from samplers import TopLogprobs, top_logprobs
+from samplers import TopLogprobs, log_sum, top_logprobs
 from state_machines.root import Part
 
-from ..results import Logprob, TokenLogprobs
+from ..results import Logprob, LogprobVectors, TokenLogprobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class Token:
         part: The part of a composed answer that the token most likely belongs to.
         logprobs: Log-probabilities, where the request asks for them.
         is_drafted: The token was drafted and accepted.
+        logprob_vectors: Log-probabilities of all tokens, where the request asks for them.
     """
 
     token_id: int
@@ -35,6 +37,7 @@ class Token:
     part: Part | None = None
     logprobs: TokenLogprobs | None = None
     is_drafted: bool = False
+    logprob_vectors: LogprobVectors | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,26 +68,42 @@ class SampledToken:
     log_weight: mx.array | None = None
     has_alternatives: bool = True
     _logprobs: _LazyLogprobs | None = None
+    _vectors: tuple[mx.array, mx.array] | None = None
 
-    def with_logprobs(self, unmasked: mx.array, masked: mx.array, top: int) -> SampledToken:
+    def with_logprobs(
+        self, unmasked: mx.array, masked: mx.array, top: int | None, *, vectors: bool
+    ) -> SampledToken:
         """Add the log-probabilities of the token and of the most likely tokens.
 
         Args:
             unmasked: Logits as the model computed them, shape (1, vocabulary).
             masked: The same logits under the grammar's mask.
-            top: How many of the most likely tokens are reported, before and after the mask.
+            top: How many of the most likely tokens are reported, before and after the mask;
+                ``None``: not even the token's own.
+            vectors: Whether the log-probabilities of all tokens are reported.
         """
-        return replace(self, _logprobs=_LazyLogprobs.of(self.token, unmasked, masked, top))
+        logits = [array.reshape(-1).astype(mx.float32) for array in (unmasked, masked)]
+        before, after = logits
+        return replace(
+            self,
+            _logprobs=None if top is None else _LazyLogprobs.of(self.token, before, after, top),
+            _vectors=(before - log_sum(before), after - log_sum(after)) if vectors else None,
+        )
 
     @property
     def arrays(self) -> list[mx.array]:
         """Arrays to evaluate."""
         arrays = [self.token] if self.log_weight is None else [self.token, self.log_weight]
+        arrays += () if self._vectors is None else self._vectors
         return arrays if self._logprobs is None else [*arrays, *self._logprobs.arrays]
 
     def logprobs(self) -> TokenLogprobs | None:
         """Return the log-probabilities if they were requested. Waits for the device."""
         return None if self._logprobs is None else self._logprobs.read()
+
+    def logprob_vectors(self) -> LogprobVectors | None:
+        """Return all log-probabilities if they were requested. Waits for the device."""
+        return None if self._vectors is None else LogprobVectors(*map(np.array, self._vectors))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +118,6 @@ class _LazyLogprobs:
 
     @classmethod
     def of(cls, token: mx.array, before: mx.array, after: mx.array, top: int) -> _LazyLogprobs:
-        before, after = (array.reshape(-1).astype(mx.float32) for array in (before, after))
         tops = top_logprobs(before, token, top), top_logprobs(after, token, top)
         # A logit less its log-probability is the logsumexp that normalizes all of them.
         totals = [

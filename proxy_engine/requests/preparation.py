@@ -25,6 +25,7 @@ from ..conversation.schema_text import MAX_CHARS, schema_text
 from ..conversation.tool_format_detection import is_open
 from ..encoded_prompt import EncodedPrompt
 from ..errors import InvalidOptionError, PromptError, PromptTooLongError
+from ..generation import SamplingHooks
 from ..media.options import MediaOptions
 from ..models.loading import LoadedModel
 from ..option_overrides import OptionOverrides
@@ -87,6 +88,7 @@ class Preparation:
         tool_choice: Any,
         overrides: OptionOverrides,
         cancelled: threading.Event | None = None,
+        hooks: SamplingHooks | None = None,
     ) -> Request:
         """Prepare a request.
 
@@ -97,16 +99,18 @@ class Preparation:
             tool_choice: The tool choice.
             overrides: Options of this request.
             cancelled: Cancels the request, even while it is compiled.
+            hooks: The caller's functions for sampling.
 
         Raises:
             RequestCancelledError: ``cancelled`` was set.
             ProxyError: The request is invalid; see :meth:`InferenceEngine.generate`.
         """
-        cancelled = cancelled or threading.Event()
+        cancelled, hooks = cancelled or threading.Event(), hooks or SamplingHooks()
         job = CompileJob(self._turns, cancelled, self._max_compile_seconds)
         options = self._options.override(overrides)
         self._check_tokens(options)
         _check_answers(options, self._batch_size)
+        _check_sampling(options, overrides, hooks)
         response = self._formats.compile(response_format, job)
         _check_parts(overrides.get("parts", {}), response)
         known_tools = resolve_tools(tools)
@@ -154,6 +158,7 @@ class Preparation:
             guard=self._guard(answer, max_tokens, job),
             tools={tool.name: tool for tool in choice.tools},
             boundaries=boundaries,
+            hooks=hooks,
             cancelled=cancelled,
         )
 
@@ -235,6 +240,37 @@ def _check_answers(options: GenerationOptions, batch_size: int) -> None:
             option="particles",
             hint="Give temperature=1 for the model's own distribution.",
         )
+
+
+def _check_sampling(
+    options: GenerationOptions, overrides: OptionOverrides, hooks: SamplingHooks
+) -> None:
+    """Raise for ways of sampling that cannot be combined."""
+    if hooks.sampler is not None:
+        given = [name for name in overrides if name in SamplingParameters.model_fields]
+        if given or any(part.model_fields_set - {"max_tokens"} for part in options.parts.values()):
+            name = given[0] if given else "parts"
+            raise InvalidOptionError(
+                f"{name} has no effect beside a sampler, which selects the tokens",
+                option=name,
+                hint="Apply it in the sampler.",
+            )
+    samplings: list[SamplingParameters] = [options, *options.parts.values()]
+    reasons = {
+        "sampler": hooks.sampler is not None,
+        "logits_processors": bool(hooks.logits_processors),
+        "xtc_probability": any(sampling.has_xtc for sampling in samplings),
+    }
+    exact = "particles" if options.particles > 1 else "exact_choices"
+    if options.particles == 1 and not options.exact_choices:
+        return
+    for name, is_given in reasons.items():
+        if is_given:
+            raise InvalidOptionError(
+                f"{exact} draws from the model's own distribution, which {name} changes",
+                option=name,
+                hint=f"Leave out {exact} or {name}.",
+            )
 
 
 def _check_stop(option: str, response: ResponseFormat, choice: ToolChoice) -> None:

@@ -11,6 +11,7 @@ from state_machines.completion import Guard
 
 from ..answers.compiler import Answer
 from ..encoded_prompt import EncodedPrompt
+from ..generation import SamplingHooks
 from ..options import GenerationOptions
 from ..prompt_cache.store import TokenIds, token_array
 from ..tools import Tool
@@ -28,6 +29,7 @@ class Request:
             context has less room.
         guard: Keeps a constrained answer completable within ``max_tokens``; in its initial state.
         tools: The tools that may be called, by name.
+        hooks: The caller's functions for sampling.
         watches: Emit events for tokens and partial values.
         boundaries: Prompt lengths at which other prompts may diverge, see ``message_boundaries``.
         cancelled: Stops the request at its next token.
@@ -41,6 +43,7 @@ class Request:
     max_tokens: int
     guard: Guard | None = None
     tools: Mapping[str, Tool] = field(default_factory=dict)
+    hooks: SamplingHooks = field(default_factory=SamplingHooks)
     watches: bool = False
     boundaries: tuple[int, ...] = ()
     cancelled: threading.Event = field(default_factory=threading.Event)

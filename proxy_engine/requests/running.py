@@ -37,10 +37,11 @@ from ..generation import (
     end_token_ids,
     text_encoder,
     text_token_mask,
+    xtc_special_tokens,
 )
 from ..models.loading import LoadedModel
 from ..options import GenerationOptions
-from ..results import FinishReason, GenerationResult, TokenLogprobs, Usage
+from ..results import FinishReason, GenerationResult, LogprobVectors, TokenLogprobs, Usage
 from ..speculation import Drafter, lookups
 from ..speculation.draft_length import PassCost
 from ..tools import Tool
@@ -63,6 +64,7 @@ class SequenceFactory:
         masks: Masks on the device.
         text_tokens: Mask of unconstrained text, see ``text_token_mask``.
         pass_cost: The cost of passes, from which the length of drafts follows.
+        xtc_special_tokens: Tokens that XTC never excludes.
         draft_cost: Time of a pass of the draft model, in the time of one of the model; ``None``:
             there is no draft model.
         num_draft_tokens: Tokens that the draft model drafts, for requests that do not set it.
@@ -74,6 +76,7 @@ class SequenceFactory:
     masks: DeviceMasks
     text_tokens: npt.NDArray[np.bool_] | None
     pass_cost: PassCost
+    xtc_special_tokens: tuple[int, ...]
     draft_cost: float | None = None
     num_draft_tokens: int | None = None
 
@@ -85,7 +88,8 @@ class SequenceFactory:
         fast_forward = FastForward(text_encoder(loaded.tokenizer, tokenizer_lock), vocabulary)
         cost = device_pass_cost(make_prompt_cache(loaded.model))
         text_tokens = text_token_mask(vocabulary)
-        return cls(loaded, vocabulary, fast_forward, DeviceMasks(), text_tokens, cost)
+        special = xtc_special_tokens(vocabulary)
+        return cls(loaded, vocabulary, fast_forward, DeviceMasks(), text_tokens, cost, special)
 
     def sequence(self, request: Request) -> SequenceState:
         """Return the sequence that answers a request."""
@@ -95,7 +99,15 @@ class SequenceFactory:
         seconds = options.max_seconds
         begin = request.created if request.counts_waiting else time.perf_counter()
         deadline = None if seconds is None else Deadline(begin + seconds)
-        schedule = SamplerSchedule(options, matcher, request.answer.part, guard, deadline)
+        schedule = SamplerSchedule(
+            options,
+            matcher,
+            request.answer.part,
+            guard,
+            deadline,
+            hooks=request.hooks,
+            xtc_special_tokens=self.xtc_special_tokens,
+        )
         ends, usable_tokens = end_token_ids(self.vocabulary, self.loaded.tokenizer), None
         if matcher is None:
             ends = list(dict.fromkeys((*ends, *options.stop_ids)))
@@ -108,6 +120,7 @@ class SequenceFactory:
                 min_tokens=options.min_tokens,
                 soft_max_tokens=options.soft_max_tokens,
                 logprobs=options.logprobs,
+                logprob_vectors=request.hooks.logprob_vectors,
                 usable_tokens=usable_tokens,
                 weighs=options.particles > 1,
             ),
@@ -135,7 +148,7 @@ class SequenceFactory:
     def _drafting(self, request: Request) -> Drafting | None:
         """Return the drafters of a request; ``None`` if it takes one token per pass."""
         options = request.options.speculation_options
-        if options is None or request.sequences > 1:
+        if options is None or request.sequences > 1 or request.hooks.changes_tokens:
             return None
         drafters: list[Drafter] = []
         # Where no draft pays, lookups need not search.
@@ -184,6 +197,7 @@ class RunningRequest:
         self._held: list[Token] = []
         self._logprobs: list[TokenLogprobs] = []
         self._origins: list[str] = []
+        self._logprob_vectors: list[LogprobVectors] = []
         self._finish_reason: FinishReason = "cancelled"
         self._is_in_text = False
 
@@ -221,6 +235,8 @@ class RunningRequest:
             self._origins.append(token_origin(token))
             if token.logprobs is not None:
                 self._logprobs.append(token.logprobs)
+            if token.logprob_vectors is not None and not self.request.watches:
+                self._logprob_vectors.append(token.logprob_vectors)
             if self.request.watches:
                 self._emit(self._token_event(token))
         reason = tokens[-1].finish_reason if tokens else None
@@ -249,6 +265,7 @@ class RunningRequest:
             self._check_complete()
         tool_calls = tuple(_checked_calls(reader, request.tools))
         timings, drafting = self.sequence.timings, self.sequence.drafting
+        keeps_vectors = request.hooks.logprob_vectors and not request.watches
         return GenerationResult(
             text=reader.text,
             parsed=None if is_cancelled else _parsed(reader, request.answer),
@@ -277,6 +294,7 @@ class RunningRequest:
             tool_calls=tool_calls,
             parts=reader.parts,
             logprobs=None if request.options.logprobs is None else tuple(self._logprobs),
+            logprob_vectors=tuple(self._logprob_vectors) if keeps_vectors else None,
             trace=tuple(timings.spans),
             scored_choices=tuple(self.sequence.scored_choices),
             token_origins="".join(self._origins),
@@ -297,6 +315,7 @@ class RunningRequest:
             text=form.removeprefix(Vocabulary.SPECIAL_MARK).decode("utf-8", "replace"),
             is_forced=token.is_forced,
             logprobs=token.logprobs,
+            logprob_vectors=token.logprob_vectors,
         )
 
     def _pieces(self, tokens: Sequence[Token], *, is_last: bool) -> list[Piece]:

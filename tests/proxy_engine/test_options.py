@@ -31,6 +31,7 @@ from proxy_engine.option_fields import (
 )
 from proxy_engine.option_overrides import OptionOverrides
 from samplers import SamplingParameters
+from samplers.parameters import ALIASES
 
 NESTED: list[Any] = []
 for _ in range(10_000):
@@ -43,7 +44,7 @@ def test_keyword_arguments_are_generated_from_the_model() -> None:
         "write it anew: python tests/support/option_overrides_source.py > "
         "proxy_engine/option_overrides.py"
     )
-    assert OptionOverrides.__optional_keys__ == set(OPTION_NAMES)
+    assert OptionOverrides.__optional_keys__ == {*OPTION_NAMES, *ALIASES}
     assert not OptionOverrides.__required_keys__
 
 

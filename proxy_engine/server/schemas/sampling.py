@@ -106,10 +106,6 @@ class SamplingFields(RequestModel):
         description="Synonym of `penalty_window`; -1 is the whole text, 0 disables penalties.",
     )
     seed: int | None = Field(default=None, description="Counts modulo 2^64.")
-    xtc_probability: float | None = Field(
-        default=None, ge=0, le=1, description="Values above 0 are not supported."
-    )
-    xtc_threshold: float | None = Field(default=None, ge=0, le=1, description="Ignored.")
     adapters: str | None = Field(
         default=None,
         description="Extension. Name of an adapter of the server, a LoRA fine-tune of the model. "
@@ -178,8 +174,6 @@ class SamplingFields(RequestModel):
             yield "lora"
         if self.lora_path:
             yield "lora_path"
-        if self.xtc_probability:
-            yield "xtc_probability"
 
     @property
     def _repetition_penalty(self) -> float | None:

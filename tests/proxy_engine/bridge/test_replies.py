@@ -36,8 +36,7 @@ from proxy_engine.bridge.errors import InvalidFieldError
 from proxy_engine.bridge.protocol_schema import protocol_schema, protocol_schema_text
 from proxy_engine.bridge.replies import error_reply, event_reply, to_line
 from proxy_engine.events import Finished, StreamEvent
-from proxy_engine.option_fields import given_options
-from proxy_engine.option_overrides import OptionOverrides
+from proxy_engine.option_fields import OPTION_NAMES, given_options
 from proxy_engine.results import GenerationResult, Logprob
 from state_machines.errors import MaxTokensTooSmallError, UnsupportedSchemaError
 
@@ -52,7 +51,7 @@ def field_names(kind: Any) -> set[str]:
 
 def test_commands_have_every_option() -> None:
     own = {"id", "response_format", "tools", "tool_choice", "events"}
-    assert field_names(GenerationCommand) - own == set(OptionOverrides.__annotations__)
+    assert field_names(GenerationCommand) - own == set(OPTION_NAMES)
 
 
 def test_every_event_can_be_requested() -> None:

@@ -73,7 +73,8 @@ def options_of(**given: Any) -> dict[str, Any]:
         ({"min_tokens": 3, "stop_token_ids": [5, 5]}, {"min_tokens": 3, "stop_token_ids": (5,)}),
         ({"chat_template_kwargs": {"mood": {"a": 1}}}, {"chat_template_kwargs": {"mood": {"a": 1}}}),
         ({"tool_format": "json_fence", "tool_delimiters": ["<", ">"]}, {"tool_format": "json_fence", "tool_delimiters": ("<", ">")}),
-        ({"store": True, "metadata": [{}], "verbosity": "low", "xtc_threshold": 0.5, "xtc_probability": 0, "adapters": None, "lora": []}, {}),
+        ({"store": True, "metadata": [{}], "verbosity": "low", "adapters": None, "lora": []}, {}),
+        ({"xtc_threshold": 0.5, "xtc_probability": 0.2}, {"xtc_threshold": 0.5, "xtc_probability": 0.2}),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
 )  # fmt: skip
@@ -142,7 +143,7 @@ def test_top_logprobs_imply_logprobs(live: Live, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "param"), [({"lora": [{"id": 0, "scale": 1}]}, "lora"), ({"lora_path": "a"}, "lora_path"), ({"xtc_probability": 0.5}, "xtc_probability")]
+    ("given", "param"), [({"lora": [{"id": 0, "scale": 1}]}, "lora"), ({"lora_path": "a"}, "lora_path")]
 )  # fmt: skip
 @pytest.mark.parametrize("path", ["chat/completions", "completions"])
 def test_unsupported_field_is_refused_by_name(

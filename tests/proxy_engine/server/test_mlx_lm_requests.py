@@ -75,7 +75,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "presence_context_size": SIZES,
     "frequency_penalty": number(-100, 100),
     "frequency_context_size": SIZES,
-    "xtc_probability": st.just(0.0),
+    "xtc_probability": st.floats(0, 1),
     "xtc_threshold": st.floats(0, 1),
     "logit_bias": st.none()
     | st.dictionaries(

@@ -1,0 +1,143 @@
+"""Samplers and logits processors of the caller, with mlx-lm's signatures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import mlx.core as mx
+
+from samplers import Sampler
+
+from ..errors import InvalidOptionError
+from ..text_checks import listed, short_repr
+
+LogprobsSampler: TypeAlias = Callable[[mx.array], mx.array]
+"""From log-probabilities, float32, shape (1, vocabulary), to a token id, shape (1,)."""
+
+LogitsProcessor: TypeAlias = Callable[[mx.array, mx.array], mx.array]
+"""From the token ids so far, shape (tokens,), and logits, shape (1, vocabulary), to logits."""
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingHooks:
+    """What a caller in Python can add to the sampling of a request.
+
+    Attributes:
+        sampler: Selects the tokens, in place of the sampling parameters.
+        logits_processors: Applied to the model's logits before the mask.
+        logprob_vectors: Whether the log-probabilities of all tokens are reported.
+    """
+
+    sampler: LogprobsSampler | None = None
+    logits_processors: tuple[LogitsProcessor, ...] = ()
+    logprob_vectors: bool = False
+
+    @classmethod
+    def of(cls, sampler: Any, logits_processors: Any, logprob_vectors: Any) -> SamplingHooks:
+        """Check a caller's arguments.
+
+        Raises:
+            InvalidOptionError: One of them has another type.
+        """
+        if sampler is not None and not callable(sampler):
+            raise InvalidOptionError(
+                f"sampler should be a function of log-probabilities, not {short_repr(sampler)}",
+                option="sampler",
+            )
+        processors = [] if logits_processors is None else listed(logits_processors)
+        if processors is None or not all(map(callable, processors)):
+            raise InvalidOptionError(
+                "logits_processors should be a list of functions of tokens and logits, not "
+                f"{short_repr(logits_processors)}",
+                option="logits_processors",
+            )
+        if logprob_vectors is not None and not isinstance(logprob_vectors, bool):
+            raise InvalidOptionError(
+                f"logprob_vectors should be true or false, not {short_repr(logprob_vectors)}",
+                option="logprob_vectors",
+            )
+        return cls(sampler, tuple(processors), bool(logprob_vectors))
+
+    @property
+    def changes_tokens(self) -> bool:
+        """Whether functions of the caller take part in the choice of tokens."""
+        return self.sampler is not None or bool(self.logits_processors)
+
+    def customized(self, sampler: Sampler) -> Sampler | CustomSampler:
+        """Return ``sampler`` with the caller's functions."""
+        if not self.changes_tokens:
+            return sampler
+        return CustomSampler(self.sampler or sampler, self.logits_processors)
+
+
+class CustomSampler:
+    """Applies logits processors, then a sampler. Tokens that the mask excludes stay excluded.
+
+    Args:
+        sampler: Selects the tokens.
+        processors: Applied in order, to the logits of all tokens.
+
+    Attributes:
+        logprobs: The log-probabilities that the last token was selected from: float32, shape
+            (vocabulary,), normalised over the allowed tokens, ``-inf`` elsewhere.
+    """
+
+    def __init__(
+        self, sampler: Sampler | LogprobsSampler, processors: Sequence[LogitsProcessor] = ()
+    ) -> None:
+        self._sampler = sampler
+        self._processors = processors
+        self.logprobs = mx.array([])
+
+    def __call__(
+        self,
+        logits: mx.array,
+        tokens: Sequence[int],
+        among: mx.array | None = None,
+        /,
+        *,
+        prompt_tokens: int = 0,
+    ) -> mx.array:
+        """Select a token; see :class:`samplers.Sampler`.
+
+        Raises:
+            InvalidOptionError: A function of the caller does not return what it should.
+        """
+        masked = logits
+        if among is not None:
+            is_allowed = mx.zeros(logits.shape[-1], mx.bool_)
+            is_allowed[among] = True
+            masked = mx.where(is_allowed, logits, -mx.inf)
+        for processor in self._processors:
+            processed = processor(mx.array(list(tokens)), logits)
+            if not isinstance(processed, mx.array) or processed.shape != logits.shape:
+                raise InvalidOptionError(
+                    f"a logits processor returned {_described(processed)}, not logits of shape "
+                    f"{logits.shape}",
+                    option="logits_processors",
+                )
+            logits = processed
+        if self._processors:
+            # A processor must not allow a masked token.
+            logits = masked = mx.where(masked == -mx.inf, -mx.inf, logits)
+        masked = masked.astype(mx.float32)
+        logprobs = masked - mx.logsumexp(masked, axis=-1, keepdims=True)
+        self.logprobs = logprobs.reshape(-1)
+        if isinstance(self._sampler, Sampler):
+            return self._sampler(logits, tokens, among, prompt_tokens=prompt_tokens)
+        token = self._sampler(logprobs)
+        is_id = isinstance(token, mx.array) and mx.issubdtype(token.dtype, mx.integer)
+        if not is_id or token.size != 1:
+            raise InvalidOptionError(
+                f"the sampler returned {_described(token)}, not an array of one token id",
+                option="sampler",
+            )
+        return token
+
+
+def _described(value: object) -> str:
+    if isinstance(value, mx.array):
+        return f"{str(value.dtype).removeprefix('mlx.core.')} of shape {value.shape}"
+    return short_repr(value)
