@@ -304,3 +304,28 @@ def test_random_state_can_be_given_back() -> None:
     first = [sampler(logits, ()).item() for _ in range(3)]
     sampler.random_state = key
     assert [sampler(logits, ()).item() for _ in range(3)] == first
+
+
+# --- XTC ------------------------------------------------------------------------------------
+
+
+def test_xtc_excludes_tokens_with_its_probability() -> None:
+    parameters = SamplingParameters(temperature=1, seed=0, xtc_probability=0.3, xtc_threshold=0.1)
+    counts = Counter(draw(parameters, FOUR, 2000))
+    # 0 and 1 are excluded at 30% of the tokens, where 2 and 3 share the probability 3 to 1.
+    for token, probability in enumerate([0.35, 0.21, 0.15 * 0.7 + 0.3 * 0.75, 0.05 * 0.7 + 0.075]):
+        deviation = math.sqrt(2000 * probability * (1 - probability))
+        assert abs(counts[token] - 2000 * probability) < 5 * deviation
+
+
+def test_xtc_spares_special_tokens_among_all_and_among_few() -> None:
+    parameters = SamplingParameters(temperature=1, seed=0, xtc_probability=1, xtc_threshold=0.1)
+    sampler = make_sampler(parameters, (), [1])
+    assert {sampler(FOUR, []).item() for _ in range(100)} == {1, 2, 3}
+    few = mx.array([0, 1, 3])
+    assert {sampler(FOUR, [], few).item() for _ in range(100)} == {1, 3}
+
+
+def test_xtc_has_no_effect_on_greedy_sampling() -> None:
+    parameters = SamplingParameters(xtc_probability=1, xtc_threshold=0)
+    assert set(draw(parameters, FOUR, 5)) == {0}

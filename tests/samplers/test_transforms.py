@@ -24,6 +24,7 @@ from samplers import (
     apply_token_boost,
     apply_top_k,
     apply_top_p,
+    apply_xtc,
 )
 
 INF = math.inf
@@ -319,3 +320,35 @@ def test_filters_keep_the_likeliest_and_change_no_kept_value(
         assert_allclose(after[kept], before[kept])
         assert after.max() == before.max()
         assert kept.all() or before[kept].min() >= before[~kept].max()
+
+
+# --- XTC ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("threshold", "kept"),
+    [(0.0, {3}), (0.1, {2, 3}), (0.2, {1, 2, 3}), (0.4, {0, 1, 2, 3}), (0.9, {0, 1, 2, 3})],
+)
+def test_xtc_keeps_the_least_likely_of_the_likely_tokens(threshold: float, kept: set[int]) -> None:
+    found = apply_xtc(logprobs(*FOUR), threshold)
+    assert {n for n in range(4) if found[n].item() > -INF} == kept
+    assert_allclose(found[3].item(), math.log(0.05), rtol=1e-6)
+
+
+def test_xtc_never_excludes_protected_tokens() -> None:
+    protected = mx.array([True, False, False, False])
+    found = apply_xtc(logprobs(*FOUR), 0.1, protected)
+    assert [found[n].item() > -INF for n in range(4)] == [True, False, True, True]
+
+
+@given(
+    st.lists(st.floats(-4, 4, width=32), min_size=2, max_size=12),
+    st.floats(0, 0.5),
+    st.sets(st.integers(0, 1)),
+)
+def test_xtc_is_that_of_mlx_lm(numbers: list[float], threshold: float, special: set[int]) -> None:
+    logits = mx.array(numbers)
+    normalized = logits - mx.logsumexp(logits)
+    protected = mx.array([n in special for n in range(len(numbers))])
+    theirs = sample_utils.apply_xtc(normalized, 1.0, threshold, sorted(special))
+    assert_allclose(np.array(apply_xtc(normalized, threshold, protected)), np.array(theirs))

@@ -116,6 +116,7 @@ def verify_tokens(
         ({"temperature": 1.3, "top_k": 4, "presence_penalty": 0.8, "logit_bias": {3: 1.5}}, "all"),
         ({"temperature": 1.3, "frequency_penalty": 0.8, "logit_bias": {3: 1.5}}, "among"),
         ({"temperature": 2.0, "min_p": 0.1, "repetition_penalty": 1.4}, "mask"),
+        ({"temperature": 1.0, "xtc_probability": 0.4, "xtc_threshold": 0.1}, "among"),
     ],
 )
 def test_verified_tokens_have_the_distribution_of_a_call(given: dict[str, Any], form: str) -> None:
@@ -140,7 +141,13 @@ def test_verified_tokens_have_the_distribution_of_a_call(given: dict[str, Any], 
 
 @pytest.mark.parametrize(
     ("given", "among"),
-    [({}, None), ({"top_p": 0.7}, [1, 4, 6, 9]), ({"top_k": 3}, None), ({"min_p": 0.3}, [1, 4, 6])],
+    [
+        ({}, None),
+        ({"top_p": 0.7}, [1, 4, 6, 9]),
+        ({"top_k": 3}, None),
+        ({"min_p": 0.3}, [1, 4, 6]),
+        ({"xtc_probability": 0.5, "xtc_threshold": 0.05}, None),
+    ],
 )
 def test_log_distribution_is_that_of_calls(given: dict[str, Any], among: list[int] | None) -> None:
     sampler = make_sampler(SamplingParameters(temperature=0.8, seed=4, logit_bias={4: 1}, **given))
