@@ -203,6 +203,9 @@ from .results import (
     Logprob as Logprob,
 )
 from .results import (
+    LogprobVectors as LogprobVectors,
+)
+from .results import (
     Particle as Particle,
 )
 from .results import (
