@@ -35,9 +35,10 @@ FAITHFULNESS_ARGS ?=
 QUALITY_ARGS ?=
 FUZZ_ARGS ?=
 COMPAT_ARGS ?=
+NOTEBOOKS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test coverage matrix data lint docs screenshots bench memory growth bench-e2e bench-speculation bench-vision bench-faithfulness bench-hostile bench-quality bench-calibration plots fuzz ledgers compat soak model clean
+.PHONY: help demo serve test coverage matrix data lint docs notebooks screenshots bench memory growth bench-e2e bench-speculation bench-vision bench-faithfulness bench-hostile bench-quality bench-calibration plots fuzz ledgers compat soak model clean
 
 help:
 	@echo "make demo          a real model turns a text into JSON that matches a schema"
@@ -47,6 +48,7 @@ help:
 	@echo "make matrix        all tests with every installed Python of 3.11, 3.12 and 3.13"
 	@echo "make lint          style and types"
 	@echo "make docs          the documentation site, in build/site"
+	@echo "make notebooks     execute the notebooks in docs/notebooks and save their outputs (NOTEBOOKS='tools batch')"
 	@echo "make screenshots   the screenshots in docs/images, with Chromium"
 	@echo "make data          MaskBench for the tests (MASKBENCH=path/to/jsonschemabench)"
 	@echo "make ledgers       compute the conformance ledgers again"
@@ -103,6 +105,9 @@ lint: $(INSTALLED)-dev
 # Material for MkDocs writes a notice about its successor unless this variable is set.
 docs: $(INSTALLED)-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+notebooks: $(INSTALLED)-dev model
+	$(FAST) $(BIN)/python tests/support/notebook_outputs.py $(NOTEBOOKS)
 
 screenshots: docs model $(INSTALLED)-dev
 	$(FAST) PYTHONPATH=tests/support $(BIN)/python tests/support/screenshots.py

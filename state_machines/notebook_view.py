@@ -22,6 +22,13 @@ _FAILS = f"{_CODE};background:rgba(218,54,51,0.30)"
 _SAMPLE = 24
 
 
+class Printer(Protocol):
+    """IPython's printer of objects as text."""
+
+    def text(self, text: str, /) -> object:
+        """Print a text."""
+
+
 class ShownContinuation(Protocol):
     """The shown fields of a :class:`~state_machines.explanation.Continuation`."""
 

@@ -23,7 +23,7 @@ from proxy_engine.server.settings import ServerSettings
 # Where the documents' server listens.
 SERVER = "http://127.0.0.1:8000"
 ROOT = Path(__file__).parents[1]
-NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 # The model of a document's server; others use the embedded model.
 MODELS = {
     "vision": "mlx-community/Qwen2.5-VL-3B-Instruct-4bit",

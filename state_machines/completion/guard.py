@@ -196,7 +196,7 @@ class Guard:
         left = max(self.left - 1, 0)
         return refused(
             found,
-            f"the grammar allows it, but {needed} after it, and {left} are left",
+            f"the grammar allows it, but {needed} after it, and only {left} are left",
             "Raise max_tokens",
         )
 

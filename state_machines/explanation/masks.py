@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from state_machines.explanation.continuations import Continuation, continuations
 from state_machines.grammar.node import Node
-from state_machines.notebook_view import mask_explanation_html
+from state_machines.notebook_view import Printer, mask_explanation_html
 from state_machines.vocabulary import Vocabulary
 
 _EXAMPLES = 8
@@ -61,6 +61,10 @@ class MaskExplanation:
             more = " …" if group.count > len(group.examples) else ""
             lines.append(f"  {group.name} ({group.count:,}): {texts}{more}")
         return "\n".join(lines)
+
+    def _repr_pretty_(self, printer: Printer, _: bool) -> None:
+        """Print the explanation as text, which IPython shows."""
+        printer.text(str(self))
 
     def _repr_html_(self) -> str:
         """Return the explanation as HTML, which notebooks show."""

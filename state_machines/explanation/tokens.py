@@ -12,7 +12,7 @@ from state_machines.explanation.continuations import END, Continuation, continua
 from state_machines.grammar.deep import compute_word_derivative
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.limits import LIMITS
-from state_machines.notebook_view import token_explanation_html
+from state_machines.notebook_view import Printer, token_explanation_html
 from state_machines.vocabulary import Vocabulary
 
 _BLOCK = 64
@@ -65,6 +65,10 @@ class TokenExplanation:
         if self.hint:
             lines.append(f"Hint: {self.hint}.")
         return "\n".join(lines)
+
+    def _repr_pretty_(self, printer: Printer, _: bool) -> None:
+        """Print the explanation as text, which IPython shows."""
+        printer.text(str(self))
 
     def _repr_html_(self) -> str:
         """Return the explanation as HTML, which notebooks show."""

@@ -40,7 +40,11 @@ core.load_model = _load
 """
 
 RANDOM_MODELS = {
-    "vision": ("vision_models", "vision_checkpoint", 'write("qwen2_5_vl", Path(tempfile.mkdtemp()))'),
+    "vision": (
+        "vision_models",
+        "vision_checkpoint",
+        'write("qwen2_5_vl", Path(tempfile.mkdtemp()))',
+    ),
     "audio": ("tiny_whisper", "write_tiny_whisper", "write(Path(tempfile.mkdtemp()))"),
 }
 """By notebook: module, function and call that write a checkpoint with random weights."""
@@ -57,8 +61,9 @@ _loaded = LoadedModel.of(make_tiny_model(context=4096), make_tiny_tokenizer(), n
 core.load_model = lambda *_: _loaded
 """
 
-# A result's caption has the seconds of the prompt and of the answer.
-_TIMES = re.compile(r" · \d+\.\d\d \+ \d+\.\d\d s(?= · )")
+# A result's caption has the seconds of the prompt and of the answer, its usage has further times.
+_TIMES = re.compile(r" · \d+\.\d\d \+ \d+\.\d\d s(?= · )|(?<=_seconds=)[\d.e-]+")
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
@@ -85,7 +90,7 @@ def executed(path: Path, *, setup: str = "") -> Any:
     del notebook.cells[0]
     for count, cell in enumerate((c for c in notebook.cells if c.cell_type == "code"), 1):
         cell.execution_count = count
-        cell.outputs = [stable(one, count) for one in cell.outputs if _is_kept(one)]
+        cell.outputs = stable(cell.outputs, count)
     notebook.metadata.language_info = {"name": "python"}
     return notebook
 
@@ -106,12 +111,19 @@ def _is_kept(output: Any) -> bool:
     return output.get("name") != "stderr" and _WIDGET not in output.get("data", {})
 
 
-def stable(output: Any, count: int) -> Any:
-    """Return an output without times."""
-    if "execution_count" in output:
-        output.execution_count = count
-    text = json.dumps(output, ensure_ascii=False)
-    return nbformat.from_dict(json.loads(_TIMES.sub("", text)))
+def stable(outputs: list[Any], count: int) -> list[Any]:
+    """Return outputs without times and addresses. Adjacent pieces of a stream are joined."""
+    kept: list[Any] = []
+    for output in filter(_is_kept, outputs):
+        text = _ADDRESS.sub("", _TIMES.sub("", json.dumps(output, ensure_ascii=False)))
+        one = nbformat.from_dict(json.loads(text))
+        if "execution_count" in one:
+            one.execution_count = count
+        if kept and one.output_type == kept[-1].output_type == "stream":
+            kept[-1].text += one.text
+        else:
+            kept.append(one)
+    return kept
 
 
 def main() -> None:
@@ -120,7 +132,7 @@ def main() -> None:
     for name in names:
         path = NOTEBOOKS / f"{name}.ipynb"
         notebook = executed(path, setup=_setup(name))
-        text = json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True)
+        text = nbformat.writes(notebook)
         path.write_text(f"{text}\n", encoding="utf-8")
         print(f"{path.name}: {len(text):,} bytes")
 

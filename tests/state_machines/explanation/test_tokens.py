@@ -234,7 +234,7 @@ def test_guard_names_the_tokens_that_are_missing() -> None:
     assert not found.is_allowed
     assert found.reason == (
         "token 1 ('b') is refused: the grammar allows it, but the text would take 3 more tokens "
-        "after it, and 1 are left."
+        "after it, and only 1 are left."
     )
     assert "cannot come here" in guard.explain(2).reason
 
