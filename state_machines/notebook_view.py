@@ -66,7 +66,7 @@ class ShownToken(Protocol):
 
     @property
     def expected(self) -> Sequence[ShownContinuation]:
-        """What may follow."""
+        """The possible continuations."""
 
     @property
     def hint(self) -> str:
@@ -106,7 +106,7 @@ class ShownMask(Protocol):
 
     @property
     def expected(self) -> Sequence[ShownContinuation]:
-        """What may follow."""
+        """The possible continuations."""
 
     @property
     def groups(self) -> Sequence[ShownGroup]:
@@ -130,7 +130,7 @@ class ShownVocabulary(Protocol):
 
 
 def token_explanation_html(shown: ShownToken) -> str:
-    """Return the explanation of a token as HTML: what fits in green, what does not in red."""
+    """Return the explanation of a token as HTML: green where it fits, red where it does not."""
     fits, fails = shown.fitting_text, shown.text.removeprefix(shown.fitting_text)
     parts = [f'<span style="{_FITS}">{_visible(fits)}</span>'] if fits else []
     if fails:
@@ -147,7 +147,7 @@ def token_explanation_html(shown: ShownToken) -> str:
 
 
 def mask_explanation_html(shown: ShownMask) -> str:
-    """Return what may come next as HTML, with a table of the allowed tokens by kind."""
+    """Return the possible continuations and the allowed tokens by kind as HTML."""
     end = "may" if shown.is_end_allowed else "cannot"
     rows = [
         f"<div><b>{shown.allowed:,}</b> of {shown.size:,} tokens may come next; "
