@@ -54,6 +54,7 @@ help:
 	@echo "make ledgers       compute the conformance ledgers again"
 	@echo "make compat        run other projects' clients against the server (COMPAT_ARGS='instructor llm')"
 	@echo "make fuzz          search for failing schemas (FUZZ_ARGS='--minutes N --seed S --data FILE')"
+	@echo "make release-check  build sdist and wheels, and try each in clean environments"
 	@echo "make soak          the long end-to-end run with the embedded model"
 	@echo "make bench         masks on MaskBench (BENCH_ARGS='--data FILE.jsonl.gz --tokenizer FILE')"
 	@echo "make memory        memory over many schemas and texts (MEMORY_ARGS='--data ... --tokenizer FILE')"
@@ -155,6 +156,11 @@ ledgers: $(INSTALLED)-dev
 # Each client is installed in an environment of its own, in the cache directory.
 compat: $(INSTALLED)-dev model
 	$(FAST) PYTHONPATH=tests/support $(BIN)/python tests/compat/run.py $(COMPAT_ARGS)
+
+# The distributions in dist, and clean environments in which they are installed; needs PyPI.
+.PHONY: release-check
+release-check: $(INSTALLED)-release model
+	$(BIN)/python tests/release/release_check.py $(RELEASE_ARGS)
 
 soak: $(INSTALLED)-dev model
 	$(FAST) $(BIN)/python -m pytest -m soak $(PYTEST_ARGS)
