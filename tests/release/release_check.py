@@ -111,7 +111,7 @@ class Trial:
             run(environment / "bin" / "pip", "install", "--quiet", requirement)
             seconds = time.monotonic() - began
             size = sum(path.lstat().st_size for path in environment.rglob("*"))
-            print(f"  installed in {seconds:.0f} s, {size / 2**20:.0f} MiB")
+            print(f"  installed in {seconds:.0f} s, {size / 2**20:.0f} MiB", flush=True)
             without = not self.extra and sys.platform == "linux"
             flags = ["--compiled"] * self.compiled + ["--without-backend"] * without
             run(environment / "bin" / "python", "-I", SMOKE, *flags)

@@ -30,7 +30,7 @@ def check_files() -> None:
 
 def check_masks() -> None:
     """Masks are computed without MLX."""
-    vocabulary = Vocabulary([b"a", b"b", b"ab", None], end_token_ids=[3])
+    vocabulary = Vocabulary([b"a", b"b", b"ab", b"<end>"], end_token_ids=[3])
     matcher = RegexStateMachine("(ab)+").matcher(vocabulary)
     assert matcher.allowed_tokens().tolist() == [True, False, True, False]
     matcher.advance(2)

