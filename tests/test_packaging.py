@@ -12,9 +12,10 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
+import yaml
 
 from proxy_engine.backends import DISTRIBUTIONS
 from proxy_engine.extras import Extra
@@ -183,3 +184,39 @@ def test_embedded_model_is_no_dependency(metadata: email.message.Message) -> Non
 def test_command_is_installed(wheel: zipfile.ZipFile) -> None:
     (name,) = (name for name in wheel.namelist() if name.endswith("entry_points.txt"))
     assert b"proxy-engine = proxy_engine.__main__:main" in wheel.read(name)
+
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+def workflow(name: str) -> dict[str, Any]:
+    return dict(yaml.safe_load((ROOT / ".github" / "workflows" / f"{name}.yml").read_text()))
+
+
+def test_ci_runs_on_every_declared_python(metadata: email.message.Message) -> None:
+    job = workflow("ci")["jobs"]["test"]
+    prefix = "Programming Language :: Python :: 3."
+    classifiers = metadata.get_all("Classifier", [])
+    declared = {f"3.{line.removeprefix(prefix)}" for line in classifiers if line.startswith(prefix)}
+    assert set(job["strategy"]["matrix"]["python"]) == declared
+    assert [step["run"] for step in job["steps"] if "run" in step][-1] == ".ci/run"
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflows_use_pinned_actions_and_existing_targets(path: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    jobs = workflow(path.stem)["jobs"]
+    steps = [step for job in jobs.values() for step in job["steps"]]
+    for step in steps:
+        assert ("uses" in step) != ("run" in step)
+        assert re.fullmatch(r"[\w-]+/[\w-]+@v\d+\.\d+\.\d+", step.get("uses", "a/b@v1.2.3"))
+        for target in re.findall(r"\bmake ([\w-]+)", step.get("run", "")):
+            assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_every_extra_is_documented(metadata: email.message.Message) -> None:
+    text = (ROOT / "docs" / "installation.md").read_text(encoding="utf-8")
+    documented = re.findall(
+        r"`([a-z0-9-]+)`", "".join(re.findall(r"^\|[^|]*\|", text, re.MULTILINE))
+    )
+    assert sorted(documented) == sorted(metadata.get_all("Provides-Extra", []))
