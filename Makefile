@@ -158,6 +158,7 @@ compat: $(INSTALLED)-dev model
 	$(FAST) PYTHONPATH=tests/support $(BIN)/python tests/compat/run.py $(COMPAT_ARGS)
 
 # The distributions in dist, and clean environments in which they are installed; needs PyPI.
+RELEASE_ARGS ?=
 .PHONY: release-check
 release-check: $(INSTALLED)-release model
 	$(BIN)/python tests/release/release_check.py $(RELEASE_ARGS)
