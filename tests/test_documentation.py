@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from live_server import serving_engine
 from mlx_lm.tokenizer_utils import TokenizerWrapper
+from tiny_models import make_tiny_model
 from tiny_whisper import write_tiny_whisper
 from vision_models import vision_checkpoint
 
@@ -33,8 +34,10 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def python_blocks(path: Path) -> list[str]:
+    """The code blocks, each after as many empty lines as there are lines before it in the file."""
     text = path.read_text(encoding="utf-8")
-    return re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    found = re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return ["\n" * text.count("\n", 0, block.start(1)) + block[1] for block in found]
 
 
 def cells(path: Path) -> list[str]:
@@ -58,6 +61,12 @@ def small_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str | None, P
     }
 
 
+@pytest.fixture(scope="module")
+def document_model() -> Any:
+    """A random model with room for the prompts of agents."""
+    return make_tiny_model(context=2**15)
+
+
 @pytest.mark.parametrize(
     "path",
     [p for p in (*DOCUMENTS, *NOTEBOOKS) if blocks(p)],
@@ -65,13 +74,13 @@ def small_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str | None, P
 )
 def test_documented_examples_run(
     path: Path,
-    roomy_model: Any,
+    document_model: Any,
     tiny_tokenizer: TokenizerWrapper,
     small_models: dict[str | None, Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # The form of an answer is guaranteed whatever the model; only its sense takes the real one.
-    loaded = LoadedModel.of(roomy_model, tiny_tokenizer, name="tiny")
+    loaded = LoadedModel.of(document_model, tiny_tokenizer, name="tiny")
 
     def load(model: Any, *rest: Any) -> LoadedModel:
         return load_model(small_models[model], *rest) if model in small_models else loaded
@@ -80,7 +89,7 @@ def test_documented_examples_run(
         monkeypatch.setattr(f"proxy_engine.{module}.load_model", load)
     # Paths are relative to the repository, and in a notebook to its directory.
     monkeypatch.chdir(path.parent if path in NOTEBOOKS else ROOT)
-    monkeypatch.setattr("mlx_lm.load", lambda _: (roomy_model, tiny_tokenizer))
+    monkeypatch.setattr("mlx_lm.load", lambda _: (document_model, tiny_tokenizer))
     namespace: dict[str, Any] = {"__name__": "__main__"}
     with contextlib.ExitStack() as stack:
         for block in blocks(path):
