@@ -12,6 +12,8 @@ from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
+import email_validator
+import idna.idnadata
 import pytest
 from data_files import NO_SUITE, suite_groups
 from hypothesis import given, settings
@@ -336,10 +338,9 @@ def test_generated_texts_are_read_by_other_parsers(name: str, data: st.DataObjec
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_generated_email_addresses_are_valid(data: st.DataObject) -> None:
-    validator = pytest.importorskip("email_validator")
     text = data.draw(words("email"))
     try:
-        validator.validate_email(
+        email_validator.validate_email(
             text,
             check_deliverability=False,
             allow_quoted_local=True,
@@ -347,7 +348,7 @@ def test_generated_email_addresses_are_valid(data: st.DataObject) -> None:
             test_environment=True,
             globally_deliverable=False,
         )
-    except validator.EmailSyntaxError as error:
+    except email_validator.EmailSyntaxError as error:
         # It requires decodable A-labels and a non-empty quoted string; RFC 5321 does not.
         assert "--" in text or text.startswith('""@'), error
 
@@ -355,7 +356,6 @@ def test_generated_email_addresses_are_valid(data: st.DataObject) -> None:
 @settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_generated_host_names_are_encoded_by_idna(data: st.DataObject) -> None:
-    idna = pytest.importorskip("idna")
     text = data.draw(words("idn-hostname"))
     try:
         idna.encode(text.lower() if text.isascii() else text, uts46=False)
@@ -365,10 +365,9 @@ def test_generated_host_names_are_encoded_by_idna(data: st.DataObject) -> None:
 
 
 def test_character_classes_equal_those_of_idna() -> None:
-    data = pytest.importorskip("idna.idnadata")
     known = {
         point
-        for spans in data.codepoint_classes.values()
+        for spans in idna.idnadata.codepoint_classes.values()
         for span in spans
         for point in range(span >> 32, span & 0xFFFFFFFF)
     }

@@ -1,13 +1,16 @@
-"""Unmodified frameworks as clients; skipped where they are not installed."""
+"""Unmodified frameworks as clients of the server."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any, Literal
 
-import pytest
+from langchain_openai import ChatOpenAI
 from live_server import Live
 from pydantic import BaseModel, Field
+from pydantic_ai import Agent, NativeOutput
+from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+from pydantic_ai.providers.openai import OpenAIProvider
 
 
 class Review(BaseModel):
@@ -18,29 +21,23 @@ class Review(BaseModel):
 
 
 def test_pydantic_ai_gets_a_typed_result(live: Live) -> None:
-    ai = pytest.importorskip("pydantic_ai")
-    models = pytest.importorskip("pydantic_ai.models.openai")
-    providers = pytest.importorskip("pydantic_ai.providers.openai")
-    provider = providers.OpenAIProvider(base_url=f"{live.url}/v1", api_key="none")
-    for kind in (models.OpenAIChatModel, models.OpenAIResponsesModel):
+    provider = OpenAIProvider(base_url=f"{live.url}/v1", api_key="none")
+    for kind in (OpenAIChatModel, OpenAIResponsesModel):
         model = kind("SmolLM2-135M-Instruct", provider=provider)
         settings: Any = {"max_tokens": 300, "temperature": 0.5, "seed": 1}
         # Its own way is a tool that takes the answer; the other is a response format.
-        for output_type in (Review, ai.NativeOutput(Review)):
-            agent = ai.Agent(model, output_type=output_type, model_settings=settings)
+        for output_type in (Review, NativeOutput(Review)):
+            agent = Agent(model, output_type=output_type, model_settings=settings)
             output = asyncio.run(agent.run("Review a film.")).output
             assert isinstance(output, Review)
 
 
 def test_pydantic_ai_streams_a_result(live: Live) -> None:
-    ai = pytest.importorskip("pydantic_ai")
-    models = pytest.importorskip("pydantic_ai.models.openai")
-    providers = pytest.importorskip("pydantic_ai.providers.openai")
-    provider = providers.OpenAIProvider(base_url=f"{live.url}/v1", api_key="none")
-    model = models.OpenAIChatModel("SmolLM2-135M-Instruct", provider=provider)
+    provider = OpenAIProvider(base_url=f"{live.url}/v1", api_key="none")
+    model = OpenAIChatModel("SmolLM2-135M-Instruct", provider=provider)
 
     async def main() -> str:
-        agent = ai.Agent(model, model_settings={"max_tokens": 20})
+        agent = Agent(model, model_settings={"max_tokens": 20})
         async with agent.run_stream("Hello") as result:
             text = ""
             async for delta in result.stream_text(delta=True):
@@ -51,9 +48,8 @@ def test_pydantic_ai_streams_a_result(live: Live) -> None:
 
 
 def test_langchain_calls_tools_and_parses(live: Live) -> None:
-    langchain = pytest.importorskip("langchain_openai")
     for is_responses in (False, True):
-        model = langchain.ChatOpenAI(
+        model = ChatOpenAI(
             base_url=f"{live.url}/v1",
             api_key="none",
             model="SmolLM2-135M-Instruct",
