@@ -158,8 +158,9 @@ class ExtractionEngine(ABC):
                 the properties of the response format.
             prefix: Text before the names of the result's columns, where the records have fields of
                 the same names.
-            output: A file to which rows are written as they finish. Its suffix, ``.jsonl`` or
-                ``.csv``, is its format.
+            output: A file to which rows are written as they finish. Its suffix, ``.jsonl``,
+                ``.csv`` or ``.parquet``, is its format. The rows of a Parquet file are beside it,
+                in ``.partial.jsonl``, until the last one.
             resume: Continue the output file of an interrupted run over the same records. Its rows
                 are validated, and returned without ``usage``.
             progress: Whether to show a progress bar, or a function that is called with an
@@ -290,7 +291,7 @@ class ExtractionEngine(ABC):
         inputs = RecordInputs(records, frame, reader)
         columns = columns_of(inputs, None if frame is None else frame.columns)
         answers.check_columns(columns)
-        return Run(self, inputs, answers, columns, instruction, file, progress, options)
+        return Run(self, inputs, answers, columns, frame, instruction, file, progress, options)
 
 
 def _check_records(records: Any) -> None:

@@ -1,4 +1,4 @@
-"""The command line's own errors."""
+"""The command line's own error."""
 
 from __future__ import annotations
 
@@ -7,7 +7,3 @@ from ..errors import EngineError
 
 class CommandLineError(EngineError):
     """The command line is wrong, or names a missing input; exit status 2."""
-
-
-class OutputFileError(EngineError):
-    """A file or standard output cannot be written, for example on a full disk; exit status 1."""

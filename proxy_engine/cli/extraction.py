@@ -1,21 +1,25 @@
-"""Extraction from one record: the prompt, the stream, and the result."""
+"""Extraction from one record: the stream and the result."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..extras import is_installed
+from ..errors import PromptError
+from ..extraction.answer_format import AnswerFormat
+from ..extraction.inputs import Content
+from ..extraction.outcomes import check_reads
+from ..extraction.outputs import Done, Output
+from ..extraction.prompts import Prompts
 from ..progress import to_stderr
 from .errors import CommandLineError
-from .output import OutputFile, writing_to_standard_output
+from .input_arguments import STANDARD_INPUT
+from .input_files import InputFile
+from .output import writing_to_standard_output
 from .progress import text_progress
-from .records import Record
 
 if TYPE_CHECKING:
-    from ..conversation.messages import Prompt
     from ..engine import InferenceEngine
     from ..option_overrides import OptionOverrides
     from ..results import GenerationResult, Usage
@@ -23,57 +27,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """The schema, the instruction to the model, and the options of every request.
+    """What all requests share.
 
     Attributes:
-        schema: The JSON Schema of the results.
-        instruction: The instruction; ``None`` for one that names the schema's properties.
+        answers: The format of the answers.
+        prompts: Writes the prompts.
         overrides: The options.
     """
 
-    schema: Any
-    instruction: str | None
+    answers: AnswerFormat
+    prompts: Prompts
     overrides: OptionOverrides
 
-    def prompt(self, record: Record) -> Prompt:
-        """Return the prompt for a record: its images, the instruction and its text."""
-        # Deferred: `import proxy_engine.__main__` imports no pydantic.
-        from ..conversation.content import TextContent  # noqa: PLC0415
-        from ..conversation.interaction import Interaction, Role  # noqa: PLC0415
 
-        text = self.instruction or _default_instruction(self.schema, record)
-        if record.text.strip():
-            text = f"{text}\n\n{record.text.strip()}"
-        if not record.images:
-            return text
-        return Interaction(Role.USER, [*record.images, TextContent(text)])
-
-
-def _default_instruction(schema: Any, record: Record) -> str:
-    images = ("image" if len(record.images) == 1 else "images") if record.images else ""
-    source = " and ".join(filter(None, ["text" if record.text.strip() else "", images]))
-    these = "these" if source == "images" else "this"
-    properties = schema.get("properties") if isinstance(schema, Mapping) else None
-    if not isinstance(properties, Mapping) or not properties:
-        return f"Answer with JSON about {these} {source}:"
-    return f"Extract {', '.join(properties)} from {these} {source} as JSON:"
-
-
-def check_reads(engine: InferenceEngine, record: Record) -> None:
-    """Raise ``CommandLineError`` for a record with images if the model reads none."""
-    if not record.images or "image" in engine.input_modalities:
-        return
-    hint = "Name a multimodal model with --model."
-    if not is_installed("vision"):
-        hint = f"{hint[:-1]}, and install 'proxy-engine[vision]'."
-    raise CommandLineError(f"the model {engine.model_name!r} does not read images", hint=hint)
+def check_images(engine: InferenceEngine, content: Content) -> None:
+    """Raise ``CommandLineError`` for content with images if the model reads none."""
+    try:
+        check_reads(engine, content, hint="Name a multimodal model with --model.")
+    except PromptError as error:
+        raise CommandLineError(error.what, hint=error.hint) from error
 
 
 def extract_record(
     engine: InferenceEngine,
     extraction: Extraction,
-    record: Record,
-    output: OutputFile | None,
+    content: Content,
+    output: Output | None,
     *,
     is_streaming: bool,
     is_quiet: bool,
@@ -82,8 +61,8 @@ def extract_record(
 
     Args:
         engine: The engine.
-        extraction: The schema, instruction and options.
-        record: The text and images.
+        extraction: The format of the answer, the prompts and options.
+        content: The text and images.
         output: Where to write the result; ``None`` for standard output.
         is_streaming: Whether to write tokens to standard output as they are generated.
         is_quiet: Whether to show no progress and no summary.
@@ -93,14 +72,16 @@ def extract_record(
         OutputFileError: The result cannot be written.
         ProxyError: As ``InferenceEngine.stream`` raises it.
     """
-    check_reads(engine, record)
-    result = _generate(engine, extraction, record, is_streaming=is_streaming, is_quiet=is_quiet)
+    check_images(engine, content)
+    result = _generate(engine, extraction, content, is_streaming=is_streaming, is_quiet=is_quiet)
+    text = extraction.answers.json_text(result)
     if output is not None:
-        output.begin(0)
-        output.write(result.text)
+        output.begin(Done())
+        output.write(InputFile(STANDARD_INPUT), text, None)
+        output.finish()
     else:
         with writing_to_standard_output():
-            print("" if is_streaming else result.text, flush=True)
+            print("" if is_streaming else text, flush=True)
     if not is_quiet:
         to_stderr(_summary(result.usage))
 
@@ -108,7 +89,7 @@ def extract_record(
 def _generate(
     engine: InferenceEngine,
     extraction: Extraction,
-    record: Record,
+    content: Content,
     *,
     is_streaming: bool,
     is_quiet: bool,
@@ -117,7 +98,9 @@ def _generate(
     from ..events import Finished, PromptProgress, TextDelta  # noqa: PLC0415
 
     events = engine.stream(
-        extraction.prompt(record), response_format=extraction.schema, **extraction.overrides
+        extraction.prompts.write(None, content),
+        response_format=extraction.answers.response_format,
+        **extraction.overrides,
     )
     written = 0
     with contextlib.closing(events), text_progress(is_quiet=is_quiet) as progress:

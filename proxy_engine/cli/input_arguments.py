@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from ..extraction.inputs import Content
 from .errors import CommandLineError
-from .records import Record, read_content, read_images
+from .records import read_content, read_images
 
 STANDARD_INPUT = "-"
 
@@ -55,7 +56,7 @@ def check_files(paths: Sequence[str]) -> None:
             raise CommandLineError(f"cannot read {path!r}: {reason}")
 
 
-def read_record(source: IO[bytes] | None, path: str, images: Sequence[str]) -> Record:
+def read_record(source: IO[bytes] | None, path: str, images: Sequence[str]) -> Content:
     """Read the only record of a run.
 
     Args:
@@ -71,14 +72,14 @@ def read_record(source: IO[bytes] | None, path: str, images: Sequence[str]) -> R
     except ValueError as error:
         raise CommandLineError(f"--image: {error}") from error
     if source is None:
-        return Record(images=first)
+        return Content(images=first)
     try:
         record = read_content(source.read())
     except OSError as error:
         raise CommandLineError(f"cannot read {path!r}: {error.strerror}") from error
     except ValueError as error:
         raise CommandLineError(f"{path!r}: {error}") from error
-    return Record(record.text, (*first, *record.images))
+    return Content(record.text, (*first, *record.images))
 
 
 def read_schema(path: str) -> Any:
@@ -92,6 +93,15 @@ def read_schema(path: str) -> Any:
     if not isinstance(schema, dict | bool):
         raise CommandLineError(f"the schema {path!r} is neither an object nor a boolean")
     return schema
+
+
+def is_directory(path: str) -> bool:
+    """Whether there is a directory of that name."""
+    try:
+        return Path(path).is_dir()
+    except ValueError:
+        # A name with a null byte.
+        return False
 
 
 def _reason(path: str) -> str:

@@ -6,20 +6,35 @@ import os
 import select
 import stat
 from collections import deque
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Self
 
-from .records import Record, read_line
+from ..extraction.inputs import Content
+from .records import other_fields, parse_line, read_value
 
 _CHUNK = 1 << 16
 
 
 class InputLine(NamedTuple):
-    """A line, its number in the input from 1, and the directory that its paths are relative to."""
+    """A line of JSON Lines.
+
+    Attributes:
+        number: Its number in the input, from 1.
+        content: The line.
+        directory: The directory that its paths are relative to.
+        text: The field with the text.
+    """
 
     number: int
     content: bytes
     directory: Path = Path()
+    text: str = "text"
+
+    @property
+    def record(self) -> bytes:
+        """The line."""
+        return self.content
 
     @property
     def label(self) -> str:
@@ -31,13 +46,20 @@ class InputLine(NamedTuple):
         """Identifies the line in the output line of its failure."""
         return {"line": self.number}
 
-    def read(self) -> Record:
+    def fields(self) -> Mapping[str, Any]:
+        """Return the fields besides text and images."""
+        try:
+            return other_fields(parse_line(self.content), self.text)
+        except ValueError:
+            return {}
+
+    def read(self) -> Content:
         """Return the record in the line.
 
         Raises:
             ValueError: The line is malformed, or an image cannot be read.
         """
-        return read_line(self.content, self.directory)
+        return read_value(parse_line(self.content), self.text, self.directory)
 
 
 class InputLines:
@@ -46,18 +68,25 @@ class InputLines:
     Args:
         source: The input, at the beginning of a line. Nothing else may read it.
         directory: The directory that the lines' paths of images are relative to.
+        text: The field with the text.
     """
 
     unit = "line"
 
-    def __init__(self, source: IO[bytes], directory: Path = Path()) -> None:
+    def __init__(self, source: IO[bytes], directory: Path = Path(), text: str = "text") -> None:
         self._source = source
         self._directory = directory
+        self._text = text
         self._descriptor = _descriptor(source)
         self._number = 0
         self._lines: deque[InputLine] = deque()
         self._partial: list[bytes] = []
         self._at_end = False
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the input is a file, whose lines are there already."""
+        return self._descriptor is not None and stat.S_ISREG(os.fstat(self._descriptor).st_mode)
 
     def __iter__(self) -> Self:
         return self
@@ -88,7 +117,7 @@ class InputLines:
 
         Must be called before anything is read.
         """
-        if self._descriptor is None or not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
+        if self._descriptor is None or not self.is_file:
             return None
         begin = os.lseek(self._descriptor, 0, os.SEEK_CUR)
         try:
@@ -112,7 +141,7 @@ class InputLines:
     def _add(self, line: bytes) -> None:
         self._number += 1
         if line.strip():
-            self._lines.append(InputLine(self._number, line, self._directory))
+            self._lines.append(InputLine(self._number, line, self._directory, self._text))
 
 
 def _descriptor(source: IO[bytes]) -> int | None:

@@ -1,30 +1,21 @@
-"""Records: the text and images that one result is extracted from."""
+"""Records of lines and files: the text and images that one result is extracted from."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from ..extraction.inputs import Content
 
 if TYPE_CHECKING:
     from ..conversation.content import ImageContent
 
+IMAGE = "image"
+"""The field of images."""
+
 _URL_SCHEMES = ("http://", "https://", "data:")
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """The input of one extraction.
-
-    Attributes:
-        text: The text; may be empty if there are images.
-        images: The images, encoded. The engine decodes them.
-    """
-
-    text: str = ""
-    images: tuple[ImageContent, ...] = ()
 
 
 def is_url(source: str) -> bool:
@@ -51,37 +42,52 @@ def read_images(sources: Sequence[str], directory: Path) -> tuple[ImageContent, 
     )
 
 
-def read_line(line: bytes, directory: Path) -> Record:
-    """Return the record in a line of JSON Lines: a string, or an object with text, images or both.
+def parse_line(line: bytes) -> Any:
+    """Return the JSON value in a line.
+
+    Raises:
+        ValueError: The line is malformed.
+    """
+    try:
+        return json.loads(line.decode("utf-8"))
+    except RecursionError as error:
+        raise ValueError("the line is nested too deeply") from error
+
+
+def other_fields(value: Any, text: str) -> Mapping[str, Any]:
+    """Return the fields of a record besides its text and images."""
+    if not isinstance(value, Mapping):
+        return {}
+    return {name: member for name, member in value.items() if name not in (text, IMAGE)}
+
+
+def read_value(value: Any, text: str, directory: Path) -> Content:
+    """Return the content of a record: a string, or an object with text, images or both.
 
     Args:
-        line: ``"text"`` or ``{"text": …, "image": path or URL, or a list of them}``.
+        value: ``"text"`` or ``{"text": …, "image": path or URL, or a list of them}``.
+        text: The name of the field with the text.
         directory: The directory that paths are relative to.
 
     Raises:
-        ValueError: The line is malformed or empty, or an image cannot be read.
+        ValueError: The record has no content, or an image cannot be read.
     """
-    try:
-        value = json.loads(line.decode("utf-8"))
-    except RecursionError as error:
-        raise ValueError("the line is nested too deeply") from error
-    match value:
-        case str(text):
-            sources: list[str] = []
-        case {"text": str(text), **more}:
-            sources = _sources(more.get("image"))
-        case {"image": source, **more} if more.get("text") is None:
-            text, sources = "", _sources(source)
-        case _:
-            raise ValueError('neither a JSON string nor an object with a "text" or an "image"')
+    fields = value if isinstance(value, dict) else {}
+    found = value if isinstance(value, str) else fields.get(text)
+    image = fields.get(IMAGE)
+    if found is None and IMAGE in fields:
+        found = ""
+    if not isinstance(found, str):
+        raise ValueError(f'neither a JSON string nor an object with a "{text}" or an "{IMAGE}"')
+    sources = _sources(image)
     # Raises for a lone surrogate, which JSON can escape and UTF-8 cannot encode.
-    text.encode("utf-8")
-    if not text.strip() and not sources:
+    found.encode("utf-8")
+    if not found.strip() and not sources:
         raise ValueError("the text is empty")
-    return Record(text, read_images(sources, directory))
+    return Content(found, read_images(sources, directory))
 
 
-def read_content(content: bytes) -> Record:
+def read_content(content: bytes) -> Content:
     """Return the record in the content of a file: an image, recognised by its content, or text.
 
     Raises:
@@ -98,7 +104,7 @@ def read_content(content: bytes) -> Record:
     # Some formats begin with letters, and so can a text. Only the formats have null bytes.
     is_text = bool(text) and "\0" not in text
     if not is_text and image_format(content) is not None:
-        return Record(images=(ImageContent(data=content),))
+        return Content(images=(ImageContent(data=content),))
     if content and not text:
         other = other_format(content)
         if other is not None:
@@ -106,7 +112,7 @@ def read_content(content: bytes) -> Record:
         raise ValueError(f"neither an image nor UTF-8: {reason}")
     if not text.strip():
         raise ValueError("the text is empty")
-    return Record(text)
+    return Content(text)
 
 
 def _sources(value: Any) -> list[str]:

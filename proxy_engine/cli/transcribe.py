@@ -19,10 +19,11 @@ from state_machines.errors import GrammarError, PatternError, SchemaError
 
 from .. import own_process
 from ..errors import InvalidOptionError
+from ..extraction.output_file import OutputFile, open_output
 from ..progress import to_stderr
 from .errors import CommandLineError
 from .input_arguments import STANDARD_INPUT, check_files, opened_input, read_schema
-from .output import OutputFile, open_output
+from .output import refused_output
 from .transcription import Form, Recording, transcribe_recordings
 
 if TYPE_CHECKING:
@@ -190,9 +191,12 @@ def _opened_output(options: argparse.Namespace) -> Iterator[OutputFile | None]:
         yield None
         return
     inputs = [path for path in options.recordings if path != STANDARD_INPUT]
-    with open_output(
-        options.output, inputs=inputs, is_resumed=False, is_replaced=options.overwrite
-    ) as output:
+    with (
+        refused_output(),
+        open_output(
+            options.output, inputs=inputs, is_resumed=False, is_replaced=options.overwrite
+        ) as output,
+    ):
         yield output
 
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from state_machines.errors import ProxyError
 
 from ..errors import EngineClosedError
+from ..extraction.output_file import OutputFile
 from ..progress import to_stderr
-from .input_files import InputFile
-from .output import OutputFile, writing_to_standard_output
+from .output import writing_to_standard_output
 from .progress import seconds_progress
 from .result_lines import failure_line
 
@@ -118,7 +118,7 @@ def transcribe_recordings(
             failed += 1
             to_stderr(f"proxy-engine: {recording.path!r}: {error}")
             if form.kind == "json":
-                _write(failure_line(InputFile(recording.path), error), output)
+                _write(failure_line({"file": recording.path}, error), output)
             continue
         _write(form.encode(recording, transcript), output)
     if failed:

@@ -50,7 +50,7 @@ def infer_type(values: Iterable[Any]) -> ColumnType:
 
     ``"json"`` if they have none.
     """
-    return reduce(_common, map(_type_of, values), _NULL)
+    return reduce(common_type, map(_type_of, values), _NULL)
 
 
 def conform(value: Any, kind: ColumnType) -> Any:
@@ -93,7 +93,7 @@ def _type_of(value: Any) -> ColumnType:
         case str():
             return "string"
         case list():
-            return ListOf(reduce(_common, (_nested(_type_of(item)) for item in value), _NULL))
+            return ListOf(reduce(common_type, (_nested(_type_of(item)) for item in value), _NULL))
         case Mapping():
             # Files of columns have no objects without members.
             if not 0 < len(value) <= _MAX_FIELDS:
@@ -107,7 +107,8 @@ def _nested(kind: ColumnType) -> ColumnType:
     return "string" if isinstance(kind, Native) else kind
 
 
-def _common(first: ColumnType, second: ColumnType) -> ColumnType:
+def common_type(first: ColumnType, second: ColumnType) -> ColumnType:
+    """Return the type that values of two types have in common; ``"json"`` without one."""
     if first == second or second == "null":
         return first
     if first == "null":
@@ -115,10 +116,10 @@ def _common(first: ColumnType, second: ColumnType) -> ColumnType:
     if {first, second} == {"integer", "number"}:
         return "number"
     if isinstance(first, ListOf) and isinstance(second, ListOf):
-        return ListOf(_common(first.item, second.item))
+        return ListOf(common_type(first.item, second.item))
     if isinstance(first, Struct) and isinstance(second, Struct):
         members = dict(first.members)
         for name, kind in second.members:
-            members[name] = _common(members[name], kind) if name in members else kind
+            members[name] = common_type(members[name], kind) if name in members else kind
         return Struct(tuple(members.items())) if len(members) <= _MAX_FIELDS else "json"
     return "json"

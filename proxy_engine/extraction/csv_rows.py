@@ -69,7 +69,7 @@ class Csv(RowFormat):
         row = next(rows, b"")
         if not row.endswith(b"\n"):
             expected = {} if first is None else self._fields(first)
-            head = _line([*expected, *self.answers.columns, self.error]).encode()
+            head = line_of([*expected, *self.answers.columns, self.error]).encode()
             return 0 if head.startswith(row) else None
         names = _cells(row)
         added = [*self.answers.columns, self.error]
@@ -79,16 +79,20 @@ class Csv(RowFormat):
         self._names = dict.fromkeys(names[: -len(added)])
         return len(row)
 
+    def missing_header(self) -> str | None:
+        return None if self._header is not None else self._begin()
+
+    def _begin(self) -> str:
+        self._header = [*self._names, *self.answers.columns, self.error]
+        return line_of(self._header)
+
     def encode(self, item: Item, answer: str | None, error: Exception | None) -> str:
         columns = {} if answer is None else self.answers.split(answer)
-        cells = {name: _cell(json.loads(text), text) for name, text in columns.items()}
+        cells = {name: cell_of(json.loads(text), text) for name, text in columns.items()}
         if error is not None:
             cells[self.error] = error_text(error)
-        header = ""
-        if self._header is None:
-            self._header = [*self._names, *self.answers.columns, self.error]
-            header = _line(self._header) + "\n"
-        return header + _line([*self._field_cells(item), *self._ordered(cells)])
+        header = "" if self._header is not None else self._begin() + "\n"
+        return header + line_of([*self._field_cells(item), *self._ordered(cells)])
 
     def read(self, row: bytes, item: Item) -> Read | None:
         assert self._header is not None, "`read_header` comes first"
@@ -104,12 +108,12 @@ class Csv(RowFormat):
         return self._answer(added)
 
     def is_beginning(self, row: bytes, item: Item) -> bool:
-        head = _line(self._field_cells(item)).encode()
+        head = line_of(self._field_cells(item)).encode()
         return head.startswith(row) or row.startswith(head)
 
     def _field_cells(self, item: Item) -> list[str]:
         fields = self._fields(item)
-        return [_cell(fields.get(name)) for name in self._names]
+        return [cell_of(fields.get(name)) for name in self._names]
 
     def _ordered(self, cells: Mapping[str, str]) -> list[str]:
         return [cells.get(name, "") for name in (*self.answers.columns, self.error)]
@@ -138,6 +142,9 @@ class Csv(RowFormat):
             else:
                 # A text is not written as JSON.
                 readings = [cell] if isinstance(value, str) or value is None else [value, cell]
+                if isinstance(value, dict | list):
+                    # Objects of one type in a Parquet file have nulls for absent members.
+                    readings.insert(1, _without_nulls(value))
         schema = self._schema_of(column)
         return sorted(readings, key=lambda value: not self._is_admitted(column, schema, value))
 
@@ -162,7 +169,15 @@ class Csv(RowFormat):
         return {**shared, **found} if isinstance(found, Mapping) else True
 
 
-def _cell(value: Any, text: str | None = None) -> str:
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            name: _without_nulls(member) for name, member in value.items() if member is not None
+        }
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+def cell_of(value: Any, text: str | None = None) -> str:
     """Return a JSON value as a cell; ``text`` is its JSON text, if that is known."""
     if value is None:
         return ""
@@ -171,7 +186,8 @@ def _cell(value: Any, text: str | None = None) -> str:
     return encode(value) if text is None else text
 
 
-def _line(cells: Sequence[str]) -> str:
+def line_of(cells: Sequence[str]) -> str:
+    """Return a row, without a line break at its end."""
     quoted = (
         '"' + cell.replace('"', '""') + '"' if re.search(r'[",\r\n]', cell) else cell
         for cell in cells

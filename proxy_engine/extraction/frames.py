@@ -52,6 +52,20 @@ class Frame:
         else:
             yield from self.data
 
+    def arrow_types(self) -> dict[str, Any]:
+        """Return the types of the columns in pyarrow, where they are known."""
+        arrow = import_library("pyarrow")
+        if self.library == "pandas":
+            schema = arrow.Schema.from_pandas(self.data.head(0), preserve_index=False)
+        elif self.library == "polars":
+            schema = self.data.head(0).to_arrow().schema
+        elif self.library == "pyarrow":
+            schema = self.data.schema
+        else:
+            features = self.data.features
+            schema = () if features is None else features.arrow_schema
+        return {field.name: field.type for field in schema if field.type != arrow.null()}
+
     def with_columns(self, columns: Mapping[str, Sequence[Any]]) -> Any:
         """Return a frame of the same library with further columns; this one is unchanged."""
         added = make_frame(self.library, columns)
@@ -216,6 +230,11 @@ def _polars_column(polars: Any, name: str) -> Callable[[Sequence[Any], ColumnTyp
 
 
 def _arrow_array(arrow: Any) -> Callable[[Sequence[Any], ColumnType], Any]:
+    return lambda values, kind: arrow.array(values, type=arrow_type(arrow, kind))
+
+
+def arrow_type(arrow: Any, kind: ColumnType) -> Any:
+    """Return a type of pyarrow; ``None`` for one that it infers from the values."""
     scalars = {
         "null": arrow.string(),
         "boolean": arrow.bool_(),
@@ -224,12 +243,8 @@ def _arrow_array(arrow: Any) -> Callable[[Sequence[Any], ColumnType], Any]:
         "string": arrow.string(),
         "json": arrow.string(),
     }
-
-    def dtype(kind: ColumnType) -> Any:
-        if isinstance(kind, ListOf):
-            return arrow.list_(dtype(kind.item))
-        if isinstance(kind, Struct):
-            return arrow.struct([(name, dtype(member)) for name, member in kind.members])
-        return scalars[kind] if isinstance(kind, str) else None
-
-    return lambda values, kind: arrow.array(values, type=dtype(kind))
+    if isinstance(kind, ListOf):
+        return arrow.list_(arrow_type(arrow, kind.item))
+    if isinstance(kind, Struct):
+        return arrow.struct([(name, arrow_type(arrow, member)) for name, member in kind.members])
+    return scalars[kind] if isinstance(kind, str) else None

@@ -11,6 +11,8 @@ from typing import IO
 
 from ..errors import OutputFileError, OutputFileRefusedError
 
+EXISTING_HINT = "resume=True continues it after an interrupt."
+
 
 class OutputFile:
     """A file that only this process writes, row by row. Unchanged until ``begin``.
@@ -115,7 +117,7 @@ def existing(path: str) -> OutputFileRefusedError:
     return OutputFileRefusedError(
         f"{path!r} already exists",
         path=path,
-        hint="`resume` continues it after an interrupt, `overwrite` replaces it.",
+        hint=EXISTING_HINT,
     )
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO, Literal, NamedTuple, TypeAlias
+from typing import IO, Any, Literal, NamedTuple, TypeAlias
 
 from ..errors import InvalidOptionError, OutputFileRefusedError
 from .answer_format import AnswerFormat
 from .csv_rows import Csv
+from .frames import import_library
 from .inputs import Inputs, Item
-from .output_file import OutputFile, open_output
+from .output_file import OutputFile, existing, open_output
+from .parquet import ParquetWriter, csv_lines, has_contents
 from .rows import Failure, JsonLines, Read, RowFormat
 
 FileFormat: TypeAlias = Literal["jsonl", "csv", "parquet"]
@@ -21,6 +25,7 @@ SUFFIXES: dict[str, FileFormat] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".csv": "csv",
+    ".parquet": "parquet",
 }
 
 
@@ -63,29 +68,153 @@ class OutputOptions:
             )
         return cls(path, found, is_resumed)
 
-    def rows(self, answers: AnswerFormat, fields: Iterable[str]) -> RowFormat:
-        """Return the format of rows.
+    @contextlib.contextmanager
+    def opened(
+        self,
+        answers: AnswerFormat,
+        fields: Iterable[str] = (),
+        types: Callable[[], Mapping[str, Any]] = dict,
+    ) -> Iterator[Output]:
+        """Open the file.
 
         Args:
             answers: The format of the answers.
             fields: The fields of the records, if they are known.
-        """
-        return Csv(answers, fields) if self.format == "csv" else JsonLines(answers)
-
-    @contextlib.contextmanager
-    def opened(self) -> Iterator[OutputFile]:
-        """Open the file.
+            types: Returns the types of fields in pyarrow, where they are known.
 
         Raises:
             OutputFileRefusedError: It has contents, cannot be written, or is an input.
+            MissingExtraError: pyarrow, which writes Parquet, is not installed.
         """
+        path = self.path
+        if self.format == "parquet":
+            import_library("pyarrow")
+            path = f"{self.path}.partial.jsonl"
+            if has_contents(self.path) and not self.is_resumed and not self.is_replaced:
+                raise existing(self.path)
         with open_output(
-            self.path,
-            inputs=self.inputs,
-            is_resumed=self.is_resumed,
-            is_replaced=self.is_replaced,
+            path, inputs=self.inputs, is_resumed=self.is_resumed, is_replaced=self.is_replaced
         ) as file:
-            yield file
+            if self.format == "parquet":
+                if has_contents(self.path):
+                    # Raises if it cannot be written, or is an input.
+                    with open_output(
+                        self.path, inputs=self.inputs, is_resumed=True, is_replaced=False
+                    ):
+                        pass
+                is_complete = self.is_resumed and not file.size and has_contents(self.path)
+                yield ParquetOutput(self.path, file, answers, fields, types, is_complete)
+            elif self.format == "csv":
+                yield Output(file, Csv(answers, fields))
+            else:
+                yield Output(file, JsonLines(answers))
+
+
+class Output:
+    """An open output file.
+
+    Args:
+        file: The file.
+        rows: The format of its rows.
+
+    Attributes:
+        path: The name of the file.
+        rows: The format of its rows.
+    """
+
+    def __init__(self, file: OutputFile, rows: RowFormat) -> None:
+        self.path = file.path
+        self.rows = rows
+        self._file = file
+
+    def earlier(self, inputs: Inputs) -> EarlierRows:
+        """Return the rows of an earlier run; iterating skips their records."""
+        return EarlierRows(self.path, self._file.lines(), self.rows, inputs)
+
+    def check_continuable(self, done: Done, inputs: Inputs) -> None:
+        """Raise ``OutputFileRefusedError`` if there are records left and no rows can be added."""
+
+    def begin(self, done: Done) -> None:
+        """Drop all but the rows of an earlier run; the file is unchanged until then."""
+        self._file.begin(done.size)
+
+    def write(self, item: Item, answer: str | None, error: Exception | None) -> None:
+        """Append the row of a record; see :meth:`RowFormat.encode`.
+
+        Raises:
+            OutputFileError: The row cannot be written.
+        """
+        self._file.write(self.rows.encode(item, answer, error))
+
+    def finish(self) -> None:
+        """Complete the file after the last row.
+
+        Raises:
+            OutputFileError: The file cannot be written.
+        """
+        header = self.rows.missing_header()
+        if header is not None:
+            self._file.write(header)
+
+
+class ParquetOutput(Output):
+    """A Parquet file. Until the last row, the rows are in a file of JSON Lines beside it.
+
+    Args:
+        path: The name of the Parquet file.
+        file: The file of JSON Lines.
+        answers: The format of the answers.
+        fields: The fields of the records, if they are known.
+        types: Returns the types of fields in pyarrow, where they are known.
+        is_complete: Whether an earlier run has completed the Parquet file.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        file: OutputFile,
+        answers: AnswerFormat,
+        fields: Iterable[str],
+        types: Callable[[], Mapping[str, Any]],
+        is_complete: bool,
+    ) -> None:
+        super().__init__(file, JsonLines(answers, is_bare=False))
+        self._parquet = path
+        self._is_complete = is_complete
+        self._types = types
+        if is_complete:
+            self.path = path
+            self.rows = Csv(answers, fields)
+            os.unlink(file.path)
+
+    def earlier(self, inputs: Inputs) -> EarlierRows:
+        if not self._is_complete:
+            return super().earlier(inputs)
+        return EarlierRows(self.path, csv_lines(self.path), self.rows, inputs)
+
+    def begin(self, done: Done) -> None:
+        if not self._is_complete:
+            super().begin(done)
+
+    def check_continuable(self, done: Done, inputs: Inputs) -> None:
+        if self._is_complete and inputs.peek() is not None:
+            raise OutputFileRefusedError(
+                f"{self.path!r} is complete and has {done.rows} rows; the input has more records",
+                path=self.path,
+                hint="Rows cannot be added to a Parquet file. Write another file.",
+            )
+
+    def finish(self) -> None:
+        if self._is_complete:
+            return
+        writer = ParquetWriter(self.rows.answers, self._types())
+        writer.write(partial(_lines_of, self._file.path), self._parquet)
+        os.unlink(self._file.path)
+
+
+def _lines_of(path: str) -> Iterator[bytes]:
+    with Path(path).open("rb") as lines:
+        yield from lines
 
 
 class Done(NamedTuple):
@@ -109,9 +238,10 @@ class EarlierRows:
         done: Counts of the rows so far.
     """
 
-    def __init__(self, file: OutputFile, rows: RowFormat, inputs: Inputs) -> None:
+    def __init__(self, path: str, lines: Iterable[bytes], rows: RowFormat, inputs: Inputs) -> None:
         self.done = Done()
-        self._file = file
+        self._path = path
+        self._lines = lines
         self._rows = rows
         self._inputs = inputs
 
@@ -122,7 +252,7 @@ class EarlierRows:
             OutputFileRefusedError: A row is not that of its record, or there are more rows than
                 records.
         """
-        found = self._rows.split(self._file.lines())
+        found = self._rows.split(self._lines)
         header = self._rows.read_header(found, self._inputs.peek())
         if header is None:
             raise self._refusal("its columns are not those of the output")
@@ -148,9 +278,9 @@ class EarlierRows:
             yield item, read
 
     def _refusal(self, reason: str) -> OutputFileRefusedError:
-        path = self._file.path
+        path = self._path
         return OutputFileRefusedError(
-            f"{path!r} was not written by this command from this input: {reason}",
+            f"{path!r} was not written by this extraction from this input: {reason}",
             path=path,
             hint="The file was not changed.",
         )

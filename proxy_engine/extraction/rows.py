@@ -78,6 +78,10 @@ class RowFormat(ABC):
         """
         return 0
 
+    def missing_header(self) -> str | None:
+        """Return the header of a file without rows; ``None`` if none is missing."""
+        return None
+
     @abstractmethod
     def encode(self, item: Item, answer: str | None, error: Exception | None) -> str:
         """Return the row of a record, without a line break.
@@ -109,14 +113,23 @@ class RowFormat(ABC):
 
 
 class JsonLines(RowFormat):
-    """JSON Lines. A row without other fields is the answer itself, as the model wrote it."""
+    """JSON Lines.
+
+    Args:
+        answers: The format of the answers.
+        is_bare: Whether a row without other fields is the answer itself, as the model wrote it.
+    """
+
+    def __init__(self, answers: AnswerFormat, *, is_bare: bool = True) -> None:
+        super().__init__(answers)
+        self._is_bare = is_bare and not answers.prefix
 
     def encode(self, item: Item, answer: str | None, error: Exception | None) -> str:
         fields = {name: encode(value) for name, value in self._fields(item).items()}
         if error is not None:
             return join_members({**fields, self.error: encode(failure(item.key, error))})
         assert answer is not None, "a record has an answer or an error"
-        if not fields and not self.answers.prefix:
+        if not fields and self._is_bare:
             return answer
         return join_members({**fields, **self.answers.split(answer)})
 
@@ -129,7 +142,7 @@ class JsonLines(RowFormat):
         failed = self._failure(value, item.key, fields)
         if failed is not None:
             return failed
-        if not fields and not self.answers.prefix:
+        if not fields and self._is_bare:
             try:
                 return Answer(self.answers.restore(value))
             except (ValueError, RecursionError):
@@ -145,7 +158,7 @@ class JsonLines(RowFormat):
         heads = [join_members({**fields, self.error: failed}).removesuffix("}").encode()]
         if fields:
             heads.append(join_members(fields).removesuffix("}").encode())
-        elif self.answers.prefix or (self.answers.adapter and self.answers.properties):
+        elif not self._is_bare or (self.answers.adapter and self.answers.properties):
             heads.append(f'{{"{self.answers.prefix}'.encode())
         elif self.answers.schema is not None:
             machine = JsonSchemaStateMachine(self.answers.schema)

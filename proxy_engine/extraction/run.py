@@ -9,10 +9,10 @@ from typing import Any
 
 from ..errors import EarlierRunError
 from .answer_format import AnswerFormat
+from .frames import Frame
 from .inputs import Content, Item
 from .outcomes import Batch, Engine, Outcome, check_reads
-from .output_file import OutputFile
-from .outputs import Done, EarlierRows, OutputOptions
+from .outputs import Done, Output, OutputOptions
 from .progress import Progress, showing
 from .prompts import Instruction, Prompts
 from .records import RecordInputs, RecordItem
@@ -29,6 +29,7 @@ class Run:
         inputs: The records.
         answers: The format of the answers.
         columns: The fields of the records, if they are known.
+        frame: The frame with the records, if they came from one.
         instruction: The instruction to the model.
         output: The output file.
         progress: How to show progress.
@@ -39,6 +40,7 @@ class Run:
     inputs: RecordInputs
     answers: AnswerFormat
     columns: tuple[str, ...]
+    frame: Frame | None
     instruction: Instruction | None
     output: OutputOptions | None
     progress: Progress
@@ -54,26 +56,30 @@ class Run:
             ProxyError: An error that does not come from a record, such as ``EngineClosedError``.
         """
         with contextlib.ExitStack() as stack:
-            rows: RowFormat = JsonLines(self.answers)
-            file = None
+            output: Output | None = None
             if self.output is not None:
-                rows = self.output.rows(self.answers, self.columns)
-                file = stack.enter_context(self.output.opened())
+                types = dict if self.frame is None else self.frame.arrow_types
+                opened = self.output.opened(self.answers, self.columns, types)
+                output = stack.enter_context(opened)
             advance = stack.enter_context(showing(self.progress, self.inputs.count()))
             done = Done()
-            if file is not None and self.output is not None and self.output.is_resumed:
-                earlier = EarlierRows(file, rows, self.inputs)
+            if output is not None and self.output is not None and self.output.is_resumed:
+                earlier = output.earlier(self.inputs)
                 for item, read in earlier:
                     advance(not isinstance(read, Answer))
                     yield _earlier_record(item, read)
                 done = earlier.done
-            if file is not None:
-                file.begin(done.size)
+            if output is not None:
+                output.check_continuable(done, self.inputs)
+                output.begin(done)
+            rows = JsonLines(self.answers) if output is None else output.rows
             for outcome in stack.enter_context(contextlib.closing(self._outcomes(rows))):
-                if file is not None:
-                    self._write(file, rows, outcome)
+                if output is not None:
+                    self._write(output, outcome)
                 advance(outcome.error is not None)
                 yield _record(outcome)
+            if output is not None:
+                output.finish()
 
     def _outcomes(self, rows: RowFormat) -> Generator[Outcome]:
         prompts = Prompts(
@@ -86,9 +92,9 @@ class Run:
         batch = Batch(prompts, self.answers.response_format, self.options, rows.admit, check)
         return batch.outcomes(self.engine, self.inputs)
 
-    def _write(self, file: OutputFile, rows: RowFormat, outcome: Outcome) -> None:
+    def _write(self, output: Output, outcome: Outcome) -> None:
         answer = None if outcome.result is None else self.answers.json_text(outcome.result)
-        file.write(rows.encode(outcome.item, answer, outcome.error))
+        output.write(outcome.item, answer, outcome.error)
 
 
 def _record(outcome: Outcome) -> ExtractedRecord[Any]:

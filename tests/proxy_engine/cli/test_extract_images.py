@@ -185,7 +185,6 @@ class TestOneRecord:
             (["--jsonl", "red.png", "blue.png"], "--jsonl requires a single file"),
             (["red.png", "-"], "standard input cannot be one of several inputs"),
             (["red.png", "none.png"], "cannot read 'none.png': No such file"),
-            (["red.png", "."], "cannot read '.': it is a directory"),
             (["red.png", "a\0b"], "cannot read 'a\\x00b'"),
             (["--image", "red.png", "--output", "red.png", "--overwrite"], "is the input"),
             (["red.png", "blue.png", "--output", "blue.png", "--overwrite"], "is the input"),

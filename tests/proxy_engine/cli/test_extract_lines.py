@@ -157,7 +157,7 @@ class TestOneRun:
             assert extract("in", "--output", "out") == 1
         assert Path("out").read_bytes() == whole
         assert (
-            "'out' has 5 lines; to continue, run the same command with --resume"
+            "'out' has 5 rows; to continue, run the same command with --resume"
             in capsys.readouterr().err
         )
 
@@ -205,7 +205,7 @@ class TestResuming:
         (engine,) = engines
         assert [prompt[-2:] for prompt in engine.prompts] == ["28", "29", "30"]
         err = capsys.readouterr().err
-        assert "'out' has 27 lines; continuing after them" in err
+        assert "'out' has 27 rows; continuing after them" in err
         # Failures of the earlier run count.
         assert "6 of 30 lines failed" in err
 
@@ -220,19 +220,19 @@ class TestResuming:
     @pytest.mark.parametrize(
         ("damage", "message"),
         [
-            (lambda lines: [*lines, lines[0]], "more lines than the input, which has 30"),
-            (lambda lines: [*lines, lines[0][:4]], "more lines than the input, which has 30"),
-            (lambda lines: [b'{"n": -1, "text": ""}\n', *lines[1:]], "line 1 is neither"),
-            (lambda lines: [lines[0], b"\n", *lines[1:]], "line 2 is neither"),
-            (lambda lines: [lines[0], b"\xff\n"], "line 2 is neither"),
-            (lambda lines: [b"[" * 100_000 + b"\n"], "line 1 is neither"),
+            (lambda lines: [*lines, lines[0]], "more rows than the input, which has 30"),
+            (lambda lines: [*lines, lines[0][:4]], "more rows than the input, which has 30"),
+            (lambda lines: [b'{"n": -1, "text": ""}\n', *lines[1:]], "row 1 is neither"),
+            (lambda lines: [lines[0], b"\n", *lines[1:]], "row 2 is neither"),
+            (lambda lines: [lines[0], b"\xff\n"], "row 2 is neither"),
+            (lambda lines: [b"[" * 100_000 + b"\n"], "row 1 is neither"),
             # The error of another line: this is not the input it was.
-            (lambda lines: lines[2:], "line 1 is neither"),
-            (lambda lines: lines[:3] + lines[4:], "line 8 is neither"),
+            (lambda lines: lines[2:], "row 1 is neither"),
+            (lambda lines: lines[:3] + lines[4:], "row 4 is neither"),
             (lambda lines: [lines[2].replace(b'"line": 3', b'"line": 1')[:-3]], None),
-            (lambda lines: [lines[2][:-3]], "line 1 is cut off"),
-            (lambda lines: [*lines[:7], b'{"name'], "line 8 is cut off"),
-            (lambda lines: [b"Notes of mine, in one line"], "line 1 is cut off"),
+            (lambda lines: [lines[2][:-3]], "row 1 is cut off"),
+            (lambda lines: [*lines[:7], b'{"name'], "row 8 is cut off"),
+            (lambda lines: [b"Notes of mine, in one line"], "row 1 is cut off"),
         ],
     )
     def test_foreign_output_is_refused_and_unchanged(
@@ -379,8 +379,7 @@ def test_killed_run_resumes_until_complete(kill: signal.Signals, is_piped: bool)
             assert process.returncode == 130
             assert so_far.endswith(b"\n")
             assert (
-                b"'out' has %d lines; to continue, run the same command" % so_far.count(b"\n")
-                in err
+                b"'out' has %d rows; to continue, run the same command" % so_far.count(b"\n") in err
             )
             assert err.endswith(b"proxy-engine: interrupted\n")
     assert kills

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from proxy_engine.cli.errors import CommandLineError, OutputFileError
-from proxy_engine.cli.output import open_output
+from proxy_engine import OutputFileError, OutputFileRefusedError
+from proxy_engine.extraction.output_file import open_output
 
 NOWHERE = io.BytesIO()
 
@@ -36,7 +36,7 @@ def test_lines_are_written_without_delay(tmp_path: Path) -> None:
 def test_existing_file_is_refused_and_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_bytes(b"mine\n")
-    with pytest.raises(CommandLineError, match="--resume"), opened(path):
+    with pytest.raises(OutputFileRefusedError, match="resume=True"), opened(path):
         pass
     assert path.read_bytes() == b"mine\n"
 
@@ -61,7 +61,7 @@ def test_file_has_one_writer(tmp_path: Path) -> None:
         output.write("first")
         for option in ("is_replaced", "is_resumed"):
             with (
-                pytest.raises(CommandLineError, match="another process"),
+                pytest.raises(OutputFileRefusedError, match="another process"),
                 opened(path, **{option: True}),
             ):
                 pass
@@ -76,7 +76,7 @@ def test_output_must_not_be_the_input(tmp_path: Path) -> None:
     link.symlink_to(path)
     with (
         path.open("rb") as source,
-        pytest.raises(CommandLineError, match="is the input"),
+        pytest.raises(OutputFileRefusedError, match="is the input"),
         open_output(str(link), inputs=[source], is_resumed=False, is_replaced=True),
     ):
         pass
@@ -85,7 +85,7 @@ def test_output_must_not_be_the_input(tmp_path: Path) -> None:
 
 def test_unwritable_file_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none" / "out"):
-        with pytest.raises(CommandLineError, match="cannot write"), opened(path):
+        with pytest.raises(OutputFileRefusedError, match="cannot write"), opened(path):
             pass
 
 
@@ -95,7 +95,7 @@ def test_device_is_written_but_not_resumed() -> None:
         output.write("gone")
     with (
         opened(Path(os.devnull), is_resumed=True) as output,
-        pytest.raises(CommandLineError, match="not a regular file"),
+        pytest.raises(OutputFileRefusedError, match="not a regular file"),
     ):
         list(output.lines())
 

@@ -1,0 +1,186 @@
+"""The arguments of ``extract``, and which of them fit together."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+from ..errors import InvalidOptionError
+from ..extraction.outputs import FileFormat, format_of
+from ..option_fields import add_option_flags, given_flags
+from ..options import SpeculationOptions
+from .errors import CommandLineError
+from .input_arguments import STANDARD_INPUT, is_directory
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    from ..option_overrides import OptionOverrides
+
+InputFormat: TypeAlias = Literal["text"] | FileFormat
+
+_OPTIONS = ("max_tokens", "temperature", "seed", "speculation")
+_DESCRIPTION = """\
+Reads a text, images, or both, and writes JSON that matches the schema to standard output; progress
+is written to standard error. An input file that is an image is recognised by its content. A
+directory stands for its files. With several files, or with a file of JSON Lines, CSV or Parquet,
+every record of the input has a row in the output, in the same order: its other fields, then the
+result. The row of a failed record has the member or column "error", and the exit status is 1. A
+record of JSON Lines is a string or an object with a "text", an "image" (a path, relative to the
+input file, or a URL; or a list of them), or both. The output is JSON Lines; with --output, the
+suffixes .csv and .parquet name other formats. With --output and --resume, an interrupted run
+continues."""
+
+
+def add_arguments(
+    commands: _SubParsersAction[argparse.ArgumentParser],
+) -> argparse.ArgumentParser:
+    """Add the command, and return its parser."""
+    parser = commands.add_parser(
+        "extract",
+        help="turn text and images into JSON that matches a schema",
+        description=_DESCRIPTION,
+    )
+    parser.add_argument(
+        "--schema",
+        required=True,
+        metavar="FILE",
+        help="JSON Schema of the result, or module:name of a pydantic model or another type",
+    )
+    parser.add_argument(
+        "--model",
+        metavar="M",
+        help="a directory or a Hugging Face repo id (default: the embedded model)",
+    )
+    parser.add_argument(
+        "--draft-model",
+        metavar="M",
+        help="a smaller model with the same tokenizer, which drafts tokens for --model",
+    )
+    parser.add_argument(
+        "--num-draft-tokens",
+        type=int,
+        metavar="N",
+        help="tokens that the draft model drafts per forward pass (default: by acceptance rate)",
+    )
+    parser.add_argument(
+        "--instruction",
+        metavar="TEXT",
+        help="instruction to the model (default: extract the schema's properties)",
+    )
+    parser.add_argument(
+        "--image",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="an image, or its URL, that the result is extracted from; repeatable",
+    )
+    parser.add_argument("--jsonl", action="store_true", help="the same as --format jsonl")
+    parser.add_argument(
+        "--format",
+        choices=("text", *get_args(FileFormat)),
+        help="what the input is: one text or image a file, or one record a line or row "
+        "(default: by the suffix of a single file, else text)",
+    )
+    parser.add_argument(
+        "--text",
+        default="text",
+        metavar="FIELD",
+        help="the field or column with the text (default: text)",
+    )
+    parser.add_argument(
+        "--prefix",
+        default="",
+        metavar="TEXT",
+        help="text before the names of the result's columns, where the input has the same names",
+    )
+    parser.add_argument("--batch-size", type=int, metavar="N", help="inputs per batch (default: 8)")
+    parser.add_argument("--output", metavar="FILE", help="write to FILE instead of standard output")
+    existing = parser.add_mutually_exclusive_group()
+    existing.add_argument(
+        "--resume",
+        action="store_true",
+        help="continue the --output of an interrupted run with the same input",
+    )
+    existing.add_argument("--overwrite", action="store_true", help="replace an existing --output")
+    add_option_flags(parser, *_OPTIONS)
+    parser.add_argument(
+        "--stream",
+        action=argparse.BooleanOptionalAction,
+        help="write tokens as they are generated (default: if standard output is a terminal)",
+    )
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    parser.add_argument(
+        "inputs",
+        nargs="*",
+        metavar="FILE",
+        help="texts or images; - for standard input (default without --image)",
+    )
+    return parser
+
+
+def input_format(options: argparse.Namespace) -> InputFormat:
+    """Return the format of the input: that of ``--format``, else that of the only file's suffix."""
+    if options.jsonl:
+        return "jsonl"
+    if options.format is not None:
+        given: InputFormat = options.format
+        return given
+    return (format_of(options.inputs[0]) or "text") if len(options.inputs) == 1 else "text"
+
+
+def has_many(options: argparse.Namespace) -> bool:
+    """Whether there may be many records. A shell's pattern can match a single file."""
+    has_directory = any(map(is_directory, options.inputs))
+    is_table = options.output is not None and format_of(options.output) in ("csv", "parquet")
+    is_resumable = options.resume or options.batch_size is not None or is_table
+    is_file = options.inputs not in ([], [STANDARD_INPUT])
+    has_rows = input_format(options) != "text"
+    return has_rows or has_directory or len(options.inputs) > 1 or (is_resumable and is_file)
+
+
+def check_combination(options: argparse.Namespace) -> None:
+    """Raise ``CommandLineError`` for options that have no effect together."""
+    is_many = has_many(options)
+    kind = input_format(options)
+    many = "--jsonl or files"
+    is_table = format_of(options.output or "") in ("csv", "parquet")
+    needs = [
+        ("--batch-size", options.batch_size is not None, many, is_many),
+        (
+            "--num-draft-tokens",
+            options.num_draft_tokens is not None,
+            "--draft-model",
+            options.draft_model is not None,
+        ),
+        ("--resume", options.resume, many, is_many),
+        ("--image", bool(options.image), "a single input", not is_many),
+        (
+            "--jsonl" if options.jsonl else f"--format {kind}",
+            kind != "text",
+            "a single file",
+            len(options.inputs) <= 1 and not any(map(is_directory, options.inputs)),
+        ),
+        ("--format parquet", kind == "parquet", "a file", options.inputs not in ([], ["-"])),
+        ("--output with this suffix", is_table, many, is_many),
+        ("--text", options.text != "text", "--jsonl or a table", kind != "text"),
+        ("--resume", options.resume, "--output", options.output is not None),
+        ("--overwrite", options.overwrite, "--output", options.output is not None),
+    ]
+    for name, is_given, needed, has_needed in needs:
+        if is_given and not has_needed:
+            raise CommandLineError(f"{name} requires {needed}")
+    if options.stream and (is_many or options.output is not None):
+        raise CommandLineError("--stream requires a single input and standard output")
+    if options.batch_size is not None and options.batch_size < 1:
+        raise CommandLineError(f"--batch-size must be at least 1, not {options.batch_size}")
+
+
+def overrides(options: argparse.Namespace) -> OptionOverrides:
+    """Return the options of requests. Raises ``CommandLineError``."""
+    try:
+        # The engine, which loads the model first, checks it again.
+        SpeculationOptions(num_draft_tokens=options.num_draft_tokens)
+        return given_flags(options, *_OPTIONS)
+    except InvalidOptionError as error:
+        raise CommandLineError(str(error)) from error

@@ -1,0 +1,174 @@
+"""Parquet files, which are written from a file of JSON Lines when all rows are there."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from ..errors import OutputFileError, OutputFileRefusedError
+from .answer_format import ERROR, AnswerFormat, jsonable
+from .column_types import ColumnType, common_type, conform, infer_type
+from .csv_rows import cell_of, line_of
+from .frames import arrow_type, import_library
+
+_CHUNK = 2_000
+
+Lines = Callable[[], Iterator[bytes]]
+
+
+class ParquetWriter:
+    """Converts rows of JSON Lines to a Parquet file, in chunks.
+
+    A column has the common type of all its values; a column without one has texts with JSON.
+
+    Args:
+        answers: The format of the answers.
+        types: Types of pyarrow of the records' fields, where they are known.
+    """
+
+    def __init__(self, answers: AnswerFormat, types: Mapping[str, Any]) -> None:
+        self._arrow = import_library("pyarrow")
+        self._answers = answers
+        self._error = answers.prefix + ERROR
+        self._given = dict(types)
+        self._kinds: dict[str, ColumnType] = {}
+        self._native: dict[str, Any] = {}
+
+    def write(self, lines: Lines, path: str) -> None:
+        """Write the file, whole or not at all.
+
+        Args:
+            lines: Returns the rows, each time from the first.
+            path: The file.
+
+        Raises:
+            OutputFileError: It cannot be written.
+        """
+        parquet = importlib.import_module("pyarrow.parquet")
+        temporary = f"{path}.partial"
+        try:
+            for rows in self._chunks(lines):
+                self._learn(rows)
+            schema = self._schema()
+            with parquet.ParquetWriter(temporary, schema) as writer:
+                for rows in self._chunks(lines):
+                    writer.write_table(self._table(rows, schema))
+            os.replace(temporary, path)
+        except BaseException as error:
+            with suppress(OSError):
+                os.unlink(temporary)
+            if isinstance(error, OSError | self._arrow.ArrowException):
+                raise OutputFileError(f"cannot write {path!r}: {error}", path=path) from error
+            raise
+
+    def _chunks(self, lines: Lines) -> Iterator[list[dict[str, Any]]]:
+        rows = map(self._row, lines())
+        while chunk := list(islice(rows, _CHUNK)):
+            yield chunk
+
+    def _row(self, line: bytes) -> dict[str, Any]:
+        """Return the columns of a row as plain values."""
+        row: dict[str, Any] = json.loads(line)
+        error = row.pop(self._error, None)
+        if error is not None:
+            return {**row, self._error: f"{error['type']}: {error['message']}"}
+        if self._answers.adapter is None:
+            return row
+        columns = {name: row.pop(name) for name in self._answers.columns if name in row}
+        value = self._answers.restore(self._answers.join(columns))
+        return {**row, **self._answers.cells(self._answers.plain(value))}
+
+    def _learn(self, rows: list[dict[str, Any]]) -> None:
+        """Take the rows into account for the types of columns."""
+        for name in dict.fromkeys(name for row in rows for name in row):
+            values = [row.get(name) for row in rows]
+            if name in self._given:
+                if self._cast(values, self._given[name]) is not None:
+                    continue
+                del self._given[name]
+            kind = common_type(self._kinds.get(name, "null"), infer_type(values))
+            if not isinstance(kind, str) and arrow_type(self._arrow, kind) is None:
+                kind = self._learn_native(name, values, kind)
+            self._kinds[name] = kind
+
+    def _learn_native(self, name: str, values: list[Any], kind: ColumnType) -> ColumnType:
+        arrow = self._arrow
+        try:
+            found = arrow.schema([(name, arrow.array(values).type)])
+            known = self._native.get(name)
+            schemas = [found] if known is None else [arrow.schema([(name, known)]), found]
+            unified = arrow.unify_schemas(schemas, promote_options="permissive")
+            self._native[name] = unified.field(name).type
+        except (arrow.ArrowException, TypeError, ValueError):
+            return "json"
+        return kind
+
+    def _schema(self) -> Any:
+        """Return the schema: fields of the records, columns of the answers, errors."""
+        added = [*self._answers.columns, self._error]
+        known = dict.fromkeys((*self._given, *self._kinds))
+        names = [*(name for name in known if name not in added), *added]
+        return self._arrow.schema([(name, self._type(name)) for name in names])
+
+    def _type(self, name: str) -> Any:
+        if name in self._given:
+            return self._given[name]
+        kind = self._kinds.get(name, "string")
+        return arrow_type(self._arrow, kind) or self._native[name]
+
+    def _table(self, rows: list[dict[str, Any]], schema: Any) -> Any:
+        arrays = []
+        for field in schema:
+            values = [row.get(field.name) for row in rows]
+            if field.name in self._given:
+                arrays.append(self._cast(values, field.type))
+            else:
+                kind = self._kinds.get(field.name, "string")
+                conformed = [conform(value, kind) for value in values]
+                arrays.append(self._arrow.array(conformed, type=field.type))
+        return self._arrow.Table.from_arrays(arrays, schema=schema)
+
+    def _cast(self, values: list[Any], kind: Any) -> Any:
+        """Return JSON values as an array of a type; ``None`` if they cannot be converted."""
+        arrow = self._arrow
+        with suppress(arrow.ArrowException, TypeError, ValueError):
+            return arrow.array(values, type=kind)
+        with suppress(arrow.ArrowException, TypeError, ValueError):
+            return arrow.array(values).cast(kind)
+        return None
+
+
+def csv_lines(path: str) -> Iterator[bytes]:
+    """Yield the rows of a Parquet file as those of a CSV file, with a header.
+
+    Raises:
+        OutputFileRefusedError: The file cannot be read.
+    """
+    arrow = import_library("pyarrow")
+    parquet = importlib.import_module("pyarrow.parquet")
+    try:
+        with parquet.ParquetFile(path) as file:
+            yield _encoded(file.schema_arrow.names)
+            for batch in file.iter_batches(batch_size=_CHUNK):
+                for row in batch.to_pylist():
+                    yield _encoded(cell_of(jsonable(value)) for value in row.values())
+    except (OSError, arrow.ArrowException) as error:
+        raise OutputFileRefusedError(f"cannot read {path!r}: {error}", path=path) from error
+
+
+def has_contents(path: str) -> bool:
+    """Whether there is a file that is not empty."""
+    try:
+        return Path(path).stat().st_size > 0
+    except (OSError, ValueError):
+        return False
+
+
+def _encoded(cells: Iterable[str]) -> bytes:
+    return line_of(list(cells)).encode() + b"\n"
