@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -58,6 +60,8 @@ _ARGUMENTS = (
 )
 """The names of the engine's arguments besides those of loading."""
 
+_log = logging.getLogger(__name__)
+
 _MAX_THREADS = 128
 """Maximum number of threads that prepare requests of event loops and compute slow masks.
 
@@ -107,7 +111,10 @@ class EngineCore:
         check_draft_model(draft_model, num_draft_tokens)
         load_options = checked_load_options(load, _ARGUMENTS)
         check_model(model, tokenizer, load_options)
+        started = time.perf_counter()
         loaded = _loaded(worker, model, tokenizer, on_progress, load_options)
+        seconds = time.perf_counter() - started
+        _log.info("loaded %r (%s) in %.1f s", loaded.name, loaded.model_type, seconds)
         vocabulary = vocabulary_of(loaded, cached=cache_vocabulary)
         draft = _loaded_draft(
             worker, draft_model, loaded, vocabulary, on_progress, cache_vocabulary

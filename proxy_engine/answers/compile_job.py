@@ -43,6 +43,11 @@ class CompileJob:
         self._used = 0.0
         self._since = 0.0
 
+    @property
+    def used_seconds(self) -> float:
+        """Processor time so far."""
+        return self._used
+
     def run(self, work: Callable[[], T]) -> T:
         """Return ``work()``. The work must not wait for another job.
 

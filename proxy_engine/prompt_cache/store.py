@@ -9,6 +9,7 @@ comparing arrays takes microseconds.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -24,6 +25,8 @@ _MAX_ENTRIES = 1000
 TokenIds: TypeAlias = npt.NDArray[np.int64]
 """The identities of a text's tokens: token ids, and negative numbers that are derived from the
 content of images and recordings in place of their placeholder tokens."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,7 +124,11 @@ class Store:
         self._entries.append(entry)
         self._nbytes += entry.nbytes
         while self._nbytes > self._max_bytes or len(self) > _MAX_ENTRIES:
-            self._drop(self._entries[0])
+            evicted = self._entries[0]
+            self._drop(evicted)
+            _log.debug(
+                "evicted the cache of %d tokens, %d bytes", len(evicted.token_ids), evicted.nbytes
+            )
         return True
 
     def clear(self) -> None:

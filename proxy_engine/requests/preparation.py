@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import threading
 from collections.abc import Iterable
 from typing import Any
@@ -36,6 +37,11 @@ from ..tools import ToolChoice, resolve_tools
 from .dialects import Dialects
 from .prompt_encoding import PromptEncoder
 from .request import Request
+
+_log = logging.getLogger(__name__)
+
+_SLOW_SECONDS = 1.0
+"""Processor time from which on a compilation is logged."""
 
 
 class Preparation:
@@ -151,15 +157,19 @@ class Preparation:
             job=job,
         )
         max_tokens = self._available_tokens(len(prompt_ids), options.token_limit)
+        guard = self._guard(answer, max_tokens, job)
+        if job.used_seconds > _SLOW_SECONDS:
+            _log.warning("compiling the answer's grammar took %.1f s", job.used_seconds)
         return Request(
             encoded,
             answer,
             options,
             max_tokens,
-            guard=self._guard(answer, max_tokens, job),
+            guard=guard,
             tools={tool.name: tool for tool in choice.tools},
             boundaries=boundaries,
             hooks=hooks,
+            has_messages=has_messages,
             cancelled=cancelled,
         )
 

@@ -30,6 +30,7 @@ class Request:
         guard: Keeps a constrained answer completable within ``max_tokens``; in its initial state.
         tools: The tools that may be called, by name.
         hooks: The caller's functions for sampling.
+        has_messages: Whether the prompt is a conversation, which the chat template rendered.
         watches: Emit events for tokens and partial values.
         boundaries: Prompt lengths at which other prompts may diverge, see ``message_boundaries``.
         cancelled: Stops the request at its next token.
@@ -44,6 +45,7 @@ class Request:
     guard: Guard | None = None
     tools: Mapping[str, Tool] = field(default_factory=dict)
     hooks: SamplingHooks = field(default_factory=SamplingHooks)
+    has_messages: bool = True
     watches: bool = False
     boundaries: tuple[int, ...] = ()
     cancelled: threading.Event = field(default_factory=threading.Event)

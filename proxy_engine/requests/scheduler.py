@@ -15,6 +15,7 @@ from ..prompt_cache.prompt_caches import PromptCaches
 from ..results import GenerationResult
 from .continuous_batch import ContinuousBatch
 from .request import Request
+from .request_span import trace_request
 from .running import Emit, Job, SequenceFactory
 from .slow_masks import SlowMasks
 from .worker import Worker
@@ -58,6 +59,7 @@ class Scheduler:
             batch_size=batch_size,
             draft_model=draft_model,
         )
+        self._model_name = factory.loaded.name
         self._model_bytes = model_bytes(factory.loaded.model)
         if draft_model is not None:
             self._model_bytes += model_bytes(draft_model.model)
@@ -106,6 +108,7 @@ class Scheduler:
         # A stream is queued when its first event is requested, not when it is created.
         request.created = time.perf_counter()
         job = Job(request, emit)
+        trace_request(request, self._model_name, job.future)
         with self._lock:
             if self._worker.is_closing:
                 raise EngineClosedError("the engine is closed")

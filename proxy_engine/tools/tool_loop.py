@@ -17,6 +17,7 @@ from ..conversation.interaction import Interaction, Role
 from ..conversation.messages import Prompt, to_interactions
 from ..errors import InvalidOptionError, ToolArgumentsError
 from ..text_checks import short_repr
+from ..tracing import tool_span
 from .choice import ToolChoice
 from .resolve import resolve_tools
 from .tool import Tool
@@ -210,7 +211,8 @@ def _outcome(tool: Tool | None, call: ToolCall) -> tuple[Content, bool]:
     if tool is None:
         return _unknown(call)
     try:
-        return _content(tool.invoke(call.arguments)), False
+        with tool_span(call.name, call.id):
+            return _content(tool.invoke(call.arguments)), False
     except Exception as error:
         return _failure(call, error)
 
@@ -219,7 +221,8 @@ async def _async_outcome(tool: Tool | None, call: ToolCall) -> tuple[Content, bo
     if tool is None:
         return _unknown(call)
     try:
-        return _content(await tool.ainvoke(call.arguments)), False
+        with tool_span(call.name, call.id):
+            return _content(await tool.ainvoke(call.arguments)), False
     except Exception as error:
         return _failure(call, error)
 

@@ -1,0 +1,70 @@
+"""The OpenTelemetry span of a request."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any
+
+from ..results import GenerationResult
+from ..tracing import PROVIDER, begin_span, end_span
+from .request import Request
+
+_SECONDS = ("queue_seconds", "prompt_seconds", "completion_seconds", "mask_seconds")
+_COUNTS = ("fast_forwarded_tokens", "drafted_tokens", "accepted_tokens", "forward_passes")
+
+
+def trace_request(request: Request, model: str, future: Future[GenerationResult[Any]]) -> None:
+    """Begin the span of a request. It ends with the future.
+
+    Args:
+        request: The request.
+        model: The model's name.
+        future: Receives the result.
+    """
+    span = begin_span("chat" if request.has_messages else "text_completion", model)
+    if span is None:
+        return
+    span.set_attributes(_request_attributes(request))
+
+    def end(done: Future[GenerationResult[Any]]) -> None:
+        if done.cancelled():
+            end_span(span, {"gen_ai.response.finish_reasons": ["cancelled"]})
+        elif (error := done.exception()) is not None:
+            end_span(span, {}, error)
+        else:
+            end_span(span, _result_attributes(done.result()))
+
+    future.add_done_callback(end)
+
+
+def _request_attributes(request: Request) -> dict[str, Any]:
+    options = request.options
+    given = {
+        "temperature": options.temperature,
+        "max_tokens": request.max_tokens,
+        "top_p": options.top_p if options.top_p < 1 else None,
+        "top_k": options.top_k or None,
+        "frequency_penalty": options.frequency_penalty or None,
+        "presence_penalty": options.presence_penalty or None,
+        "seed": options.seed,
+        "stop_sequences": options.stop_strings or None,
+        "choice.count": options.n if options.n > 1 else None,
+    }
+    return {
+        "gen_ai.output.type": "text" if request.answer.response.is_free else "json",
+        **{f"gen_ai.request.{name}": value for name, value in given.items() if value is not None},
+    }
+
+
+def _result_attributes(result: GenerationResult[Any]) -> dict[str, Any]:
+    usage = result.usage
+    return {
+        "gen_ai.response.model": result.model,
+        "gen_ai.response.finish_reasons": [
+            answer.finish_reason for answer in result.choices or (result,)
+        ],
+        "gen_ai.usage.input_tokens": usage.prompt_tokens,
+        "gen_ai.usage.output_tokens": usage.completion_tokens,
+        "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens,
+        **{f"{PROVIDER}.{name}": getattr(usage, name) for name in (*_SECONDS, *_COUNTS)},
+    }
