@@ -48,6 +48,10 @@ class Completion:
         self._shortest: WeakKeyLruCache[Node, tuple[int, Shortest]] = WeakKeyLruCache(
             LIMITS.completion_tokens
         )
+        # The fewest tokens known to be enough after every token, the most known not to be.
+        self._enough: WeakKeyLruCache[Node, tuple[int, int]] = WeakKeyLruCache(
+            LIMITS.completion_tokens
+        )
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> Completion:
@@ -129,6 +133,36 @@ class Completion:
             return self.length(after, steps=steps)
 
         return self._narrowing.within(state, allowed, max_tokens, length, steps)
+
+    def keeps_all(
+        self,
+        state: Node,
+        allowed: npt.NDArray[np.bool_],
+        max_tokens: int,
+        *,
+        steps: int = LIMITS.full_narrowing_steps,
+    ) -> bool:
+        """Return whether :meth:`within` is known to keep every allowed token.
+
+        What is enough after every token of a state is enough if more tokens are left. Half of
+        ``max_tokens`` is tried first, so that the answer holds for as long as possible.
+
+        Args:
+            state: The state before the token.
+            allowed: The state's mask: bool, shape (vocabulary size,).
+            max_tokens: Number of tokens that may follow.
+            steps: Work budget of each of two trials.
+        """
+        enough, too_few = self._enough.get(state) or (UNWRITABLE, -1)
+        for trial in (max(max_tokens // 2, too_few + 1), max_tokens):
+            if max_tokens >= enough or max_tokens <= too_few:
+                break
+            if np.array_equal(self.within(state, allowed, trial, steps=steps), allowed):
+                enough = trial
+            else:
+                too_few = trial
+            self._enough.put(state, (enough, too_few))
+        return max_tokens >= enough
 
     def _estimate(self, state: Node) -> int:
         if state.nullable:

@@ -241,6 +241,11 @@ class Guard:
             ids = list(self.matcher.vocabulary.end_token_ids)
             ends[ids] = allowed[ids]
             return ends
+        # A mask of the store is that of the state alone, so what is known about it holds.
+        if not (self.is_tight or allowed.flags.writeable) and self._completion.keeps_all(
+            self.matcher.state, allowed, self.left - 1, steps=LIMITS.narrowing_steps
+        ):
+            return allowed
         return self._within(allowed, self.left - 1)
 
     def plan_mask(self) -> Mask:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from schema_strategies import (
     crowded_arrays,
@@ -208,3 +210,23 @@ def test_another_word_is_found_if_the_vocabulary_lacks_bytes() -> None:
 
 def test_completion_is_shared_by_all_users_of_a_vocabulary() -> None:
     assert Completion.of(VOCABULARY) is COMPLETION
+
+
+@settings(max_examples=40)
+@given(limits=st.lists(st.integers(0, 60), min_size=1, max_size=6), walk=st.integers(0, 10**6))
+def test_masks_that_keep_all_tokens_are_those_that_narrowing_leaves_alone(
+    limits: list[int], walk: int
+) -> None:
+    schema = {"properties": {"a": {"enum": ["x", "y" * 30]}, "b": {"type": "string"}}}
+    matcher = JsonSchemaStateMachine(schema).matcher(VOCABULARY)
+    completion = Completion(VOCABULARY)
+    draw = Random(walk)
+    for _ in range(draw.randrange(12)):
+        ids = set(np.flatnonzero(matcher.allowed_tokens()).tolist()) - VOCABULARY.end_token_ids
+        if ids:
+            matcher.advance(draw.choice(sorted(ids)))
+    allowed = matcher.allowed_tokens()
+    for limit in limits:
+        narrowed = completion.within(matcher.state, allowed, limit)
+        kept = completion.keeps_all(matcher.state, allowed, limit)
+        assert kept == np.array_equal(narrowed, allowed)
