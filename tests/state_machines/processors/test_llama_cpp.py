@@ -55,7 +55,9 @@ def test_bytes_of_tokens_are_those_of_the_transformers_tokenizer(llama: Any) -> 
 
 @settings(max_examples=6)
 @given(
-    seed=st.integers(0, 2**31), schema=st.sampled_from(SCHEMAS), temperature=st.sampled_from([0, 1.2])
+    seed=st.integers(0, 2**31),
+    schema=st.sampled_from(SCHEMAS),
+    temperature=st.sampled_from([0, 1.2]),
 )
 def test_completions_have_texts_of_the_schema(
     seed: int, schema: Any, temperature: float, llama: Any

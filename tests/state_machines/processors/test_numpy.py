@@ -13,7 +13,6 @@ from state_machines import (
     JsonSchemaStateMachine,
     RegexStateMachine,
     TokenRejectedError,
-    UnsupportedSchemaError,
     Vocabulary,
     VocabularyError,
 )
@@ -80,13 +79,10 @@ def test_other_outputs_are_refused(output: Any) -> None:
     assert caught.value.argument == "output"
 
 
-def test_schema_that_is_not_enforced_is_refused() -> None:
-    with pytest.raises(UnsupportedSchemaError):
-        logits_processor({"unevaluatedItems": False, "contains": {"$dynamicRef": "#x"}}, VOCABULARY)
-
-
 def test_end_tokens_of_a_vocabulary_cannot_be_replaced() -> None:
-    assert logits_processor({"const": "a"}, Vocabulary([b'"', b"a", b"</s>"], end_token_ids=[2]), end_token_ids=2)
+    assert logits_processor(
+        {"const": "a"}, Vocabulary([b'"', b"a", b"</s>"], end_token_ids=[2]), end_token_ids=2
+    )
     with pytest.raises(InvalidArgumentError) as caught:
         logits_processor(RegexStateMachine("a"), VOCABULARY, end_token_ids=[1])
     assert caught.value.argument == "end_token_ids"
