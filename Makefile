@@ -35,15 +35,18 @@ FAITHFULNESS_ARGS ?=
 QUALITY_ARGS ?=
 FUZZ_ARGS ?=
 COMPAT_ARGS ?=
+PROCESSORS_ARGS ?=
+RUNTIMES ?= torch llama-cpp-python
 NOTEBOOKS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test coverage matrix data lint docs notebooks screenshots bench memory growth bench-e2e bench-speculation bench-vision bench-faithfulness bench-hostile bench-quality bench-calibration plots fuzz ledgers compat soak model clean
+.PHONY: help demo serve test test-runtimes runtime-tests processor-figures coverage matrix data lint docs notebooks screenshots bench memory growth bench-e2e bench-speculation bench-vision bench-faithfulness bench-hostile bench-quality bench-calibration bench-processors plots fuzz ledgers compat soak model clean
 
 help:
 	@echo "make demo          a real model turns a text into JSON that matches a schema"
 	@echo "make serve         the OpenAI-compatible server (SERVE_ARGS='--port N')"
 	@echo "make test          all tests (PYTEST_ARGS=... for pytest, WORKERS=0 for one process)"
+	@echo "make test-runtimes  logits processors with transformers and llama-cpp-python, in .venv-runtimes"
 	@echo "make coverage      all tests, with coverage of lines and branches"
 	@echo "make matrix        all tests with every installed Python of 3.11, 3.12 and 3.13"
 	@echo "make lint          style and types"
@@ -66,6 +69,7 @@ help:
 	@echo "make bench-calibration  how often values of each confidence are right (CALIBRATION_ARGS='--records 40')"
 	@echo "make bench-quality quality of constrained answers (QUALITY_ARGS='--records 40 --arms all')"
 	@echo "make bench-faithfulness distance of answers to the exact distribution, and cost and gain of particles"
+	@echo "make bench-processors  loop cost of logits processors, beside llguidance's (PROCESSORS_ARGS=...)"
 	@echo "make plots         plots and tables of docs/performance.md, from the figures in docs/plots"
 
 demo: model
@@ -84,6 +88,14 @@ serve: $(INSTALLED)-server model
 # The tests of a file share fixtures, like a server, so a file runs in one process.
 test: $(INSTALLED)-dev model
 	$(FAST) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+
+# torch and llama-cpp-python are too large for the development environment. llama-cpp-python is compiled.
+test-runtimes:
+	@$(MAKE) --no-print-directory runtime-tests VENV=.venv-runtimes
+
+runtime-tests: $(INSTALLED)-runtimes model
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/state_machines/processors \
+	    tests/proxy_engine/integrations/test_mlx_lm.py $(PYTEST_ARGS)
 
 coverage: $(INSTALLED)-dev model
 	$(FAST) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
@@ -144,6 +156,12 @@ bench-quality: $(INSTALLED)-bench model
 bench-faithfulness: $(INSTALLED)-bench model
 	$(FAST) PYTHONPATH=tests/support $(BIN)/python benchmarks/faithfulness.py $(FAITHFULNESS_ARGS)
 
+bench-processors:
+	@$(MAKE) --no-print-directory processor-figures VENV=.venv-runtimes
+
+processor-figures: $(INSTALLED)-runtimes model
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/logits_processors.py $(PROCESSORS_ARGS)
+
 plots: $(INSTALLED)-bench
 	$(BIN)/python benchmarks/plots.py
 
@@ -185,6 +203,11 @@ $(INSTALLED): $(BIN)/python pyproject.toml
 $(INSTALLED)-%: $(INSTALLED)
 	@echo "Installing the extra '$*' into $(VENV) (once)"
 	@$(PIP_INSTALL) --editable '.[$*$(MLX_BACKEND:%=,%)]'
+	@touch $@
+
+$(INSTALLED)-runtimes: $(INSTALLED)
+	@echo "Installing $(RUNTIMES) into $(VENV) (once; llama-cpp-python takes many minutes)"
+	@$(PIP_INSTALL) pytest hypothesis 'llguidance>=1.0' $(RUNTIMES)
 	@touch $@
 
 # The benchmarks use helpers of the tests.

@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import mlx_vlm
 import pytest
 from live_server import serving_engine
 from mlx_lm.tokenizer_utils import TokenizerWrapper
@@ -31,13 +32,19 @@ MODELS = {
     "audio": "mlx-community/whisper-large-v3-turbo-asr-fp16",
 }
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# Examples that import these packages run in `make test-runtimes`.
+OTHER_RUNTIMES = re.compile(r"^from (llama_cpp|transformers) import", re.MULTILINE)
 
 
 def python_blocks(path: Path) -> list[str]:
     """The code blocks, each after as many empty lines as there are lines before it in the file."""
     text = path.read_text(encoding="utf-8")
     found = re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    return ["\n" * text.count("\n", 0, block.start(1)) + block[1] for block in found]
+    return [
+        "\n" * text.count("\n", 0, block.start(1)) + block[1]
+        for block in found
+        if not OTHER_RUNTIMES.search(block[1])
+    ]
 
 
 def cells(path: Path) -> list[str]:
@@ -90,6 +97,8 @@ def test_documented_examples_run(
     # Paths are relative to the repository, and in a notebook to its directory.
     monkeypatch.chdir(path.parent if path in NOTEBOOKS else ROOT)
     monkeypatch.setattr("mlx_lm.load", lambda _: (document_model, tiny_tokenizer))
+    load_vision = mlx_vlm.load
+    monkeypatch.setattr("mlx_vlm.load", lambda name: load_vision(str(small_models[name])))
     namespace: dict[str, Any] = {"__name__": "__main__"}
     with contextlib.ExitStack() as stack:
         for block in blocks(path):

@@ -48,7 +48,7 @@ def checked(output: Any, text: str) -> Any:
     return json.loads(text) if isinstance(output, dict) else TypeAdapter(output).validate_json(text)
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(
     seed=st.integers(0, 2**31),
     output=st.sampled_from(SCHEMAS),
