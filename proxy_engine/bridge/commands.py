@@ -61,6 +61,18 @@ class LoadCommand(_Command):
     num_draft_tokens: int | None = None
     """Number of tokens that the draft model drafts per forward pass. Default: chosen by the
     acceptance rate."""
+    adapter_path: str | None = None
+    """Directory of an adapter (LoRA, DoRA or full fine-tune), as `mlx_lm.lora` writes it. Default:
+    no adapter."""
+    revision: str | None = None
+    """Branch, tag or commit of the Hugging Face repo `path`. Default: its main branch."""
+    trust_remote_code: bool | None = None
+    """Whether code of the model's files is run, for its architecture and its tokenizer. Default:
+    no."""
+    tokenizer_config: dict[str, Any] | None = None
+    """Arguments of the tokenizer that replace those of its files, such as `eos_token`."""
+    chat_template: str | None = None
+    """A chat template in Jinja, or the name of its file. Default: the tokenizer's."""
     allow_image_urls: bool | None = None
     """Whether images at `http` and `https` URLs are fetched, from public addresses. Default: no,
     only `data:` URLs are read."""

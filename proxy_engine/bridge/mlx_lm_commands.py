@@ -66,6 +66,9 @@ class CommandReader:
         match name:
             case "load" if not fields.get("path"):
                 raise InvalidFieldError("path is missing", field="/path")
+            case "load":
+                # A struct of a typed language has an empty text where a field is not set.
+                fields = {key: value for key, value in fields.items() if value != ""}
             case "generate":
                 fields = {"prompt": ""} | fields | {"raw": True}
             case "chat":

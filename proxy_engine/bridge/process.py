@@ -39,7 +39,17 @@ _POLL_SECONDS = 1.0
 # Lines that were read and not yet executed; each may be as long as a line may be.
 _MAX_PENDING_LINES = 8
 
-_ENGINE_ARGUMENTS = {"tool_format", "batch_size", "draft_model", "num_draft_tokens"}
+_ENGINE_ARGUMENTS = {
+    "tool_format",
+    "batch_size",
+    "draft_model",
+    "num_draft_tokens",
+    "adapter_path",
+    "revision",
+    "trust_remote_code",
+    "tokenizer_config",
+    "chat_template",
+}
 
 
 def serve(source: int, target: int, *, max_line_bytes: int, compat: str | None = None) -> NoReturn:

@@ -31,6 +31,7 @@ from .input_arguments import STANDARD_INPUT, check_files, is_directory, opened_i
 from .input_files import FILE, InputFiles, expanded
 from .input_lines import InputLines
 from .input_tables import TableInputs, read_csv, read_parquet
+from .load_flags import given_load_arguments
 from .output import refused_output
 from .progress import LinesProgress, is_shown
 from .records import is_url
@@ -175,7 +176,9 @@ def _engine(options: argparse.Namespace) -> InferenceEngine:
     own_process.take_over()
     names = ("batch_size", "draft_model", "num_draft_tokens")
     given = {name: value for name in names if (value := getattr(options, name)) is not None}
-    engine = InferenceEngine(options.model, on_progress=on_progress, **given)
+    engine = InferenceEngine(
+        options.model, on_progress=on_progress, **given, **given_load_arguments(options)
+    )
     own_process.freeze()
     return engine
 

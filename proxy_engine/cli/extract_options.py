@@ -11,6 +11,7 @@ from ..option_fields import add_option_flags, given_flags
 from ..options import SpeculationOptions
 from .errors import CommandLineError
 from .input_arguments import STANDARD_INPUT, is_directory
+from .load_flags import add_load_flags
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -63,6 +64,7 @@ def add_arguments(
         metavar="N",
         help="tokens that the draft model drafts per forward pass (default: by acceptance rate)",
     )
+    add_load_flags(parser)
     parser.add_argument(
         "--instruction",
         metavar="TEXT",

@@ -23,6 +23,7 @@ from ..extraction.output_file import OutputFile, open_output
 from ..progress import to_stderr
 from .errors import CommandLineError
 from .input_arguments import STANDARD_INPUT, check_files, opened_input, read_schema
+from .load_flags import add_load_flags, given_load_arguments
 from .output import refused_output
 from .transcription import Form, Recording, transcribe_recordings
 
@@ -54,6 +55,7 @@ def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
         default=DEFAULT_MODEL,
         help="a speech model: a directory or a Hugging Face repo id (default: %(default)s)",
     )
+    add_load_flags(parser, "revision")
     parser.add_argument(
         "--language", metavar="L", help="spoken language, such as de (default: detected)"
     )
@@ -210,6 +212,7 @@ def _engine(options: argparse.Namespace) -> InferenceEngine:
         options.model,
         on_progress=None if options.quiet else to_stderr,
         media=MediaOptions(max_audio_bytes=_MAX_BYTES, max_audio_seconds=_MAX_SECONDS),
+        **given_load_arguments(options),
     )
     own_process.freeze()
     return engine

@@ -112,6 +112,21 @@ def tiny(roomy_model: llama.Model, tiny_tokenizer: TokenizerWrapper) -> MakeEngi
     return lambda command: InferenceEngine(roomy_model, tiny_tokenizer)
 
 
+def test_empty_texts_of_a_load_command_are_not_set() -> None:
+    loads: list[LoadCommand] = []
+
+    def make_engine(command: LoadCommand) -> Any:
+        loads.append(command)
+        return FakeEngine(*TOKENS)
+
+    async def scenario(client: Client) -> None:
+        assert "error" not in (await client.ask({**LOAD, "adapter_path": "", "draft_model": ""}))[0]
+        assert "error" not in (await client.ask({**LOAD, "adapter_path": "a"}))[0]
+
+    run(scenario, make_engine)
+    assert [(load.adapter_path, load.draft_model) for load in loads] == [(None, None), ("a", None)]
+
+
 def test_replies_have_no_other_fields_than_the_protocols() -> None:
     async def scenario(client: Client) -> None:
         assert await client.ask(LOAD) == [{"ok": True, "model_type": "none", "vocab_size": 5}]

@@ -11,7 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from adapters import mlx_lm_answer, write_adapter
 from bridge_clients import BridgeProcess
+
+from proxy_engine import RawPrompt
+from proxy_engine.bridge.commands import LoadCommand
+from proxy_engine.bridge.process import load_engine
 
 # Loads what `make_engine` says in place of a model.
 _PROGRAM = """
@@ -60,6 +65,10 @@ def test_bridge_process_loads_a_model_and_generates(tiny_model_directory: Path) 
         assert bridge.receive()["error"]["facts"] == {"model": "./none"}
         bridge.send({**load, "num_draft_tokens": 0})
         assert bridge.receive()["error"]["facts"]["option"] == "num_draft_tokens"
+        bridge.send({**load, "adapter_path": "./none"})
+        assert bridge.receive()["error"]["type"] == "AdapterError"
+        bridge.send({**load, "revision": "main"})
+        assert bridge.receive()["error"]["facts"]["option"] == "revision"
         bridge.send({**load, "draft_model": str(tiny_model_directory), "num_draft_tokens": 2})
         bridge.send(
             *(
@@ -96,6 +105,26 @@ def test_bridge_process_loads_a_model_and_generates(tiny_model_directory: Path) 
         status, rest, err = bridge.end()
         assert (status, rest) == (0, [{"id": "q", "ok": True}])
         assert "Traceback" not in err
+
+
+def test_load_command_states_how_a_model_is_loaded(
+    tiny_model_directory: Path, tmp_path: Path
+) -> None:
+    adapter = write_adapter(tmp_path / "adapter", tiny_model_directory)
+    command = LoadCommand(
+        cmd="load",
+        path=str(tiny_model_directory),
+        adapter_path=str(adapter),
+        chat_template="{{ messages[-1]['content'] }}",
+        tokenizer_config={"eos_token": "<|start|>"},
+        trust_remote_code=False,
+    )
+    prompt = [72, 101]
+    expected = mlx_lm_answer(tiny_model_directory, prompt, 5, adapter_path=str(adapter))
+    with load_engine(command) as engine:
+        assert list(engine.generate(RawPrompt(prompt), max_tokens=5).token_ids) == expected
+        assert engine.generate("ab", max_tokens=1).usage.prompt_tokens == 1
+        assert engine.vocabulary.end_token_ids == {263}
 
 
 def test_missing_model_is_an_error() -> None:
