@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +29,10 @@ settings.register_profile(
 )
 settings.register_profile("fuzz", deadline=None, suppress_health_check=_SLOW, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+
+# DSPy stores answers on disk, by default in the home directory, from its import on.
+_DSPY_CACHE = tempfile.TemporaryDirectory(prefix="dspy-", ignore_cleanup_errors=True)
+os.environ["DSPY_CACHEDIR"] = _DSPY_CACHE.name
 
 
 @pytest.fixture(scope="session")

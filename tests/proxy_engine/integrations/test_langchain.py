@@ -27,7 +27,7 @@ from langchain_core.tools import tool
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from PIL import Image
 from pydantic import BaseModel, Field, field_validator
-from scripted_model import ScriptedModel
+from scripted_answers import ScriptedModel
 from vision_models import vision_checkpoint
 
 from proxy_engine import InferenceEngine, InvalidOptionError, MediaError, PartOptions

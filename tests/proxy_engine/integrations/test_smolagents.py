@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from PIL import Image
-from scripted_model import ScriptedModel
+from scripted_answers import ScriptedModel
 from smolagents import ChatMessage, CodeAgent, MessageRole, Tool, ToolCallingAgent, tool
 from smolagents.models import CODEAGENT_RESPONSE_FORMAT, agglomerate_stream_deltas
 from vision_models import vision_checkpoint
