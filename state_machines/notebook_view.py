@@ -15,7 +15,7 @@ _DIM = "opacity:0.65;font-size:85%"
 _CELL = "text-align:left;vertical-align:top;padding:0.1em 0.8em 0.1em 0"
 _CODE = (
     "font-family:monospace;background:rgba(128,128,128,0.16);color:inherit;padding:0 0.3em;"
-    "border-radius:0.25em;white-space:pre-wrap;overflow-wrap:anywhere"
+    "border-radius:0.25em;white-space:pre-wrap;overflow-wrap:anywhere;word-break:normal"
 )
 _FITS = f"{_CODE};background:rgba(46,160,67,0.25)"
 _FAILS = f"{_CODE};background:rgba(218,54,51,0.30)"
@@ -211,7 +211,7 @@ def _listed(expected: Sequence[ShownContinuation]) -> str:
             content = f"the special token {_code(one.text)}"
         else:
             content = escape(one.text)
-        items.append(f"<li>{content}</li>")
+        items.append(f'<li style="margin:0">{content}</li>')
     return f'<ul style="margin:0 0 0.2em 0;padding-left:1.4em">{"".join(items)}</ul>'
 
 

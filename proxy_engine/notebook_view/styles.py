@@ -1,7 +1,10 @@
 """Inline styles that the views share."""
 
 BOX = "line-height:1.45"
-PRE = "margin:0.2em 0;white-space:pre-wrap;overflow-wrap:anywhere;background:none;color:inherit"
+PRE = (
+    "margin:0.2em 0;white-space:pre-wrap;overflow-wrap:anywhere;word-break:normal;background:none;"
+    "color:inherit"
+)
 DIM = "opacity:0.65;font-size:85%"
 CELL = "text-align:left;vertical-align:top;padding:0.1em 0.8em 0.1em 0;white-space:pre-wrap"
 TABLE = "border-collapse:collapse;color:inherit;background:none"
