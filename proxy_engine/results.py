@@ -264,7 +264,8 @@ class GenerationResult(Generic[T]):
         choices: All answers if ``n`` is above 1, otherwise empty. The first one is this answer.
         scored_choices: The finite choices that were drawn exactly, in the order of the output.
         token_origins: A letter for each token: ``s`` if it was sampled, ``d`` if it was sampled and
-            a draft had proposed it, ``f`` if the grammar forced it.
+            a draft had proposed it, ``c`` if it writes a part of an option that was drawn exactly,
+            ``f`` if the grammar forced it.
         token_lengths: Number of UTF-8 bytes that each token wrote to the texts of ``parts``; 0 for
             end tokens.
     """

@@ -20,6 +20,8 @@ _CODE = (
 _FITS = f"{_CODE};background:rgba(46,160,67,0.25)"
 _FAILS = f"{_CODE};background:rgba(218,54,51,0.30)"
 _SAMPLE = 24
+_SHOWN = 60
+"""Characters of a text that are shown."""
 
 
 class Printer(Protocol):
@@ -132,6 +134,13 @@ class ShownVocabulary(Protocol):
 def token_explanation_html(shown: ShownToken) -> str:
     """Return the explanation of a token as HTML: green where it fits, red where it does not."""
     fits, fails = shown.fitting_text, shown.text.removeprefix(shown.fitting_text)
+    if not (shown.is_allowed or fails):
+        # The grammar allows the token, and a guard refuses it.
+        fits, fails = "", fits
+    if len(fits) > _SHOWN:
+        fits = f"…{fits[1 - _SHOWN :]}"
+    if len(fails) > _SHOWN:
+        fails = f"{fails[: _SHOWN - 1]}…"
     parts = [f'<span style="{_FITS}">{_visible(fits)}</span>'] if fits else []
     if fails:
         style = _FITS if shown.is_allowed else _FAILS

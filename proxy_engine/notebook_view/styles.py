@@ -22,10 +22,16 @@ ORIGINS = {
     "s": "",
     "f": "border-bottom:2px dotted rgba(128,128,128,0.9)",
     "d": "border-bottom:2px solid rgba(46,160,67,0.8)",
+    "c": "border-bottom:2px solid rgba(163,113,247,0.8)",
 }
 """By letter of ``GenerationResult.token_origins``, the underline."""
 
-ORIGIN_NAMES = {"s": "sampled", "f": "forced by the grammar", "d": "drafted and accepted"}
+ORIGIN_NAMES = {
+    "s": "sampled",
+    "f": "forced by the grammar",
+    "d": "drafted and accepted",
+    "c": "drawn from scored options",
+}
 
 
 def shade(probability: float) -> str:

@@ -47,7 +47,7 @@ from ..speculation.draft_length import PassCost
 from ..tools import Tool
 from ..validation import json_validator
 from .request import Request
-from .token_facts import token_origin, written_lengths
+from .token_facts import token_origin, with_choices, written_lengths
 
 Emit: TypeAlias = Callable[[Event], None]
 """Receives the events of a request, on the thread that runs it."""
@@ -265,6 +265,12 @@ class RunningRequest:
             self._check_complete()
         tool_calls = tuple(_checked_calls(reader, request.tools))
         timings, drafting = self.sequence.timings, self.sequence.drafting
+        lengths = written_lengths(
+            self._token_ids,
+            self._vocabulary,
+            is_constrained=self._matcher is not None,
+            stop_ids=request.options.stop_ids,
+        )
         keeps_vectors = request.hooks.logprob_vectors and not request.watches
         return GenerationResult(
             text=reader.text,
@@ -297,13 +303,8 @@ class RunningRequest:
             logprob_vectors=tuple(self._logprob_vectors) if keeps_vectors else None,
             trace=tuple(timings.spans),
             scored_choices=tuple(self.sequence.scored_choices),
-            token_origins="".join(self._origins),
-            token_lengths=written_lengths(
-                self._token_ids,
-                self._vocabulary,
-                is_constrained=self._matcher is not None,
-                stop_ids=request.options.stop_ids,
-            ),
+            token_origins=with_choices(self._origins, lengths, self.sequence.scored_choices),
+            token_lengths=lengths,
         )
 
     def _token_event(self, token: Token) -> TokenGenerated:

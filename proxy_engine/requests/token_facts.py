@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import itertools
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Sequence
 
 from state_machines import Vocabulary
 
 from ..generation import Token
+from ..results import ScoredChoice
 
 
 def token_origin(token: Token) -> str:
-    """Return the letter of ``GenerationResult.token_origins``."""
+    """Return the letter of ``GenerationResult.token_origins``, for an answer without choices."""
     return "f" if token.is_forced else "d" if token.is_drafted else "s"
+
+
+def with_choices(
+    origins: Sequence[str], lengths: Sequence[int], choices: Iterable[ScoredChoice]
+) -> str:
+    """Return the letters of the tokens; ``c`` for those that write a part of a drawn option.
+
+    Args:
+        origins: The letter of each token without choices.
+        lengths: Bytes that each token wrote.
+        choices: The choices that were drawn exactly, in the order of the output.
+    """
+    letters = list(origins)
+    starts = [0, *itertools.accumulate(lengths)]
+    for choice in choices:
+        stop = choice.offset + len(choice.chosen.text.encode())
+        first = bisect_right(starts, choice.offset) - 1
+        for index in range(first, bisect_left(starts, stop)):
+            letters[index] = "c" if lengths[index] else letters[index]
+    return "".join(letters)
 
 
 def written_lengths(

@@ -53,7 +53,22 @@ def test_drafted_tokens_are_those_accepted(roomy_engine: InferenceEngine) -> Non
     assert result.usage.accepted_tokens
 
 
-def test_choices_have_their_own_tokens(roomy_engine: InferenceEngine) -> None:
+def test_options_that_were_drawn_are_no_forced_text(roomy_engine: InferenceEngine) -> None:
+    result = roomy_engine.generate("Hi", response_format=SCHEMA, exact_choices=True, max_tokens=60)
+    (choice, *_) = result.scored_choices
+    written = b"".join(part.text.encode() for part in result.parts)
+    option = choice.chosen.text.encode()
+    assert written[choice.offset :].startswith(option)
+    drawn = [
+        length
+        for origin, length in zip(result.token_origins, result.token_lengths, strict=True)
+        if origin == "c"
+    ]
+    assert sum(drawn) >= len(option)
+    assert set(result.token_origins) <= set("sfdc")
+
+
+def test_several_answers_have_their_own_tokens(roomy_engine: InferenceEngine) -> None:
     result = roomy_engine.generate("Hi", response_format=SCHEMA, n=2, max_tokens=60)
     for choice in result.choices:
         assert len(choice.token_origins) == len(choice.token_ids) == len(choice.token_lengths)

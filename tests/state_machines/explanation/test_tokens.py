@@ -70,7 +70,7 @@ def walked(schema: Any, choices: list[int]) -> Matcher | None:
     return matcher
 
 
-@examples(20)
+@examples(12)
 @given(schemas(), st.lists(st.integers(0, 400), max_size=8))
 def test_explanations_agree_with_the_mask(schema: Any, choices: list[int]) -> None:
     matcher = walked(schema, choices)
@@ -83,7 +83,7 @@ def test_explanations_agree_with_the_mask(schema: Any, choices: list[int]) -> No
         assert str(found).startswith(found.reason)
 
 
-@examples(20)
+@examples(12)
 @given(schemas(), st.lists(st.integers(0, 400), max_size=8), st.text('{"ab1:, é日', max_size=12))
 def test_fitting_bytes_are_the_longest_prefix_of_a_continuation(
     schema: Any, choices: list[int], text: str
@@ -101,7 +101,7 @@ def test_fitting_bytes_are_the_longest_prefix_of_a_continuation(
     assert text.startswith(found.fitting_text)
 
 
-@examples(20)
+@examples(12)
 @given(schemas(), st.lists(st.integers(0, 400), max_size=8))
 def test_quoted_texts_are_beginnings_of_continuations(schema: Any, choices: list[int]) -> None:
     matcher = walked(schema, choices)
