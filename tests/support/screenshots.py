@@ -25,11 +25,10 @@ TARGETS = {"light": ROOT / "docs" / "images", "dark": ROOT / "build" / "screensh
 SIZE = (1280, 980)
 PROMPT = "Describe Lima, the capital of Peru, as JSON. Think in one sentence first."
 NOTEBOOK = "notebooks/tools.html"
-# The first result in colours, with its cell.
+# Scrolls to the first result that shows the tokens of its output.
 RESULT = """
-const result = [...document.querySelectorAll('.jp-Cell')].find(
-    cell => cell.querySelector('.jp-RenderedHTML span[title], .jp-RenderedHTML details'));
-result.scrollIntoView(); window.scrollBy(0, -120); return true"""
+const cell = document.querySelector('.jp-Cell details').closest('.jp-Cell');
+scrollTo(0, cell.getBoundingClientRect().top + scrollY - 130)"""
 
 
 @contextlib.contextmanager
