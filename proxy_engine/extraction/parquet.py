@@ -75,6 +75,9 @@ class ParquetWriter:
     def _row(self, line: bytes) -> dict[str, Any]:
         """Return the columns of a row as plain values."""
         row: dict[str, Any] = json.loads(line)
+        # An escaped lone surrogate, which a column of texts cannot have.
+        if b"\\ud" in line:
+            row = {name: _in_utf8(value) for name, value in row.items()}
         error = row.pop(self._error, None)
         if error is not None:
             return {**row, self._error: f"{error['type']}: {error['message']}"}
@@ -168,6 +171,15 @@ def has_contents(path: str) -> bool:
         return Path(path).stat().st_size > 0
     except (OSError, ValueError):
         return False
+
+
+def _in_utf8(value: Any) -> Any:
+    """Return a JSON value with its lone surrogates escaped, as in CSV files."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(value, dict):
+        return {_in_utf8(name): _in_utf8(member) for name, member in value.items()}
+    return [_in_utf8(item) for item in value] if isinstance(value, list) else value
 
 
 def _encoded(cells: Iterable[str]) -> bytes:

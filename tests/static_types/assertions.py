@@ -12,6 +12,9 @@ from proxy_engine import (
     AsyncEventStream,
     BatchRequest,
     EventStream,
+    ExtractedRecord,
+    ExtractionResults,
+    ExtractionStream,
     GenerationOptions,
     GenerationResult,
     InferenceEngine,
@@ -84,6 +87,18 @@ def batches(engine: InferenceEngine) -> None:
         engine.generate_batch(prompts, return_exceptions=True),
         list[GenerationResult[Any] | Exception],
     )
+
+
+def extractions(engine: InferenceEngine) -> None:
+    records = [{"text": "x"}]
+    results = engine.extract(records, Person, text="text", temperature=0.0)
+    assert_type(results, ExtractionResults[Person])
+    assert_type(results.values, list[Person | None])
+    assert_type(results[0], ExtractedRecord[Person])
+    assert_type(engine.extract(["x"], TypeAdapter(list[Person])), ExtractionResults[list[Person]])
+    assert_type(engine.extract(["x"], SCHEMA), ExtractionResults[Any])
+    assert_type(engine.iter_extract(iter(["x"]), int | None), ExtractionStream[int | None])
+    engine.extract(["x"], Person, txt="text")  # type: ignore[call-overload]  # pyright: ignore
 
 
 async def asynchronous(engine: InferenceEngine) -> None:
