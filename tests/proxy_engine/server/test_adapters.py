@@ -17,6 +17,7 @@ from proxy_engine import AdapterError, InferenceEngine, RawPrompt
 from proxy_engine.server.adapters import AdapterRegistry
 from proxy_engine.server.app import adapters_of, create_app, load_engine, registry_of
 from proxy_engine.server.memory import MemoryGate, weights_bytes
+from proxy_engine.server.settings import ServerSettings
 
 PROMPT = [72, 101, 108, 108, 111]
 TOKENS = 8
@@ -35,6 +36,11 @@ def adapters(tmp_path: Path, tiny_model_directory: Path) -> Path:
     shutil.copytree(parent / "one", parent / "broken")
     (parent / "broken" / "adapters.safetensors").write_bytes(b"x")
     return parent
+
+
+def settings_of(model: Path, **given: Any) -> ServerSettings:
+    # One request at a time: no time is spent on finding out how requests share passes.
+    return make_settings(model=str(model), max_running=1, **given)
 
 
 def text_of(model: Path, adapter: Path | None) -> str:
@@ -63,7 +69,7 @@ def test_requests_alternate_between_adapters(adapters: Path, tiny_model_director
         for name in (None, "one", "two")
     }
     assert len(set(expected.values())) == 3
-    settings = make_settings(model=str(tiny_model_directory), adapter_directories=str(adapters))
+    settings = settings_of(tiny_model_directory, adapter_directories=str(adapters))
     with serving(create_app(settings)) as live:
         for name in ("one", "two", None, "", "one"):
             reply = complete(live, name)
@@ -83,8 +89,8 @@ def test_requests_alternate_between_adapters(adapters: Path, tiny_model_director
 
 def test_default_model_has_its_own_adapter(adapters: Path, tiny_model_directory: Path) -> None:
     one = text_of(tiny_model_directory, adapters / "one")
-    settings = make_settings(
-        model=str(tiny_model_directory),
+    settings = settings_of(
+        tiny_model_directory,
         model_directories=str(tiny_model_directory.parent),
         adapter_path=str(adapters / "one"),
         adapter_directories=str(adapters),
@@ -114,7 +120,7 @@ def test_only_names_of_adapters_are_accepted(
 
 
 def test_errors_name_the_field(adapters: Path, tiny_model_directory: Path) -> None:
-    settings = make_settings(model=str(tiny_model_directory), adapter_directories=str(adapters))
+    settings = settings_of(tiny_model_directory, adapter_directories=str(adapters))
     client: openai.OpenAI
     with serving(create_app(settings)) as live:
         client = live.client()
@@ -147,7 +153,7 @@ def test_errors_name_the_field(adapters: Path, tiny_model_directory: Path) -> No
 def test_adapter_that_was_repaired_is_checked_again(
     adapters: Path, tiny_model_directory: Path
 ) -> None:
-    settings = make_settings(model=str(tiny_model_directory), adapter_directories=str(adapters))
+    settings = settings_of(tiny_model_directory, adapter_directories=str(adapters))
     with serving(create_app(settings)) as live:
         assert complete(live, "broken").status_code == 400
         shutil.copy(adapters / "two" / "adapters.safetensors", adapters / "broken")
@@ -156,7 +162,7 @@ def test_adapter_that_was_repaired_is_checked_again(
 
 
 def test_adapter_counts_as_memory_of_its_model(adapters: Path, tiny_model_directory: Path) -> None:
-    settings = make_settings(model=str(tiny_model_directory), adapter_path=str(adapters / "one"))
+    settings = settings_of(tiny_model_directory, adapter_path=str(adapters / "one"))
     adapter = adapters_of(settings).default()
     assert adapter is not None
     assert adapter.weights_bytes == (adapters / "one" / "adapters.safetensors").stat().st_size
@@ -172,7 +178,7 @@ def test_server_does_not_start_with_an_adapter_of_another_model(
     adapters: Path, tiny_model_directory: Path
 ) -> None:
     (adapters / "one" / "adapter_config.json").write_text("{}", encoding="utf-8")
-    settings = make_settings(model=str(tiny_model_directory), adapter_path=str(adapters / "one"))
+    settings = settings_of(tiny_model_directory, adapter_path=str(adapters / "one"))
     with pytest.raises(AdapterError, match="num_layers should be an integer"):
         load_engine(registry_of(settings).default(), settings)
 
