@@ -28,6 +28,7 @@ from .option_overrides import OptionOverrides
 from .options import GenerationOptions
 from .progress import OnProgress, to_stderr
 from .prompt_cache.options import CacheOptions
+from .prompt_cache_engine import PromptCacheEngine
 from .request_arguments import RequestArguments
 from .requests.batches import Begun
 from .requests.request import Request
@@ -44,7 +45,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class InferenceEngine(Closing, BatchEngine, ExtractionEngine, ToolEngine, TranscriptionEngine):
+class InferenceEngine(
+    Closing, BatchEngine, ExtractionEngine, PromptCacheEngine, ToolEngine, TranscriptionEngine
+):
     """Runs a language model for any number of threads and tasks.
 
     Requests run on a thread of the engine. Up to ``batch_size`` of them share each forward pass;
@@ -344,56 +347,6 @@ class InferenceEngine(Closing, BatchEngine, ExtractionEngine, ToolEngine, Transc
         """:meth:`stream` for event loops: ``async for event in await engine.astream(…)``."""
         request = await self._core.aprepare(prompt, response_format, arguments)
         return AsyncEventStream(self._submitter(request), request.cancelled)
-
-    def save_prompt_cache(
-        self,
-        path: str | os.PathLike[str],
-        prompt: Prompt,
-        *,
-        response_format: Any = None,
-        **arguments: Unpack[RequestArguments],
-    ) -> int:
-        """Process a prompt, and save the model's cache of it for :meth:`load_prompt_cache`.
-
-        The file has the format of ``mlx_lm``'s ``save_prompt_cache``.
-
-        Args:
-            path: A file name that ends in ``.safetensors``.
-            prompt: The prompt; later requests that begin with it reuse its cache.
-            response_format: As in these requests.
-            arguments: As in these requests.
-
-        Returns:
-            The number of the prompt's tokens.
-
-        Raises:
-            PromptCacheFileError: The model's cache cannot be saved.
-            InvalidOptionError: The file name or an argument is invalid; see :meth:`generate`.
-            OSError: The file cannot be written.
-        """
-        request = self._core.prepare(prompt, response_format, arguments)
-        return self._core.save_prompt_cache(path, request)
-
-    def load_prompt_cache(self, path: str | os.PathLike[str]) -> int:
-        """Load a saved prompt cache. Requests that begin with its prompt reuse it.
-
-        Returns:
-            The number of the prompt's tokens.
-
-        Raises:
-            PromptCacheFileError: The file is damaged or no prompt cache.
-            PromptCacheMismatchError: It belongs to another model, adapter, quantization, or to
-                other cache options.
-            OSError: The file cannot be read.
-        """
-        return self._core.load_prompt_cache(path)
-
-    def clear_prompt_cache(self) -> None:
-        """Remove the cached texts of earlier requests, and free their memory.
-
-        Running requests keep theirs.
-        """
-        self._core.clear_prompt_cache()
 
     def warm_up(self) -> None:
         """Find out now how requests can share forward passes, which takes about a second.

@@ -197,6 +197,18 @@ def test_model_with_an_adapter_can_be_checked_without_reading_weights(
     assert width == 320
 
 
+@pytest.mark.parametrize(("keys", "expected"), [(None, True), (["model.embed_tokens"], False)])
+def test_adapter_of_the_output_layer_is_part_of_every_logit(
+    tmp_path: Path, tiny_model_directory: Path, keys: list[str] | None, expected: bool
+) -> None:
+    path = write_adapter(tmp_path / "adapter", tiny_model_directory, keys=keys)
+    with InferenceEngine(tiny_model_directory, adapter_path=path) as engine:
+        forward = engine._core.scheduler._running._forward
+        found = engine._core.worker.submit(lambda: forward.computes_logits_on_demand).result()
+        # The weight alone, whose rows are read for some tokens, lacks the adapter.
+        assert found is expected
+
+
 def test_saved_prompt_cache_belongs_to_an_adapter(
     tmp_path: Path, adapter: Path, tiny_model_directory: Path
 ) -> None:
