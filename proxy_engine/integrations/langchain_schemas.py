@@ -12,6 +12,7 @@ from ..errors import InvalidOptionError, InvalidResponseFormatError
 from ..extras import requires_extra
 from ..pydantic_schemas import ClosedJsonSchema
 from ..text_checks import short_repr
+from .closed_schemas import closed_schema
 
 with requires_extra("langchain", purpose="LangChain's tools"):
     from langchain_core.exceptions import OutputParserException
@@ -47,7 +48,7 @@ def to_openai_tool(tool: ToolLike, *, strict: bool | None = None) -> dict[str, A
     if _is_model(model):
         function["parameters"] = _closed_schema(model)
     elif "parameters" in function and (strict or not isinstance(model, Mapping)):
-        function["parameters"] = _closed(function["parameters"])
+        function["parameters"] = closed_schema(function["parameters"])
     if strict is not None:
         function["strict"] = strict
     return {**written, "function": function} if function else written
@@ -102,7 +103,7 @@ def to_response_format(schema: SchemaLike, *, strict: bool | None = None) -> dic
                 hint="Give a pydantic model, a TypedDict, or a JSON Schema.",
             ) from error
     if not _is_model(schema) and (strict or not isinstance(schema, Mapping)):
-        written = _closed(written)
+        written = closed_schema(written)
     name = written.get("title") or getattr(schema, "__name__", "answer")
     return {"type": "json_schema", "json_schema": {"name": name, "schema": written}}
 
@@ -168,23 +169,3 @@ def _is_model(schema: Any) -> bool:
 
 def _closed_schema(model: Any) -> dict[str, Any]:
     return pydantic.TypeAdapter(model).json_schema(schema_generator=ClosedJsonSchema)
-
-
-def _closed(schema: Any) -> Any:
-    """Return a schema that LangChain made of a Python type, with closed objects."""
-    if isinstance(schema, list):
-        return [_closed(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    written = {
-        # Names of properties are not keywords.
-        key: {name: _closed(item) for name, item in value.items()}
-        if key in ("properties", "$defs", "definitions")
-        else value
-        if key in ("default", "const", "enum", "examples")
-        else _closed(value)
-        for key, value in schema.items()
-    }
-    if "properties" in written:
-        written.setdefault("additionalProperties", False)
-    return written

@@ -15,6 +15,8 @@ from proxy_engine import MissingExtraError
     [
         ("langchain", "langchain_core.caches", "langchain"),
         ("smolagents", "smolagents.models", "smolagents"),
+        ("pydantic_ai", "pydantic_ai.models", "pydantic-ai"),
+        ("dspy", "dspy", "dspy"),
     ],
 )
 def test_import_without_the_framework_names_the_extra(
