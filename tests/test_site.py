@@ -111,7 +111,7 @@ def test_described_names_exist() -> None:
             source = ROOT / f"{module.replace('.', '/')}.py"
             if source.exists():
                 # A module of an integration: importing it takes its extra, and seconds.
-                definition = rf"^(class|def) {attribute}\b"
+                definition = rf"^(class|(async )?def) {attribute}\b"
                 assert re.search(definition, source.read_text("utf-8"), re.MULTILINE), name
             else:
                 assert hasattr(__import__(module, fromlist=[attribute]), attribute), name
