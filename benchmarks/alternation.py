@@ -17,7 +17,7 @@ __all__ = ["Ratio", "ratio_of", "rotated", "settle"]
 
 @dataclass(frozen=True)
 class Ratio:
-    """A ratio of medians, and the quartiles of the ratios of each repeat."""
+    """The median and the quartiles of the ratios of each repeat, and the medians of both sides."""
 
     value: float
     low: float
@@ -42,9 +42,8 @@ def ratio_of(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:
     if len(ours) != len(theirs) or not ours:
         raise ValueError(f"{len(ours)} values of ours beside {len(theirs)} of theirs")
     pairs = np.array(ours) / np.array(theirs)
-    middle, other = float(np.median(ours)), float(np.median(theirs))
-    low, high = (float(np.percentile(pairs, percentile)) for percentile in (25, 75))
-    return Ratio(middle / other, low, high, middle, other, len(ours))
+    low, middle, high = (float(np.percentile(pairs, percentile)) for percentile in (25, 50, 75))
+    return Ratio(middle, low, high, float(np.median(ours)), float(np.median(theirs)), len(ours))
 
 
 def rotated(stacks: Mapping[str, Any], turn: int) -> list[str]:

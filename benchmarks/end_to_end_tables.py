@@ -9,7 +9,7 @@ from documents import STRING
 from speculation_tables import by_kind, passes_rows, speculation_rows
 from tables import aligned, duration
 
-__all__ = ["figure_rows", "left_out", "overhead_rows", "render"]
+__all__ = ["figure_rows", "left_out", "missed_targets", "overhead_rows", "render"]
 
 _TARGETS = {
     ("free strings", "mlx-lm"): ">= 0.97",
@@ -43,6 +43,27 @@ def figure_rows(figures: Sequence[dict[str, Any]]) -> list[list[str]]:
             ]
         )
     return rows
+
+
+def missed_targets(figures: Sequence[dict[str, Any]]) -> list[str]:
+    """Return a sentence that names the figures which miss their target; nothing if none does."""
+    header, *rows = figure_rows(figures)
+    of, model, beside, ratio, target = (
+        header.index(name) for name in ("figure", "model", "ours beside", "ratio", "target")
+    )
+    missed = [
+        f"{row[of]} ({row[model]}, beside {row[beside]}: {row[ratio]}, target {row[target]})"
+        for row in rows
+        if row[target] and not _meets(float(row[ratio]), row[target])
+    ]
+    return [f"Targets missed: {'; '.join(missed)}."] if missed else []
+
+
+def _meets(ratio: float, target: str) -> bool:
+    sign, bound = target.split()
+    return {"<=": ratio <= float(bound), ">=": ratio >= float(bound)}.get(
+        sign, ratio == float(bound)
+    )
 
 
 def overhead_rows(overhead: Sequence[dict[str, Any]]) -> list[list[str]]:

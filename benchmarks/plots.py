@@ -1,8 +1,7 @@
-"""Draw the plots of ``docs/performance.md``, and fill in its tables, from the files of figures.
+"""Draw the plots of the documentation, and fill in its tables, from the files of figures.
 
-Reads ``maskbench.json``, ``memory.json``, ``growth.json``, ``end_to_end.json``, ``overlap.json``,
-``calibration.json`` and ``faithfulness.json`` in ``docs/plots``, as far as they are there. The same
-figures give the same files.
+Reads the files that ``write_up.TABLES`` names, ``calibration.json`` and ``faithfulness.json`` in
+``docs/plots``, as far as they are there. The same figures give the same files.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from overlap import CPU_WORK, busiest, flights
 from plot_style import STYLE, save
-from write_up import TABLES, filled, slug, spans_of
+from write_up import DOCUMENTS, TABLES, filled, slug, spans_of
 
 __all__ = [
     "draw_between_masks",
@@ -78,8 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             save(figure, docs / "plots" / plot)
         if name in TABLES:
             tables[name] = TABLES[name](report)
-    document = docs / "performance.md"
-    document.write_text(filled(document.read_text(encoding="utf-8"), tables), encoding="utf-8")
+    for document in (docs / name for name in DOCUMENTS if (docs / name).exists()):
+        document.write_text(filled(document.read_text(encoding="utf-8"), tables), encoding="utf-8")
     return 0
 
 
@@ -99,6 +98,8 @@ def _drawings(name: str, report: dict[str, Any]) -> dict[str, Figure]:
         return {"faithfulness.svg": draw_faithfulness(report)} if report.get("distance") else {}
     if name == "overlap":
         return {"overlap.svg": draw_overlap(report)}
+    if name in ("hostile_load", "vision"):
+        return {}
     return {"end-to-end.svg": draw_overhead(report)} if report["overhead"] else {}
 
 

@@ -10,26 +10,31 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from end_to_end_tables import figure_rows, left_out, overhead_rows
+from end_to_end_tables import figure_rows, left_out, missed_targets, overhead_rows
 from growth import findings, growth_rows, set_up_rows
+from hostile_load_figures import Figures, rows
 from memory import point_after
 from overlap import CPU_WORK
 from report import notes
 from speculation_tables import by_kind, passes_rows, speculation_rows
 from tables import duration, markdown
+from vision_tables import embedding_rows, question_rows
 
 from proxy_engine import Span
 
 __all__ = [
+    "DOCUMENTS",
     "TABLES",
     "end_to_end_tables",
     "filled",
     "growth_table",
+    "hostile_load_table",
     "maskbench_tables",
     "memory_table",
     "overlap_table",
     "slug",
     "spans_of",
+    "vision_tables",
 ]
 
 _PLACE = re.compile(r"(<!-- figures: ([a-z_]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -167,6 +172,7 @@ def end_to_end_tables(report: dict[str, Any]) -> str:
     blocks = [_machine(report), sentence, "\n".join(models)]
     if report["figures"]:
         blocks.append(markdown(figure_rows(report["figures"]), texts=3))
+        blocks += missed_targets(report["figures"])
     if report["overhead"]:
         blocks.append(markdown(overhead_rows(report["overhead"]), texts=4))
     if report.get("speculation"):
@@ -206,6 +212,31 @@ def overlap_table(report: dict[str, Any]) -> str:
     return "\n\n".join([_machine(report), sentences, "![Overlap](plots/overlap.svg)"])
 
 
+def hostile_load_table(report: dict[str, Any]) -> str:
+    """Return a row for each kind of hostile requests."""
+    kinds = [
+        Figures(**{name: value for name, value in kind.items() if name != "missed"})
+        for kind in report["kinds"]
+    ]
+    table = markdown(rows(kinds, report["deadline_seconds"]), texts=2)
+    sentence = f"Model {report['model']}; the deadline is {report['deadline_seconds']:g} s."
+    return "\n\n".join([_machine(report), sentence, table])
+
+
+def vision_tables(report: dict[str, Any]) -> str:
+    """Return the times of questions about an image, and other ratios."""
+    machine = report["environment"]
+    blas = ", OpenBLAS" if machine["fast_blas"] else ""
+    sentence = (
+        f"MLX {machine['mlx']} on {machine['device']}{blas}, mlx-vlm {machine['mlx-vlm']}; "
+        f"language model {report['text_model']}, vision tower {report['vision_tower']}, images of "
+        f"{report['pixels']} x {report['pixels']} pixels ({report['image_tokens']} image tokens)."
+    )
+    figures = report["figures"]
+    tables = [markdown(question_rows(figures), texts=1), markdown(embedding_rows(figures), texts=2)]
+    return "\n\n".join([_machine(report), sentence, *tables])
+
+
 def _machine(report: dict[str, Any]) -> str:
     machine = report["environment"]
     return (
@@ -224,5 +255,10 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "growth": growth_table,
     "end_to_end": end_to_end_tables,
     "overlap": overlap_table,
+    "hostile_load": hostile_load_table,
+    "vision": vision_tables,
 }
 """How the table of each file of figures is made."""
+
+DOCUMENTS = ("performance.md", "reliability.md")
+"""The documents that have tables."""

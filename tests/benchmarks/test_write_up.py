@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from write_up import TABLES, filled, slug
+from write_up import DOCUMENTS, TABLES, filled, slug
 
 DOCS = Path(__file__).parents[2] / "docs"
 FIGURES = [name for name in TABLES if (DOCS / "plots" / f"{name}.json").exists()]
@@ -17,6 +17,10 @@ FIGURES = [name for name in TABLES if (DOCS / "plots" / f"{name}.json").exists()
 def figures(name: str) -> dict[str, Any]:
     record: dict[str, Any] = json.loads((DOCS / "plots" / f"{name}.json").read_text("utf-8"))
     return record
+
+
+def documents() -> str:
+    return "\n".join((DOCS / name).read_text(encoding="utf-8") for name in DOCUMENTS)
 
 
 def test_tables_replace_their_placeholders() -> None:
@@ -34,13 +38,12 @@ def test_slug_is_a_file_name() -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_document_has_a_placeholder_for_each_table(name: str) -> None:
-    document = (DOCS / "performance.md").read_text(encoding="utf-8")
-    assert document.count(f"<!-- figures: {name} -->") == 1
+    assert documents().count(f"<!-- figures: {name} -->") == 1
 
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_document_contains_the_tables_of_the_figures(name: str) -> None:
-    document = (DOCS / "performance.md").read_text(encoding="utf-8")
+    document = documents()
     assert filled(document, {name: TABLES[name](figures(name))}) == document
 
 
