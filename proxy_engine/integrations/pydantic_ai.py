@@ -22,7 +22,8 @@ from ..requests.streams import AsyncEventStream
 from ..results import GenerationResult
 from .conversion import reasoning_tokens
 from .pydantic_ai_messages import response_parts, to_interactions
-from .pydantic_ai_requests import ProxyEngineModelSettings, request_arguments
+from .pydantic_ai_requests import ProxyEngineModelSettings as ProxyEngineModelSettings
+from .pydantic_ai_requests import request_arguments
 
 with requires_extra("pydantic-ai", purpose="ProxyEngineModel"):
     from pydantic_ai.exceptions import ModelContextWindowExceededError, ModelRequestRejectedError

@@ -7,6 +7,7 @@ import copy
 import json
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Literal
 
 import dspy
@@ -18,8 +19,10 @@ from dspy.utils.exceptions import (
     LMInvalidRequestError,
     LMUnsupportedFeatureError,
 )
+from PIL import Image
 from pydantic import BaseModel, Field
 from tiny_models import make_tiny_model, make_tiny_tokenizer
+from vision_models import vision_checkpoint
 
 from proxy_engine import InferenceEngine
 from proxy_engine.conversation.content import FileContent, ImageContent
@@ -204,6 +207,23 @@ def test_requests_become_interactions_and_options() -> None:
         "stop": ("\n",),
         "reasoning": False,
     }
+
+
+class Describe(dspy.Signature):  # type: ignore[misc]
+    """Say whether a picture is red."""
+
+    picture: dspy.Image = dspy.InputField()
+    is_red: bool = dspy.OutputField()
+
+
+def test_engine_reads_images(tmp_path: Path) -> None:
+    path = vision_checkpoint("qwen2_vl", tmp_path / "model")
+    with InferenceEngine(path, on_progress=None, cache_vocabulary=False) as engine:
+        lm = ProxyEngineLM(engine, max_tokens=40, cache=False)
+        with dspy.context(lm=lm):
+            answer = dspy.Predict(Describe)(picture=dspy.Image(Image.new("RGB", (8, 8), "red")))
+    assert isinstance(answer.is_red, bool)
+    assert any("image_url" in str(message) for message in lm.history[-1]["messages"])
 
 
 @pytest.mark.parametrize(
