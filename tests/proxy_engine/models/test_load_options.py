@@ -14,6 +14,7 @@ import pytest
 from mlx_lm.models import llama
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from tiny_whisper import write_tiny_whisper
+from vision_models import vision_checkpoint
 
 from proxy_engine import (
     InferenceEngine,
@@ -291,25 +292,43 @@ def test_code_of_a_tokenizer_is_run_if_it_is_trusted(
 
 
 @pytest.fixture
-def repo(tmp_path: Path, tiny_model_directory: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A repo in the download cache with the revisions ``main`` and ``small``, without network."""
-    hub = tmp_path / "hub"
-    root = hub / "models--org--tiny"
-    for name, commit, context in (("main", "a" * 40, 512), ("small", "b" * 40, 64)):
-        snapshot = root / "snapshots" / commit
-        shutil.copytree(tiny_model_directory, snapshot)
-        edit(snapshot / "config.json", max_position_embeddings=context)
-        (root / "refs").mkdir(exist_ok=True)
-        (root / "refs" / name).write_text(commit, encoding="ascii")
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(hub))
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The download cache, without network."""
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    return "org/tiny"
+    return tmp_path / "hub"
 
 
-def test_revision_chooses_the_files_of_a_repo(repo: str) -> None:
+def add_revision(hub: Path, repo: str, revision: str, files: Path) -> Path:
+    """Add a revision to a repo in the download cache; return its directory."""
+    root = hub / f"models--{repo.replace('/', '--')}"
+    commit = f"{len(list(root.glob('refs/*'))):040x}"
+    (root / "refs").mkdir(parents=True, exist_ok=True)
+    (root / "refs" / revision).write_text(commit, encoding="ascii")
+    return Path(shutil.copytree(files, root / "snapshots" / commit))
+
+
+def test_revision_chooses_the_files_of_a_repo(hub: Path, tiny_model_directory: Path) -> None:
+    repo = "org/tiny"
+    for revision, context in (("main", 512), ("small", 64)):
+        directory = add_revision(hub, repo, revision, tiny_model_directory)
+        edit(directory / "config.json", max_position_embeddings=context)
     for revision, context in ((None, 512), ("small", 64), ("main", 512)):
         with InferenceEngine(repo, revision=revision) as engine:
             assert engine.context_length == context, revision
             assert engine.model_name == repo
     with pytest.raises(ModelNotFoundError, match="revision 'none' of 'org/tiny'"):
         InferenceEngine(repo, revision="none")
+
+
+def test_revision_applies_to_speech_and_multimodal_models(hub: Path, tmp_path: Path) -> None:
+    models = {
+        "audio": write_tiny_whisper(tmp_path / "whisper"),
+        "image": vision_checkpoint("qwen2_vl", tmp_path / "qwen2_vl"),
+    }
+    for kind, files in models.items():
+        add_revision(hub, f"org/{kind}", "other", files)
+        with InferenceEngine(f"org/{kind}", revision="other", lazy=True) as engine:
+            assert kind in engine.input_modalities
+        with pytest.raises(ModelNotFoundError):
+            InferenceEngine(f"org/{kind}")
