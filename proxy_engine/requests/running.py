@@ -41,13 +41,14 @@ from ..generation import (
 )
 from ..models.loading import LoadedModel
 from ..options import GenerationOptions
-from ..results import FinishReason, GenerationResult, LogprobVectors, TokenLogprobs, Usage
+from ..results import FinishReason, GenerationResult, LogprobVectors, TokenLogprobs
 from ..speculation import Drafter, lookups
 from ..speculation.draft_length import PassCost
 from ..tools import Tool
 from ..validation import json_validator
 from .request import Request
 from .token_facts import token_origin, with_choices, written_lengths
+from .usage import measured_usage
 
 Emit: TypeAlias = Callable[[Event], None]
 """Receives the events of a request, on the thread that runs it."""
@@ -264,7 +265,6 @@ class RunningRequest:
         elif not self._is_in_text and self._matcher is not None:
             self._check_complete()
         tool_calls = tuple(_checked_calls(reader, request.tools))
-        timings, drafting = self.sequence.timings, self.sequence.drafting
         lengths = written_lengths(
             self._token_ids,
             self._vocabulary,
@@ -276,23 +276,12 @@ class RunningRequest:
             text=reader.text,
             parsed=None if is_cancelled else _parsed(reader, request.answer),
             finish_reason=self._finish_reason,
-            usage=Usage(
-                prompt_tokens=len(request.prompt_ids),
+            usage=measured_usage(
+                request,
+                self.sequence,
                 completion_tokens=len(self._token_ids),
                 cached_tokens=self.cached_tokens,
                 fast_forwarded_tokens=self._origins.count("f"),
-                prompt_seconds=timings.prompt,
-                completion_seconds=time.perf_counter() - timings.started - timings.prompt,
-                mask_seconds=timings.of("mask", "advance"),
-                draft_seconds=timings.of("draft"),
-                sample_seconds=timings.of("sample"),
-                forward_seconds=timings.of("dispatch", "wait"),
-                queue_seconds=timings.started - request.created,
-                drafted_tokens=0 if drafting is None else drafting.drafted_tokens,
-                accepted_tokens=0 if drafting is None else drafting.accepted_tokens,
-                forward_passes=self.sequence.forward_passes,
-                image_tokens=request.prompt.image_tokens,
-                audio_tokens=request.prompt.audio_tokens,
             ),
             token_ids=tuple(self._token_ids),
             model=self._model,
@@ -301,7 +290,7 @@ class RunningRequest:
             parts=reader.parts,
             logprobs=None if request.options.logprobs is None else tuple(self._logprobs),
             logprob_vectors=tuple(self._logprob_vectors) if keeps_vectors else None,
-            trace=tuple(timings.spans),
+            trace=tuple(self.sequence.timings.spans),
             scored_choices=tuple(self.sequence.scored_choices),
             token_origins=with_choices(self._origins, lengths, self.sequence.scored_choices),
             token_lengths=lengths,

@@ -72,3 +72,17 @@ def test_vocabulary_is_shown_with_its_special_tokens() -> None:
 
 def test_smallest_vocabulary_is_shown() -> None:
     assert "</s>" in Page(Vocabulary([b"</s>"], end_token_ids=[0])._repr_html_()).text
+
+
+def test_explanations_are_printed_as_text() -> None:
+    class Printer:
+        written = ""
+
+        def text(self, text: str, /) -> None:
+            self.written += text
+
+    matcher = ChoiceStateMachine(["yes", "no"]).matcher(VOCABULARY)
+    for found in (matcher.explain("x"), matcher.explain()):
+        printer = Printer()
+        found._repr_pretty_(printer, False)
+        assert printer.written == str(found)
