@@ -78,6 +78,17 @@ class AdapterRegistry:
         for given in self._directories:
             parent = given.expanduser().resolve()
             for path in sorted(parent.iterdir()) if parent.is_dir() else ():
-                directory = path.resolve()
-                if directory.is_relative_to(parent) and (directory / CONFIGURATION).is_file():
+                directory = _inside(parent, path)
+                if directory is not None:
                     yield KnownAdapter(path.name, directory)
+
+
+def _inside(parent: Path, path: Path) -> Path | None:
+    """Return the directory of an adapter without symbolic links; ``None`` if it is none."""
+    try:
+        directory = path.resolve()
+        is_adapter = (directory / CONFIGURATION).is_file()
+    except (OSError, RuntimeError):
+        # It cannot be read, or is a loop of symbolic links.
+        return None
+    return directory if is_adapter and directory.is_relative_to(parent) else None

@@ -33,6 +33,7 @@ def adapters(tmp_path: Path, tiny_model_directory: Path) -> Path:
     (parent / "empty").mkdir()
     (parent / "link").symlink_to(tmp_path / "elsewhere")
     (parent / "inner").symlink_to(parent / "one")
+    (parent / "loop").symlink_to(parent / "loop")
     shutil.copytree(parent / "one", parent / "broken")
     (parent / "broken" / "adapters.safetensors").write_bytes(b"x")
     return parent
@@ -106,7 +107,20 @@ def test_default_model_has_its_own_adapter(adapters: Path, tiny_model_directory:
 
 @pytest.mark.parametrize(
     "name",
-    ["none", "..", ".", "one/", "./one", "../elsewhere", "/", "link", "empty", "a\0b", "x" * 5000],
+    [
+        "none",
+        "..",
+        ".",
+        "one/",
+        "./one",
+        "../elsewhere",
+        "/",
+        "link",
+        "loop",
+        "empty",
+        "a\0b",
+        "x" * 5000,
+    ],
 )
 def test_only_names_of_adapters_are_accepted(
     adapters: Path, tiny_model_directory: Path, name: str
