@@ -31,6 +31,13 @@ const cell = document.querySelector('.jp-Cell details').closest('.jp-Cell');
 scrollTo(0, cell.getBoundingClientRect().top + scrollY - 130)"""
 
 
+STILL = """
+document.documentElement.style.scrollbarWidth = 'none';
+document.head.append(Object.assign(document.createElement('style'),
+    {textContent: '* { transition: none !important }'}));
+"""
+
+
 @contextlib.contextmanager
 def serving_files(directory: Path) -> Iterator[str]:
     """The URL of a directory."""
@@ -61,7 +68,7 @@ def save(browser: Browser, name: str, url: str = "", script: str = "") -> None:
         browser.command("goog/cdp/execute", cmd="Emulation.setEmulatedMedia", params=emulated)
         if url:
             browser.open(url)
-            browser.run("document.documentElement.style.scrollbarWidth = 'none';" + script)
+            browser.run(STILL + script)
         browser.wait_for(f"return matchMedia('(prefers-color-scheme: {scheme})').matches")
         directory.mkdir(parents=True, exist_ok=True)
         image = Image.open(io.BytesIO(browser.screenshot())).convert("RGB")
