@@ -77,25 +77,7 @@ def add_arguments(
         metavar="FILE",
         help="an image, or its URL, that the result is extracted from; repeatable",
     )
-    parser.add_argument("--jsonl", action="store_true", help="the same as --format jsonl")
-    parser.add_argument(
-        "--format",
-        choices=("text", *get_args(FileFormat)),
-        help="what the input is: one text or image a file, or one record a line or row "
-        "(default: by the suffix of a single file, else text)",
-    )
-    parser.add_argument(
-        "--text",
-        default="text",
-        metavar="FIELD",
-        help="the field or column with the text (default: text)",
-    )
-    parser.add_argument(
-        "--prefix",
-        default="",
-        metavar="TEXT",
-        help="text before the names of the result's columns, where the input has the same names",
-    )
+    _add_record_arguments(parser)
     parser.add_argument("--batch-size", type=int, metavar="N", help="inputs per batch (default: 8)")
     parser.add_argument("--output", metavar="FILE", help="write to FILE instead of standard output")
     existing = parser.add_mutually_exclusive_group()
@@ -119,6 +101,29 @@ def add_arguments(
         help="texts or images; - for standard input (default without --image)",
     )
     return parser
+
+
+def _add_record_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments about records and their fields."""
+    parser.add_argument("--jsonl", action="store_true", help="the same as --format jsonl")
+    parser.add_argument(
+        "--format",
+        choices=("text", *get_args(FileFormat)),
+        help="what the input is: one text or image a file, or one record a line or row "
+        "(default: by the suffix of a single file, else text)",
+    )
+    parser.add_argument(
+        "--text",
+        default="text",
+        metavar="FIELD",
+        help="the field or column with the text (default: text)",
+    )
+    parser.add_argument(
+        "--prefix",
+        default="",
+        metavar="TEXT",
+        help="text before the names of the result's columns, where the input has the same names",
+    )
 
 
 def input_format(options: argparse.Namespace) -> InputFormat:

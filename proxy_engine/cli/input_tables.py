@@ -14,7 +14,7 @@ from typing import IO, Any, NamedTuple, Self
 
 from ..extraction.frames import import_library
 from ..extraction.inputs import Content
-from ..text_checks import has_surrogate
+from ..text_checks import has_surrogate, short_repr
 from .errors import CommandLineError
 from .records import IMAGE, other_fields, read_value
 
@@ -68,6 +68,9 @@ class TableRow(NamedTuple):
             raise ValueError(self.problem)
         if self.cells.get(self.text) is None and self.cells.get(IMAGE) is None:
             raise ValueError("the text is empty")
+        found = self.cells.get(self.text)
+        if not isinstance(found, str | None):
+            raise ValueError(f"the text should be a string, not {short_repr(found)}")
         return read_value(dict(self.cells), self.text, self.directory)
 
 

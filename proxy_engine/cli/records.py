@@ -33,7 +33,7 @@ def read_images(sources: Sequence[str], directory: Path) -> tuple[ImageContent, 
     Raises:
         ValueError: A file cannot be read, or a ``data:`` URL is malformed.
     """
-    # Deferred: `import proxy_engine.__main__` imports no pydantic.
+    # Deferred: `--help` need not wait for it.
     from ..conversation.content import ImageContent  # noqa: PLC0415
 
     return tuple(

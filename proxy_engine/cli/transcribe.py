@@ -157,7 +157,7 @@ _CONSTRAINTS: dict[str, Callable[[Any], StateMachine]] = {
 
 
 def _overrides(options: argparse.Namespace) -> TranscriptionOverrides:
-    # Deferred: `import proxy_engine.__main__` imports no pydantic.
+    # Deferred: `--help` need not wait for it.
     from ..transcription.options import TranscriptionOptions, TranscriptionOverrides  # noqa: PLC0415
 
     overrides = TranscriptionOverrides(

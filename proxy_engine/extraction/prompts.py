@@ -37,7 +37,7 @@ class Prompts:
         Raises:
             RecordError: The instruction is a function that raises, or returns no text.
         """
-        # Deferred: `import proxy_engine.__main__` imports no pydantic.
+        # Deferred: `--help` of the command line need not wait for it.
         from ..conversation.content import TextContent  # noqa: PLC0415
         from ..conversation.interaction import Interaction, Role  # noqa: PLC0415
 

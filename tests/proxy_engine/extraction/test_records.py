@@ -1,0 +1,81 @@
+"""Texts and images of records."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from PIL import Image
+
+from proxy_engine import ImageContent, InferenceEngine, PromptError, RecordError
+from proxy_engine.extraction.inputs import Content
+from proxy_engine.extraction.prompts import Prompts
+from proxy_engine.extraction.records import RecordReader
+
+PICTURE = Image.new("RGB", (4, 4), "red")
+
+
+@pytest.fixture(scope="module")
+def png() -> bytes:
+    file = io.BytesIO()
+    PICTURE.save(file, "PNG")
+    return file.getvalue()
+
+
+@pytest.fixture
+def path(tmp_path: Path, png: bytes) -> Path:
+    path = tmp_path / "red.png"
+    path.write_bytes(png)
+    return path
+
+
+def test_images_are_read_in_every_form(path: Path, png: bytes) -> None:
+    reader = RecordReader(image="photo")
+    for value in (path, str(path), png, {"bytes": png, "path": None}, ImageContent(data=png)):
+        assert reader.read({"photo": value}).images == (ImageContent(data=png),)
+    stored = reader.read({"photo": {"bytes": None, "path": str(path)}})
+    assert stored.images == (ImageContent(data=png),)
+    url = "https://example.org/a.png"
+    both = reader.read({"text": "x", "photo": [path, url]})
+    assert both == Content("x", (ImageContent(data=png), ImageContent(url=url)))
+    (drawn,) = reader.read({"photo": PICTURE}).images
+    assert drawn.media_type == "image/png"
+
+
+def test_record_may_lack_one_of_text_and_image(path: Path) -> None:
+    reader = RecordReader(image=lambda record: record.get("photo"))
+    assert reader.read({"photo": str(path), "text": None}).text == ""
+    assert reader.read({"text": "x"}).images == ()
+    for record in ({"photo": None}, {"photo": [], "text": " "}, {"id": 3}):
+        with pytest.raises(RecordError):
+            reader.read(record)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("none.png", "No such file"),
+        (3, "an image should be a path"),
+        (["a.png", 3], "No such file|an image should be"),
+        ("a\0b", "cannot read"),
+    ],
+)
+def test_unreadable_image_is_an_error(value: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        RecordReader(image="photo").read({"photo": value})
+
+
+def test_images_for_a_text_model_end_the_run(tiny_engine: InferenceEngine, path: Path) -> None:
+    records = [{"text": "x"}, {"photo": str(path)}]
+    with pytest.raises(PromptError, match="does not read images"):
+        tiny_engine.extract(records, Literal[1, 2], image="photo", progress=False)
+
+
+def test_prompt_has_images_before_the_text(path: Path) -> None:
+    content = RecordReader(image="photo").read({"text": "x", "photo": str(path)})
+    prompt: Any = Prompts(None, ("shop", "total")).write(None, content)
+    image, text = prompt.content
+    assert image == content.images[0]
+    assert text.text == "Extract shop, total from this text and image as JSON:\n\nx"
