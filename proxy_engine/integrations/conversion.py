@@ -1,13 +1,25 @@
-"""Facts about results that several frameworks report."""
+"""Facts about requests and results that several frameworks need."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from state_machines import Vocabulary
 
 from ..answers.composition import REASONING
 from ..results import GenerationResult, TokenLogprobs
+from ..tools.choice import requires_call
+
+
+def may_write_text(arguments: Mapping[str, Any]) -> bool:
+    """Return whether an answer may be free text. The engine refuses stop strings otherwise.
+
+    Args:
+        arguments: The arguments of :meth:`InferenceEngine.generate`.
+    """
+    has_format = arguments.get("response_format") is not None
+    return not has_format and not requires_call(arguments.get("tool_choice"))
 
 
 def reasoning_tokens(vocabulary: Vocabulary, result: GenerationResult[Any]) -> int:

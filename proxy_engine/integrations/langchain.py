@@ -41,6 +41,7 @@ with requires_extra("langchain", purpose="ChatProxyEngine"):
     from langchain_core.rate_limiters import BaseRateLimiter
     from langchain_core.runnables import Runnable, RunnableMap, RunnablePassthrough
 
+from .conversion import may_write_text
 from .langchain_messages import PROVIDER, to_chat_result, to_chunk, to_engine_messages
 from .langchain_schemas import (
     SchemaLike,
@@ -272,12 +273,15 @@ class ChatProxyEngine(BaseChatModel):
 
     def _arguments(self, stop: list[str] | None, given: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments of a request: those of the model, overridden by those of a call."""
-        arguments: dict[str, Any] = {**given_options(self), **given}
+        own: dict[str, Any] = {**given_options(self)}
         # LangChain passes on the argument by which it has chosen between `invoke` and `stream`.
-        arguments.pop("stream", None)
+        arguments = {name: value for name, value in given.items() if name != "stream"}
         if stop is not None:
             arguments["stop"] = stop
         if "tool_choice" in arguments:
             tools = arguments.get("tools") or ()
             arguments["tool_choice"] = to_tool_choice(arguments["tool_choice"], tools)
-        return arguments
+        if not may_write_text(arguments):
+            # Those of a call are refused by the engine; these are defaults.
+            own = {name: own[name] for name in own.keys() - {"stop", "stop_token_ids"}}
+        return {**own, **arguments}

@@ -99,7 +99,7 @@ def to_response_format(schema: SchemaLike, *, strict: bool | None = None) -> dic
             written = convert_to_json_schema(schema)  # type: ignore[arg-type]
         except ValueError as error:
             raise InvalidResponseFormatError(
-                f"{short_repr(schema)} is not a schema: {error}",
+                f"{short_repr(schema)} is not a schema",
                 hint="Give a pydantic model, a TypedDict, or a JSON Schema.",
             ) from error
     if not _is_model(schema) and (strict or not isinstance(schema, Mapping)):

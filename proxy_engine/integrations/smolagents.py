@@ -20,7 +20,7 @@ from ..extras import requires_extra
 from ..option_overrides import OptionOverrides
 from ..options import GenerationOptions
 from ..results import GenerationResult
-from ..tools.choice import requires_call
+from .conversion import may_write_text
 
 with requires_extra("smolagents", purpose="ProxyEngineModel"):
     from smolagents.models import (
@@ -150,7 +150,7 @@ class ProxyEngineModel(Model):  # type: ignore[misc]
             arguments["tools"] = [to_openai_tool(tool) for tool in tools]
             arguments.setdefault("tool_choice", "required")
         # Agents give stop strings with every request. The engine refuses them if no text can end.
-        if response_format is not None or (tools and requires_call(arguments["tool_choice"])):
+        if not may_write_text(arguments):
             arguments.pop("stop", None)
         return arguments.pop("messages"), arguments
 

@@ -30,7 +30,13 @@ from pydantic import BaseModel, Field, field_validator
 from scripted_answers import ScriptedModel
 from vision_models import vision_checkpoint
 
-from proxy_engine import InferenceEngine, InvalidOptionError, MediaError, PartOptions
+from proxy_engine import (
+    InferenceEngine,
+    InvalidOptionError,
+    InvalidResponseFormatError,
+    MediaError,
+    PartOptions,
+)
 from proxy_engine.integrations.langchain import ChatProxyEngine
 from proxy_engine.integrations.langchain_messages import to_engine_messages
 from proxy_engine.integrations.langchain_schemas import to_openai_tool, to_response_format
@@ -177,6 +183,14 @@ def test_stop_ends_the_answer(scripted: Scripted) -> None:
         assert model.invoke("Count", stop=["Two"]).content == "One. "
         assert model.bind(stop=["Three"]).invoke("Count").content == "One. Two. "
         assert ChatProxyEngine(model.engine, stop=["."]).invoke("Count").content == "One"
+
+
+def test_stop_of_the_model_leaves_structured_output_alone(roomy_engine: InferenceEngine) -> None:
+    model = ChatProxyEngine(roomy_engine, stop=["a"], **BRIEF)
+    assert isinstance(model.with_structured_output(Person).invoke("Hello"), Person)
+    assert model.bind_tools([weather], tool_choice="any").invoke("Hello").tool_calls
+    with pytest.raises(InvalidOptionError, match="stop strings end free text"):
+        model.with_structured_output(Person).invoke("Hello", stop=["a"])
 
 
 def test_unknown_and_invalid_options_are_refused(model: ChatProxyEngine) -> None:
@@ -338,6 +352,8 @@ def test_json_mode_without_a_schema_gives_any_object(scripted: Scripted) -> None
             model.with_structured_output()
         with pytest.raises(InvalidOptionError):
             model.with_structured_output(Person, method="prompting")
+        with pytest.raises(InvalidResponseFormatError):
+            model.with_structured_output(3)
 
 
 # Concurrency
