@@ -1,4 +1,6 @@
-"""Build hook: compiles the inner loop of the mask computation if a C compiler is available.
+"""Build hooks: the compiled inner loop of the mask computation, and the README in the metadata.
+
+The loop is compiled if a C compiler is available.
 
 ``PROXY_ENGINE_WHEEL`` selects the wheel that is built:
 
@@ -11,6 +13,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -21,6 +24,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.builders.macos import process_macos_plat_tag
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 from packaging.tags import platform_tags
 
 SOURCE = Path("state_machines", "masks", "walk.c")
@@ -51,6 +55,18 @@ class CompileKernel(BuildHookInterface[Any]):
         build_data["pure_python"] = False
         # The library uses no Python header, so every Python of the platform can load it.
         build_data["tag"] = f"py3-none-{platform or local_platform()}"
+
+
+class AbsoluteLinks(MetadataHookInterface):
+    """Adds the README with absolute links: package indexes show it without the other files."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Add the README."""
+        text = Path(self.root, "README.md").read_text(encoding="utf-8")
+        repository = metadata["urls"]["Source"]
+        images = re.sub(r"(!\[[^\]]*\]\()(?![a-z]+:|#)", rf"\1{repository}/raw/main/", text)
+        links = re.sub(r"(\]\()(?![a-z]+:|#)", rf"\1{repository}/blob/main/", images)
+        metadata["readme"] = {"content-type": "text/markdown", "text": links}
 
 
 def compiled(source: Path, library: Path) -> bool:

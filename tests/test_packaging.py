@@ -220,3 +220,9 @@ def test_every_extra_is_documented(metadata: email.message.Message) -> None:
         r"`([a-z0-9-]+)`", "".join(re.findall(r"^\|[^|]*\|", text, re.MULTILINE))
     )
     assert sorted(documented) == sorted(metadata.get_all("Provides-Extra", []))
+
+
+def test_readme_of_the_metadata_has_absolute_links(metadata: email.message.Message) -> None:
+    links = re.findall(r"\]\(([^)]+)\)", metadata.get_payload())
+    assert "https://github.com/proxy-engine/proxy-engine/blob/main/docs/server.md" in links
+    assert [link for link in links if not link.startswith(("https://", "http://"))] == []
