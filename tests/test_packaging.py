@@ -34,6 +34,7 @@ RUNTIME = {
     "referencing",
     "regex",
     "rich",
+    "tqdm",
 }
 PEERS = {"llguidance", "xgrammar", "outlines-core", "lm-format-enforcer"}
 
