@@ -20,6 +20,10 @@ import mlx.core as mx
 from samplers.parameters import InvalidSamplingParameterError
 
 
+# Any number below 1 / vocabulary keeps the most likely token alone.
+_LEAST_TOP_P = 1e-30
+
+
 def apply_mask(logits: mx.array, mask: mx.array) -> mx.array:
     """Set logits to ``-inf`` where ``mask`` is false, even if they are NaN.
 
@@ -161,7 +165,8 @@ def apply_top_p(logprobs: mx.array, top_p: float) -> mx.array:
     likelier = mx.cumsum(likelihoods, axis=-1, reverse=True, inclusive=False)
     total = likelihoods.sum(axis=-1, keepdims=True)
     # The likeliest token has nothing above it, so the sum stays below the length.
-    dropped = (likelier >= top_p * total).sum(axis=-1, keepdims=True)
+    # In float32, the smallest numbers are 0, which drops all tokens.
+    dropped = (likelier >= max(top_p, _LEAST_TOP_P) * total).sum(axis=-1, keepdims=True)
     least_kept = mx.take_along_axis(ascending, dropped, axis=-1)
     return mx.where(logprobs < least_kept, _lowest(logprobs), logprobs)
 

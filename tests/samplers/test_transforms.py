@@ -322,6 +322,11 @@ def test_filters_keep_the_likeliest_and_change_no_kept_value(
         assert kept.all() or before[kept].min() >= before[~kept].max()
 
 
+def test_top_p_below_the_smallest_float32_keeps_the_most_likely_token() -> None:
+    for top_p in (5e-324, 4.7e-105, 1e-46, 1e-30):
+        assert probabilities(apply_top_p(logprobs(*FOUR), top_p)) == [1.0, 0.0, 0.0, 0.0]
+
+
 # --- XTC ------------------------------------------------------------------------------------
 
 
