@@ -49,7 +49,7 @@ def main(question: str) -> Answer:
             ],
             [in_stock, order],
             response_format=Answer,
-            max_rounds=3,
+            max_rounds=2,
             max_tokens=100,
             on_turn=show,
         )

@@ -19,7 +19,6 @@ import mlx.core as mx
 
 from samplers.parameters import InvalidSamplingParameterError
 
-
 # Any number below 1 / vocabulary keeps the most likely token alone.
 _LEAST_TOP_P = 1e-30
 
