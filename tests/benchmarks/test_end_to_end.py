@@ -254,6 +254,7 @@ def test_completeness_starts_at_the_minimum_of_tokens(subject: Subject, data: Pa
     assert figure["value"] == 59 / 61
 
 
+@pytest.mark.soak
 def test_batches_are_compared_with_the_same_requests_alone(subject: Subject) -> None:
     figures = list(batch(subject, tokens=4, repeats=1))
     assert [(figure["kind"], figure["way"]) for figure in figures] == [

@@ -402,7 +402,7 @@ def test_main_arms_have_the_same_prompt() -> None:
     assert len({ARMS[name].prompt for name in MAIN_ARMS}) == 1
 
 
-@pytest.mark.model
+@pytest.mark.soak
 @needs_repair
 @needs_llguidance
 def test_arms_run_on_the_embedded_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -113,6 +113,7 @@ def test_batches_write_the_documents_of_each_row(subject: Subject) -> None:
     }
 
 
+@pytest.mark.soak
 def test_draft_model_is_compared_with_that_of_mlx_lm(subject: Subject) -> None:
     figures = list(draft_model(subject, [COPY], [GREEDY], repeats=1))
     assert not [figure for figure in figures if "failure" in figure]

@@ -351,8 +351,7 @@ def fed(content: bytes, *arguments: object, **options: Any) -> subprocess.Popen[
 
 
 @pytest.mark.usefixtures("directory", "engines")
-@pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGINT])
-@pytest.mark.parametrize("is_piped", [False, True])
+@pytest.mark.parametrize(("kill", "is_piped"), [(signal.SIGKILL, False), (signal.SIGINT, True)])
 def test_killed_run_resumes_until_complete(kill: signal.Signals, is_piped: bool) -> None:
     content = make_input(60)
     whole = reference(content)

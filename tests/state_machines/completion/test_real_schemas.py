@@ -20,7 +20,7 @@ from state_machines import (
 )
 from state_machines.completion import Completion, Guard
 
-SAMPLE = 40
+SAMPLE = 26
 
 pytestmark = pytest.mark.skipif(maskbench_file() is None, reason=NO_MASKBENCH)
 
