@@ -278,6 +278,7 @@ def test_trace_contains_every_step(subject: Subject, data: Path) -> None:
     assert len(flights(spans)) > 10
 
 
+@pytest.mark.soak
 def test_delayed_masks_alternate_with_normal_ones(subject: Subject) -> None:
     record = hidden(subject, tokens=16, repeats=2)
     assert record["delay_ms"] > 0

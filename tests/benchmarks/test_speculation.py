@@ -85,6 +85,7 @@ def test_half_as_deep_model_shares_its_first_layers() -> None:
     )
 
 
+@pytest.mark.soak
 def test_figures_compare_with_the_engine_without_drafts(subject: Subject) -> None:
     found = speculation(subject, repeats=1, sets={"copied": [COPY], "free text": [PROSE]})
     figures = [{"model": "m", **figure} for figure in found]
