@@ -98,7 +98,7 @@ def _drawings(name: str, report: dict[str, Any]) -> dict[str, Figure]:
         return {"faithfulness.svg": draw_faithfulness(report)} if report.get("distance") else {}
     if name == "overlap":
         return {"overlap.svg": draw_overlap(report)}
-    if name in ("hostile_load", "vision"):
+    if name in ("hostile_load", "vision", "logits_processors"):
         return {}
     return {"end-to-end.svg": draw_overhead(report)} if report["overhead"] else {}
 

@@ -8,17 +8,18 @@ from typing import Any
 __all__ = ["embedding_rows", "question_rows"]
 
 _QUESTIONS = ("first question, first token", "second question, first token")
+_FIRST = "first question"
 _FURTHER = "second question, further tokens"
 
 
 def question_rows(figures: Sequence[dict[str, Any]]) -> list[list[str]]:
     """Return the times of two questions about an image, a column for each stack."""
-    peers = list(
-        dict.fromkeys(
-            figure["against"] for figure in figures if figure["figure"] in (*_QUESTIONS, _FURTHER)
-        )
-    )
-    found = {(figure["figure"], figure["against"]): figure for figure in figures}
+    found = {
+        (figure["figure"], figure["against"]): figure
+        for figure in figures
+        if figure["figure"] in (*_QUESTIONS, _FURTHER) and figure["against"] != _FIRST
+    }
+    peers = list(dict.fromkeys(peer for _, peer in found))
     rows = [["figure", "this engine", *peers]]
     for name in (*_QUESTIONS, _FURTHER):
         beside = [found.get((name, peer)) for peer in peers]
@@ -30,7 +31,7 @@ def question_rows(figures: Sequence[dict[str, Any]]) -> list[list[str]]:
     ratios = {
         figure["stack"]: _ratio(figure)
         for figure in figures
-        if figure["figure"] == "second question, first token" and "question" in figure["against"]
+        if figure["figure"] == "second question, first token" and figure["against"] == _FIRST
     }
     if ratios:
         cells = [ratios.get(name, "–") for name in ("ours", *peers)]

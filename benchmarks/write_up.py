@@ -29,6 +29,7 @@ __all__ = [
     "filled",
     "growth_table",
     "hostile_load_table",
+    "logits_processors_table",
     "maskbench_tables",
     "memory_table",
     "overlap_table",
@@ -237,6 +238,32 @@ def vision_tables(report: dict[str, Any]) -> str:
     return "\n\n".join([_machine(report), sentence, *tables])
 
 
+def logits_processors_table(report: dict[str, Any]) -> str:
+    """Return what constraints add to the loops of other libraries, by stack."""
+    machine = report["environment"]
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    sentence = (
+        f"{versions}; a random llama of {report['model']} (layers x width), {report['documents']} "
+        f"documents of each kind, {report['repeats']} repeats."
+    )
+    rows = [["runtime", "documents", "schemas", "stack", "loop", "added", "call", "call, ratio"]]
+    for figure in report["figures"]:
+        beside = figure.get("call_beside_llguidance")
+        rows.append(
+            [
+                figure["runtime"],
+                f"{figure['documents']}-heavy",
+                figure["schemas"],
+                figure["stack"],
+                f"{figure['loop_beside_base']['value']:.3f}",
+                duration(figure["added_microseconds"]),
+                duration(figure["call_microseconds"]),
+                "–" if beside is None else f"{beside['value']:.2f}",
+            ]
+        )
+    return "\n\n".join([_machine(report), sentence, markdown(rows, texts=4)])
+
+
 def _machine(report: dict[str, Any]) -> str:
     machine = report["environment"]
     return (
@@ -257,8 +284,9 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "overlap": overlap_table,
     "hostile_load": hostile_load_table,
     "vision": vision_tables,
+    "logits_processors": logits_processors_table,
 }
 """How the table of each file of figures is made."""
 
-DOCUMENTS = ("performance.md", "reliability.md")
+DOCUMENTS = ("performance.md", "reliability.md", "logits-processors.md")
 """The documents that have tables."""
