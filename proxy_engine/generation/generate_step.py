@@ -96,7 +96,7 @@ def generate_step(
     logits = model(mx.zeros((1, 1), mx.int32), cache=make_prompt_cache(model))
     vocabulary = _checked_vocabulary(vocabulary, tokenizer, logits.shape[-1])
     guard = None if machine is None else Guard(machine.matcher(vocabulary), max_tokens)
-    custom = _custom_sampler(sampler, logits_processors, xtc_special_tokens(vocabulary))
+    custom = _custom_sampler(sampler, logits_processors, vocabulary)
     tokenize = FastForward(text_encoder(tokenizer, threading.Lock()), vocabulary)
     sequence = SequenceState(
         prompt_ids,
@@ -202,10 +202,11 @@ class _Schedule:
 def _custom_sampler(
     sampler: SamplingParameters | LogprobsSampler | None,
     processors: Sequence[LogitsProcessor],
-    special_tokens: Sequence[int],
+    vocabulary: Vocabulary,
 ) -> CustomSampler:
     if sampler is None:
         return CustomSampler(partial(mx.argmax, axis=-1), processors)
     if isinstance(sampler, SamplingParameters):
-        return CustomSampler(make_sampler(sampler, (), special_tokens), processors)
+        special = xtc_special_tokens(vocabulary) if sampler.has_xtc else ()
+        return CustomSampler(make_sampler(sampler, (), special), processors)
     return CustomSampler(sampler, processors)
