@@ -43,6 +43,9 @@ from .errors import (
     CompileLimitError as CompileLimitError,
 )
 from .errors import (
+    DistributedError as DistributedError,
+)
+from .errors import (
     DraftModelError as DraftModelError,
 )
 from .errors import (

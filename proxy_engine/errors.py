@@ -31,10 +31,11 @@
         ├── PromptCacheFileError            a file is no prompt cache, or none can be written
         │   └── PromptCacheMismatchError    the file belongs to another model
         └── EngineClosedError               the engine is closed
-            └── EngineForkedError           the process was forked after an engine was created
+            ├── EngineForkedError           the process was forked after an engine was created
+            └── DistributedError            a rank of a distributed run has failed
 
 Errors marked (V) are also ``ValueError``s. ``ToolArgumentsError``, ``OutputValidationError``,
-``BatchError``, ``EngineClosedError``, ``EngineForkedError`` and ``OutputFileError`` can be raised
+``BatchError``, ``EngineClosedError`` with its subclasses, and ``OutputFileError`` can be raised
 while the model runs, all others before. ``RecordError`` and ``EarlierRunError`` are stored with
 their records and not raised.
 """
@@ -399,3 +400,15 @@ class EngineForkedError(EngineClosedError):
     The engine's thread exists in the parent process only, and MLX does not work in a forked child
     once it was used, so no new engine can be created there either.
     """
+
+
+class DistributedError(EngineClosedError):
+    """A rank of a distributed run has failed, so that no rank can continue.
+
+    Attributes:
+        rank: The rank that failed; ``None`` if it is unknown.
+    """
+
+    def __init__(self, what: str, *, rank: int | None = None, hint: str = "") -> None:
+        super().__init__(what, hint=hint)
+        self.rank = rank
