@@ -188,6 +188,51 @@ class BatchEngine(ABC):
             items = [item async for item in stream]
         return _results(items, return_exceptions=return_exceptions)
 
+    @overload
+    def iter_batch(
+        self,
+        requests: Iterable[Prompt],
+        *,
+        response_format: TypeForm[T],
+        ordered: bool = True,
+        **options: Unpack[OptionOverrides],
+    ) -> BatchStream[T]: ...
+    @overload
+    def iter_batch(
+        self,
+        requests: Iterable[Prompt],
+        *,
+        response_format: Adapter[T],
+        ordered: bool = True,
+        **options: Unpack[OptionOverrides],
+    ) -> BatchStream[T]: ...
+    @overload
+    def iter_batch(
+        self,
+        requests: Iterable[Prompt],
+        *,
+        response_format: TypeForm[T],
+        ordered: bool = True,
+        **arguments: Unpack[RequestArguments],
+    ) -> BatchStream[T | None]: ...
+    @overload
+    def iter_batch(
+        self,
+        requests: Iterable[Prompt],
+        *,
+        response_format: Adapter[T],
+        ordered: bool = True,
+        **arguments: Unpack[RequestArguments],
+    ) -> BatchStream[T | None]: ...
+    @overload
+    def iter_batch(
+        self,
+        requests: Iterable[Prompt | BatchRequest],
+        *,
+        response_format: Any = None,
+        ordered: bool = True,
+        **arguments: Unpack[RequestArguments],
+    ) -> BatchStream[Any]: ...
     def iter_batch(
         self,
         requests: Iterable[Prompt | BatchRequest],
@@ -244,6 +289,51 @@ class BatchEngine(ABC):
 
         return BatchStream(begin_one, requests, batch_size=self.batch_size, ordered=ordered)
 
+    @overload
+    def aiter_batch(
+        self,
+        requests: Iterable[Prompt],
+        *,
+        response_format: TypeForm[T],
+        ordered: bool = True,
+        **options: Unpack[OptionOverrides],
+    ) -> AsyncBatchStream[T]: ...
+    @overload
+    def aiter_batch(
+        self,
+        requests: Iterable[Prompt],
+        *,
+        response_format: Adapter[T],
+        ordered: bool = True,
+        **options: Unpack[OptionOverrides],
+    ) -> AsyncBatchStream[T]: ...
+    @overload
+    def aiter_batch(
+        self,
+        requests: Iterable[Prompt],
+        *,
+        response_format: TypeForm[T],
+        ordered: bool = True,
+        **arguments: Unpack[RequestArguments],
+    ) -> AsyncBatchStream[T | None]: ...
+    @overload
+    def aiter_batch(
+        self,
+        requests: Iterable[Prompt],
+        *,
+        response_format: Adapter[T],
+        ordered: bool = True,
+        **arguments: Unpack[RequestArguments],
+    ) -> AsyncBatchStream[T | None]: ...
+    @overload
+    def aiter_batch(
+        self,
+        requests: Iterable[Prompt | BatchRequest],
+        *,
+        response_format: Any = None,
+        ordered: bool = True,
+        **arguments: Unpack[RequestArguments],
+    ) -> AsyncBatchStream[Any]: ...
     def aiter_batch(
         self,
         requests: Iterable[Prompt | BatchRequest],

@@ -9,8 +9,10 @@ from annotated_types import Gt
 from pydantic import BaseModel, TypeAdapter
 
 from proxy_engine import (
+    AsyncBatchStream,
     AsyncEventStream,
     BatchRequest,
+    BatchStream,
     EventStream,
     ExtractedRecord,
     ExtractionResults,
@@ -87,6 +89,19 @@ def batches(engine: InferenceEngine) -> None:
         engine.generate_batch(prompts, return_exceptions=True),
         list[GenerationResult[Any] | Exception],
     )
+    assert_type(engine.iter_batch(prompts, response_format=Person), BatchStream[Person])
+    assert_type(
+        engine.iter_batch(iter(prompts), response_format=TypeAdapter(list[Person]), ordered=False),
+        BatchStream[list[Person]],
+    )
+    assert_type(
+        engine.iter_batch(prompts, response_format=Person, tools=[Weather]),
+        BatchStream[Person | None],
+    )
+    assert_type(engine.iter_batch(prompts, temperature=1), BatchStream[Any])
+    assert_type(engine.iter_batch([BatchRequest("x", Person), "y"]), BatchStream[Any])
+    for item in engine.iter_batch(prompts, response_format=Person):
+        assert_type(item.result, GenerationResult[Person] | None)
 
 
 def extractions(engine: InferenceEngine) -> None:
@@ -114,6 +129,7 @@ async def asynchronous(engine: InferenceEngine) -> None:
             await engine.agenerate_batch(["x"], response_format=Person),
             list[GenerationResult[Person]],
         )
+        assert_type(engine.aiter_batch(["x"], response_format=Person), AsyncBatchStream[Person])
         assert_type(
             await engine.arun_tools("x", [Weather], response_format=Person),
             ToolRun[GenerationResult[Person | None]],
