@@ -7,9 +7,11 @@ input, before any work; 130 interrupted; 141 standard output closed by its reade
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import io
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from state_machines.errors import ProxyError
 
@@ -58,6 +60,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="proxy-engine", description="Structured generation with language models on Apple MLX."
     )
+    parser.add_argument("--version", action=_Version, help="show the version and exit")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for module in (extract, transcribe, serve, bridge, fetch_model):
         module.add_parser(commands)
@@ -68,6 +71,17 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     elif unknown:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     return options
+
+
+class _Version(argparse.Action):
+    """Prints the version. The package's metadata is read only then."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **settings: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, **settings)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        print(f"{parser.prog} {importlib.metadata.version('proxy-engine')}")
+        parser.exit()
 
 
 def _flush_or_discard() -> None:
