@@ -90,12 +90,22 @@ def _verbose(
         ]
     return VerboseTranscription(
         task=task,
-        language=transcript.language,
+        language=_language_name(transcript.language),
         duration=transcript.duration,
         text=transcript.text.strip(),
         usage=DurationUsage(type="duration", seconds=transcript.duration),
         **contents,
     )
+
+
+def _language_name(code: str | None) -> str | None:
+    """Return the English name of a language in lower case, as OpenAI's API returns it."""
+    if code is None:
+        return None
+    # Only a Whisper model of this extra states a language.
+    from mlx_audio.stt.models.whisper.tokenizer import LANGUAGES  # noqa: PLC0415
+
+    return str(LANGUAGES.get(code, code))
 
 
 def _segment(number: int, segment: TranscriptSegment) -> Segment:

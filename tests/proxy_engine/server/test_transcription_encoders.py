@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -67,7 +68,7 @@ def test_verbose_json_has_openais_fields() -> None:
     first, second = verbose.pop("segments")
     assert verbose == {
         "task": "transcribe",
-        "language": "en",
+        "language": "english",
         "duration": 34.5,
         "text": "Hello there. Zoë & Li",
         "usage": {"type": "duration", "seconds": 34.5},
@@ -85,6 +86,15 @@ def test_verbose_json_has_openais_fields() -> None:
         "no_speech_prob": 0.01,
     }
     assert (second["id"], second["seek"], second["avg_logprob"]) == (1, 3000, None)
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [("de", "german"), ("yue", "cantonese"), ("zh", "chinese"), (None, None), ("tlh", "tlh")],
+)
+def test_verbose_json_names_the_language_in_english(code: str | None, name: str | None) -> None:
+    reply = response(replace(TRANSCRIPT, language=code), "verbose_json", "transcribe", ())
+    assert json.loads(bytes(reply.body))["language"] == name
 
 
 @pytest.mark.parametrize(
