@@ -26,7 +26,9 @@ class Named(Protocol):
 NamedT = TypeVar("NamedT", bound=Named)
 
 
-def models_by_short_name(name: str, models: Sequence[NamedT]) -> list[NamedT]:
+def models_by_short_name(
+    name: str, models: Sequence[NamedT], *, components_only: bool = False
+) -> list[NamedT]:
     """Return the models that a short name matches. Upper and lower case are equal.
 
     A full name takes precedence over a last component, and that over a part of a name:
@@ -35,6 +37,7 @@ def models_by_short_name(name: str, models: Sequence[NamedT]) -> list[NamedT]:
     Args:
         name: The short name. An empty name matches nothing.
         models: Models with distinct names.
+        components_only: Whether a part of a component matches nothing.
     """
     wanted = name.casefold()
     rules: tuple[Callable[[str], bool], ...] = (
@@ -44,7 +47,7 @@ def models_by_short_name(name: str, models: Sequence[NamedT]) -> list[NamedT]:
     )
     if not wanted:
         return []
-    for matches in rules:
+    for matches in rules[:-1] if components_only else rules:
         found = [model for model in models if matches(model.name.casefold())]
         if found:
             return found

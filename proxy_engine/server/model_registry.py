@@ -99,14 +99,14 @@ class ModelRegistry:
     def find_draft(self, name: str) -> KnownModel | None:
         """Return the draft model of that name: that of the default model, or any known model.
 
-        ``DEFAULT_MODEL`` is a name of the former. A short name that matches one model is a name.
+        ``DEFAULT_MODEL`` is a name of the former. The last component of one model's name is a name.
         """
         default = self.default_draft()
         if default is not None and name in (DEFAULT_MODEL, self._draft, default.name):
             return default
         known = self._known()
         exact = [model for model in known if model.name == name]
-        matches = exact or _matches(name, known, transcribes=False)
+        matches = exact or _matches(name, known, transcribes=False, components_only=True)
         if len(matches) != 1:
             return None
         return replace(matches[0], draft=None, adapter=None, default_adapter=None)
@@ -164,9 +164,11 @@ class ModelRegistry:
         return replace(self._models.describe(EMBEDDED_MODEL, embedded_model()), source=None)
 
 
-def _matches(name: str, models: list[KnownModel], transcribes: bool) -> list[KnownModel]:
+def _matches(
+    name: str, models: list[KnownModel], transcribes: bool, *, components_only: bool = False
+) -> list[KnownModel]:
     """Return the models that a short name matches; only suitable and usable ones if there are."""
-    found = models_by_short_name(name, models)
+    found = models_by_short_name(name, models, components_only=components_only)
     found = [model for model in found if model.transcribes is transcribes] or found
     return [model for model in found if model.problem is None] or found
 

@@ -38,6 +38,16 @@ def test_more_exact_matches_take_precedence() -> None:
 
 
 @given(MODELS, NAMES)
+def test_only_whole_components_match_if_required(models: list[Model], short: str) -> None:
+    wanted = short.casefold()
+    found = models_by_short_name(short, models, components_only=True)
+    assert all(
+        wanted in (one.name.casefold(), one.name.casefold().rpartition("/")[2]) for one in found
+    )
+    assert not found or [one.name for one in found] == names(short, models)
+
+
+@given(MODELS, NAMES)
 def test_matches_contain_the_short_name(models: list[Model], short: str) -> None:
     found = names(short, models)
     assert all(short.casefold() in name.casefold() for name in found)

@@ -60,10 +60,12 @@ def test_short_name_of_one_model_is_a_name(models: Path, tmp_path: Path) -> None
     assert found("brok") == "broken"
     shutil.copytree(models / "one", models / "broken-not")
     assert found("brok") == "broken-not"
-    draft = registry.find_draft("llam")
-    assert draft is not None
-    assert draft.name == "org/Llama"
+    assert registry.find_draft("llam") is None
     assert registry.find_draft("qwen") is None
+    for name, full in (("llama", "org/Llama"), ("qwen3-4b", "org/Qwen3-4B")):
+        draft = registry.find_draft(name)
+        assert draft is not None
+        assert draft.name == full
 
 
 def test_wildcard_alias_makes_unknown_names_the_default_model(models: Path) -> None:
