@@ -25,6 +25,7 @@ PACKAGES = ("proxy_engine", "samplers", "state_machines")
 RUNTIME = {
     "docstring-parser",
     "filelock",
+    "jinja2",
     "jsonschema",
     "lazy-loader",
     "mlx",
