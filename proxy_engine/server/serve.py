@@ -18,6 +18,7 @@ from ..engine import InferenceEngine
 from . import logs
 from .app import create_app, load_engine, registry_of
 from .connections import limited_protocol
+from .environment import unknown_variables
 from .known_models import KnownModel
 from .memory import MemoryGate
 from .services import Services
@@ -47,6 +48,9 @@ def serve(settings: ServerSettings) -> int:
             "listening on a network without an API key: anyone who reaches the server can use it",
             extra={"fields": {"host": settings.host}},
         )
+    for variable, hint in unknown_variables(ServerSettings).items():
+        facts = {"variable": variable, "hint": hint}
+        _logger.warning("unknown environment variable", extra={"fields": facts})
     own_process.take_over()
     model = registry_of(settings).default()
     shortage = MemoryGate(settings.memory_limit_bytes).shortage(model)

@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from proxy_engine import ModelFormatError
 from proxy_engine.cli.main import main
 from proxy_engine.server import serve
+from proxy_engine.server.environment import unknown_variables
 from proxy_engine.server.settings import ServerSettings
 
 LONG = {
@@ -170,12 +171,38 @@ def test_missing_packages_are_named(
 
 
 def test_missing_model_and_open_network_are_reported(tmp_path: Path) -> None:
-    running = start(tmp_path, "--host", "0.0.0.0", "--model", "/no/such/model")
+    running = start(
+        tmp_path,
+        "--host",
+        "0.0.0.0",
+        "--model",
+        "/no/such/model",
+        PROXY_ENGINE_MAX_QUEU="3",
+    )
     _, log = running.communicate(timeout=60)
     assert running.returncode == 1
     assert "there is no directory" in log
     assert "warning listening on a network without an API key" in log
+    assert log.count("unknown environment variable") == 1
+    assert "Did you mean PROXY_ENGINE_MAX_QUEUE?" in log
     assert "Traceback" not in log
+
+
+def test_variables_that_are_no_settings_are_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("PROXY_ENGINE_")]:
+        monkeypatch.delenv(name)
+    for name in ("PORT", "CACHE", "TOKENIZERS", "REQUIRE_MODEL", "WHEEL", "KV_BITS"):
+        monkeypatch.setenv(f"PROXY_ENGINE_{name}", "1")
+    assert unknown_variables(ServerSettings) == {}
+    monkeypatch.setenv("PROXY_ENGINE_TEMPERATUR", "1")
+    (tmp_path / ".env").write_text("PROXY_ENGINE_QQQQ=1\nOTHER_PORTS=2\n")
+    assert unknown_variables(ServerSettings) == {
+        "PROXY_ENGINE_TEMPERATUR": "Did you mean PROXY_ENGINE_TEMPERATURE?",
+        "PROXY_ENGINE_QQQQ": "'proxy-engine serve --help' lists all settings.",
+    }
 
 
 def test_default_model_larger_than_the_memory_is_reported(
