@@ -100,6 +100,17 @@ def apply_adapter(model: Module, directory: Path, name: str) -> None:
     model.eval()
 
 
+def adds_layers(directory: Path) -> bool:
+    """Whether a loadable adapter has LoRA or DoRA layers, and does not only replace weights.
+
+    Raises:
+        OSError: The files cannot be read.
+    """
+    config = cast("Mapping[str, Any]", _configuration(directory))
+    kind: str = config.get("fine_tune_type", "lora")
+    return kind != _FULL
+
+
 def _configuration(directory: Path) -> Mapping[str, Any] | str:
     """Return the content of ``adapter_config.json``, or why it is invalid.
 

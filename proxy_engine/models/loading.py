@@ -7,7 +7,7 @@ import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import mlx.core as mx
 import mlx_lm
@@ -138,10 +138,29 @@ class LoadedModel:
         )
 
 
+class Sharding(Protocol):
+    """Loads this process's share of a model that several processes run together."""
+
+    def check(self, config: Mapping[str, Any], options: LoadOptions, name: str) -> None:
+        """Raise ``EngineError`` if a model cannot be shared, or an option does not apply."""
+        ...
+
+    def load(
+        self, path: str, options: LoadOptions
+    ) -> tuple[Module, TokenizerWrapper, dict[str, Any]]:
+        """Load a model as lazy arrays, its tokenizer and its configuration."""
+        ...
+
+    def shard(self, model: Module, name: str) -> None:
+        """Reduce a model to the share of this process, in place."""
+        ...
+
+
 def load_model(
     model: str | os.PathLike[str] | None = None,
     on_progress: OnProgress | None = None,
     options: LoadOptions | None = None,
+    sharding: Sharding | None = None,
 ) -> LoadedModel:
     """Load a model. To be called on the thread that will run it.
 
@@ -149,6 +168,7 @@ def load_model(
         model: Directory or Hugging Face repo id; ``None``: the embedded model.
         on_progress: Called with a line for each step of a download or conversion.
         options: How to load it; ``None`` for the defaults.
+        sharding: Reduces the model to this process's share; ``None`` loads the whole model.
 
     Raises:
         ModelNotFoundError: There is no such model.
@@ -171,9 +191,14 @@ def load_model(
     config: Mapping[str, Any] = {}
     try:
         config = read_configuration(path, options.revision)
-        if is_speech_model(config):
+        if sharding is not None:
+            sharding.check(config, options, name)
+            module, tokenizer, config = sharding.load(path, options)
+            processor = None
+        elif is_speech_model(config):
             return _loaded_speech(path, config, name, options)
-        module, tokenizer, config, processor = _load(path, config, name, options)
+        else:
+            module, tokenizer, config, processor = _load(path, config, name, options)
         if options.adapter_path is not None:
             apply_adapter(whole_model(module), options.adapter_path, name)
     except EngineError:
@@ -185,6 +210,8 @@ def load_model(
     if model is None and has_fast_blas():
         # Small enough to dequantize without being asked.
         module = dequantized(module)
+    if sharding is not None:
+        sharding.shard(module, name)
     directory = Path(path) if os.path.isdir(path) else None
     loaded = LoadedModel.of(
         module,
@@ -193,7 +220,7 @@ def load_model(
         config=config,
         directory=directory,
         processor=processor,
-        is_multimodal=is_multimodal(config),
+        is_multimodal=sharding is None and is_multimodal(config),
         lazy=options.lazy,
     )
     _check_end_token(loaded, options)

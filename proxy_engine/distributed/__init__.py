@@ -1,0 +1,1 @@
+"""One model on several machines: a process group whose ranks share its layers."""

@@ -1,0 +1,78 @@
+"""Plans of how ranks share a model, from its configuration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from architecture_configs import ADDITIONS, COMMON
+from tiny_models import TINY_CONFIG
+
+from proxy_engine.distributed.sharding_plan import Parallelism, plan
+from proxy_engine.errors import UnsupportedArchitectureError
+
+
+def config_of(architecture: str, **options: Any) -> dict[str, Any]:
+    config = {**COMMON, **ADDITIONS.get(architecture, {}), **options}
+    return {**config, "model_type": architecture}
+
+
+def test_model_whose_numbers_divide_is_tensor_parallel() -> None:
+    assert plan(TINY_CONFIG, 2) is Parallelism.TENSOR
+
+
+@pytest.mark.parametrize(
+    ("changes", "size", "named"),
+    [
+        ({"num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 8}, 2, "3 attention"),
+        ({"num_key_value_heads": 1}, 2, "1 KV heads"),
+        ({"num_key_value_heads": 2}, 4, "2 KV heads"),
+        ({"intermediate_size": 63}, 2, "63"),
+        ({"intermediate_size": 96, "quantization": {"group_size": 64, "bits": 4}}, 1 << 1, None),
+    ],
+)
+def test_remainders_are_refused(changes: dict[str, Any], size: int, named: str | None) -> None:
+    config = {**TINY_CONFIG, **changes}
+    if named is None:
+        assert plan(config, size) is Parallelism.TENSOR
+        return
+    with pytest.raises(UnsupportedArchitectureError, match=named):
+        plan(config, size, "m")
+
+
+def test_group_of_quantized_weights_is_not_split() -> None:
+    config = {**TINY_CONFIG, "hidden_size": 64, "intermediate_size": 192}
+    assert plan(config, 2) is Parallelism.TENSOR
+    with pytest.raises(UnsupportedArchitectureError, match="group size 64"):
+        plan({**config, "quantization": {"group_size": 64, "bits": 4}}, 2)
+
+
+def test_refusal_names_possible_numbers_of_ranks() -> None:
+    config = {**TINY_CONFIG, "num_attention_heads": 6, "num_key_value_heads": 6, "head_dim": 8}
+    with pytest.raises(UnsupportedArchitectureError) as refused:
+        plan({**config, "intermediate_size": 48}, 4, "org/model")
+    assert refused.value.hint == "Possible numbers of ranks: 2, 3, 6."
+    assert refused.value.model == "org/model"
+
+
+def test_model_whose_heads_do_not_divide_is_a_pipeline() -> None:
+    config = config_of("qwen2", num_attention_heads=3, num_key_value_heads=3)
+    assert plan(config, 2) is Parallelism.PIPELINE
+    with pytest.raises(UnsupportedArchitectureError, match="it has 4 layers"):
+        plan(config, 5)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        config_of("gemma3_text"),
+        config_of("muse_spark"),
+        {"model_type": "no_such_type"},
+        {"model_type": "whisper"},
+        {**TINY_CONFIG, "model_file": "model.py"},
+    ],
+    ids=lambda config: str(config["model_type"]),
+)
+def test_other_models_run_on_one_machine_only(config: dict[str, Any]) -> None:
+    with pytest.raises(UnsupportedArchitectureError, match="one machine only"):
+        plan(config, 2)
