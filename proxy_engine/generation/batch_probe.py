@@ -17,6 +17,7 @@ from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import make_prompt_cache
 
 from ..prompt_cache.layers import copy_cache
+from ..replication import replicated
 from .cache_layers import merge, right_padded
 from .wide_passes import WidePasses
 
@@ -50,7 +51,7 @@ class BatchProbe:
     def __init__(self, model: Module) -> None:
         self.wide_passes = WidePasses(model)
         self._model = model
-        self._texts: tuple[_Text, _Text] | None = None
+        self._texts: list[_Text] | None = None
         self._can_decode: bool | None = None
         self._can_pad: bool | None = None
 
@@ -59,8 +60,7 @@ class BatchProbe:
         """Whether rows of different lengths can share a pass over one token each."""
         if self._can_decode is None:
             self._can_decode = self._agrees(_after_merging, "decoding")
-            for text in self._texts or ():
-                text.cache = []
+            _free_caches(self._texts or [])
         return self._can_decode
 
     @property
@@ -70,18 +70,19 @@ class BatchProbe:
             self._can_pad = self.can_decode and self._agrees(_after_padding, "padding")
         return self._can_pad
 
-    def _agrees(self, run: Callable[[Module, Sequence[_Text]], _Logits], operation: str) -> bool:
+    def _agrees(self, run: _Run, operation: str) -> bool:
         try:
             if self._texts is None:
                 self._texts = _texts(self._model)
             scale = _distance(*(text.logits for text in self._texts))
-            difference = _difference(self._texts, run(self._model, self._texts))
+            both = range(len(self._texts))
+            difference = _difference(self._texts, run(self._model, self._texts, list(both)))
             if difference <= _NEGLIGIBLE * scale:
                 return True
             noise = 0.0
-            for text in self._texts:
-                pair = (text, text)
-                noise = max(noise, _difference(pair, run(self._model, pair)))
+            for number, text in enumerate(self._texts):
+                rows = run(self._model, self._texts, [number, number])
+                noise = max(noise, _difference((text, text), rows))
         except Exception as error:
             _log.info("%s of several rows fails with this model: %s", operation, error)
             return False
@@ -112,7 +113,12 @@ class _Text:
         self.logits = _decode(model, [self], copy_cache(self.cache))[0]
 
 
-def _texts(model: Module) -> tuple[_Text, _Text]:
+_Run: TypeAlias = Callable[[Module, list[_Text], list[int]], _Logits]
+"""Returns the logits of a batch of the texts with these numbers."""
+
+
+@replicated(creates=True)
+def _texts(model: Module) -> list[_Text]:
     is_on_gpu = mx.default_device().type == mx.DeviceType.gpu
     width = int(model(mx.zeros((1, 1), mx.int32), cache=make_prompt_cache(model)).shape[-1])
 
@@ -121,7 +127,13 @@ def _texts(model: Module) -> tuple[_Text, _Text]:
         ids = [(7919 * n * n + 104729 * length + 31) % width for n in positions]
         return _Text(model, ids[:length], ids[length:])
 
-    return text(_SHORT_PROMPT), text(_LONG_PROMPT_ON_GPU if is_on_gpu else _LONG_PROMPT_ON_CPU)
+    return [text(_SHORT_PROMPT), text(_LONG_PROMPT_ON_GPU if is_on_gpu else _LONG_PROMPT_ON_CPU)]
+
+
+@replicated()
+def _free_caches(texts: list[_Text]) -> None:
+    for text in texts:
+        text.cache = []
 
 
 def _difference(texts: Sequence[_Text], rows: _Logits) -> float:
@@ -137,13 +149,17 @@ def _distance(left: _Logits, right: _Logits) -> float:
     return float(np.linalg.norm(left - right, axis=-1).min())
 
 
-def _after_merging(model: Module, texts: Sequence[_Text]) -> _Logits:
+@replicated()
+def _after_merging(model: Module, texts: list[_Text], numbers: list[int]) -> _Logits:
     """Decode after prompts that were processed alone."""
-    return _decode(model, texts, merge([copy_cache(text.cache) for text in texts]))
+    rows = [texts[number] for number in numbers]
+    return _decode(model, rows, merge([copy_cache(text.cache) for text in rows]))
 
 
-def _after_padding(model: Module, texts: Sequence[_Text]) -> _Logits:
+@replicated()
+def _after_padding(model: Module, texts: list[_Text], numbers: list[int]) -> _Logits:
     """Decode after prompts that were processed together, padded on the right."""
+    texts = [texts[number] for number in numbers]
     lengths = [len(text.prompt) for text in texts]
     longest = max(lengths)
     tokens = [[*text.prompt, *[0] * (longest - len(text.prompt))] for text in texts]

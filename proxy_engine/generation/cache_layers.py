@@ -20,6 +20,7 @@ from mlx_lm.models.cache import (
 )
 
 from ..prompt_cache.layers import flat
+from ..replication import replicated
 
 _MIN_PADDING_COLUMNS = 64
 """Common padding columns from which on dropping them is worth a copy of the cache."""
@@ -46,29 +47,33 @@ def can_pad(cache: Sequence[Any]) -> bool:
     return all(isinstance(layer, BatchKVCache) for layer in cache)
 
 
+@replicated(creates=True)
 def merge(caches: Sequence[Sequence[Any]]) -> list[Any]:
     """Return a batch cache with one row per cache."""
     return [layers[0].merge(list(layers)) for layers in zip(*caches, strict=True)]
 
 
-def extend(cache: list[Any], other: Sequence[Any]) -> list[Any]:
-    """Append the rows of another batch cache, in place, and return the cache."""
+@replicated()
+def extend(cache: list[Any], other: Sequence[Any]) -> None:
+    """Append the rows of another batch cache, in place."""
     for layer, more in zip(cache, other, strict=True):
         layer.extend(more)
-    return cache
 
 
+@replicated()
 def keep_rows(cache: Sequence[Any], rows: Sequence[int]) -> None:
     """Keep some rows of a batch cache, at least one, in place."""
     for layer in cache:
         layer.filter(list(rows))
 
 
+@replicated(creates=True)
 def extract_row(cache: Sequence[Any], row: int) -> list[Any]:
     """Return one row of a batch cache as the cache of a single sequence."""
     return [layer.extract(row) for layer in cache]
 
 
+@replicated(creates=True)
 def extract_kv_row(cache: Sequence[Any], row: int, length: int) -> list[Any]:
     """Return one row of a cache of ``BatchKVCache`` layers, with its last ``length`` tokens.
 
@@ -93,14 +98,25 @@ def right_padded(cache: Sequence[Any], lengths: Sequence[int]) -> Iterator[None]
         cache: The batch cache of the pass.
         lengths: Tokens of each row without the padding.
     """
+    _begin_padding(cache, lengths)
+    yield
+    _end_padding(cache)
+
+
+@replicated()
+def _begin_padding(cache: Sequence[Any], lengths: Sequence[int]) -> None:
     longest = max(lengths)
     for layer in cache:
         layer.prepare(lengths=list(lengths), right_padding=[longest - n for n in lengths])
-    yield
+
+
+@replicated()
+def _end_padding(cache: Sequence[Any]) -> None:
     for layer in cache:
         layer.finalize()
 
 
+@replicated()
 def drop_padding(cache: Sequence[Any], longest: int) -> None:
     """Drop columns that are padding in every row, if they are many.
 
@@ -129,12 +145,14 @@ def can_trim(cache: Sequence[Any], count: int) -> bool:
     return True
 
 
+@replicated()
 def trim(cache: Sequence[Any], count: int) -> None:
     """Remove the last ``count`` tokens of every row."""
     for layer in cache:
         layer.trim(count)
 
 
+@replicated()
 def trim_rows(cache: Sequence[Any], counts: Sequence[int]) -> None:
     """Remove the last tokens of each row, different numbers of them if the cache can be padded.
 

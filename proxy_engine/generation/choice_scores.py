@@ -32,7 +32,8 @@ import numpy.typing as npt
 from mlx.nn.layers.base import Module
 
 from .device_masks import DeviceMasks
-from .shared_prefix import Layers, PrefixCache, join_layers
+from .forward_pass import run_model
+from .shared_prefix import Layers, PrefixCache, prefix_caches, row_layers
 
 NEGLIGIBLE = 1e-6
 """Fraction of the options' mass that may remain unscored."""
@@ -216,10 +217,10 @@ class ChoiceScorer:
     def _pass(self, rows: Sequence[_Row], search: _Search) -> None:
         """Process rows with one prefix; score their options, or queue the rows behind them."""
         prefix, found, candidates = rows[0].prefix, search.found, search.candidates
-        caches = [PrefixCache(*layer) for layer in prefix.layers]
+        caches = prefix_caches(prefix.layers)
         longest = max(len(row.tokens) for row in rows)
         tokens = mx.array([[*row.tokens, *[0] * (longest - len(row.tokens))] for row in rows])
-        logits: mx.array = self.model(tokens, cache=caches, **self.arguments)
+        logits = run_model(self.model, tokens, caches, self.arguments)
         tempered = self._tempered(logits, rows)
         totals = mx.logsumexp(tempered, axis=-1)
         lengths = mx.array([len(row.tokens) for row in rows])
@@ -243,9 +244,7 @@ class ChoiceScorer:
                 found.set(option, logprob, mass_of[number] - total)
                 found.ends[option] = partial(_end, row, number, caches, logits, search.start)
                 continue
-            layers = join_layers(
-                prefix.layers, [cache.row(number, len(row.tokens)) for cache in caches]
-            )
+            layers = row_layers(prefix.layers, caches, number, len(row.tokens))
             inner = _Prefix(layers, prefix.tokens + row.tokens, logprob, ends[number], total)
             self._open(inner, row.options, search)
 
@@ -404,8 +403,7 @@ def _end(
 ) -> tuple[Layers, mx.array]:
     """Return an option's keys and values from token ``start`` on, and the logits behind them."""
     length = len(row.tokens)
-    layers = join_layers(row.prefix.layers, [cache.row(number, length) for cache in caches])
-    own = [(keys[:, :, start:], values[:, :, start:]) for keys, values in layers]
+    own = row_layers(row.prefix.layers, caches, number, length, start)
     return own, logits[number : number + 1, length - 1]
 
 

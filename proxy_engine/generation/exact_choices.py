@@ -22,7 +22,7 @@ from .choice_scores import ChoiceScorer, ChoiceScores
 from .forward_pass import NextLogits, position_arguments
 from .open_choices import OpenChoice, draw_option
 from .sequence_state import SequenceState
-from .shared_prefix import can_share_prefix, prefix_layers
+from .shared_prefix import append_layers, can_share_prefix, prefix_layers
 from .tokens import Token
 
 _log = logging.getLogger(__name__)
@@ -76,8 +76,7 @@ class ExactChoices:
             if row is None and end is not None and is_complete:
                 layers, logits = end
                 sequence.logits = NextLogits.known(logits)
-                for layer, (keys, values) in zip(cache, layers, strict=True):
-                    layer.update_and_fetch(keys, values)
+                append_layers(cache, layers)
                 sequence.pending.clear()
         return tokens
 

@@ -7,12 +7,13 @@ computed. The other positions of the pass share one matrix product.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 
+from ..replication import replicated
 from .output_layer import OutputLayer
 
 
@@ -46,7 +47,7 @@ class ForwardPass:
         """The model's output layer, if it can be split off. Determined on first access."""
         if not self._is_checked:
             self._is_checked = True
-            self._output_layer = OutputLayer.of(self.model)
+            self._output_layer = _split_output_layer(self.model)
         return self._output_layer
 
     def __call__(self, tokens: mx.array, cache: list[Any], **arguments: Any) -> PassOutput:
@@ -58,9 +59,40 @@ class ForwardPass:
             **arguments: Other arguments of the model's call, such as input embeddings.
         """
         if self._layer is None:
-            return PassOutput(self.model(tokens, cache=cache, **arguments))
-        hidden, logits = self._layer.forward(tokens, cache, **arguments)
+            return PassOutput(run_model(self.model, tokens, cache, arguments))
+        hidden, logits = _hidden_and_logits(self._layer, tokens, cache, arguments)
         return PassOutput(logits, hidden, self._layer)
+
+
+@replicated(creates=True)
+def _split_output_layer(model: Module) -> OutputLayer | None:
+    return OutputLayer.of(model)
+
+
+@replicated(runs_model=True)
+def run_model(
+    model: Module, tokens: mx.array, cache: Sequence[Any], arguments: Mapping[str, Any]
+) -> mx.array:
+    """Run a pass that computes all logits, on all ranks. Nothing is evaluated on a single rank.
+
+    Args:
+        model: The model.
+        tokens: Shape (rows, tokens).
+        cache: The cache, which is updated.
+        arguments: Other arguments of the model's call.
+
+    Returns:
+        Shape (rows, tokens, vocabulary).
+    """
+    logits: mx.array = model(tokens, cache=cache, **arguments)
+    return logits
+
+
+@replicated(runs_model=True)
+def _hidden_and_logits(
+    layer: OutputLayer, tokens: mx.array, cache: list[Any], arguments: Mapping[str, Any]
+) -> tuple[mx.array, mx.array]:
+    return layer.forward(tokens, cache, **arguments)
 
 
 def position_arguments(rope_deltas: Sequence[int]) -> dict[str, mx.array]:

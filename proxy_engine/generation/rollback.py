@@ -16,6 +16,7 @@ import mlx.core as mx
 from mlx_lm.models.cache import RotatingKVCache
 
 from ..prompt_cache.layers import flat
+from ..replication import replicated
 from .cache_layers import trim
 
 
@@ -35,8 +36,9 @@ class Rollback:
             if not _is_trimmable(layer, token_count)
         }
 
-    @classmethod
-    def before(cls, cache: list[Any], token_count: int) -> Rollback:
+    @staticmethod
+    @replicated(creates=True)
+    def before(cache: list[Any], token_count: int) -> Rollback:
         """Return to the state of a cache before a pass with this.
 
         Args:
@@ -44,8 +46,9 @@ class Rollback:
                 ones.
             token_count: The tokens of the pass.
         """
-        return cls(cache, token_count)
+        return Rollback(cache, token_count)
 
+    @replicated()
     def keep(self, accepted: int) -> int:
         """Remove the tokens behind the accepted ones from the cache. The device is not waited for.
 

@@ -8,6 +8,8 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models.cache import BatchKVCache, KVCache
 
+from ..replication import replicated
+
 
 class PrefixCache(KVCache):
     """A layer's cache of a pass whose rows share the keys and values of their prefix.
@@ -59,6 +61,7 @@ def can_share_prefix(cache: Sequence[Any]) -> bool:
     return all(type(layer) in (KVCache, BatchKVCache) for layer in cache)
 
 
+@replicated(creates=True)
 def prefix_layers(cache: Sequence[Any], row: int, length: int) -> Layers:
     """Return the keys and values of one row of a cache, its last ``length`` tokens."""
     layers = []
@@ -70,9 +73,37 @@ def prefix_layers(cache: Sequence[Any], row: int, length: int) -> Layers:
     return layers
 
 
-def join_layers(prefix: Layers, added: Layers) -> Layers:
-    """Append keys and values to those of a prefix, layer by layer."""
+@replicated(creates=True)
+def prefix_caches(layers: Layers) -> list[PrefixCache]:
+    """Return the cache of a pass whose rows begin with a prefix."""
+    return [PrefixCache(keys, values) for keys, values in layers]
+
+
+@replicated(creates=True)
+def row_layers(
+    prefix: Layers, caches: Sequence[PrefixCache], row: int, length: int, start: int = 0
+) -> Layers:
+    """Return the keys and values of a row of a pass and of its prefix.
+
+    Args:
+        prefix: The prefix.
+        caches: The cache after the pass.
+        row: The row.
+        length: Tokens of the row without padding.
+        start: Tokens that are left out at the beginning.
+    """
+    added = [cache.row(row, length) for cache in caches]
     return [
-        (mx.concatenate([old[0], new[0]], axis=2), mx.concatenate([old[1], new[1]], axis=2))
+        (
+            mx.concatenate([old[0], new[0]], axis=2)[:, :, start:],
+            mx.concatenate([old[1], new[1]], axis=2)[:, :, start:],
+        )
         for old, new in zip(prefix, added, strict=True)
     ]
+
+
+@replicated()
+def append_layers(cache: Sequence[Any], layers: Layers) -> None:
+    """Append keys and values to the cache of a single sequence."""
+    for layer, (keys, values) in zip(cache, layers, strict=True):
+        layer.update_and_fetch(keys, values)

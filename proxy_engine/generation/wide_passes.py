@@ -19,6 +19,7 @@ from mlx.utils import tree_flatten
 from mlx_lm.models.cache import RotatingKVCache
 
 from ..prompt_cache.layers import flat
+from ..replication import replicated
 from .rollback import Rollback
 
 _log = logging.getLogger(__name__)
@@ -69,9 +70,7 @@ class WidePasses:
         return self._is_right[is_beyond]
 
     def _check(self, cache: list[Any], token_ids: Sequence[int]) -> bool:
-        rows = next((layer.left_padding.size for layer in cache if _is_merged(layer)), 1)
-        tokens = mx.array([list(token_ids)] * rows)
-        error = _error(self._run(cache, tokens, 1), self._run(cache, tokens, _TOKENS))
+        error = _wide_pass_error(self._model, cache, token_ids)
         is_right = error <= self._max_error
         if not is_right:
             _log.info(
@@ -81,20 +80,32 @@ class WidePasses:
             )
         return is_right
 
-    def _run(self, cache: list[Any], tokens: mx.array, passes: int) -> npt.NDArray[np.float32]:
-        """Return the logits of the first row behind each token, and restore the cache."""
-        rollback = Rollback.before(cache, tokens.shape[1])
-        found = [self._model(part, cache=cache)[0] for part in mx.split(tokens, passes, axis=1)]
-        logits = np.array(mx.concatenate(found).astype(mx.float32))
-        rollback.keep(0)
-        return logits
-
     @property
     def _max_error(self) -> float:
         leaves = cast("list[tuple[str, Any]]", tree_flatten(self._model.parameters()))
         types = {array.dtype for _, array in leaves}
         is_exact = types == {mx.float32} and mx.default_device().type == mx.DeviceType.cpu
         return _MAX_ERROR if is_exact else _MAX_ERROR_OF_HALVES
+
+
+@replicated()
+def _wide_pass_error(model: Module, cache: list[Any], token_ids: Sequence[int]) -> float:
+    """Return how much the logits of one pass over some tokens differ from those of single passes.
+
+    The cache is restored.
+    """
+    rows = next((layer.left_padding.size for layer in cache if _is_merged(layer)), 1)
+    tokens = mx.array([list(token_ids)] * rows)
+    return _error(_run(model, cache, tokens, 1), _run(model, cache, tokens, _TOKENS))
+
+
+def _run(model: Module, cache: list[Any], tokens: mx.array, passes: int) -> npt.NDArray[np.float32]:
+    """Return the logits of the first row behind each token, and restore the cache."""
+    rollback = Rollback.before(cache, tokens.shape[1])
+    found = [model(part, cache=cache)[0] for part in mx.split(tokens, passes, axis=1)]
+    logits = np.array(mx.concatenate(found).astype(mx.float32))
+    rollback.keep(0)
+    return logits
 
 
 def _is_beyond_window(cache: Sequence[Any], count: int) -> bool:

@@ -24,15 +24,19 @@ from mlx_lm.models.cache import (
     RotatingKVCache,
 )
 
+from ..replication import replicated
+
 _BUFFERED = (KVCache, QuantizedKVCache, ConcatenateKVCache)
 
 
+@replicated(creates=True)
 def copy_cache(cache: Sequence[Any]) -> list[Any]:
     """Return a copy that can be extended independently. Arrays are shared until written to."""
     return copy.deepcopy(list(cache))
 
 
-def evaluate(cache: Sequence[Any], *, wait: bool = True) -> None:
+@replicated()
+def evaluate(cache: Sequence[Any], wait: bool = True) -> None:
     """Evaluate the arrays, so that they no longer refer to the graph that computes them.
 
     A recurrent state may be a view of a larger array. It is copied, so that it occupies no more
@@ -75,6 +79,7 @@ def max_trimmable_length(cache: Sequence[Any]) -> int:
     return min(map(_max_trimmable_length, flat(cache)), default=sys.maxsize)
 
 
+@replicated()
 def trim_to(cache: Sequence[Any], length: int) -> None:
     """Trim a trimmable cache to its first ``length`` tokens, in place.
 

@@ -14,6 +14,7 @@ from mlx_lm.generate import maybe_quantize_kv_cache
 from mlx_lm.models.cache import KVCache, QuantizedKVCache, RotatingKVCache, make_prompt_cache
 
 from ..errors import InvalidOptionError, PromptCacheFileError
+from ..replication import replicated
 from .files import read_cache, write_cache
 from .identity import ModelIdentity
 from .layers import (
@@ -151,12 +152,8 @@ class PromptCaches:
 
         To be called after every forward pass, as mlx-lm does. It may replace layers.
         """
-        maybe_quantize_kv_cache(
-            cache,
-            quantized_kv_start=self._options.quantized_kv_start,
-            kv_group_size=self._options.kv_group_size,
-            kv_bits=self._options.kv_bits,
-        )
+        options = self._options
+        _quantize(cache, options.quantized_kv_start, options.kv_group_size, options.kv_bits)
 
     def insert_copy(self, token_ids: Sequence[int] | TokenIds, cache: Sequence[Any]) -> None:
         """Insert a copy of a cache that stays in use. It holds exactly ``token_ids``."""
@@ -270,7 +267,7 @@ class PromptCaches:
     def _insert(self, ids: TokenIds, cache: list[Any]) -> int:
         try:
             # Without waiting: the request's last forward pass may still run.
-            evaluate(cache, wait=False)
+            evaluate(cache, False)
             added = len(ids) > 0 and self._store.add(Entry.of(ids, cache))
         except (RuntimeError, ValueError, MemoryError) as error:
             # The arrays of a request that failed raise again when they are evaluated.
@@ -291,6 +288,12 @@ class PromptCaches:
         }
 
 
+@replicated()
+def _quantize(cache: list[Any], start: int, group_size: int, bits: int | None) -> None:
+    maybe_quantize_kv_cache(cache, start, group_size, bits)
+
+
+@replicated(creates=True)
 def _fresh_cache(model: Module, max_kv_size: int | None) -> list[Any]:
     """Return an empty cache.
 
