@@ -9,12 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 
-from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
-from fastapi.middleware.cors import CORSMiddleware
-from starlette.exceptions import HTTPException
-
-from state_machines.errors import ProxyError
+from fastapi import FastAPI
 
 from ..engine import InferenceEngine
 from ..options import GenerationOptions
@@ -28,22 +23,20 @@ from .endpoints import (
     responses,
     transcriptions,
 )
-from .errors import ApiError, api_error, error_reply, invalid_body
+from .error_handlers import add_error_handlers
 from .known_models import KnownModel
 from .memory import MemoryGate, used_bytes
 from .metrics import Metrics
-from .middleware import BodyMiddleware, HostMiddleware, KeyMiddleware, RequestMiddleware
+from .middleware import middleware_for
 from .model_host import Lease, Load, ModelHost
 from .model_registry import ModelRegistry
 from .queueing import Queue
 from .response_store import ResponseStore
 from .services import Services
 from .settings import ServerSettings
-from .unknown_fields import HEADER, UnknownFields
+from .unknown_fields import UnknownFields
 
 _logger = logging.getLogger(__name__)
-
-_CODES = {404: "not_found", 405: "method_not_allowed", 408: "timeout", 413: "body_too_large"}
 
 
 def load_engine(model: KnownModel, settings: ServerSettings) -> InferenceEngine:
@@ -103,6 +96,7 @@ def create_app(
         title="Proxy Engine",
         description="Structured generation through OpenAI's interfaces.",
         lifespan=lifespan,
+        middleware=middleware_for(settings, services.metrics.requests),
         redoc_url=None,
     )
     app.state.services = services
@@ -110,27 +104,7 @@ def create_app(
     for module in endpoints:
         app.include_router(module.router)
     app.include_router(chat.short_router)
-    _add_error_handlers(app)
-    # Middleware that is added last handles a request first.
-    app.add_middleware(
-        BodyMiddleware,
-        max_bytes=settings.body_bytes,
-        max_upload_bytes=settings.upload_bytes,
-        seconds=settings.body_seconds,
-    )
-    if settings.api_key is not None:
-        app.add_middleware(KeyMiddleware, key=settings.api_key.get_secret_value())
-    if settings.cors_origins:
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=settings.cors_origins,
-            allow_methods=["GET", "POST", "DELETE"],
-            allow_headers=["*"],
-            expose_headers=["X-Request-ID", HEADER],
-        )
-    if settings.checks_hosts:
-        app.add_middleware(HostMiddleware, names=settings.allowed_hosts)
-    app.add_middleware(RequestMiddleware, metrics=services.metrics)
+    add_error_handlers(app)
     return app
 
 
@@ -192,24 +166,3 @@ def _services(settings: ServerSettings, engine: InferenceEngine | None, load: Lo
         "model_loaded", "1 if a model is in memory, else 0.", lambda: host.current is not None
     )
     return services
-
-
-def _add_error_handlers(app: FastAPI) -> None:
-    @app.exception_handler(ApiError)
-    async def of_api(request: Request, error: ApiError) -> Response:
-        return error_reply(error)
-
-    @app.exception_handler(ProxyError)
-    async def of_engine(request: Request, error: ProxyError) -> Response:
-        return error_reply(api_error(error))
-
-    @app.exception_handler(RequestValidationError)
-    async def of_validation(request: Request, error: RequestValidationError) -> Response:
-        return error_reply(invalid_body(error))
-
-    @app.exception_handler(HTTPException)
-    async def of_http(request: Request, error: HTTPException) -> Response:
-        code = _CODES.get(error.status_code)
-        return error_reply(
-            ApiError(error.status_code, str(error.detail), code=code, headers=error.headers)
-        )

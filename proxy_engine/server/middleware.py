@@ -12,11 +12,14 @@ import time
 from collections.abc import Iterable
 
 from fastapi import HTTPException
+from fastapi.middleware.cors import CORSMiddleware
+from prometheus_client import Counter
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .errors import INTERNAL_ERROR, ApiError, error_reply
-from .metrics import Metrics
+from .settings import ServerSettings
 from .streaming import ClientDisconnectedError
 from .unknown_fields import HEADER
 
@@ -35,12 +38,17 @@ class RequestMiddleware:
 
     The client's own id is used if it is a plain word. ``scope["state"]["log_fields"]`` is a dict to
     which request handlers add fields of the log line, ``scope["state"]["ignored_fields"]`` the
-    value of the header that lists ignored fields.
+    value of the header that lists ignored fields. A request is neither counted nor logged if
+    ``scope["state"]["is_forwarded"]`` is set: the process that has answered it did so.
+
+    Args:
+        app: The application.
+        requests: Counts requests, with the labels ``path`` and ``status``.
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, requests: Counter) -> None:
         self._app = app
-        self._metrics = metrics
+        self._requests = requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
@@ -73,19 +81,20 @@ class RequestMiddleware:
             if not status:
                 await error_reply(INTERNAL_ERROR)(scope, receive, sending)
         finally:
-            # All unknown paths share one label: a client must not create labels without bound.
-            path = str(getattr(scope.get("route"), "path", "other"))
-            shown = status or _CLIENT_CLOSED_REQUEST
-            self._metrics.requests.labels(path, str(shown)).inc()
-            fields = {
-                "request_id": request_id,
-                "method": scope["method"],
-                "path": scope["path"],
-                "status": shown,
-                "seconds": round(time.perf_counter() - started, 4),
-                **log_fields,
-            }
-            _logger.info("request", extra={"fields": fields})
+            if not scope["state"].get("is_forwarded"):
+                shown = status or _CLIENT_CLOSED_REQUEST
+                # All unknown paths share one label: a client must not create labels without bound.
+                path = str(getattr(scope.get("route"), "path", "other"))
+                self._requests.labels(path, str(shown)).inc()
+                fields = {
+                    "request_id": request_id,
+                    "method": scope["method"],
+                    "path": scope["path"],
+                    "status": shown,
+                    "seconds": round(time.perf_counter() - started, 4),
+                    **log_fields,
+                }
+                _logger.info("request", extra={"fields": fields})
 
 
 class BodyMiddleware:
@@ -194,6 +203,36 @@ class KeyMiddleware:
         """Compare with the key; clients encode header values as Latin-1 or as UTF-8."""
         in_utf8 = given.encode("latin-1").decode("utf-8", "replace")
         return is_key(given, self._key) | is_key(in_utf8, self._key)
+
+
+def middleware_for(settings: ServerSettings, requests: Counter) -> list[Middleware]:
+    """Return the middleware of a server, the one that handles a request first at the front.
+
+    Args:
+        settings: The settings.
+        requests: Counts requests, with the labels ``path`` and ``status``.
+    """
+    stack = [Middleware(RequestMiddleware, requests=requests)]
+    if settings.checks_hosts:
+        stack.append(Middleware(HostMiddleware, names=settings.allowed_hosts))
+    if settings.cors_origins:
+        cors = Middleware(
+            CORSMiddleware,
+            allow_origins=settings.cors_origins,
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["*"],
+            expose_headers=["X-Request-ID", HEADER],
+        )
+        stack.append(cors)
+    if settings.api_key is not None:
+        stack.append(Middleware(KeyMiddleware, key=settings.api_key.get_secret_value()))
+    body = Middleware(
+        BodyMiddleware,
+        max_bytes=settings.body_bytes,
+        max_upload_bytes=settings.upload_bytes,
+        seconds=settings.body_seconds,
+    )
+    return [*stack, body]
 
 
 def is_key(given: str, key: str) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import os
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 
 import uvicorn
 
@@ -17,23 +17,24 @@ from .. import own_process
 from ..engine import InferenceEngine
 from . import logs
 from .app import create_app, load_engine, registry_of
-from .connections import limited_protocol
-from .environment import unknown_variables
 from .known_models import KnownModel
+from .listening import DELIVERY_SECONDS, url_of, uvicorn_config, warn_of_settings
 from .memory import MemoryGate
 from .services import Services
 from .settings import ServerSettings
 
-# Time for clients to receive the end of cancelled answers.
-_DELIVERY_SECONDS = 5
-_BACKLOG = 2048
 _ABANDONED = 1
 
 _logger = logging.getLogger(__name__)
 
 
-def serve(settings: ServerSettings) -> int:
+def serve(settings: ServerSettings, *, socket_path: Path | None = None, copies: int = 1) -> int:
     """Load the default model and serve it until SIGINT or SIGTERM.
+
+    Args:
+        settings: The settings.
+        socket_path: The Unix socket to listen on, in place of the host and the port.
+        copies: The number of processes that load the model into the same memory.
 
     Returns:
         The exit status.
@@ -43,17 +44,15 @@ def serve(settings: ServerSettings) -> int:
         VocabularyError: Its tokenizer cannot be read.
     """
     logs.configure(settings.log_format, settings.log_level)
-    if not settings.is_local and settings.api_key is None:
-        _logger.warning(
-            "listening on a network without an API key: anyone who reaches the server can use it",
-            extra={"fields": {"host": settings.host}},
-        )
-    for variable, hint in unknown_variables(ServerSettings).items():
-        facts = {"variable": variable, "hint": hint}
-        _logger.warning("unknown environment variable", extra={"fields": facts})
+    if socket_path is None:
+        warn_of_settings(settings)
     own_process.take_over()
     model = registry_of(settings).default()
-    shortage = MemoryGate(settings.memory_limit_bytes).shortage(model)
+    gate = MemoryGate(settings.memory_limit_bytes)
+    shortage = gate.shortage(model, copies=copies)
+    if shortage is not None and copies > 1 and not gate.can_hold(model, copies):
+        _logger.error("the workers do not fit into memory", extra={"fields": shortage.facts})
+        return 1
     if shortage is not None:
         # The operator has chosen this model, and may free memory while it is loaded.
         _logger.warning(
@@ -61,17 +60,7 @@ def serve(settings: ServerSettings) -> int:
         )
     engine = _load(model, settings)
     app = create_app(settings, engine=engine, load=partial(_load, settings=settings))
-    config = uvicorn.Config(
-        app,
-        host=settings.host,
-        port=settings.port,
-        http=limited_protocol(settings.header_seconds),
-        backlog=_BACKLOG,
-        timeout_graceful_shutdown=math.ceil(settings.grace_seconds) + _DELIVERY_SECONDS,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-    )
+    config = uvicorn_config(app, settings, socket_path)
     server = _Server(config, app.state.services)
     server.run()
     return 0 if server.started else 1
@@ -99,11 +88,9 @@ class _Server(uvicorn.Server):
         own_process.freeze()
         self._collecting = asyncio.create_task(own_process.collect_when_idle(self._is_idle))
         for listening in self.servers:
-            host, port = listening.sockets[0].getsockname()[:2]
-            shown = f"[{host}]" if ":" in host else host
             current = self._services.host.current
             fields = {
-                "url": f"http://{shown}:{port}",
+                "url": url_of(listening.sockets[0]),
                 "model": None if current is None else current.model.name,
             }
             _logger.info("listening", extra={"fields": fields})
@@ -126,7 +113,7 @@ class _Server(uvicorn.Server):
         # At exit, Python would wait for a thread that loads a model.
         waiting = threading.Thread(target=self._threads.shutdown, daemon=True)
         waiting.start()
-        waiting.join(_DELIVERY_SECONDS)
+        waiting.join(DELIVERY_SECONDS)
         if waiting.is_alive():
             logging.shutdown()
             os._exit(_ABANDONED)

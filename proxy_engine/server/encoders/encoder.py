@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from state_machines import Vocabulary
 from state_machines.tool_calls.call import CALL
 
+from ... import own_process
 from ...answers.composition import REASONING
 from ...events import StreamEvent, TokenGenerated
 from ...results import Logprob, TokenLogprobs, Usage
@@ -83,8 +84,11 @@ class TokenTexts:
 
 
 def new_id(prefix: str) -> str:
-    """Return a random identifier."""
-    return f"{prefix}{secrets.token_hex(12)}"
+    """Return a random identifier. Its first byte is the number of the worker, if this is one."""
+    number = own_process.worker()
+    if number is None:
+        return f"{prefix}{secrets.token_hex(12)}"
+    return f"{prefix}{number:02x}{secrets.token_hex(11)}"
 
 
 def seconds_now() -> int:

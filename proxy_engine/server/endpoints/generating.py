@@ -31,6 +31,7 @@ from ..errors import (
     translated_errors,
 )
 from ..generation_settings import with_defaults
+from ..json_bodies import MAX_VALUES, has_too_many_values
 from ..media_parts import without_media
 from ..model_host import Lease
 from ..running import Generation, RunningAnswers, begin
@@ -176,32 +177,11 @@ async def _frames(
         yield data
 
 
-_MAX_VALUES = 300_000
-"""The maximum number of JSON values in a body.
-
-Parsing takes some 0.1 µs per value and cannot be interrupted; no thread generates meanwhile.
-"""
-
-
-def _has_too_many_values(body: bytes) -> bool:
-    """Count commas and opening brackets: first all of them, then only those outside of strings."""
-    if _count_separators(body) <= _MAX_VALUES:
-        return False
-    body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
-    if body.count(b'"') > 2 * _MAX_VALUES:
-        return True
-    return _count_separators(b"".join(body.split(b'"')[::2])) > _MAX_VALUES
-
-
-def _count_separators(text: bytes) -> int:
-    return text.count(b",") + text.count(b"[") + text.count(b"{")
-
-
 class _StrictRequest(Request):
     async def json(self) -> Any:
         body = await self.body()
-        if _has_too_many_values(body):
-            raise HTTPException(413, f"the body has more than {_MAX_VALUES:,} JSON values")
+        if has_too_many_values(body):
+            raise HTTPException(413, f"the body has more than {MAX_VALUES:,} JSON values")
         try:
             return from_json(body, allow_inf_nan=False)
         except ValueError as error:

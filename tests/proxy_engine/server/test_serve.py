@@ -105,7 +105,7 @@ from proxy_engine.server import serve
 loads = iter([serve.load_engine])
 never = lambda model, settings: threading.Event().wait()
 serve.load_engine = lambda model, settings: next(loads, never)(model, settings)
-serve._DELIVERY_SECONDS = 0.5
+serve.DELIVERY_SECONDS = 0.5
 sys.exit(main(sys.argv[1:]))
 """
 
