@@ -281,8 +281,8 @@ class ExtractionEngine(ABC):
         """Check all arguments; the model does not run before."""
         if frame is None:
             _check_records(records)
-        else:
-            _check_columns(frame, reader)
+        elif frame.columns is not None:
+            reader.check_columns(frame.columns)
         if output is None and resume:
             raise InvalidOptionError("resume requires an output file", option="resume")
         file = None if output is None else OutputOptions.of(os.fspath(output), is_resumed=resume)
@@ -301,18 +301,3 @@ def _check_records(records: Any) -> None:
             option="records",
             hint="Put a single one into a list.",
         )
-
-
-def _check_columns(frame: Frame, reader: RecordReader) -> None:
-    if frame.columns is None:
-        return
-    for role, field in (("text", reader.text), ("image", reader.image)):
-        # A frame with images may have no texts.
-        is_needed = role == "image" or reader.image is None or field != "text"
-        if isinstance(field, str) and field not in frame.columns and is_needed:
-            known = short_repr(list(frame.columns))
-            raise InvalidOptionError(
-                f"the frame has no column {field!r}; its columns: {known}",
-                option=role,
-                hint=f"Name the column with {role}=.",
-            )

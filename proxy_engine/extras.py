@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from .errors import MissingExtraError
 
 Extra: TypeAlias = Literal[
-    "vision", "audio", "langchain", "pydantic-ai", "dspy", "smolagents", "notebook"
+    "vision", "audio", "langchain", "pydantic-ai", "dspy", "smolagents", "ray", "notebook"
 ]
 
 _PACKAGES: dict[Extra, str] = {
@@ -22,6 +22,7 @@ _PACKAGES: dict[Extra, str] = {
     "pydantic-ai": "pydantic_ai",
     "dspy": "dspy",
     "smolagents": "smolagents",
+    "ray": "ray",
 }
 
 

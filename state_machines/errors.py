@@ -33,7 +33,7 @@ Each error carries its facts as attributes: the problem (``what``), its location
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 from state_machines.limits import LIMITS
 
@@ -57,6 +57,17 @@ class ProxyError(Exception):
     def __str__(self) -> str:
         text = f"{self.what}{self._where()}"
         return f"{text}. {self.hint}" if self.hint else text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The constructors of subclasses require keyword arguments, which `args` lacks.
+        return _restore, (type(self), self.args, self.__dict__)
+
+
+def _restore(kind: type[ProxyError], args: tuple[Any, ...], facts: dict[str, Any]) -> ProxyError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(facts)
+    return error
 
 
 class SchemaError(ProxyError, ValueError):

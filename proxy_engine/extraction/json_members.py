@@ -39,6 +39,15 @@ def encode(value: Any) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+def in_utf8(value: Any) -> Any:
+    """Return a JSON value with its lone surrogates escaped, as in CSV files."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(value, dict):
+        return {in_utf8(name): in_utf8(member) for name, member in value.items()}
+    return [in_utf8(item) for item in value] if isinstance(value, list) else value
+
+
 def _skip(text: str, position: int) -> int:
     """Return the position of the next character that is no whitespace."""
     end: int = WHITESPACE.match(text, position).end()

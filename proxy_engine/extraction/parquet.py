@@ -16,6 +16,7 @@ from .answer_format import ERROR, AnswerFormat, jsonable
 from .column_types import ColumnType, common_type, conform, infer_type
 from .csv_rows import cell_of, line_of
 from .frames import arrow_type, import_library
+from .json_members import in_utf8
 
 _CHUNK = 2_000
 
@@ -77,7 +78,7 @@ class ParquetWriter:
         row: dict[str, Any] = json.loads(line)
         # An escaped lone surrogate, which a column of texts cannot have.
         if b"\\ud" in line:
-            row = {name: _in_utf8(value) for name, value in row.items()}
+            row = {name: in_utf8(value) for name, value in row.items()}
         error = row.pop(self._error, None)
         if error is not None:
             return {**row, self._error: f"{error['type']}: {error['message']}"}
@@ -171,15 +172,6 @@ def has_contents(path: str) -> bool:
         return Path(path).stat().st_size > 0
     except (OSError, ValueError):
         return False
-
-
-def _in_utf8(value: Any) -> Any:
-    """Return a JSON value with its lone surrogates escaped, as in CSV files."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode("utf-8")
-    if isinstance(value, dict):
-        return {_in_utf8(name): _in_utf8(member) for name, member in value.items()}
-    return [_in_utf8(item) for item in value] if isinstance(value, list) else value
 
 
 def _encoded(cells: Iterable[str]) -> bytes:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sized
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 import pydantic
 
 from ..conversation.content import ImageContent
-from ..errors import RecordError
+from ..errors import InvalidOptionError, RecordError
 from ..text_checks import has_surrogate, short_repr
 from .frames import Frame
 from .inputs import Content
@@ -41,6 +41,19 @@ class RecordReader:
 
     text: Field = "text"
     image: Field | None = None
+
+    def check_columns(self, columns: Collection[str]) -> None:
+        """Raise ``InvalidOptionError`` if a table lacks the column of the text or the images."""
+        for role, field in (("text", self.text), ("image", self.image)):
+            # A table with images may have no texts.
+            is_needed = role == "image" or self.image is None or field != "text"
+            if isinstance(field, str) and field not in columns and is_needed:
+                known = short_repr(list(columns))
+                raise InvalidOptionError(
+                    f"the frame has no column {field!r}; its columns: {known}",
+                    option=role,
+                    hint=f"Name the column with {role}=.",
+                )
 
     def fields(self, record: Any) -> Mapping[str, Any]:
         """Return the fields of a record by name; none if it has no fields.

@@ -1,0 +1,236 @@
+"""Extraction from datasets of Ray, with one engine in each actor.
+
+::
+
+    import ray
+    from proxy_engine.integrations.ray import extract
+
+    tickets = ray.data.read_parquet("s3://bucket/tickets")
+    extract(tickets, Ticket, text="body", concurrency=4).write_parquet("s3://bucket/extracted")
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Unpack, cast
+
+from state_machines import JsonSchemaStateMachine, StateMachine
+
+from ..errors import InvalidOptionError, InvalidResponseFormatError
+from ..extraction.answer_format import AnswerFormat
+from ..extraction.prompts import Instruction
+from ..extraction.records import Field
+from ..extras import requires_extra
+from ..models.load_options import LoadArguments, LoadOptions
+from ..option_overrides import OptionOverrides
+from ..options import GenerationOptions, argument_names, check_names
+from ..text_checks import short_repr
+from .ray_actors import ActorSettings, TableActor, check_columns
+
+with requires_extra("ray", purpose="An extraction on Ray"):
+    from ray import cloudpickle
+    from ray.data import ActorPoolStrategy, Dataset
+
+_ROWS_PER_CALL = 32
+"""Rows of a call of an actor, for each request that the engine runs at a time."""
+_CALLS = 2
+"""Calls that an actor runs at a time. While the last rows of one finish, those of the next join
+the batch of the engine."""
+
+
+class ExtractArguments(OptionOverrides, LoadArguments, total=False):
+    """The options of requests and of loading the model, as keyword arguments."""
+
+
+def extract(
+    dataset: Dataset,
+    schema: Any,
+    *,
+    model: str | os.PathLike[str] | None = None,
+    text: Field = "text",
+    image: Field | None = None,
+    instruction: Instruction | None = None,
+    prefix: str = "",
+    concurrency: int | tuple[int, int] = 1,
+    batch_size: int = 8,
+    draft_model: str | os.PathLike[str] | None = None,
+    num_draft_tokens: int | None = None,
+    num_cpus: float | None = None,
+    num_gpus: float | None = None,
+    ray_remote_args: Mapping[str, Any] | None = None,
+    **arguments: Unpack[ExtractArguments],
+) -> Dataset:
+    """Extract an answer from each row of a dataset, with one engine in each actor.
+
+    The result is lazy, as all datasets of Ray. It has the columns of the input, a column for each
+    property of the answers, and a column ``error`` with texts, as the frames of
+    ``InferenceEngine.extract``. The types of the added columns follow from the schema alone:
+    objects with no further properties are structs; other values without a type, such as unions of
+    numbers and texts, are texts with JSON; dates are texts.
+
+    A row that fails has an error and affects no others. If an actor dies, Ray starts another one
+    and repeats the blocks that were not finished. Rows have no fixed order.
+
+    Args:
+        dataset: The dataset.
+        schema: A pydantic model, another type, or a JSON Schema.
+        model: A directory that all machines have, or a Hugging Face repo id. Default: the embedded
+            model.
+        text: The column with the text, or a function of the row, a dict.
+        image: The column with an image, or a function of the row; see ``InferenceEngine.extract``.
+        instruction: The instruction to the model, or a function of the row.
+        prefix: Text before the names of the result's columns.
+        concurrency: Number of actors, or the smallest and the largest number.
+        batch_size: Maximum number of rows in each forward pass of an engine.
+        draft_model: A smaller model, which drafts tokens; see ``InferenceEngine``.
+        num_draft_tokens: Number of tokens that the draft model drafts for each forward pass.
+        num_cpus: CPUs that Ray reserves for each actor; default 1.
+        num_gpus: GPUs that Ray reserves for each actor; default none.
+        ray_remote_args: Further options of Ray's actors, such as ``memory`` or ``resources``.
+        **arguments: The options of ``GenerationOptions`` and ``LoadOptions``.
+
+    Raises:
+        InvalidOptionError: An argument is invalid, a column is missing, or a column of the result
+            has the name of a column of the dataset. If the dataset's columns are not known before
+            it runs, the actor raises it.
+        InvalidResponseFormatError: The schema is of none of the accepted kinds.
+        SchemaError: The JSON Schema is refused.
+    """
+    settings = actor_settings(
+        schema,
+        ActorSettings(
+            schema,
+            prefix,
+            text,
+            image,
+            instruction,
+            engine_arguments(model, batch_size, draft_model, num_draft_tokens, arguments),
+            options_of_requests(arguments),
+        ),
+    )
+    columns = dataset.columns(fetch_if_missing=False)
+    if columns is not None:
+        check_columns(settings, AnswerFormat.of(settings.response_format, prefix), columns)
+    return dataset.map_batches(
+        cast(Any, TableActor),
+        fn_constructor_args=(settings,),
+        batch_format="pyarrow",
+        batch_size=_ROWS_PER_CALL * batch_size,
+        compute=_pool(concurrency),
+        num_cpus=num_cpus,
+        num_gpus=num_gpus,
+        **(ray_remote_args or {}),
+    )
+
+
+def actor_settings(schema: Any, settings: ActorSettings) -> ActorSettings:
+    """Check what actors receive, and return it. Compiles the schema, without a model.
+
+    Raises:
+        InvalidOptionError: It cannot be sent to another process.
+        InvalidResponseFormatError: The schema is of none of the accepted kinds.
+        SchemaError: The JSON Schema is refused.
+    """
+    if isinstance(schema, StateMachine):
+        raise InvalidResponseFormatError(
+            "state machines cannot be sent to other processes",
+            hint="Give a JSON Schema or a type, such as Annotated[str, Field(pattern=...)].",
+        )
+    answers = AnswerFormat.of(schema, settings.prefix)
+    JsonSchemaStateMachine(answers.schema)
+    try:
+        cloudpickle.dumps(settings)
+    except Exception as error:
+        # Objects of the caller may raise anything.
+        raise InvalidOptionError(
+            f"the arguments cannot be sent to actors: {type(error).__name__}: {error}",
+            option="schema",
+            hint="Define types and functions at the top of a module.",
+        ) from error
+    return settings
+
+
+def engine_arguments(
+    model: Any,
+    batch_size: Any,
+    draft_model: Any,
+    num_draft_tokens: Any,
+    arguments: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the arguments of the engines, with absolute paths. The model is not looked for.
+
+    Raises:
+        InvalidOptionError: An argument is invalid.
+    """
+    for name, value in (("model", model), ("draft_model", draft_model)):
+        if not isinstance(value, str | os.PathLike | None):
+            raise InvalidOptionError(
+                f"{name} should be a path or a repo id, not {short_repr(value)}",
+                option=name,
+                hint="A model in memory cannot be sent to actors; save it to a directory.",
+            )
+    if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
+        raise InvalidOptionError(
+            f"batch_size should be an integer of at least 1, not {short_repr(batch_size)}",
+            option="batch_size",
+        )
+    loading = {name: arguments[name] for name in _LOADING if name in arguments}
+    options = LoadOptions.of(cast(LoadArguments, loading))
+    if options.chat_template is not None:
+        # Read here: the file may be on this machine alone.
+        loading["chat_template"] = options.chat_template
+    if options.adapter_path is not None:
+        loading["adapter_path"] = _absolute(options.adapter_path)
+    given = {
+        "model": _absolute(model),
+        "draft_model": _absolute(draft_model),
+        "num_draft_tokens": num_draft_tokens,
+        **loading,
+    }
+    return {"batch_size": batch_size, **{n: v for n, v in given.items() if v is not None}}
+
+
+def options_of_requests(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of requests among the arguments.
+
+    Raises:
+        InvalidOptionError: An option is unknown or its value is invalid.
+    """
+    known = [*argument_names(GenerationOptions), *_LOADING]
+    check_names(arguments, known, {})
+    options = {name: value for name, value in arguments.items() if name not in _LOADING}
+    GenerationOptions().override(options)
+    return options
+
+
+def _absolute(path: str | os.PathLike[str] | None) -> str | None:
+    """Return the absolute path of a directory; a repo id as it is."""
+    if path is None:
+        return None
+    found = Path(path).expanduser()
+    return str(found.absolute()) if found.is_dir() else os.fspath(path)
+
+
+def _pool(concurrency: Any) -> ActorPoolStrategy:
+    try:
+        smallest, largest = (
+            concurrency if isinstance(concurrency, tuple) else (concurrency, concurrency)
+        )
+        return ActorPoolStrategy(
+            min_size=smallest,
+            max_size=largest,
+            max_concurrent_calls_per_actor=_CALLS,
+            max_tasks_in_flight_per_actor=_CALLS,
+            enable_true_multi_threading=True,
+        )
+    except (TypeError, ValueError) as error:
+        raise InvalidOptionError(
+            "concurrency should be a number of actors of at least 1, or a pair of these, not "
+            f"{short_repr(concurrency)}",
+            option="concurrency",
+        ) from error
+
+
+_LOADING = frozenset(argument_names(LoadOptions))

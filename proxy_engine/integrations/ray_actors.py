@@ -1,0 +1,216 @@
+"""The engine of an actor, and the tables that it extends by answers.
+
+Free of Ray: the classes are plain, and :mod:`~proxy_engine.integrations.ray` makes actors of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from state_machines.errors import ProxyError
+
+from .. import own_process
+from ..errors import OutputValidationError
+from ..extraction.answer_format import ERROR, AnswerFormat
+from ..extraction.column_types import ColumnType
+from ..extraction.frames import arrow_type, import_library
+from ..extraction.inputs import Content, Inputs
+from ..extraction.outcomes import Batch, Outcome, check_reads
+from ..extraction.prompts import Instruction, Prompts
+from ..extraction.records import Field, RecordInputs, RecordReader
+from ..extraction.results import error_text
+from ..extraction.schema_types import answer_types, fit
+
+if TYPE_CHECKING:
+    from ..engine import InferenceEngine
+
+_Cells = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ActorSettings:
+    """What an actor needs to extract. Sent to each of them once.
+
+    Attributes:
+        response_format: The response format.
+        prefix: The text before the names of the result's columns.
+        text: The field with the text.
+        image: The field with an image; ``None`` without images.
+        instruction: The instruction to the model.
+        engine: The arguments of ``InferenceEngine``.
+        options: The options of all requests.
+    """
+
+    response_format: Any
+    prefix: str = ""
+    text: Field = "text"
+    image: Field | None = None
+    instruction: Instruction | None = None
+    engine: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def fields(self, columns: Iterable[str]) -> list[str]:
+        """Return the columns that records are made of: all of them if a function reads records."""
+        if any(map(callable, (self.text, self.image, self.instruction))):
+            return list(columns)
+        return [name for name in columns if name in (self.text, self.image)]
+
+
+class Extractor:
+    """An engine and the answer format of a run.
+
+    Args:
+        settings: The settings of the run.
+
+    Raises:
+        ProxyError: The engine cannot be created.
+    """
+
+    def __init__(self, settings: ActorSettings) -> None:
+        # Deferred: the driver does not need MLX.
+        from ..engine import InferenceEngine  # noqa: PLC0415
+
+        self.answers = AnswerFormat.of(settings.response_format, settings.prefix)
+        self._settings = settings
+        self._reader = RecordReader(settings.text, settings.image)
+        self._types = answer_types(self.answers)
+        self._prompts = Prompts(
+            settings.instruction, self.answers.properties, is_json=self.answers.schema is not None
+        )
+        # The process belongs to the actor.
+        own_process.take_over()
+        self._engine: InferenceEngine = InferenceEngine(**{"on_progress": None, **settings.engine})
+        own_process.freeze()
+
+    def outcomes(
+        self, inputs: Inputs, admit: Callable[[Mapping[str, Any]], None]
+    ) -> Generator[Outcome]:
+        """Yield the outcome of each record, in order, as one batch of the engine.
+
+        All batches of an actor share the vocabulary and the compiled machine, which the engine
+        stores by schema.
+
+        Raises:
+            ProxyError: An error that does not come from a record.
+        """
+
+        def check(content: Content) -> None:
+            check_reads(self._engine, content, hint="Name a multimodal model.")
+
+        batch = Batch(
+            self._prompts,
+            self.answers.response_format,
+            self._settings.options,
+            admit,
+            check,
+        )
+        return batch.outcomes(self._engine, inputs)
+
+    def extend(self, tables: Iterable[Any]) -> Iterator[Any]:
+        """Yield each ``pyarrow.Table`` with the columns of the answers and errors.
+
+        The tables form one batch of the engine. The types of the columns follow from the schema.
+
+        Raises:
+            InvalidOptionError: A column is missing, or has the name of a column of the result.
+            ProxyError: An error that does not come from a record.
+        """
+        taken: deque[Any] = deque()
+        inputs = RecordInputs(self._records(tables, taken), None, self._reader)
+        outcomes: list[Outcome] = []
+        with contextlib.closing(self.outcomes(inputs, lambda fields: None)) as found:
+            for outcome in found:
+                yield from self._empty(taken)
+                outcomes.append(outcome)
+                if len(outcomes) == taken[0].num_rows:
+                    yield self._extended(taken.popleft(), outcomes)
+                    outcomes = []
+        yield from self._empty(taken)
+
+    def _records(self, tables: Iterable[Any], taken: deque[Any]) -> Iterator[_Cells]:
+        for table in tables:
+            # Empty blocks may have no columns.
+            if table.column_names:
+                check_columns(self._settings, self.answers, table.column_names)
+            taken.append(table)
+            rows = table.select(self._settings.fields(table.column_names))
+            for batch in rows.to_batches(max_chunksize=1_000):
+                yield from batch.to_pylist()
+
+    def _empty(self, taken: deque[Any]) -> Iterator[Any]:
+        """Yield the tables at the front that have no rows."""
+        while taken and taken[0].num_rows == 0:
+            yield self._extended(taken.popleft(), [])
+
+    def _extended(self, table: Any, outcomes: list[Outcome]) -> Any:
+        arrow = import_library("pyarrow")
+        rows: list[_Cells] = [{} for _ in outcomes]
+        errors = [outcome.error for outcome in outcomes]
+        for position, outcome in enumerate(outcomes):
+            if outcome.result is None:
+                continue
+            try:
+                rows[position] = self._cells(outcome.result.parsed)
+            except ValueError as error:
+                errors[position] = OutputValidationError(str(error), text=outcome.result.text)
+        for name, kind in self._types.items():
+            values = [row.get(name) for row in rows]
+            table = table.append_column(name, arrow.array(values, arrow_type(arrow, kind)))
+        texts = [None if error is None else error_text(error) for error in errors]
+        return table.append_column(
+            self.answers.prefix + ERROR, arrow.array(texts, type=arrow.string())
+        )
+
+    def _cells(self, value: Any) -> _Cells:
+        """Return the columns of an answer, of the types of the columns.
+
+        Raises:
+            ValueError: A value has another type.
+        """
+        cells = self.answers.cells(self.answers.plain(value))
+        return {name: _fitted(name, cell, self._types[name]) for name, cell in cells.items()}
+
+
+class TableActor:
+    """A class for ``map_batches``: extends tables by answers.
+
+    An error of the constructor is raised by the first call, since Ray would create the actor
+    again.
+    """
+
+    def __init__(self, settings: ActorSettings) -> None:
+        self._error: ProxyError | None = None
+        try:
+            self._extractor = Extractor(settings)
+        except ProxyError as error:
+            self._error = error
+
+    def __call__(self, table: Any) -> Any:
+        """Return the table with the columns of the answers and errors."""
+        if self._error is not None:
+            raise self._error
+        return next(self._extractor.extend([table]))
+
+
+def check_columns(settings: ActorSettings, answers: AnswerFormat, columns: Iterable[str]) -> None:
+    """Raise ``InvalidOptionError`` for a missing column, or one of the name of a result's column.
+
+    Args:
+        settings: The settings of the run.
+        answers: The format of the answers.
+        columns: The columns of the input.
+    """
+    names = list(columns)
+    RecordReader(settings.text, settings.image).check_columns(names)
+    answers.check_columns(names)
+
+
+def _fitted(name: str, value: Any, kind: ColumnType) -> Any:
+    try:
+        return fit(value, kind)
+    except ValueError as error:
+        raise ValueError(f"the value of {name!r} does not fit its column: {error}") from error
