@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from decimal import Decimal
 from functools import reduce
-from typing import Any
+from typing import Any, TypeAlias
 
 from .answer_format import OTHERS, RESULT, AnswerFormat, jsonable
 from .column_types import ColumnType, ListOf, Struct, common_type, infer_type
@@ -19,8 +19,11 @@ from .json_members import encode, in_utf8
 _NULL: ColumnType = "null"
 _JSON: ColumnType = "json"
 _INT64 = 1 << 63
-_MAX_DEPTH = 32
+_MAX_REFERENCES = 8
 _MAX_MEMBERS = 256
+_References: TypeAlias = tuple[str, ...]
+"""The references that lead to a schema."""
+
 _SCALARS: dict[str, ColumnType] = {
     "null": "null",
     "boolean": "boolean",
@@ -41,7 +44,7 @@ def answer_types(answers: AnswerFormat) -> dict[str, ColumnType]:
         return {answers.prefix + RESULT: "string"}
     if not answers.properties:
         return {answers.prefix + RESULT: schema_type(schema, schema)}
-    found = _property_types(schema, schema, _MAX_DEPTH)
+    found = _property_types(schema, schema, ())
     types = {answers.prefix + name: found.get(name, _JSON) for name in answers.properties}
     return {**types, answers.prefix + OTHERS: _JSON} if answers.is_open else types
 
@@ -53,7 +56,7 @@ def schema_type(schema: Any, root: Any) -> ColumnType:
         schema: The schema.
         root: The document that its references point into.
     """
-    return _type(schema, root, _MAX_DEPTH)
+    return _type(schema, root, ())
 
 
 def fit(value: Any, kind: ColumnType) -> Any:
@@ -85,11 +88,11 @@ def fit(value: Any, kind: ColumnType) -> Any:
     raise ValueError(f"it is not of the type {_shown(kind)}")
 
 
-def _type(schema: Any, root: Any, depth: int) -> ColumnType:
-    if not isinstance(schema, Mapping) or depth == 0:
+def _type(schema: Any, root: Any, seen: _References) -> ColumnType:
+    if not isinstance(schema, Mapping):
         return _JSON
     if "$ref" in schema:
-        return _type(_resolved(schema["$ref"], root), root, depth - 1)
+        return _type(*_resolved(schema["$ref"], root, seen))
     if "const" in schema:
         return infer_type([schema["const"]])
     if isinstance(schema.get("enum"), list):
@@ -97,24 +100,24 @@ def _type(schema: Any, root: Any, depth: int) -> ColumnType:
     for keyword in ("anyOf", "oneOf"):
         branches = schema.get(keyword)
         if isinstance(branches, list):
-            return reduce(common_type, (_type(one, root, depth - 1) for one in branches), _NULL)
+            return reduce(common_type, (_type(one, root, seen) for one in branches), _NULL)
     parts = schema.get("allOf")
     if isinstance(parts, list) and len(parts) == 1 and "type" not in schema:
-        return _type(parts[0], root, depth - 1)
+        return _type(parts[0], root, seen)
     names = schema.get("type")
     names = names if isinstance(names, list) else [names]
-    return reduce(common_type, (_named(name, schema, root, depth) for name in names), _NULL)
+    return reduce(common_type, (_named(name, schema, root, seen) for name in names), _NULL)
 
 
-def _named(name: Any, schema: Mapping[str, Any], root: Any, depth: int) -> ColumnType:
+def _named(name: Any, schema: Mapping[str, Any], root: Any, seen: _References) -> ColumnType:
     if name == "array":
-        return _array(schema, root, depth)
+        return _array(schema, root, seen)
     if name == "object":
-        return _object(schema, root, depth)
+        return _object(schema, root, seen)
     return _SCALARS.get(name, _JSON) if isinstance(name, str) else _JSON
 
 
-def _array(schema: Mapping[str, Any], root: Any, depth: int) -> ColumnType:
+def _array(schema: Mapping[str, Any], root: Any, seen: _References) -> ColumnType:
     first = schema.get("prefixItems", [])
     items = schema.get("items")
     if not isinstance(first, list) or isinstance(items, list):
@@ -124,45 +127,48 @@ def _array(schema: Mapping[str, Any], root: Any, depth: int) -> ColumnType:
     is_complete = items is False or (bool(first) and schema.get("maxItems") == len(first))
     if not is_complete:
         schemas.append(items)
-    kinds = (_type(one, root, depth - 1) for one in schemas)
+    kinds = (_type(one, root, seen) for one in schemas)
     return ListOf(reduce(common_type, kinds, _NULL))
 
 
-def _object(schema: Mapping[str, Any], root: Any, depth: int) -> ColumnType:
+def _object(schema: Mapping[str, Any], root: Any, seen: _References) -> ColumnType:
     closing = (schema.get("additionalProperties"), schema.get("unevaluatedProperties"))
-    members = _property_types(schema, root, depth)
+    members = _property_types(schema, root, seen)
     is_closed = False in closing and "patternProperties" not in schema
     if not is_closed or not 0 < len(members) <= _MAX_MEMBERS or "allOf" in schema:
         return _JSON
     return Struct(tuple(members.items()))
 
 
-def _property_types(schema: Any, root: Any, depth: int) -> dict[str, ColumnType]:
+def _property_types(schema: Any, root: Any, seen: _References) -> dict[str, ColumnType]:
     """Return the types of an object's properties; those of all branches of a union."""
-    if not isinstance(schema, Mapping) or depth == 0:
+    if not isinstance(schema, Mapping):
         return {}
     if "$ref" in schema:
-        return _property_types(_resolved(schema["$ref"], root), root, depth - 1)
+        return _property_types(*_resolved(schema["$ref"], root, seen))
     types: dict[str, ColumnType] = {}
     properties = schema.get("properties")
     for name, member in (properties if isinstance(properties, Mapping) else {}).items():
-        types[name] = _type(member, root, depth - 1)
+        types[name] = _type(member, root, seen)
     for branch in schema.get("anyOf") or schema.get("oneOf") or ():
-        for name, kind in _property_types(branch, root, depth - 1).items():
+        for name, kind in _property_types(branch, root, seen).items():
             types[name] = common_type(types.get(name, _NULL), kind)
     return types
 
 
-def _resolved(reference: Any, root: Any) -> Any:
-    """Return the schema that a reference to a definition names; ``None`` for others."""
-    if not isinstance(reference, str) or not isinstance(root, Mapping):
-        return None
-    for keyword in ("$defs", "definitions"):
-        name = reference.removeprefix(f"#/{keyword}/")
-        definitions = root.get(keyword)
-        if name != reference and isinstance(definitions, Mapping):
-            return definitions.get(name)
-    return None
+def _resolved(reference: Any, root: Any, seen: _References) -> tuple[Any, Any, _References]:
+    """Return the schema that a reference to a definition names; ``None`` for others.
+
+    Also for a reference inside of itself: columns have no recursive types.
+    """
+    found = None
+    if isinstance(reference, str) and reference not in seen and len(seen) < _MAX_REFERENCES:
+        for keyword in ("$defs", "definitions"):
+            name = reference.removeprefix(f"#/{keyword}/")
+            definitions = root.get(keyword) if isinstance(root, Mapping) else None
+            if name != reference and isinstance(definitions, Mapping):
+                found = definitions.get(name)
+    return found, root, (*seen, str(reference))
 
 
 def _is_integer(value: Any) -> bool:

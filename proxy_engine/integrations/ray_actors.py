@@ -189,11 +189,14 @@ class TableActor:
         except ProxyError as error:
             self._error = error
 
-    def __call__(self, table: Any) -> Any:
-        """Return the table with the columns of the answers and errors."""
+    def __call__(self, table: Any) -> Iterator[Any]:
+        """Yield the table with the columns of the answers and errors.
+
+        Ray replaces exceptions of functions by its own, but not those of generators.
+        """
         if self._error is not None:
             raise self._error
-        return next(self._extractor.extend([table]))
+        yield from self._extractor.extend([table])
 
 
 def check_columns(settings: ActorSettings, answers: AnswerFormat, columns: Iterable[str]) -> None:

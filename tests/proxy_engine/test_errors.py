@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -92,3 +93,22 @@ def test_every_public_exception_derives_from_proxy_error() -> None:
     errors = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Exception)]
     assert len(errors) > 15
     assert all(issubclass(error, ProxyError) for error in errors)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ProxyError("a", hint="b"),
+        proxy_engine.ModelNotFoundError("a", model="m", hint="b"),
+        proxy_engine.MissingExtraError("a", extra="ray"),
+        proxy_engine.AdapterError("a", adapter="x", model="m"),
+        proxy_engine.OutputValidationError("a", text="{}"),
+        proxy_engine.ToolSchemaError("a", tool="t", index=1, pointer="/x", keyword="type"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_can_be_sent_to_other_processes(error: ProxyError) -> None:
+    received = pickle.loads(pickle.dumps(error))
+    assert type(received) is type(error)
+    assert str(received) == str(error)
+    assert vars(received) == vars(error)
