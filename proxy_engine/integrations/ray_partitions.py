@@ -1,8 +1,8 @@
 """Input files as partitions: ranges of their rows, each with an output file of its own.
 
 Partitions depend on the files alone, not on the cluster, so a second run has the same ones. Those
-of a Parquet file are ranges of rows. Those of JSON Lines are ranges of bytes, since the lines of all
-files could only be counted by reading them; a line belongs to the range that it begins in.
+of a Parquet file are ranges of rows. Those of JSON Lines are ranges of bytes, since lines can only
+be counted by reading the files; a line belongs to the range that it begins in.
 """
 
 from __future__ import annotations
