@@ -26,6 +26,7 @@ from .sharding_plan import (
     Group,
     Parallelism,
     build,
+    pipeline_problem,
     pipeline_stage,
     plan,
     refusal,
@@ -39,7 +40,7 @@ _METADATA = [name for name in mlx_lm.utils.DEFAULT_ALLOW_PATTERNS if name not in
 def load_sharded(
     model: str | os.PathLike[str] | None,
     options: LoadOptions,
-    group: mx.distributed.Group,
+    group: Group,
     on_progress: OnProgress | None = None,
 ) -> LoadedModel:
     """Load this rank's share of a model.
@@ -61,12 +62,12 @@ def load_sharded(
     """
     if group.size() == 1:
         return load_model(model, on_progress, options)
-    sharding = _Sharding(group)
+    sharding = Sharding(group)
     loaded = load_model(model, on_progress, options, sharding)
     return replace(loaded, num_layers=sharding.num_layers or loaded.num_layers)
 
 
-class _Sharding:
+class Sharding:
     """Loads models as lazy arrays and keeps this rank's share."""
 
     def __init__(self, group: Group) -> None:
@@ -124,11 +125,10 @@ class _Sharding:
         """
         if self._parallelism is Parallelism.PIPELINE:
             stage = pipeline_stage(model)
-            assert stage is not None
-            self.num_layers = len(stage.layers)
-            stage.pipeline(self._group)
-            return
-        problem = sharding_problem(model, self._group)
+            self.num_layers = None if stage is None else len(stage.layers)
+            problem = pipeline_problem(model, self._group)
+        else:
+            problem = sharding_problem(model, self._group)
         if problem is not None:
             raise refusal(problem, self._config, self._group.size(), name)
 

@@ -8,13 +8,14 @@ arrays that take no memory, lets it shard itself, and checks what was divided.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 import mlx_lm.utils
 from mlx.nn.layers.base import Module
 from mlx.nn.layers.quantized import quantize
+from mlx_lm.models.cache import make_prompt_cache
 
 from ..errors import UnsupportedArchitectureError
 from ..transcription.loading import is_speech_model
@@ -105,22 +106,18 @@ def plan(config: Mapping[str, Any], size: int, name: str = "") -> Parallelism:
         UnsupportedArchitectureError: mlx-lm cannot divide the model, or not among so many ranks.
     """
     _check_architecture(config, name)
-    problem = sharding_problem(build(config), ImaginedGroup(0, size))
-    if problem is None:
+    group = ImaginedGroup(0, size)
+    by_tensors = sharding_problem(build(config), group)
+    if by_tensors is None:
         return Parallelism.TENSOR
-    model = build(config)
-    stage = pipeline_stage(model)
-    if stage is None and not hasattr(model, "shard"):
-        raise UnsupportedArchitectureError(
-            f"{name!r} runs on one machine only: mlx-lm does not divide models of type "
-            f"{config['model_type']!r}",
-            model=name,
-        )
-    if stage is not None and len(stage.layers) >= size:
+    by_layers = pipeline_problem(build(config), group)
+    if by_layers is None:
         return Parallelism.PIPELINE
-    if stage is not None:
-        problem = f"it has {len(stage.layers)} layers"
-    raise refusal(problem, config, size, name)
+    if not by_tensors and not by_layers:
+        raise _one_machine_only(
+            f"mlx-lm does not divide models of type {config['model_type']!r}", name
+        )
+    raise refusal("; ".join(filter(None, (by_tensors, by_layers))), config, size, name)
 
 
 def refusal(
@@ -136,10 +133,12 @@ def refusal(
 
 def possible_sizes(config: Mapping[str, Any]) -> Iterator[int]:
     """Yield the numbers of ranks, from 2 to ``MAX_SUGGESTED_RANKS``, that can share a model."""
-    stage = pipeline_stage(build(config))
-    num_stages = 0 if stage is None else len(stage.layers)
     for size in range(2, MAX_SUGGESTED_RANKS + 1):
-        if size <= num_stages or sharding_problem(build(config), ImaginedGroup(0, size)) is None:
+        group = ImaginedGroup(0, size)
+        if (
+            pipeline_problem(build(config), group) is None
+            or sharding_problem(build(config), group) is None
+        ):
             yield size
 
 
@@ -172,41 +171,75 @@ def build(config: Mapping[str, Any]) -> Module:
 
 
 def sharding_problem(model: Module, group: Group) -> str | None:
-    """Shard a model by tensors, and return why it is wrong; ``None`` if it is right.
+    """Shard a model by tensors.
 
     Args:
         model: The model, which is changed. It must not be used if there is a problem.
         group: The process group.
+
+    Returns:
+        Why the result is wrong; empty if mlx-lm cannot shard the model at all, ``None`` if it is
+        right.
     """
     shard = getattr(model, "shard", None)
     if shard is None:
-        return "mlx-lm does not shard its layers"
-    before = dict(_numbers(model))
-    error: Exception | None = None
+        return ""
+    size, before = group.size(), dict(_numbers(model))
     try:
         shard(group)
-    except Exception as raised:
+    except Exception as error:
         # mlx's and mlx-lm's checks raise ValueError, AssertionError and others.
-        error = raised
-    size = group.size()
-    indivisible = {
+        heads = {
+            f"{number} {_NAMES[name]}"
+            for (_, name), number in before.items()
+            if name in _NAMES and number % size
+        }
+        return _indivisible(heads, size) if heads else str(error).rstrip(".")
+    remainders = {
         f"{before[place]} {_NAMES.get(place[1], place[1])}"
         for place, number in _numbers(model)
         if place in before and not _is_share(before[place], number, size)
     }
-    if indivisible:
-        return f"{size} does not divide {' and '.join(sorted(indivisible))}"
-    return None if error is None else str(error)
+    return _indivisible(remainders, size) if remainders else None
+
+
+def pipeline_problem(model: Module, group: Group) -> str | None:
+    """Reduce a model to the layers of one rank.
+
+    Args:
+        model: The model, which is changed. It must not be used if there is a problem.
+        group: The process group.
+
+    Returns:
+        Why the result is wrong; empty if mlx-lm cannot run the model as a pipeline at all, ``None``
+        if it is right.
+    """
+    stage = pipeline_stage(model)
+    if stage is None:
+        return ""
+    num_layers = len(stage.layers)
+    if num_layers < group.size():
+        return f"it has {num_layers} layers"
+    try:
+        stage.pipeline(group)
+    except ValueError as error:
+        return str(error)
+    # Some models count the layers of other ranks, too, and would use the wrong caches.
+    is_right = len(make_prompt_cache(model)) == stage.end_idx - stage.start_idx
+    return None if is_right else ""
 
 
 def pipeline_stage(model: Module) -> Stage | None:
     """Return the part of a model that can be a stage of a pipeline; ``None`` if it has none."""
-    text_model = getattr(model, "language_model", model)
-    for owner in (model, text_model):
+    for owner in (model, getattr(model, "language_model", None)):
         part = getattr(owner, "model", None)
         if hasattr(part, "pipeline"):
             return cast("Stage", part)
     return None
+
+
+def _indivisible(numbers: Iterable[str], size: int) -> str:
+    return f"{size} does not divide {' and '.join(sorted(numbers))}"
 
 
 def _check_architecture(config: Mapping[str, Any], name: str) -> None:
@@ -224,9 +257,11 @@ def _check_architecture(config: Mapping[str, Any], name: str) -> None:
             architecture = model_class.__module__.rpartition(".")[2]
             reason = REFUSED.get(architecture, "")
     if reason:
-        raise UnsupportedArchitectureError(
-            f"{name!r} runs on one machine only: {reason}", model=name
-        )
+        raise _one_machine_only(reason, name)
+
+
+def _one_machine_only(reason: str, name: str) -> UnsupportedArchitectureError:
+    return UnsupportedArchitectureError(f"{name!r} runs on one machine only: {reason}", model=name)
 
 
 def _quantization(config: Mapping[str, Any]) -> dict[str, Any] | None:

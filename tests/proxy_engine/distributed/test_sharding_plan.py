@@ -28,16 +28,11 @@ def test_model_whose_numbers_divide_is_tensor_parallel() -> None:
         ({"num_key_value_heads": 1}, 2, "1 KV heads"),
         ({"num_key_value_heads": 2}, 4, "2 KV heads"),
         ({"intermediate_size": 63}, 2, "63"),
-        ({"intermediate_size": 96, "quantization": {"group_size": 64, "bits": 4}}, 1 << 1, None),
     ],
 )
-def test_remainders_are_refused(changes: dict[str, Any], size: int, named: str | None) -> None:
-    config = {**TINY_CONFIG, **changes}
-    if named is None:
-        assert plan(config, size) is Parallelism.TENSOR
-        return
+def test_remainders_are_refused(changes: dict[str, Any], size: int, named: str) -> None:
     with pytest.raises(UnsupportedArchitectureError, match=named):
-        plan(config, size, "m")
+        plan({**TINY_CONFIG, **changes}, size, "m")
 
 
 def test_group_of_quantized_weights_is_not_split() -> None:
@@ -58,14 +53,24 @@ def test_refusal_names_possible_numbers_of_ranks() -> None:
 def test_model_whose_heads_do_not_divide_is_a_pipeline() -> None:
     config = config_of("qwen2", num_attention_heads=3, num_key_value_heads=3)
     assert plan(config, 2) is Parallelism.PIPELINE
-    with pytest.raises(UnsupportedArchitectureError, match="it has 4 layers"):
+    with pytest.raises(UnsupportedArchitectureError, match=r"3 attention heads.*it has 4 layers"):
         plan(config, 5)
+
+
+def test_layers_that_form_groups_are_not_separated() -> None:
+    config = config_of("bailing_hybrid", layer_group_size=2)
+    assert plan(config, 2) is Parallelism.PIPELINE
+    with pytest.raises(UnsupportedArchitectureError) as refused:
+        plan(config, 3)
+    assert refused.value.hint == "Possible numbers of ranks: 2."
 
 
 @pytest.mark.parametrize(
     "config",
     [
         config_of("gemma3_text"),
+        # Its stages would use the caches of other ranks.
+        config_of("kimi_vl", text_config=config_of("deepseek_v3")),
         config_of("muse_spark"),
         {"model_type": "no_such_type"},
         {"model_type": "whisper"},
