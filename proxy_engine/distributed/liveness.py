@@ -1,0 +1,188 @@
+"""Heartbeats between rank 0 and the other ranks, and reports of failures."""
+
+from __future__ import annotations
+
+import json
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from .channel import close_all
+from .failures import Failure
+from .frames import LENGTH_BYTES, frame, length_of
+
+BEAT_SECONDS = 1.0
+"""Time between two heartbeats."""
+
+SILENCE_SECONDS = 6.0
+"""Time without a heartbeat after which a rank has failed."""
+
+STALL_SECONDS = 600.0
+"""Time without receiving the next message after which a rank has failed. A rank may take longer to
+load its shard than rank 0 does, which goes on to send messages."""
+
+_MAX_BYTES = 1 << 16
+_READ_BYTES = 1 << 16
+
+
+class Watch(Protocol):
+    """Receives what happens to the peers, on the thread of the heartbeats."""
+
+    def peer_failed(self, failure: Failure) -> None:
+        """A peer has failed, or has reported the failure of a rank."""
+
+    def leader_ended(self) -> None:
+        """Rank 0 has ended its run."""
+
+
+@dataclass(slots=True)
+class _Peer:
+    """A peer: what was read from its connection, and how far it is.
+
+    Attributes:
+        rank: Its rank.
+        connection: The connection.
+        buffer: The beginning of a message.
+        heard: When it was last heard.
+        received: Messages of the control channel that it had received then.
+        advanced: When it last received one, or there was none.
+    """
+
+    rank: int
+    connection: socket.socket
+    buffer: bytearray = field(default_factory=bytearray)
+    heard: float = field(default_factory=time.monotonic)
+    received: int = 0
+    advanced: float = field(default_factory=time.monotonic)
+
+
+class Liveness:
+    """Sends heartbeats to peers, and reads theirs, on a thread.
+
+    Args:
+        peers: The connections: rank 0's with all others, or another rank's with rank 0.
+        watch: Receives failures.
+        count: Returns how many messages of the control channel this rank has sent or received.
+        leads: Whether this is rank 0.
+    """
+
+    def __init__(
+        self,
+        peers: Mapping[int, socket.socket],
+        watch: Watch,
+        count: Callable[[], int],
+        *,
+        leads: bool,
+    ) -> None:
+        self._peers = [_Peer(rank, connection) for rank, connection in peers.items()]
+        self._watch = watch
+        self._count = count
+        self._leads = leads
+        self._is_stopped = False
+        self._lock = threading.Lock()
+        for peer in self._peers:
+            peer.connection.setblocking(False)
+        threading.Thread(target=self._run, name="proxy-engine-liveness", daemon=True).start()
+
+    def report(self, failure: Failure) -> None:
+        """Tell all peers that a rank has failed. For any thread; does not block."""
+        self._send({"failed": [failure.rank, failure.reason[: _MAX_BYTES // 8]]})
+
+    def end(self) -> None:
+        """Tell all peers that rank 0 ends, and watch them no longer. Does not block."""
+        self._is_stopped = True
+        self._send({"ended": True})
+
+    def stop(self) -> None:
+        """Watch the peers no longer. Idempotent."""
+        self._is_stopped = True
+
+    def close(self) -> None:
+        """Stop, and close the connections. Idempotent."""
+        self._is_stopped = True
+        close_all([peer.connection for peer in self._peers])
+
+    def _send(self, message: Mapping[str, Any]) -> None:
+        data = frame(json.dumps(message).encode())
+        with self._lock:
+            for peer in self._peers:
+                # The buffer of a peer that has stopped reading may be full.
+                with suppress(OSError):
+                    peer.connection.send(data)
+
+    def _run(self) -> None:
+        with selectors.DefaultSelector() as selector:
+            for peer in self._peers:
+                selector.register(peer.connection, selectors.EVENT_READ, peer)
+            following = time.monotonic()
+            while not self._is_stopped:
+                now = time.monotonic()
+                if now >= following:
+                    self._send({"count": self._count()})
+                    following = now + BEAT_SECONDS
+                for key, _ in selector.select(following - now):
+                    if not self._is_stopped:
+                        self._read(key.data)
+                self._check_times()
+
+    def _read(self, peer: _Peer) -> None:
+        """Read what a peer has sent."""
+        try:
+            data = peer.connection.recv(_READ_BYTES)
+            if not data:
+                raise ConnectionError("its connection was closed")
+            peer.buffer += data
+            peer.heard = time.monotonic()
+            while (message := _next_message(peer.buffer)) is not None and not self._is_stopped:
+                self._receive(peer, json.loads(message))
+        except BlockingIOError:
+            return
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            self._watch.peer_failed(Failure(peer.rank, reason))
+
+    def _receive(self, peer: _Peer, message: Mapping[str, Any]) -> None:
+        if "failed" in message:
+            rank, reason = message["failed"]
+            self._watch.peer_failed(Failure(rank, reason))
+        elif "ended" in message:
+            self._is_stopped = True
+            self._watch.leader_ended()
+        elif message["count"] > peer.received:
+            peer.received = message["count"]
+            peer.advanced = peer.heard
+
+    def _check_times(self) -> None:
+        now = time.monotonic()
+        for peer in self._peers:
+            if self._is_stopped:
+                return
+            if not self._leads or peer.received >= self._count():
+                peer.advanced = now
+            if now - peer.heard > SILENCE_SECONDS:
+                reason = f"no heartbeat for {SILENCE_SECONDS:.0f} s"
+                self._watch.peer_failed(Failure(peer.rank, reason))
+            elif now - peer.advanced > STALL_SECONDS:
+                reason = f"it has received no message for {STALL_SECONDS:.0f} s"
+                self._watch.peer_failed(Failure(peer.rank, reason))
+
+
+def _next_message(buffer: bytearray) -> bytes | None:
+    """Remove and return the first message; ``None`` if it is not complete.
+
+    Raises:
+        FrameTooLongError: It is longer than reports are.
+    """
+    if len(buffer) < LENGTH_BYTES:
+        return None
+    end = LENGTH_BYTES + length_of(bytes(buffer[:LENGTH_BYTES]), _MAX_BYTES)
+    if len(buffer) < end:
+        return None
+    message = bytes(buffer[LENGTH_BYTES:end])
+    del buffer[:end]
+    return message

@@ -1,0 +1,231 @@
+"""The connections between rank 0 and the other ranks.
+
+Rank 0 listens on a free port. Addresses, port and a random secret reach the other ranks by an
+all-reduce, to which they contribute zeros. Each of them opens two connections: one for the control
+channel, one for heartbeats.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import socket
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import metadata
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, Literal, TypeAlias
+
+import mlx.core as mx
+
+from ..errors import DistributedError
+from .channel import close_all
+from .handshake import check_peer, new_secret, prove
+
+Purpose: TypeAlias = Literal["control", "liveness"]
+
+_PURPOSES: tuple[Purpose, ...] = ("control", "liveness")
+_INVITATION_BYTES = 2048
+_SECONDS = 10.0
+"""How long the other ranks may take to connect. All ranks are there: the group is formed."""
+_ATTEMPT_SECONDS = 2.0
+_POLL_SECONDS = 0.02
+_PACKAGES = ("proxy-engine", "mlx", "mlx-lm")
+
+
+@dataclass(frozen=True, slots=True)
+class Invitation:
+    """How to connect to rank 0.
+
+    Attributes:
+        addresses: Addresses of rank 0, the likeliest ones first.
+        port: Its port.
+        secret: The secret of the run.
+        versions: The versions of packages on rank 0.
+    """
+
+    addresses: tuple[str, ...]
+    port: int
+    secret: bytes
+    versions: dict[str, str]
+
+    def encode(self) -> bytes:
+        """Return the invitation as JSON."""
+        return json.dumps([self.addresses, self.port, self.secret.hex(), self.versions]).encode()
+
+    @classmethod
+    def decode(cls, text: bytes) -> Invitation:
+        """Return the invitation of a JSON text."""
+        addresses, port, secret, versions = json.loads(text)
+        return cls(tuple(addresses), port, bytes.fromhex(secret), versions)
+
+
+Connections: TypeAlias = "dict[int, dict[Purpose, socket.socket]]"
+"""The connections of a rank with other ranks, by rank."""
+
+_Checked: TypeAlias = "SimpleQueue[tuple[int, Purpose, socket.socket]]"
+"""Connections of ranks that have proved the secret."""
+
+
+def connect_ranks(
+    group: mx.distributed.Group, addresses: Sequence[str]
+) -> tuple[Invitation, Connections]:
+    """Connect rank 0 and the other ranks. Every rank calls it.
+
+    Args:
+        group: The process group.
+        addresses: Addresses of rank 0 that the launcher names.
+
+    Returns:
+        Rank 0's invitation; and on rank 0 the connections with every other rank, on the others the
+        ones with rank 0.
+
+    Raises:
+        DistributedError: A rank cannot connect.
+    """
+    if group.rank():
+        invitation = _share(None, group)
+        return invitation, {0: _join(invitation, group.rank())}
+    candidates = _candidates(addresses)
+    with _listen(candidates) as listener:
+        port = listener.getsockname()[1]
+        invitation = Invitation(candidates, port, new_secret(), installed_versions())
+        _share(invitation, group)
+        return invitation, _accept(listener, invitation.secret, group.size())
+
+
+def _share(invitation: Invitation | None, group: mx.distributed.Group) -> Invitation:
+    """Return rank 0's invitation, which is ``None`` on other ranks."""
+    text = b"" if invitation is None else invitation.encode()
+    ours = mx.array(list(text.ljust(_INVITATION_BYTES, b"\0")), mx.int32)
+    # Only rank 0 contributes.
+    found = mx.distributed.all_sum(ours, group=group)
+    values: Any = found.tolist()
+    return Invitation.decode(bytes(values).rstrip(b"\0"))
+
+
+def _candidates(addresses: Sequence[str]) -> tuple[str, ...]:
+    """Return the addresses at which other ranks may reach this process."""
+    if addresses and all(map(_is_loopback, addresses)):
+        return tuple(addresses)
+    name = socket.gethostname()
+    found = [*addresses, name]
+    with suppress(OSError):
+        found += [str(entry[4][0]) for entry in socket.getaddrinfo(name, None, socket.AF_INET)]
+    fitting = list(dict.fromkeys(one for one in found if not _is_loopback(one)))
+    # Ranks of one machine may have no other address.
+    return (*fitting[:16], "127.0.0.1")
+
+
+def _is_loopback(address: str) -> bool:
+    if address == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+def _listen(addresses: Sequence[str]) -> socket.socket:
+    """Listen on a free port: of a loopback address alone if there is no other one."""
+    host = addresses[0] if all(map(_is_loopback, addresses)) else ""
+    is_ipv6 = ":" in host or (not host and socket.has_dualstack_ipv6())
+    family = socket.AF_INET6 if is_ipv6 else socket.AF_INET
+    return socket.create_server((host, 0), family=family, dualstack_ipv6=is_ipv6 and not host)
+
+
+def _accept(listener: socket.socket, secret: bytes, size: int) -> Connections:
+    """Wait for the connections of all other ranks."""
+    checked: _Checked = SimpleQueue()
+    found: Connections = {rank: {} for rank in range(1, size)}
+    deadline = time.monotonic() + _SECONDS
+    listener.settimeout(_POLL_SECONDS)
+    while any(len(found[rank]) < len(_PURPOSES) for rank in found):
+        if time.monotonic() > deadline:
+            raise _missing(found)
+        try:
+            connection, _ = listener.accept()
+        except TimeoutError:
+            pass
+        else:
+            # A process that connects and sends nothing must not delay the ranks.
+            Thread(target=_check, args=(connection, secret, checked), daemon=True).start()
+        with suppress(Empty):
+            while True:
+                rank, purpose, connection = checked.get_nowait()
+                found[rank][purpose] = _prepared(connection)
+    return found
+
+
+def _check(connection: socket.socket, secret: bytes, checked: _Checked) -> None:
+    connection.settimeout(_SECONDS)
+    try:
+        described = check_peer(connection, secret)
+    except OSError:
+        close_all([connection])
+    else:
+        checked.put((described["rank"], described["purpose"], connection))
+
+
+def _missing(found: Connections) -> DistributedError:
+    ranks = [rank for rank in found if len(found[rank]) < len(_PURPOSES)]
+    which = ", ".join(map(str, ranks))
+    return DistributedError(
+        f"rank {which} has not connected to rank 0 within {_SECONDS:.0f} s",
+        rank=ranks[0],
+        hint="Let the machines reach rank 0 on all TCP ports; see docs/scaling.md.",
+    )
+
+
+def installed_versions() -> dict[str, str]:
+    """Return the versions of the packages that have to be equal on all ranks."""
+    found = {}
+    for package in _PACKAGES:
+        # Without metadata, a package runs from a folder.
+        with suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
+    return found
+
+
+def _join(invitation: Invitation, rank: int) -> dict[Purpose, socket.socket]:
+    return {purpose: _connect(invitation, rank, purpose) for purpose in _PURPOSES}
+
+
+def _connect(invitation: Invitation, rank: int, purpose: Purpose) -> socket.socket:
+    """Connect to the first address at which rank 0 answers."""
+    deadline = time.monotonic() + _SECONDS
+    described = {"rank": rank, "purpose": purpose}
+    failures: dict[str, str] = {}
+    while time.monotonic() < deadline:
+        for address in invitation.addresses:
+            try:
+                connection = socket.create_connection(
+                    (address, invitation.port), timeout=_ATTEMPT_SECONDS
+                )
+            except OSError as error:
+                failures[address] = str(error)
+                continue
+            try:
+                prove(connection, invitation.secret, described)
+            except OSError as error:
+                failures[address] = str(error)
+                close_all([connection])
+                continue
+            return _prepared(connection)
+        time.sleep(0.1)
+    tried = "; ".join(f"{address}: {reason}" for address, reason in failures.items())
+    raise DistributedError(
+        f"rank {rank} cannot connect to rank 0 at port {invitation.port} ({tried})",
+        rank=rank,
+        hint="Let this machine reach rank 0 on all TCP ports; see docs/scaling.md.",
+    )
+
+
+def _prepared(connection: socket.socket) -> socket.socket:
+    connection.settimeout(None)
+    # A message is sent for each forward pass, and must not wait for the next one.
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection

@@ -1,0 +1,87 @@
+"""Runs of several processes: their failures and their ends."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import adding_ranks
+import pytest
+from ranks import Rank, ranks, seconds_until_end
+
+PROGRAM = adding_ranks.__file__
+
+
+def check_failure(started: list[Rank], failed: int, reason: str) -> None:
+    """Check the ends of all ranks but the failed one."""
+    others = [rank for number, rank in enumerate(started) if number != failed]
+    assert seconds_until_end(others) < 10
+    for rank in others:
+        assert rank.status() == 1, rank.output
+        assert f"rank {failed} has failed: {reason}" in rank.output
+    if failed:
+        assert f"caller: rank {failed}" in started[0].output
+
+
+def test_killed_rank_ends_all_others_and_fails_calls_in_progress(tmp_path: Path) -> None:
+    with ranks([PROGRAM, "run"], 2, tmp_path) as started:
+        started[0].wait_for("total 1")
+        started[1].send(signal.SIGKILL)
+        check_failure(started, 1, "")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mode", ["run", "idle"])
+@pytest.mark.parametrize("failed", [0, 1, 2])
+def test_killed_rank_ends_all_others(tmp_path: Path, mode: str, failed: int) -> None:
+    with ranks([PROGRAM, mode], 3, tmp_path) as started:
+        started[0].wait_for("total")
+        started[failed].send(signal.SIGKILL)
+        check_failure(started, failed, "")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("failed", [0, 1])
+def test_stopped_rank_ends_all_others(tmp_path: Path, failed: int) -> None:
+    with ranks([PROGRAM, "run"], 3, tmp_path) as started:
+        started[0].wait_for("total")
+        started[failed].send(signal.SIGSTOP)
+        check_failure(started, failed, "no heartbeat for 6 s")
+        started[failed].send(signal.SIGCONT)
+        assert started[failed].status() == 1
+
+
+@pytest.mark.soak
+def test_rank_that_cannot_load_ends_all_others(tmp_path: Path) -> None:
+    with ranks([PROGRAM, "load"], 3, tmp_path) as started:
+        started[0].wait_for("has failed")
+        check_failure(started, 1, "ValueError: no room for the weights")
+        assert started[1].status() == 1
+
+
+@pytest.mark.soak
+def test_other_ranks_end_with_status_0_after_rank_0(tmp_path: Path) -> None:
+    with ranks([PROGRAM, "once"], 3, tmp_path) as started:
+        assert [rank.status() for rank in started] == [0, 0, 0], started[0].output
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, -signal.SIGINT)]
+)
+def test_signal_to_rank_0_ends_the_run_in_order(
+    tmp_path: Path, number: signal.Signals, status: int
+) -> None:
+    with ranks([PROGRAM, "run"], 2, tmp_path) as started:
+        started[0].wait_for("total")
+        started[0].send(number)
+        assert started[0].status() == status
+        assert started[1].status() == 0, started[1].output
+
+
+def test_error_of_rank_0_s_program_ends_the_other_ranks_in_order(tmp_path: Path) -> None:
+    with ranks([PROGRAM, "raise"], 2, tmp_path) as started:
+        assert started[0].status() == 1
+        assert "an error of the program" in started[0].output
+        assert started[1].status() == 0, started[1].output
+        assert "failed" not in started[1].output
