@@ -120,6 +120,7 @@ class EngineCore:
             worker, draft_model, loaded, vocabulary, on_progress, cache_vocabulary
         )
         caches = worker.submit(lambda: PromptCaches(loaded.model, cache)).result()
+        worker.at_close(caches.close)
         # Tokenizers are not safe to call from several threads at once.
         lock = threading.Lock()
         factory = SequenceFactory.of(loaded, vocabulary, lock)
@@ -150,8 +151,9 @@ class EngineCore:
             worker, factory, caches, turns, threads, batch_size=batch_size, draft_model=drafter
         )
         if not load_options.lazy:
-            # It runs passes, which read the weights. Otherwise the first request does it.
+            # They read the weights. Otherwise the first request does it.
             worker.submit(scheduler.split_output_layer).result()
+            worker.submit(caches.open_disk).result()
         return cls(
             loaded,
             vocabulary,

@@ -1,5 +1,6 @@
 """Prompt caching: the caches of earlier prompts, reused by later requests.
 
 Reading order: ``options``, ``layers`` (operations on mlx-lm's caches), ``store`` (LRU by prefix),
-``prompt_caches`` (the cache of each request), ``identity`` and ``files`` (caches on disk).
+``prompt_caches`` (the cache of each request), ``identity`` and ``files`` (caches that a caller
+saves), ``disk``, ``disk_files``, ``disk_format`` and ``disk_writer`` (caches that processes share).
 """

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from ..errors import InvalidOptionError
 from ..options import OptionModel
 
 
@@ -34,6 +37,13 @@ class CacheOptions(OptionModel):
     max_checkpoints: int = Field(default=4, ge=0)
     """Maximum number of copies per prompt, if the model's cache cannot be trimmed (a sliding
     window, a recurrent state)."""
+    directory: Path | None = None
+    """Directory in which reused prefixes are kept for other processes and later ones. Processes
+    with any models can share it. Default: prompts are cached in memory only. The files hold data
+    from which the texts of users can be derived."""
+    max_disk_bytes: int = Field(default=16 << 30, ge=0)
+    """Maximum size of all files in `directory`, of every model. The least recently used are
+    removed."""
 
     @field_validator("kv_bits")
     @classmethod
@@ -41,3 +51,33 @@ class CacheOptions(OptionModel):
         if kv_bits is not None and info.data.get("max_kv_size") is not None:
             raise ValueError("should be None if max_kv_size is given")
         return kv_bits
+
+    @field_validator("directory", mode="before")
+    @classmethod
+    def _as_path(cls, given: object) -> object:
+        if given is None:
+            return None
+        if not isinstance(given, str | os.PathLike):
+            raise ValueError("should be a path")
+        if given == "":
+            raise ValueError("should be the name of a directory")
+        return Path(given).expanduser()
+
+    @field_validator("directory")
+    @classmethod
+    def _check_directory(cls, directory: Path | None, info: ValidationInfo) -> Path | None:
+        if directory is not None and info.data.get("max_bytes") == 0:
+            raise ValueError("requires prompt caching; raise max_bytes above 0")
+        return directory
+
+    def check_distributed(self) -> None:
+        """Raise for options that a model on several machines does not support.
+
+        Raises:
+            InvalidOptionError: ``directory`` is given. Each rank has a shard of the cache.
+        """
+        if self.directory is not None:
+            raise InvalidOptionError(
+                "prompt caches on disk cannot be combined with a distributed model",
+                option="directory",
+            )

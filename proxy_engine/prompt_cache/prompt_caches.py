@@ -15,6 +15,8 @@ from mlx_lm.models.cache import KVCache, QuantizedKVCache, RotatingKVCache, make
 
 from ..errors import InvalidOptionError, PromptCacheFileError
 from ..replication import replicated
+from .disk import DiskCache
+from .disk_format import is_by_token
 from .files import read_cache, write_cache
 from .identity import ModelIdentity
 from .layers import (
@@ -35,6 +37,9 @@ _MIN_CHECKPOINT_TOKENS = 16
 
 # As in mlx-lm: the first tokens of a text, which receive much attention.
 _ROTATING_KEEP = 4
+
+_SECONDS_TO_CLOSE = 5.0
+"""How long closing waits until the texts in memory are on disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +82,7 @@ class PromptCaches:
         if self._options.kv_bits is not None:
             _check_quantization(model, self._options)
         self._store = Store(self._options.max_bytes)
+        self._disk: DiskCache | None = None
         self._max_trimmable_length = max_trimmable_length(self._fresh())
 
     @property
@@ -96,15 +102,22 @@ class PromptCaches:
     def fetch(self, prompt_ids: Sequence[int] | TokenIds) -> FetchedCache:
         """Return a copy of the cache that holds the longest known prefix of a prompt.
 
-        The prompt's last token is left out: it is processed for its logits.
+        The prompt's last token is left out: it is processed for its logits. A longer prefix on disk
+        is read, and becomes an entry.
         """
-        found = self._store.find(token_array(prompt_ids)[:-1])
+        ids = token_array(prompt_ids)[:-1]
+        disk = self.open_disk()
+        found = self._store.find(ids)
+        stored = None if disk is None else self._read(disk, ids, 0 if found is None else found[1])
+        found = stored or found
         if found is None:
             return FetchedCache(self._fresh(), 0)
         entry, length = found
         cache = copy_cache(entry.cache)
         if entry.is_trimmable:
             trim_to(cache, length)
+        if disk is not None and stored is None:
+            disk.keep(ids[:length], cache)
         return FetchedCache(cache, length)
 
     def cached_tokens(self, prompt_ids: Sequence[int] | TokenIds) -> int:
@@ -202,8 +215,34 @@ class PromptCaches:
         return self._insert(ids, cache)
 
     def clear(self) -> None:
-        """Remove all cached texts."""
+        """Remove all cached texts of the model, also those in the directory of ``options``."""
         self._store.clear()
+        disk = self.open_disk()
+        if disk is not None:
+            disk.clear()
+            disk.close()
+        # The weights may have changed.
+        self._disk = None
+
+    def open_disk(self) -> DiskCache | None:
+        """Return the caches on disk; ``None`` without a directory. Reads all weights once."""
+        options = self._options
+        if options.directory is not None and self._disk is None:
+            self._disk = DiskCache(
+                options.directory,
+                self._facts(),
+                options.max_disk_bytes,
+                by_token=is_by_token(self._fresh()),
+                fits=self._fits,
+            )
+        return self._disk
+
+    def close(self) -> None:
+        """Write the texts in memory to disk, if there is a directory. Takes a few seconds."""
+        if self._disk is not None:
+            texts = [(entry.token_ids, entry.cache) for entry in self._store]
+            self._disk.keep_all(texts, _SECONDS_TO_CLOSE)
+            self._disk.close()
 
     def save(self, path: str | os.PathLike[str], token_ids: Sequence[int] | TokenIds) -> int:
         """Write the cache of the longest known prefix of a text to a file.
@@ -244,10 +283,7 @@ class PromptCaches:
             OSError: The file cannot be read.
         """
         cache, ids = read_cache(path, self._facts())
-        known = [type(layer) for layer in self._fresh()]
-        types = [type(layer) for layer in cache if not isinstance(layer, QuantizedKVCache)]
-        fits = len(cache) == len(known) and all(kind in known for kind in types)
-        if not fits or token_counts(cache) - {len(ids)} or not len(ids):
+        if not self._fits(cache, len(ids)):
             raise PromptCacheFileError(
                 f"{os.fspath(path)} does not fit the model's cache", path=os.fspath(path)
             )
@@ -263,6 +299,23 @@ class PromptCaches:
 
     def _fresh(self) -> list[Any]:
         return _fresh_cache(self._model, self._options.max_kv_size)
+
+    def _fits(self, cache: Sequence[Any], length: int) -> bool:
+        """Whether a cache that was read is one of the model's, with ``length`` tokens."""
+        known = [type(layer) for layer in self._fresh()]
+        types = [type(layer) for layer in cache if not isinstance(layer, QuantizedKVCache)]
+        fits = len(cache) == len(known) and all(kind in known for kind in types)
+        return fits and length > 0 and not token_counts(cache) - {length}
+
+    def _read(self, disk: DiskCache, ids: TokenIds, above: int) -> tuple[Entry, int] | None:
+        """Return the entry of a prefix longer than ``above`` on disk, and the prefix's length."""
+        read = disk.find(ids, above=above, max_bytes=self._options.max_bytes)
+        if read is None:
+            return None
+        cache, length = read
+        entry = Entry.of(ids[:length], cache)
+        self._store.add(entry)
+        return entry, length
 
     def _insert(self, ids: TokenIds, cache: list[Any]) -> int:
         try:

@@ -10,7 +10,7 @@ comparing arrays takes microseconds.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -72,6 +72,10 @@ class Store:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Iterate over the entries, from the most to the least recently used."""
+        return reversed(self._entries)
 
     @property
     def nbytes(self) -> int:

@@ -69,6 +69,7 @@ class Worker:
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._drained = threading.Event()
+        self._closers: list[Callable[[], None]] = []
         self._thread = _borrow_thread()
 
     @property
@@ -103,6 +104,10 @@ class Worker:
             self._thread.jobs.put(job)
         return future
 
+    def at_close(self, call: Callable[[], None]) -> None:
+        """Add a last call, which runs when the worker is closed. It raises nothing."""
+        self._closers.append(call)
+
     def close(self) -> None:
         """Refuse new calls, fail queued ones, and wait for the current one. Idempotent.
 
@@ -132,9 +137,13 @@ class Worker:
             future.set_result(result)
 
     def _return_thread(self) -> None:
-        with _idle_lock:
-            _idle_threads.append(self._thread)
-        self._drained.set()
+        try:
+            while self._closers:
+                self._closers.pop()()
+        finally:
+            with _idle_lock:
+                _idle_threads.append(self._thread)
+            self._drained.set()
 
 
 class _Thread(threading.Thread):

@@ -39,6 +39,8 @@ _CACHE_OPTIONS = {
     "quantized_kv_start": "quantized_kv_start",
     "max_kv_size": "max_kv_size",
     "prompt_cache_bytes": "max_bytes",
+    "prompt_cache_directory": "directory",
+    "prompt_cache_disk_bytes": "max_disk_bytes",
 }
 # A raw prompt is no conversation, into which these options would write.
 _CONVERSATION_OPTIONS = {"schema_in_prompt", "chat_template_kwargs"}

@@ -1,0 +1,277 @@
+"""Prompt caches on disk, shared by processes and restarts.
+
+A cache with one entry per token is stored in blocks of 128 tokens. The name of a block is a digest
+of the text up to its end, so a block is written once, whichever text it belongs to: the turns of a
+conversation add blocks, and conversations share those of their system prompt. A lookup follows the
+blocks from the beginning of the prompt. There is no index that processes would have to agree on.
+Other caches, full sliding windows and recurrent states, are stored as whole states. Their names
+begin with the length of the text, so a lookup computes one digest per stored length.
+
+A text is written when a request reuses it, and when the engine is closed. So texts that are used
+once, such as the records of an extraction, cause no writes while the engine runs.
+
+Similar designs: LMCache (chunks by a chain of digests), SGLang's HiCache (write after the first
+hit), vLLM's offloading of KV blocks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from mlx_lm.models.cache import QuantizedKVCache
+
+from .disk_files import DiskFiles
+from .disk_format import (
+    FORMAT,
+    Content,
+    DamagedFileError,
+    Snapshot,
+    decode,
+    encode,
+    is_by_token,
+    is_supported,
+    restore,
+    snapshot,
+)
+from .disk_writer import DiskWriter
+from .layers import flat, token_counts
+from .store import TokenIds
+
+BLOCK_TOKENS = 128
+"""Tokens of a block. Fewer tokens than these are neither written nor read: the processing of a
+prompt's beginning costs little more than opening its file."""
+
+_BLOCK, _QUANTIZED_BLOCK, _STATE = "b", "q", "s"
+"""First letters of names. The prefix of a quantized text differs from that of a shorter one."""
+
+_MAX_JOBS = 4
+"""Queued writes, which keep arrays alive beside the bound of the memory."""
+_RECENT_SECONDS = 60.0
+_MAX_RECENT = 20_000
+
+_log = logging.getLogger(__name__)
+
+
+class DiskCache:
+    """The prompt caches of one model in a directory.
+
+    To be used on the model thread. Errors of the file system are logged; they fail no request.
+
+    Args:
+        directory: The directory.
+        facts: Properties that a model must share to use the caches.
+        max_bytes: Bound on the size of all files, of every model.
+        by_token: Whether the model's caches have one entry per token.
+        fits: Whether a cache that was read fits the model.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        facts: Mapping[str, str],
+        max_bytes: int,
+        *,
+        by_token: bool,
+        fits: Callable[[Sequence[Any], int], bool],
+    ) -> None:
+        identity = json.dumps([FORMAT, BLOCK_TOKENS, dict(facts)], sort_keys=True)
+        digest = hashlib.sha256(identity.encode()).hexdigest()[:32]
+        self._files = DiskFiles(directory, digest, max_bytes)
+        self._by_token = by_token
+        self._fits = fits
+        self._writer = DiskWriter(_MAX_JOBS)
+        # By name: when this process has written the file, or found it. In order of insertion.
+        self._recent: dict[str, float] = {}
+
+    def find(
+        self, token_ids: TokenIds, *, above: int, max_bytes: int
+    ) -> tuple[list[Any], int] | None:
+        """Read the cache of the longest prefix of a text that is on disk.
+
+        Args:
+            token_ids: The text.
+            above: Length of the prefix that is known already. A shorter gain than a block is not
+                read.
+            max_bytes: Bound on the size of the cache.
+
+        Returns:
+            The cache, and the length of the prefix; ``None`` if there is none.
+        """
+        token_ids = _without_media(token_ids)
+        if len(token_ids) < above + BLOCK_TOKENS:
+            return None
+        names = self._stored_names(token_ids)
+        if not names or _length(names[-1]) < above + BLOCK_TOKENS:
+            return None
+        contents = self._read(names, max_bytes)
+        length = _length(names[len(contents) - 1]) if contents else 0
+        if length < above + BLOCK_TOKENS:
+            return None
+        names = names[: len(contents)]
+        try:
+            cache = restore(contents, length)
+            is_usable = self._fits(cache, length)
+        except Exception as error:
+            # Files with a correct digest are what this class has written, but for other versions.
+            _log.warning("cannot use the prompt cache %s: %s", self._files.path(names[-1]), error)
+            is_usable = False
+        if not is_usable:
+            for name in names:
+                self._files.remove(name)
+            return None
+        self._files.touch(names)
+        self._mark(names)
+        return cache, length
+
+    def keep(self, token_ids: TokenIds, cache: Sequence[Any]) -> None:
+        """Write a cache, or mark its files as used. Returns before the files are written.
+
+        Args:
+            token_ids: The text that the cache holds.
+            cache: The cache, which may be extended afterwards.
+        """
+        names = self._names(token_ids, cache)
+        now = time.monotonic()
+        names = [name for name in names if now - self._recent.get(name, -np.inf) > _RECENT_SECONDS]
+        if not names or not self._writer.accepts:
+            return
+        job = partial(self._files.touch, names)
+        if not all(map(self._files.exists, names)):
+            try:
+                job = partial(self._write, names, snapshot(cache))
+            except Exception as error:
+                # Whatever is wrong with the arrays is raised by the request's own passes.
+                _log.warning("prompt caches are not written to disk: %s", error)
+                self.close()
+        self._writer.submit(job)
+        self._mark(names)
+
+    def keep_all(self, texts: Sequence[tuple[TokenIds, Sequence[Any]]], seconds: float) -> None:
+        """Write caches within a time, and wait for all writes."""
+        deadline = time.monotonic() + seconds
+        for token_ids, cache in texts:
+            if not self._writer.wait_for_room(deadline):
+                break
+            self.keep(token_ids, cache)
+        self.wait(max(0.0, deadline - time.monotonic()))
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until everything is written; returns whether that was reached in time."""
+        return self._writer.wait(seconds)
+
+    def clear(self) -> None:
+        """Remove the model's files."""
+        self._writer.drop_jobs()
+        self._recent.clear()
+        self._files.clear()
+
+    def close(self) -> None:
+        """Drop what is not written, and end the thread."""
+        self._writer.close()
+
+    def _names(self, token_ids: TokenIds, cache: Sequence[Any]) -> list[str]:
+        """Return the names of the files that a cache is written to; none if it is not written."""
+        count = len(token_ids)
+        known = _without_media(token_ids)
+        if not is_supported(cache) or token_counts(cache) - {count}:
+            return []
+        if self._by_token and is_by_token(cache):
+            is_quantized = any(isinstance(layer, QuantizedKVCache) for layer in flat(cache))
+            ends = range(BLOCK_TOKENS, len(known) + 1, BLOCK_TOKENS)
+            return list(_named(_QUANTIZED_BLOCK if is_quantized else _BLOCK, known, ends))
+        is_whole = len(known) == count >= BLOCK_TOKENS
+        return list(_named(_STATE, known, [count])) if is_whole else []
+
+    def _stored_names(self, token_ids: TokenIds) -> list[str]:
+        """Return the names of the files that hold the longest stored prefix of a text."""
+        if not self._by_token:
+            lengths = {_length(name) for name in self._files.names() if name.startswith(_STATE)}
+            ends = sorted(length for length in lengths if length <= len(token_ids))
+            stored = self._files.names()
+            known = [name for name in _named(_STATE, token_ids, ends) if name in stored]
+            return known[-1:]
+        best: list[str] = []
+        for kind in (_BLOCK, _QUANTIZED_BLOCK):
+            found = []
+            for name in _named(
+                kind, token_ids, range(BLOCK_TOKENS, len(token_ids) + 1, BLOCK_TOKENS)
+            ):
+                if not self._files.exists(name):
+                    break
+                found.append(name)
+            best = max(best, found, key=len)
+        return best
+
+    def _read(self, names: Sequence[str], max_bytes: int) -> list[Content]:
+        """Read files up to the first one that is missing or damaged, or exceeds the bound."""
+        contents: list[Content] = []
+        for name in names:
+            max_bytes -= self._files.nbytes(name) or 0
+            if max_bytes < 0:
+                break
+            content = self._files.read(name)
+            if content is None:
+                break
+            try:
+                contents.append(decode(content, name))
+            except DamagedFileError as error:
+                _log.warning(
+                    "removed a damaged prompt cache, %s: %s", self._files.path(name), error
+                )
+                self._files.remove(name)
+                break
+        return contents
+
+    def _write(self, names: Sequence[str], cache: Snapshot) -> None:
+        """Write the files that do not exist. On the writer's thread."""
+        known = []
+        for name in names:
+            if self._writer.is_closed:
+                return
+            if self._files.exists(name):
+                known.append(name)
+                continue
+            end = _length(name)
+            tokens = None if name.startswith(_STATE) else slice(end - BLOCK_TOKENS, end)
+            if not self._files.write(name, encode(cache, name, tokens)):
+                return
+        self._files.touch(known)
+
+    def _mark(self, names: Sequence[str]) -> None:
+        now = time.monotonic()
+        for name in names:
+            self._recent.pop(name, None)
+            self._recent[name] = now
+        while len(self._recent) > _MAX_RECENT:
+            del self._recent[next(iter(self._recent))]
+
+
+def _named(kind: str, token_ids: TokenIds, ends: Sequence[int]) -> Iterator[str]:
+    """Iterate over the names of prefixes, by their lengths in ascending order."""
+    digest = hashlib.sha256()
+    start = 0
+    for end in ends:
+        digest.update(token_ids[start:end].astype("<i8").tobytes())
+        start = end
+        yield f"{kind}{end}-{digest.hexdigest()}"
+
+
+def _length(name: str) -> int:
+    return int(name[1 : name.index("-")])
+
+
+def _without_media(token_ids: TokenIds) -> TokenIds:
+    """Return the text before the first image or recording.
+
+    The identity of a model does not contain the settings of its image processor.
+    """
+    media = token_ids < 0
+    return token_ids[: int(np.argmax(media))] if media.any() else token_ids
