@@ -21,6 +21,7 @@ from .extract_lines import extract_lines
 from .extract_options import (
     InputFormat,
     add_arguments,
+    cache_arguments,
     check_combination,
     has_many,
     input_format,
@@ -177,7 +178,11 @@ def _engine(options: argparse.Namespace) -> InferenceEngine:
     names = ("batch_size", "draft_model", "num_draft_tokens")
     given = {name: value for name in names if (value := getattr(options, name)) is not None}
     engine = InferenceEngine(
-        options.model, on_progress=on_progress, **given, **given_load_arguments(options)
+        options.model,
+        on_progress=on_progress,
+        **cache_arguments(options),
+        **given,
+        **given_load_arguments(options),
     )
     own_process.freeze()
     return engine

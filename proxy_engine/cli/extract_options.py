@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, get_args
 
 from ..errors import InvalidOptionError
 from ..extraction.outputs import FileFormat, format_of
 from ..option_fields import add_option_flags, given_flags
 from ..options import SpeculationOptions
+from ..prompt_cache.options import CacheOptions
 from .errors import CommandLineError
 from .input_arguments import STANDARD_INPUT, is_directory
 from .load_flags import add_load_flags
@@ -17,6 +18,13 @@ if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
     from ..option_overrides import OptionOverrides
+
+
+class CacheArguments(TypedDict, total=False):
+    """Arguments of ``InferenceEngine``."""
+
+    cache: CacheOptions
+
 
 InputFormat: TypeAlias = Literal["text"] | FileFormat
 
@@ -65,6 +73,11 @@ def add_arguments(
         help="tokens that the draft model drafts per forward pass (default: by acceptance rate)",
     )
     add_load_flags(parser)
+    parser.add_argument(
+        "--prompt-cache-directory",
+        metavar="DIR",
+        help="directory in which reused beginnings of prompts are kept for later runs",
+    )
     parser.add_argument(
         "--instruction",
         metavar="TEXT",
@@ -181,6 +194,20 @@ def check_combination(options: argparse.Namespace) -> None:
         raise CommandLineError("--stream requires a single input and standard output")
     if options.batch_size is not None and options.batch_size < 1:
         raise CommandLineError(f"--batch-size must be at least 1, not {options.batch_size}")
+
+
+def cache_arguments(options: argparse.Namespace) -> CacheArguments:
+    """Return the engine's argument for prompt caching, if a flag is given.
+
+    Raises:
+        CommandLineError: The flag's value is invalid.
+    """
+    if options.prompt_cache_directory is None:
+        return {}
+    try:
+        return {"cache": CacheOptions(directory=options.prompt_cache_directory)}
+    except InvalidOptionError as error:
+        raise CommandLineError(str(error)) from error
 
 
 def overrides(options: argparse.Namespace) -> OptionOverrides:
