@@ -27,6 +27,7 @@ from .extract_options import (
     input_format,
     overrides,
 )
+from .extract_ray import run_on_ray, runs_on_ray
 from .extraction import Extraction, extract_record
 from .input_arguments import STANDARD_INPUT, check_files, is_directory, opened_input, read_record
 from .input_files import FILE, InputFiles, expanded
@@ -50,6 +51,8 @@ def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    if runs_on_ray(options):
+        return run_on_ray(options, overrides(options))
     check_combination(options)
     answers = read_answer_format(options.schema, options.prefix)
     prompts = Prompts(options.instruction, answers.properties, is_json=answers.schema is not None)

@@ -11,6 +11,7 @@ from ..option_fields import add_option_flags, given_flags
 from ..options import SpeculationOptions
 from ..prompt_cache.options import CacheOptions
 from .errors import CommandLineError
+from .extract_ray import add_ray_arguments
 from .input_arguments import STANDARD_INPUT, is_directory
 from .load_flags import add_load_flags
 
@@ -91,6 +92,7 @@ def add_arguments(
         help="an image, or its URL, that the result is extracted from; repeatable",
     )
     _add_record_arguments(parser)
+    add_ray_arguments(parser)
     parser.add_argument("--batch-size", type=int, metavar="N", help="inputs per batch (default: 8)")
     parser.add_argument("--output", metavar="FILE", help="write to FILE instead of standard output")
     existing = parser.add_mutually_exclusive_group()

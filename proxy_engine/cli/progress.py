@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -21,7 +22,10 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from ..progress import to_stderr
 from .output import writing_to_standard_output
+
+_SECONDS_BETWEEN_LINES = 30
 
 
 def is_shown(is_quiet: bool) -> bool:
@@ -128,6 +132,56 @@ class LinesProgress:
                 self._progress.console.print(Text(line), soft_wrap=True)
             else:
                 print(line, flush=True)
+
+
+class PartitionsProgress:
+    """A context manager that shows a bar of finished partitions.
+
+    Without a terminal, as in jobs of a cluster, it writes a line from time to time.
+
+    Args:
+        total: The number of partitions.
+        done: Those that earlier runs finished.
+        is_quiet: Whether to show nothing.
+    """
+
+    def __init__(self, total: int, *, done: int, is_quiet: bool) -> None:
+        self._done, self._total = done, total
+        self._has_lines = not is_quiet and not sys.stderr.isatty()
+        self._written = time.monotonic()
+        self._progress = Progress(
+            SpinnerColumn(),
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(),
+            TextColumn("partitions, {task.fields[rows]:,} rows, {task.fields[failed]:,} failed"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            redirect_stdout=False,
+            disable=not is_shown(is_quiet),
+        )
+        self._task = self._progress.add_task("", total=total, completed=done, rows=0, failed=0)
+
+    def __enter__(self) -> PartitionsProgress:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def advance(self, rows: int, failed: int) -> None:
+        """Count a finished partition.
+
+        Args:
+            rows: The rows of this run so far.
+            failed: The failures among them.
+        """
+        self._done += 1
+        self._progress.update(self._task, advance=1, rows=rows, failed=failed)
+        now = time.monotonic()
+        if self._has_lines and now - self._written >= _SECONDS_BETWEEN_LINES:
+            self._written = now
+            counts = f"{rows:,} rows, {failed:,} failed"
+            to_stderr(f"{self._done} of {self._total} partitions, {counts}")
 
 
 class _RateColumn(ProgressColumn):

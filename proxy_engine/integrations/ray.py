@@ -98,17 +98,10 @@ def extract(
         InvalidResponseFormatError: The schema is of none of the accepted kinds.
         SchemaError: The JSON Schema is refused.
     """
+    engine = engine_arguments(model, batch_size, draft_model, num_draft_tokens, arguments)
+    options = options_of_requests(arguments)
     settings = actor_settings(
-        schema,
-        ActorSettings(
-            schema,
-            prefix,
-            text,
-            image,
-            instruction,
-            engine_arguments(model, batch_size, draft_model, num_draft_tokens, arguments),
-            options_of_requests(arguments),
-        ),
+        ActorSettings(schema, prefix, text, image, instruction, engine, options)
     )
     columns = dataset.columns(fetch_if_missing=False)
     if columns is not None:
@@ -118,14 +111,14 @@ def extract(
         fn_constructor_args=(settings,),
         batch_format="pyarrow",
         batch_size=_ROWS_PER_CALL * batch_size,
-        compute=_pool(concurrency),
+        compute=actor_pool(concurrency, calls=_CALLS),
         num_cpus=num_cpus,
         num_gpus=num_gpus,
         **(ray_remote_args or {}),
     )
 
 
-def actor_settings(schema: Any, settings: ActorSettings) -> ActorSettings:
+def actor_settings(settings: ActorSettings) -> ActorSettings:
     """Check what actors receive, and return it. Compiles the schema, without a model.
 
     Raises:
@@ -133,12 +126,12 @@ def actor_settings(schema: Any, settings: ActorSettings) -> ActorSettings:
         InvalidResponseFormatError: The schema is of none of the accepted kinds.
         SchemaError: The JSON Schema is refused.
     """
-    if isinstance(schema, StateMachine):
+    if isinstance(settings.response_format, StateMachine):
         raise InvalidResponseFormatError(
             "state machines cannot be sent to other processes",
             hint="Give a JSON Schema or a type, such as Annotated[str, Field(pattern=...)].",
         )
-    answers = AnswerFormat.of(schema, settings.prefix)
+    answers = AnswerFormat.of(settings.response_format, settings.prefix)
     JsonSchemaStateMachine(answers.schema)
     try:
         cloudpickle.dumps(settings)
@@ -213,7 +206,16 @@ def _absolute(path: str | os.PathLike[str] | None) -> str | None:
     return str(found.absolute()) if found.is_dir() else os.fspath(path)
 
 
-def _pool(concurrency: Any) -> ActorPoolStrategy:
+def actor_pool(concurrency: Any, *, calls: int) -> ActorPoolStrategy:
+    """Return the pool of actors of an operation.
+
+    Args:
+        concurrency: The number of actors, or the smallest and the largest number.
+        calls: The number of calls that an actor runs at a time.
+
+    Raises:
+        InvalidOptionError: The number is invalid.
+    """
     try:
         smallest, largest = (
             concurrency if isinstance(concurrency, tuple) else (concurrency, concurrency)
@@ -221,8 +223,8 @@ def _pool(concurrency: Any) -> ActorPoolStrategy:
         return ActorPoolStrategy(
             min_size=smallest,
             max_size=largest,
-            max_concurrent_calls_per_actor=_CALLS,
-            max_tasks_in_flight_per_actor=_CALLS,
+            max_concurrent_calls_per_actor=calls,
+            max_tasks_in_flight_per_actor=calls,
             enable_true_multi_threading=True,
         )
     except (TypeError, ValueError) as error:

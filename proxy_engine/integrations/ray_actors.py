@@ -66,6 +66,11 @@ class Extractor:
     Args:
         settings: The settings of the run.
 
+    Attributes:
+        answers: The format of the answers.
+        reader: Reads the content of records.
+        completion_tokens: Tokens of all answers so far.
+
     Raises:
         ProxyError: The engine cannot be created.
     """
@@ -76,7 +81,8 @@ class Extractor:
 
         self.answers = AnswerFormat.of(settings.response_format, settings.prefix)
         self._settings = settings
-        self._reader = RecordReader(settings.text, settings.image)
+        self.reader = RecordReader(settings.text, settings.image)
+        self.completion_tokens = 0
         self._types = answer_types(self.answers)
         self._prompts = Prompts(
             settings.instruction, self.answers.properties, is_json=self.answers.schema is not None
@@ -108,7 +114,11 @@ class Extractor:
             admit,
             check,
         )
-        return batch.outcomes(self._engine, inputs)
+        with contextlib.closing(batch.outcomes(self._engine, inputs)) as outcomes:
+            for outcome in outcomes:
+                if outcome.result is not None:
+                    self.completion_tokens += outcome.result.usage.completion_tokens
+                yield outcome
 
     def extend(self, tables: Iterable[Any]) -> Iterator[Any]:
         """Yield each ``pyarrow.Table`` with the columns of the answers and errors.
@@ -120,7 +130,7 @@ class Extractor:
             ProxyError: An error that does not come from a record.
         """
         taken: deque[Any] = deque()
-        inputs = RecordInputs(self._records(tables, taken), None, self._reader)
+        inputs = RecordInputs(self._records(tables, taken), None, self.reader)
         outcomes: list[Outcome] = []
         with contextlib.closing(self.outcomes(inputs, lambda fields: None)) as found:
             for outcome in found:

@@ -12,7 +12,9 @@ import importlib
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -31,6 +33,7 @@ _SUFFIXES: dict[str, FileFormat] = {
 }
 _SAMPLE_BYTES = 1 << 20
 _BATCH_ROWS = 256
+_THREADS = 32
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
@@ -146,38 +149,35 @@ def list_files(source: Location, shown: str) -> list[InputFile]:
 
 
 def plan_partitions(
-    source: Location, files: list[InputFile], rows: int, columns: tuple[str, ...]
+    source: Location,
+    files: Sequence[InputFile],
+    rows: int,
+    check: Callable[[InputFile, Sequence[str]], None],
 ) -> list[Partition]:
     """Return the partitions of files.
 
     Args:
         source: The input.
         files: Its files.
-        rows: The number of rows of a partition. That of JSON Lines is estimated from the first
-            lines of the first file.
-        columns: The columns that the Parquet files must have one of.
+        rows: The number of rows of a partition. The size of a row of JSON Lines is estimated from
+            the first lines of the first file.
+        check: Called with each Parquet file and the names of its columns.
 
     Raises:
-        InvalidOptionError: A file cannot be read, or has none of the columns.
+        InvalidOptionError: A file cannot be read.
     """
-    arrow = import_library("pyarrow")
+    first = next((file for file in files if file.format == "jsonl"), None)
+    line_bytes = 1 if first is None else _mean_line(source, first)
+    sizes: Iterable[int]
+    # The footers of Parquet files are read, each by a request if the files are in an object store.
+    with ThreadPoolExecutor(_THREADS) as threads:
+        sizes = list(threads.map(lambda file: _size(source, file, check), files))
     partitions: list[Partition] = []
-    line_bytes = 0
-    for file in files:
-        try:
-            if file.format == "parquet":
-                size, step = _parquet_rows(source, file, columns), rows
-            else:
-                line_bytes = line_bytes or _mean_line(source, file)
-                size, step = file.size, rows * line_bytes
-        except (OSError, arrow.ArrowException) as error:
-            what = f"cannot read {file.name!r}: {error}"
-            raise InvalidOptionError(what, option="input") from error
+    for file, size in zip(files, sizes, strict=True):
+        step = rows if file.format == "parquet" else rows * line_bytes
         for begin in range(0, size, step):
-            end = min(begin + step, size)
-            partitions.append(
-                Partition(len(partitions), file.path, file.name, file.format, begin, end)
-            )
+            number, end = len(partitions), min(begin + step, size)
+            partitions.append(Partition(number, file.path, file.name, file.format, begin, end))
     return partitions
 
 
@@ -191,7 +191,10 @@ def read_tables(filesystem: Any, partition: Partition) -> Iterator[Any]:
     """Yield the rows of a partition of a Parquet file as tables."""
     arrow = import_library("pyarrow")
     parquet = importlib.import_module("pyarrow.parquet")
-    with parquet.ParquetFile(partition.path, filesystem=filesystem) as file:
+    with (
+        reading(partition.file),
+        parquet.ParquetFile(partition.path, filesystem=filesystem) as file,
+    ):
         groups: list[int] = []
         first = offset = 0
         for group in range(file.metadata.num_row_groups):
@@ -213,7 +216,8 @@ def read_tables(filesystem: Any, partition: Partition) -> Iterator[Any]:
 def empty_table(filesystem: Any, partition: Partition) -> Any:
     """Return a table without rows, with the columns of a Parquet file."""
     parquet = importlib.import_module("pyarrow.parquet")
-    return parquet.read_schema(partition.path, filesystem=filesystem).empty_table()
+    with reading(partition.file):
+        return parquet.read_schema(partition.path, filesystem=filesystem).empty_table()
 
 
 class JsonLine(NamedTuple):
@@ -309,7 +313,7 @@ class PartitionLines:
 
 
 def _lines(filesystem: Any, partition: Partition, reader: RecordReader) -> Iterator[JsonLine]:
-    with filesystem.open_input_file(partition.path) as source:
+    with reading(partition.file), filesystem.open_input_file(partition.path) as source:
         lines = io.BufferedReader(source, _SAMPLE_BYTES)
         position = partition.begin
         if position:
@@ -324,22 +328,33 @@ def _lines(filesystem: Any, partition: Partition, reader: RecordReader) -> Itera
 
 
 def _mean_line(source: Location, file: InputFile) -> int:
-    """Return the mean size of the first lines of a file in bytes; 0 if it has none."""
-    with source.filesystem.open_input_file(file.path) as lines:
+    """Return the mean size of the first lines of a file in bytes, at least 1."""
+    with reading(file.name), source.filesystem.open_input_file(file.path) as lines:
         sample = lines.read(_SAMPLE_BYTES)
-    return max(len(sample) // max(sample.count(b"\n"), 1), 1) if sample else 0
+    return max(len(sample) // max(sample.count(b"\n"), 1), 1)
 
 
-def _parquet_rows(source: Location, file: InputFile, columns: tuple[str, ...]) -> int:
+def _size(
+    source: Location, file: InputFile, check: Callable[[InputFile, Sequence[str]], None]
+) -> int:
+    """Return the number of rows of a file; of JSON Lines that of bytes."""
+    if file.format == "jsonl":
+        return file.size
     parquet = importlib.import_module("pyarrow.parquet")
-    with parquet.ParquetFile(file.path, filesystem=source.filesystem) as opened:
-        names = opened.schema_arrow.names
-        if not set(columns) & set(names):
-            raise InvalidOptionError(
-                f"{file.name!r} has no column {columns[0]!r}; its columns: "
-                f"{', '.join(map(repr, names)) or 'none'}",
-                option="text",
-                hint="Name the column of the texts with --text.",
-            )
+    with (
+        reading(file.name),
+        parquet.ParquetFile(file.path, filesystem=source.filesystem) as opened,
+    ):
+        check(file, opened.schema_arrow.names)
         rows: int = opened.metadata.num_rows
-        return rows
+    return rows
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """Convert errors of reading a file to ``InvalidOptionError``."""
+    arrow = import_library("pyarrow")
+    try:
+        yield
+    except (OSError, arrow.ArrowException) as error:
+        raise InvalidOptionError(f"cannot read {name!r}: {error}", option="input") from error

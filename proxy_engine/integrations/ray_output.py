@@ -1,0 +1,171 @@
+"""The output directory of a run: one file for each partition, and a manifest.
+
+A file is written under a temporary name and moved when it is complete, so that every file of a
+partition is whole. The manifest has the settings; a run with others is refused.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import OutputFileError, OutputFileRefusedError
+from ..extraction.frames import import_library
+from .ray_partitions import Location, Partition
+
+MANIFEST = "_manifest.json"
+_TEMPORARY = "_temporary-"
+
+
+@dataclass(frozen=True, slots=True)
+class OutputDirectory:
+    """An output directory.
+
+    Attributes:
+        location: Its location.
+        shown: Its name in messages.
+    """
+
+    location: Location
+    shown: str
+
+    def open(self, settings: Mapping[str, Any], *, is_resumed: bool) -> set[str]:
+        """Create the directory, or continue an earlier run.
+
+        Args:
+            settings: What the contents of the files depend on, as JSON.
+            is_resumed: Whether there may be files of an earlier run.
+
+        Returns:
+            The names of the files that are there.
+
+        Raises:
+            OutputFileRefusedError: The directory has files and ``is_resumed`` is false, or they
+                belong to a run with other settings.
+            OutputFileError: It cannot be written.
+        """
+        try:
+            # A store of objects has no directories.
+            if self.location.filesystem.type_name in ("local", "hdfs"):
+                self.location.filesystem.create_dir(self.location.path, recursive=True)
+            names = self.names()
+            if not names:
+                self._write(MANIFEST, lambda file: file.write(_json(settings)))
+                return set()
+            if not is_resumed:
+                raise OutputFileRefusedError(
+                    f"{self.shown!r} is not empty",
+                    path=self.shown,
+                    hint="--resume continues an interrupted run.",
+                )
+            self._check(names, settings)
+            return names
+        except OSError as error:
+            raise self._error(error) from error
+
+    def names(self) -> set[str]:
+        """Return the names of the files, without temporary ones."""
+        fs = importlib.import_module("pyarrow.fs")
+        found = self.location.filesystem.get_file_info(
+            fs.FileSelector(self.location.path, allow_not_found=True)
+        )
+        # Stores of objects can have a marker of the directory in it.
+        names = {info.base_name for info in found if info.path.rstrip("/") != self.location.path}
+        return {name for name in names if not name.startswith(_TEMPORARY)}
+
+    def remove_temporary(self) -> None:
+        """Remove files that actors were writing when they died."""
+        fs = importlib.import_module("pyarrow.fs")
+        with suppress(OSError):
+            for info in self.location.filesystem.get_file_info(
+                fs.FileSelector(self.location.path, allow_not_found=True)
+            ):
+                if info.base_name.startswith(_TEMPORARY):
+                    self.location.filesystem.delete_file(info.path)
+
+    def write_lines(self, partition: Partition, lines: Iterable[str]) -> None:
+        """Write the file of a partition of JSON Lines, whole or not at all.
+
+        Raises:
+            OutputFileError: It cannot be written.
+        """
+
+        def write(file: Any) -> None:
+            for line in lines:
+                file.write(line.encode() + b"\n")
+
+        self._write(partition.name, write)
+
+    def write_tables(self, partition: Partition, tables: Iterable[Any], schema: Any) -> None:
+        """Write the file of a partition of Parquet, whole or not at all.
+
+        Args:
+            partition: The partition.
+            tables: Its rows, as ``pyarrow.Table``.
+            schema: The schema of all tables.
+
+        Raises:
+            OutputFileError: It cannot be written.
+        """
+        parquet = importlib.import_module("pyarrow.parquet")
+
+        def write(file: Any) -> None:
+            with parquet.ParquetWriter(file, schema) as writer:
+                for table in tables:
+                    writer.write_table(table)
+
+        self._write(partition.name, write)
+
+    def _write(self, name: str, write: Callable[[Any], Any]) -> None:
+        arrow = import_library("pyarrow")
+        filesystem, path = self.location
+        # Two actors can write a partition at a time, if one is believed to be dead.
+        temporary = f"{path}/{_TEMPORARY}{uuid.uuid4().hex}-{name}"
+        try:
+            with filesystem.open_output_stream(temporary) as file:
+                write(file)
+            filesystem.move(temporary, f"{path}/{name}")
+        except BaseException as error:
+            with suppress(OSError):
+                filesystem.delete_file(temporary)
+            if isinstance(error, OSError | arrow.ArrowException):
+                raise self._error(error) from error
+            raise
+
+    def _check(self, names: set[str], settings: Mapping[str, Any]) -> None:
+        """Raise ``OutputFileRefusedError`` unless the manifest has these settings."""
+        what = f"{self.shown!r} was not written by an extraction on Ray"
+        if MANIFEST not in names:
+            raise OutputFileRefusedError(what, path=self.shown)
+        with self.location.filesystem.open_input_file(f"{self.location.path}/{MANIFEST}") as file:
+            content = file.read()
+        try:
+            found = json.loads(content)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise OutputFileRefusedError(f"{what}: its manifest is malformed", path=self.shown)
+        expected = json.loads(_json(settings))
+        differing = [
+            name
+            for name in dict.fromkeys((*expected, *found))
+            if found.get(name) != expected.get(name)
+        ]
+        if differing:
+            raise OutputFileRefusedError(
+                f"{self.shown!r} belongs to a run with another {', another '.join(differing)}",
+                path=self.shown,
+                hint="Repeat that run's settings, or write another directory.",
+            )
+
+    def _error(self, error: Exception) -> OutputFileError:
+        return OutputFileError(f"cannot write {self.shown!r}: {error}", path=self.shown)
+
+
+def _json(settings: Mapping[str, Any]) -> bytes:
+    return json.dumps(settings, indent=1, default=str).encode() + b"\n"

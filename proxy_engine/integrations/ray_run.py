@@ -1,0 +1,225 @@
+"""Extraction from files to files on Ray: each partition is a task of an actor.
+
+Actors read and write the files themselves; the driver has the names of the partitions alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple, TypeAlias, cast
+
+from state_machines.errors import ProxyError
+
+from ..errors import EngineError, OutputFileError
+from ..extraction.rows import JsonLines
+from ..extras import requires_extra
+from .ray import actor_pool
+from .ray_actors import ActorSettings, Extractor
+from .ray_output import OutputDirectory
+from .ray_partitions import Location, Partition, PartitionLines, empty_table, read_tables
+
+with requires_extra("ray", purpose="An extraction on Ray"):
+    import ray
+    from ray.data import Dataset
+
+_RETRIES = 3
+"""How often a partition is repeated after its actor has died."""
+_MAX_UNFINISHED = 10
+"""The run ends if more partitions than these cannot be finished."""
+
+_Row: TypeAlias = dict[str, Any]
+
+
+class Counts(NamedTuple):
+    """The outcome of partitions.
+
+    Attributes:
+        partitions: Their number.
+        rows: The number of rows.
+        failed: The number of rows with errors.
+        completion_tokens: Tokens of the answers.
+    """
+
+    partitions: int = 0
+    rows: int = 0
+    failed: int = 0
+    completion_tokens: int = 0
+
+    def __add__(self, other: object) -> Counts:
+        if not isinstance(other, Counts):
+            return NotImplemented
+        return Counts(*(a + b for a, b in zip(self, other, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class ActorResources:
+    """The actors of a run.
+
+    Attributes:
+        concurrency: Their number.
+        num_cpus: CPUs that Ray reserves for each; ``None`` for Ray's default.
+        num_gpus: GPUs that Ray reserves for each; ``None`` for none.
+    """
+
+    concurrency: int = 1
+    num_cpus: float | None = None
+    num_gpus: float | None = None
+
+
+class PartitionActor:
+    """A class for ``map_batches``: extracts from partitions to their output files.
+
+    A ``ProxyError`` is part of the result, since it ends the run. Ray repeats the partitions of
+    actors that die.
+
+    Args:
+        settings: The settings of the run.
+        source: The input.
+        output: The output.
+    """
+
+    def __init__(self, settings: ActorSettings, source: Location, output: OutputDirectory) -> None:
+        self._source = source
+        self._output = output
+        self._error: ProxyError | None = None
+        try:
+            self._extractor = Extractor(settings)
+        except ProxyError as error:
+            self._error = error
+
+    def __call__(self, rows: Any) -> Iterator[_Row]:
+        """Yield the outcome of each partition of a table."""
+        for row in rows.to_pylist():
+            error, counts = self._error, Counts()
+            if error is None:
+                try:
+                    counts = self._extract(Partition(**row))
+                except ProxyError as raised:
+                    error = raised
+            outcome = pickle.dumps((counts, error))
+            yield {"outcome": [outcome]}
+
+    def _extract(self, partition: Partition) -> Counts:
+        counter = _Counter()
+        before = self._extractor.completion_tokens
+        if partition.format == "parquet":
+            schema = next(self._extractor.extend([self._empty(partition)])).schema
+            tables = read_tables(self._source.filesystem, partition)
+            extended = self._extractor.extend(tables)
+            error = schema.names[-1]
+            self._output.write_tables(partition, counter.tables(extended, error), schema)
+        else:
+            self._output.write_lines(partition, self._lines(partition, counter))
+        tokens = self._extractor.completion_tokens - before
+        return Counts(1, counter.rows, counter.failed, tokens)
+
+    def _empty(self, partition: Partition) -> Any:
+        return empty_table(self._source.filesystem, partition)
+
+    def _lines(self, partition: Partition, counter: _Counter) -> Iterator[str]:
+        answers = self._extractor.answers
+        rows = JsonLines(answers, is_bare=False)
+        lines = PartitionLines(self._source.filesystem, partition, self._extractor.reader)
+        with contextlib.closing(self._extractor.outcomes(lines, rows.admit)) as outcomes:
+            for outcome in outcomes:
+                answer = None if outcome.result is None else answers.json_text(outcome.result)
+                counter.add(outcome.error is not None)
+                yield rows.encode(outcome.item, answer, outcome.error)
+
+
+class _Counter:
+    """Counts rows and errors."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.failed = 0
+
+    def add(self, is_failure: bool) -> None:
+        self.rows += 1
+        self.failed += is_failure
+
+    def tables(self, tables: Iterable[Any], error: str) -> Iterator[Any]:
+        for table in tables:
+            self.rows += table.num_rows
+            self.failed += table.num_rows - table.column(error).null_count
+            yield table
+
+
+@contextlib.contextmanager
+def connected(address: str) -> Iterator[None]:
+    """Connect to a cluster, unless the process is connected to one.
+
+    Args:
+        address: The address of a cluster. ``"auto"`` is the cluster of ``RAY_ADDRESS`` or of this
+            machine, or a new one on this machine, which ends with the run.
+
+    Raises:
+        EngineError: There is no such cluster.
+    """
+    if ray.is_initialized():
+        yield
+        return
+    try:
+        ray.init(None if address == "auto" else address, logging_level="warning")
+    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+        raise EngineError(
+            f"cannot connect to Ray at {address!r}: {error}",
+            hint="--ray auto uses the cluster of this machine, or starts one.",
+        ) from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def run_partitions(
+    settings: ActorSettings,
+    source: Location,
+    output: OutputDirectory,
+    partitions: list[Partition],
+    actors: ActorResources,
+) -> Iterator[Counts]:
+    """Extract from partitions, and yield the counts of each as it is finished.
+
+    Raises:
+        ProxyError: As an actor raised it. Partitions that are finished are kept.
+        OutputFileError: Partitions are not finished: their actors have died repeatedly.
+    """
+    items = [asdict(partition) for partition in partitions]
+    dataset = ray.data.from_items(items, override_num_blocks=len(items))
+    outcomes: Dataset = dataset.map_batches(
+        cast(Any, PartitionActor),
+        fn_constructor_args=(settings, source, output),
+        batch_format="pyarrow",
+        batch_size=1,
+        # A partition that waits for an actor could be run by another one.
+        compute=actor_pool(min(actors.concurrency, len(items)), calls=1),
+        num_cpus=actors.num_cpus,
+        num_gpus=actors.num_gpus,
+        max_task_retries=_RETRIES,
+    )
+    # The context belongs to these datasets alone.
+    context = outcomes.context
+    context.enable_progress_bars = False
+    context.max_errored_blocks = _MAX_UNFINISHED
+    reason = "their actors have died repeatedly"
+    try:
+        for row in outcomes.iter_rows():
+            counts, error = pickle.loads(row["outcome"])
+            if error is not None:
+                raise error
+            yield counts
+    except ray.exceptions.RayError as error:
+        reason = str(error)
+    missing = sorted({partition.name for partition in partitions} - output.names())
+    if missing:
+        raise OutputFileError(
+            f"{len(missing)} of {len(partitions)} partitions are not finished, such as "
+            f"{missing[0]!r}: {reason}",
+            path=output.shown,
+            hint="Run the same command with --resume. All machines must share a local directory.",
+        )
+    output.remove_temporary()
