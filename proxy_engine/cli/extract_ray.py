@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -130,6 +131,8 @@ def _extract(
         to_stderr(f"{options.output!r} has {done} of {total} partitions; {rest}")
     if not partitions:
         return 0
+    # Ray reports its plans otherwise. The setting is one of the process, which is the command's.
+    logging.getLogger("ray.data").setLevel(logging.WARNING)
     actors = ActorResources(options.concurrency or 1, options.num_cpus, options.num_gpus)
     counts, started = Counts(), time.monotonic()
     progress = PartitionsProgress(total, done=done, is_quiet=options.quiet)

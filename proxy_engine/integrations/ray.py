@@ -59,7 +59,8 @@ def extract(
     num_draft_tokens: int | None = None,
     num_cpus: float | None = None,
     num_gpus: float | None = None,
-    ray_remote_args: Mapping[str, Any] | None = None,
+    memory: float | None = None,
+    resources: Mapping[str, float] | None = None,
     **arguments: Unpack[ExtractArguments],
 ) -> Dataset:
     """Extract an answer from each row of a dataset, with one engine in each actor.
@@ -88,7 +89,8 @@ def extract(
         num_draft_tokens: Number of tokens that the draft model drafts for each forward pass.
         num_cpus: CPUs that Ray reserves for each actor; default 1.
         num_gpus: GPUs that Ray reserves for each actor; default none.
-        ray_remote_args: Further options of Ray's actors, such as ``memory`` or ``resources``.
+        memory: Bytes of memory that Ray reserves for each actor.
+        resources: Custom resources that Ray reserves for each actor, by name.
         **arguments: The options of ``GenerationOptions`` and ``LoadOptions``.
 
     Raises:
@@ -114,7 +116,8 @@ def extract(
         compute=actor_pool(concurrency, calls=_CALLS),
         num_cpus=num_cpus,
         num_gpus=num_gpus,
-        **(ray_remote_args or {}),
+        memory=memory,
+        resources=None if resources is None else dict(resources),
     )
 
 

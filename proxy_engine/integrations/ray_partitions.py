@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from ..errors import InvalidOptionError
 from ..extraction.frames import import_library
@@ -330,7 +330,7 @@ def _lines(filesystem: Any, partition: Partition, reader: RecordReader) -> Itera
 def _mean_line(source: Location, file: InputFile) -> int:
     """Return the mean size of the first lines of a file in bytes, at least 1."""
     with reading(file.name), source.filesystem.open_input_file(file.path) as lines:
-        sample = lines.read(_SAMPLE_BYTES)
+        sample: bytes = lines.read(_SAMPLE_BYTES)
     return max(len(sample) // max(sample.count(b"\n"), 1), 1)
 
 
@@ -346,8 +346,7 @@ def _size(
         parquet.ParquetFile(file.path, filesystem=source.filesystem) as opened,
     ):
         check(file, opened.schema_arrow.names)
-        rows: int = opened.metadata.num_rows
-    return rows
+        return cast(int, opened.metadata.num_rows)
 
 
 @contextmanager

@@ -106,7 +106,8 @@ class PartitionActor:
         counter = _Counter()
         before = self._extractor.completion_tokens
         if partition.format == "parquet":
-            schema = next(self._extractor.extend([self._empty(partition)])).schema
+            empty = empty_table(self._source.filesystem, partition)
+            schema = next(self._extractor.extend([empty])).schema
             tables = read_tables(self._source.filesystem, partition)
             extended = self._extractor.extend(tables)
             error = schema.names[-1]
@@ -115,9 +116,6 @@ class PartitionActor:
             self._output.write_lines(partition, self._lines(partition, counter))
         tokens = self._extractor.completion_tokens - before
         return Counts(1, counter.rows, counter.failed, tokens)
-
-    def _empty(self, partition: Partition) -> Any:
-        return empty_table(self._source.filesystem, partition)
 
     def _lines(self, partition: Partition, counter: _Counter) -> Iterator[str]:
         answers = self._extractor.answers
@@ -175,6 +173,10 @@ def connected(address: str) -> Iterator[None]:
         ray.shutdown()
 
 
+def _actor_options() -> dict[str, Any]:
+    return {"max_task_retries": _RETRIES}
+
+
 def run_partitions(
     settings: ActorSettings,
     source: Location,
@@ -199,7 +201,7 @@ def run_partitions(
         compute=actor_pool(min(actors.concurrency, len(items)), calls=1),
         num_cpus=actors.num_cpus,
         num_gpus=actors.num_gpus,
-        max_task_retries=_RETRIES,
+        ray_remote_args_fn=_actor_options,
     )
     # The context belongs to these datasets alone.
     context = outcomes.context
