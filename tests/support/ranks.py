@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 _SECONDS = 120
 """For processes that share few cores with other tests."""
+_PORTS = 10_000, 32_000
 
 
 class Rank:
@@ -87,12 +89,17 @@ def ranks(
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports that are free at the moment."""
-    with ExitStack() as stack:
-        sockets = [
-            stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)
-        ]
-        return [one.getsockname()[1] for one in sockets]
+    """Return free ports below those of outgoing connections, which take free ones at any time."""
+    ports: list[int] = []
+    while len(ports) < count:
+        port = random.SystemRandom().randrange(*_PORTS)
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        if port not in ports:
+            ports.append(port)
+    return ports
 
 
 def seconds_until_end(started: Sequence[Rank]) -> float:

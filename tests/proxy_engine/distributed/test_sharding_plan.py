@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from architecture_configs import ADDITIONS, COMMON
+from architectures import ARCHITECTURES
+from sharded_logits import PIPELINE, TENSOR
 from tiny_models import TINY_CONFIG
 
-from proxy_engine.distributed.sharding_plan import Parallelism, plan
+from proxy_engine.distributed.sharding_plan import (
+    REFUSED,
+    ImaginedGroup,
+    Parallelism,
+    build,
+    pipeline_problem,
+    plan,
+    sharding_problem,
+)
 from proxy_engine.errors import UnsupportedArchitectureError
+
+SCALING = Path(__file__).parents[3] / "docs" / "scaling.md"
 
 
 def config_of(architecture: str, **options: Any) -> dict[str, Any]:
@@ -81,3 +95,33 @@ def test_layers_that_form_groups_are_not_separated() -> None:
 def test_other_models_run_on_one_machine_only(config: dict[str, Any]) -> None:
     with pytest.raises(UnsupportedArchitectureError, match="one machine only"):
         plan(config, 2)
+
+
+def test_document_lists_the_architectures() -> None:
+    rows = re.findall(
+        r"^\| (`.*`) \| (yes|no) \| (yes|no) \|$", SCALING.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    tensor, pipeline = set[str](), set[str]()
+    for names, by_tensors, by_layers in rows:
+        listed = set(re.findall("`(.*?)`", names))
+        tensor |= listed if by_tensors == "yes" else set()
+        pipeline |= listed if by_layers == "yes" else set()
+    assert tensor == set(TENSOR)
+    assert pipeline == set(PIPELINE)
+
+
+@pytest.mark.soak
+def test_lists_of_architectures_are_complete() -> None:
+    group = ImaginedGroup(0, 2)
+    tensor, pipeline = set[str](), set[str]()
+    for name in ARCHITECTURES:
+        if name in REFUSED:
+            continue
+        config = config_of(name)
+        config["text_config"] = dict(config)
+        if sharding_problem(build(config), group) is None:
+            tensor.add(name)
+        if pipeline_problem(build(config), group) is None:
+            pipeline.add(name)
+    assert tensor == set(TENSOR)
+    assert pipeline == set(PIPELINE)
