@@ -48,7 +48,13 @@ _FLUSH_SECONDS = 0.2
 
 
 class Member(Protocol):
-    """Something on rank 0 that waits for the model, such as the worker of an engine."""
+    """Something on rank 0 that waits for the model, such as the worker of an engine.
+
+    Attributes:
+        explain: Returns the error to report in place of one that a call of the model has raised.
+    """
+
+    explain: Callable[[BaseException], BaseException]
 
     def abort(self, error: DistributedError) -> None:
         """Raise ``error`` in all calls that wait, and in later ones. For any thread."""
@@ -126,6 +132,7 @@ class Session:
         with self._lock:
             if self._failure is not None:
                 raise self._failure.error()
+            member.explain = self.explain
             self._members.add(member)
 
     def follow(self, follow: Callable[[FollowerChannel, mx.distributed.Group], None]) -> NoReturn:

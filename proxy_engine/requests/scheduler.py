@@ -111,7 +111,8 @@ class Scheduler:
         trace_request(request, self._model_name, job.future)
         with self._lock:
             if self._worker.is_closing:
-                raise EngineClosedError("the engine is closed")
+                raise self._worker.closed_error()
+            self._worker.abort_with(job.future)
             self._waiting.append(job)
             if self._is_scheduled:
                 return job.future
@@ -129,6 +130,9 @@ class Scheduler:
 
     def _after_run(self, run: Future[bool]) -> None:
         """Schedule the next run after other calls; after an error, fail all requests."""
+        if self._worker.has_failed:
+            # All requests have failed, and the model's thread may be blocked.
+            return
         error = run.exception()
         if error is not None:
             self._fail_all(error)
@@ -146,7 +150,7 @@ class Scheduler:
                     self._running.run_round(others_wait=bool(self._waiting))
                 except Exception as error:
                     # A failed forward pass concerns every sequence in it.
-                    self._running.fail_all(error)
+                    self._running.fail_all(self._worker.explain(error))
                 with self._lock:
                     if not (self._waiting or len(self._running)):
                         self._is_scheduled = False

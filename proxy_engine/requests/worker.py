@@ -13,12 +13,13 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from ..errors import EngineClosedError, EngineForkedError
+from ..errors import DistributedError, EngineClosedError, EngineForkedError
 
 T = TypeVar("T")
 
@@ -66,6 +67,10 @@ class Worker:
         _first_guard().check()
         self.guard = ProcessGuard()
         """Raises in forked processes."""
+        self.explain: Callable[[BaseException], BaseException] = _unchanged
+        """Returns the error to report in place of one that a call has raised."""
+        self._failure: DistributedError | None = None
+        self._unfinished: set[Future[Any]] = set()
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._drained = threading.Event()
@@ -97,16 +102,45 @@ class Worker:
         self.guard.check()
         future: Future[T] = Future()
         job = partial(self._run, future, call)
+        self.abort_with(future)
         # Allocate outside of the lock: the garbage collector might close this worker.
         with self._lock:
             if self.is_closing:
-                raise EngineClosedError("the engine is closed")
+                future.cancel()
+                raise self.closed_error()
             self._thread.jobs.put(job)
         return future
 
     def at_close(self, call: Callable[[], None]) -> None:
         """Add a last call, which runs when the worker is closed. It raises nothing."""
         self._closers.append(call)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether ``abort`` was called."""
+        return self._failure is not None
+
+    def closed_error(self) -> EngineClosedError:
+        """Return the error of calls after ``close`` or ``abort``."""
+        return self._failure or EngineClosedError("the engine is closed")
+
+    def abort_with(self, future: Future[Any]) -> None:
+        """Let ``abort`` set its error on a future that is not done by then."""
+        self._unfinished.add(future)
+        future.add_done_callback(self._unfinished.discard)
+
+    def abort(self, error: DistributedError) -> None:
+        """Set ``error`` on all futures, and raise it in later calls. For any thread.
+
+        The current call may be blocked in MLX for ever; it is not waited for.
+        """
+        self._failure = error
+        self._closing.set()
+        self._drained.set()
+        # A copy, which is atomic: futures that are done leave the set.
+        for future in list(self._unfinished):
+            with suppress(InvalidStateError):
+                future.set_exception(error)
 
     def close(self) -> None:
         """Refuse new calls, fail queued ones, and wait for the current one. Idempotent.
@@ -124,17 +158,24 @@ class Worker:
             self._drained.wait()
 
     def _run(self, future: Future[T], call: Callable[[], T]) -> None:
-        if not future.set_running_or_notify_cancel():
+        if self.has_failed or not future.set_running_or_notify_cancel():
             return
         if self.is_closing:
-            future.set_exception(EngineClosedError("the engine was closed"))
+            self._finish(future, error=EngineClosedError("the engine was closed"))
             return
         try:
             result = call()
         except BaseException as error:
-            future.set_exception(error)
+            self._finish(future, error=self.explain(error))
         else:
-            future.set_result(result)
+            self._finish(future, result=result)
+
+    def _finish(
+        self, future: Future[T], result: Any = None, error: BaseException | None = None
+    ) -> None:
+        # The worker may have been aborted.
+        with suppress(InvalidStateError):
+            future.set_result(result) if error is None else future.set_exception(error)
 
     def _return_thread(self) -> None:
         try:
@@ -160,6 +201,10 @@ class _Thread(threading.Thread):
             job()
             # Do not keep the job's objects alive while waiting for the next one.
             del job
+
+
+def _unchanged(error: BaseException) -> BaseException:
+    return error
 
 
 # Filled with the first worker. A list, since appending is atomic: a lock may be held forever in a

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
 
 import mlx.core as mx
@@ -20,6 +21,8 @@ from proxy_engine.errors import DistributedError
 
 class Waiting:
     """What waits for the model."""
+
+    explain: Callable[[BaseException], BaseException]
 
     def __init__(self) -> None:
         self.result: Future[None] = Future()
@@ -66,7 +69,7 @@ def lead(session: Session, waiting: Waiting, mode: str) -> None:
                 waiting.result.set_result(None)
                 return
     except Exception as error:
-        print(f"thread: {session.explain(error)}", flush=True)
+        print(f"thread: {waiting.explain(error)}", flush=True)
 
 
 def main(mode: str) -> None:
