@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 from mlx_lm.models.cache import QuantizedKVCache
 
+from .disk_cost import ReadCost
 from .disk_files import DiskFiles
 from .disk_format import (
     FORMAT,
@@ -88,6 +89,8 @@ class DiskCache:
         self._by_token = by_token
         self._fits = fits
         self._writer = DiskWriter(_MAX_JOBS)
+        self.cost = ReadCost()
+        """The measured cost of reading and processing."""
         # By name: when this process has written the file, or found it. In order of insertion.
         self._recent: dict[str, float] = {}
 
@@ -108,28 +111,20 @@ class DiskCache:
         token_ids = _without_media(token_ids)
         if len(token_ids) < above + BLOCK_TOKENS:
             return None
-        names = self._stored_names(token_ids)
-        if not names or _length(names[-1]) < above + BLOCK_TOKENS:
+        names, nbytes = self._readable(self._stored_names(token_ids), max_bytes)
+        length = _length(names[-1]) if names else 0
+        gained = length - above
+        if gained < BLOCK_TOKENS or not self.cost.is_worthwhile(nbytes, gained):
             return None
-        contents = self._read(names, max_bytes)
-        length = _length(names[len(contents) - 1]) if contents else 0
+        started = time.perf_counter()
+        contents = self._read(names)
+        names = names[: len(contents)]
+        length = _length(names[-1]) if names else 0
         if length < above + BLOCK_TOKENS:
             return None
-        names = names[: len(contents)]
-        try:
-            cache = restore(contents, length)
-            is_usable = self._fits(cache, length)
-        except Exception as error:
-            # Files with a correct digest are what this class has written, but for other versions.
-            _log.warning("cannot use the prompt cache %s: %s", self._files.path(names[-1]), error)
-            is_usable = False
-        if not is_usable:
-            for name in names:
-                self._files.remove(name)
-            return None
-        self._files.touch(names)
-        self._mark(names)
-        return cache, length
+        cache = self._restored(contents, names)
+        self.cost.observe_read(nbytes, time.perf_counter() - started)
+        return None if cache is None else (cache, length)
 
     def keep(self, token_ids: TokenIds, cache: Sequence[Any]) -> None:
         """Write a cache, or mark its files as used. Returns before the files are written.
@@ -210,25 +205,49 @@ class DiskCache:
             best = max(best, found, key=len)
         return best
 
-    def _read(self, names: Sequence[str], max_bytes: int) -> list[Content]:
-        """Read files up to the first one that is missing or damaged, or exceeds the bound."""
+    def _readable(self, names: Sequence[str], max_bytes: int) -> tuple[list[str], int]:
+        """Return the first files that fit into ``max_bytes``, and their size."""
+        found, total = [], 0
+        for name in names:
+            nbytes = self._files.nbytes(name)
+            if nbytes is None or total + nbytes > max_bytes:
+                break
+            found.append(name)
+            total += nbytes
+        return found, total
+
+    def _read(self, names: Sequence[str]) -> list[Content]:
+        """Read files up to the first one that is missing or damaged."""
         contents: list[Content] = []
         for name in names:
-            max_bytes -= self._files.nbytes(name) or 0
-            if max_bytes < 0:
-                break
             content = self._files.read(name)
             if content is None:
                 break
             try:
                 contents.append(decode(content, name))
             except DamagedFileError as error:
-                _log.warning(
-                    "removed a damaged prompt cache, %s: %s", self._files.path(name), error
-                )
+                path = self._files.path(name)
+                _log.warning("removed a damaged prompt cache, %s: %s", path, error)
                 self._files.remove(name)
                 break
         return contents
+
+    def _restored(self, contents: Sequence[Content], names: Sequence[str]) -> list[Any] | None:
+        """Return the cache of files, and mark them as used; ``None`` if it does not fit."""
+        length = _length(names[-1])
+        try:
+            cache = restore(contents, length)
+            if not self._fits(cache, length):
+                raise ValueError("it does not fit the model's cache")
+        except Exception as error:
+            # Not damaged, but written by a version with the same identity and another cache.
+            _log.warning("removed a prompt cache, %s: %s", self._files.path(names[-1]), error)
+            for name in names:
+                self._files.remove(name)
+            return None
+        self._files.touch(names)
+        self._mark(names)
+        return cache
 
     def _write(self, names: Sequence[str], cache: Snapshot) -> None:
         """Write the files that do not exist. On the writer's thread."""

@@ -28,11 +28,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from filelock import FileLock, Timeout
 
-from .disk_format import Piece
+Piece: TypeAlias = bytes | memoryview
+"""A part of a file's content, in bytes."""
 
 SUFFIX = ".safetensors"
 
@@ -268,9 +269,10 @@ class DiskFiles:
 
     def _total(self) -> int | None:
         try:
-            return int((self._root / ".size").read_text())
+            total = int((self._root / ".size").read_text())
         except (OSError, ValueError):
             return None
+        return total if total >= 0 else None
 
     def _set_total(self, nbytes: int) -> None:
         with open(self._root / ".size", "w", opener=_private) as file:

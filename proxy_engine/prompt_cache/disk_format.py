@@ -22,12 +22,12 @@ import numpy.typing as npt
 from mlx_lm.models import cache as mlx_caches
 from mlx_lm.models.cache import CacheList, ConcatenateKVCache, KVCache, QuantizedKVCache
 
+from .disk_files import Piece
 from .layers import flat
 
 FORMAT = "proxy_engine.prompt_cache_on_disk 1"
 
 Array: TypeAlias = npt.NDArray[Any]
-Piece: TypeAlias = bytes | memoryview
 
 _BY_TOKEN = (KVCache, QuantizedKVCache, ConcatenateKVCache)
 """Layers whose arrays have the shape (1, heads, tokens, width)."""

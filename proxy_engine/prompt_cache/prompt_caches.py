@@ -237,6 +237,11 @@ class PromptCaches:
             )
         return self._disk
 
+    def observe_prefill(self, tokens: int, seconds: float) -> None:
+        """Take note of how long a pass over a prompt took, to compare it with reading files."""
+        if self._disk is not None:
+            self._disk.cost.observe_prefill(tokens, seconds)
+
     def close(self) -> None:
         """Write the texts in memory to disk, if there is a directory. Takes a few seconds."""
         if self._disk is not None:

@@ -8,6 +8,7 @@ token for every sequence, so that a long prompt does not delay the others.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -259,9 +260,13 @@ class ContinuousBatch:
             self._finish(job)
             return
         if not self._is_processed:
+            started, processed = time.perf_counter(), prefill.processed
             try:
                 self._is_processed = prefill.next_pass()
                 if not self._is_processed:
+                    # Only such a pass was waited for.
+                    seconds = time.perf_counter() - started
+                    self._caches.observe_prefill(prefill.processed - processed, seconds)
                     job.running.report_progress(prefill.processed)
             except BaseException as error:
                 self._drop_first_prefill()
