@@ -21,6 +21,7 @@ from state_machines.tool_calls import ToolFormat
 
 from .answers.turns import Turns
 from .conversation.prompts import Prompt
+from .distributed.loading import lead_or_follow, load_on_all_ranks
 from .encoded_prompt import EncodedPrompt
 from .engine_arguments import check_components, check_draft_model, check_model
 from .engine_arguments import load_options as checked_load_options
@@ -245,6 +246,9 @@ def _loaded(
     options: LoadOptions,
 ) -> LoadedModel:
     if not isinstance(model, Module):
+        if options.distributed:
+            leader = lead_or_follow()
+            return worker.submit(lambda: load_on_all_ranks(leader, model, options)).result()
         return worker.submit(lambda: load_model(model, on_progress, options)).result()
     is_wrapped = isinstance(tokenizer, TokenizerWrapper)
     try:

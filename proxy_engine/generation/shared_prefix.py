@@ -19,37 +19,40 @@ class PrefixCache(KVCache):
     Args:
         keys: Shape (1, heads, tokens, width).
         values: Shape (1, heads, tokens, width).
+
+    Attributes:
+        keys: Keys of the pass, shape (rows, heads, tokens of the pass, width); ``None`` before.
+        values: Values of the pass, of the same shape.
     """
 
     def __init__(self, keys: mx.array, values: mx.array) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._prefix = keys, values
-        self.added: tuple[mx.array, mx.array] | None = None
-        """Keys and values of the pass, shape (rows, heads, tokens of the pass, width)."""
         self.offset = keys.shape[2]
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
         """Take the keys and values of the pass; return those of the prefix and the pass."""
-        self.added = keys, values
+        # Where mlx-lm's pipelines expect what a pass adds.
+        self.keys, self.values = keys, values
         self.offset += keys.shape[2]
         return self.keys_and_values()
 
     def keys_and_values(self) -> tuple[mx.array, mx.array]:
         """Return keys and values of all tokens, shape (rows, heads, all tokens, width)."""
-        if self.added is None:
+        if self.keys is None:
             return self._prefix
         joined = [
             mx.concatenate([mx.broadcast_to(old, (new.shape[0], *old.shape[1:])), new], axis=2)
-            for old, new in zip(self._prefix, self.added, strict=True)
+            for old, new in zip(self._prefix, (self.keys, self.values), strict=True)
         ]
         return joined[0], joined[1]
 
     def row(self, row: int, length: int) -> tuple[mx.array, mx.array]:
         """Return the keys and values that the pass added to a row, without padding."""
-        if self.added is None:
+        if self.keys is None or self.values is None:
             raise AssertionError("the pass has run")
-        keys, values = self.added
-        return keys[row : row + 1, :, :length], values[row : row + 1, :, :length]
+        rows = slice(row, row + 1)
+        return self.keys[rows, :, :length], self.values[rows, :, :length]
 
 
 Layers = list[tuple[mx.array, mx.array]]

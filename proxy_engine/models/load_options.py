@@ -46,6 +46,7 @@ class LoadArguments(TypedDict, total=False):
     model_config: Mapping[str, Any] | None
     lazy: bool
     chat_template: str | os.PathLike[str] | None
+    distributed: bool
 
 
 class LoadOptions(OptionModel):
@@ -76,6 +77,9 @@ class LoadOptions(OptionModel):
     chat_template: str | None = None
     """A chat template in Jinja, or the name of its file, in place of the tokenizer's. A text
     without braces is a name."""
+
+    distributed: bool = False
+    """Whether the ranks of a process group share the model."""
 
     @classmethod
     def of(cls, arguments: LoadArguments) -> LoadOptions:

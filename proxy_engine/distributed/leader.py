@@ -1,0 +1,97 @@
+"""Rank 0: performs operations, and has all other ranks perform them."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import mlx.core as mx
+
+from ..replication import Operation, Replica, ReplicatedList, mapped
+from .channel import LeaderChannel
+from .messages import Message, broadcast
+
+
+class Leader:
+    """Performs operations on all ranks. For any thread; one operation is performed at a time.
+
+    Args:
+        channel: Sends messages to the other ranks.
+        group: The process group.
+    """
+
+    def __init__(self, channel: LeaderChannel, group: mx.distributed.Group) -> None:
+        self._channel = channel
+        self._group = group
+        self._lock = threading.RLock()
+        self._is_performing = False
+        self._numbers = 0
+        # Finalizers run on any thread, at any time: appending is atomic.
+        self._unused: deque[int] = deque()
+        self._thread: int | None = None
+        self._last: mx.array | None = None
+
+    def perform(self, operation: Operation, arguments: Sequence[Any]) -> Any:
+        """Perform an operation on all ranks, and return the result of this one.
+
+        An operation that another one calls is part of it, on each rank.
+
+        Args:
+            operation: The operation.
+            arguments: Its arguments, see ``Operation``.
+
+        Raises:
+            Exception: What the operation raises. The other ranks have to raise as well.
+        """
+        with self._lock:
+            if self._is_performing:
+                return operation.function(*arguments)
+            self._take_turn()
+            self._is_performing = True
+            try:
+                return self._perform(operation, arguments)
+            except Exception:
+                self._channel.send(Message(has_failed=True).encode())
+                raise
+            finally:
+                self._is_performing = False
+
+    def _perform(self, operation: Operation, arguments: Sequence[Any]) -> Any:
+        number = None
+        if operation.creates is not None:
+            self._numbers += 1
+            number = self._numbers
+        unused = [self._unused.popleft() for _ in range(len(self._unused))]
+        message = Message(operation.name, arguments, number, unused)
+        self._channel.send(message.encode())
+        given = [mapped(one, self._broadcast) for one in arguments]
+        result = operation.function(*given)
+        if operation.runs_model:
+            self._last = result[0] if isinstance(result, tuple) else result
+            mx.async_eval(self._last)
+        if operation.creates is None or number is None:
+            return result
+        return self._identified(result, operation, number)
+
+    def _identified(self, result: Any, operation: Operation, number: int) -> Any:
+        created = None if operation.creates is None else operation.creates(result)
+        if created is None:
+            return result
+        if type(created) is list:
+            result = created = ReplicatedList(created)
+        created.replica = Replica(self, number)
+        weakref.finalize(created, self._unused.append, number).atexit = False
+        return result
+
+    def _broadcast(self, value: Any) -> Any:
+        return broadcast(value, self._group) if isinstance(value, mx.array) else value
+
+    def _take_turn(self) -> None:
+        """Wait for the collective operations of another thread, whose stream is another one."""
+        thread = threading.get_ident()
+        if self._thread not in (None, thread) and self._last is not None:
+            mx.eval(self._last)
+        self._thread = thread
