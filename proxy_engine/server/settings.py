@@ -83,6 +83,8 @@ class ServerSettings(BaseSettings):
     """address to listen on"""
     port: int = Field(default=8000, ge=0, le=65535)
     """port to listen on; 0 for any free port"""
+    workers: int = Field(default=1, ge=1, le=64)
+    """processes behind the port, each with its own copy of the model"""
     api_key: SecretStr | None = None
     """key that clients send as 'Authorization: Bearer KEY'"""
     model_directories: Annotated[tuple[Path, ...], NoDecode] = ()
@@ -126,7 +128,7 @@ class ServerSettings(BaseSettings):
     unknown_fields: Literal["ignore", "reject"] = "ignore"
     """whether unknown fields of requests are ignored or refused"""
     memory_limit_bytes: int | None = Field(default=None, ge=1)
-    """memory for the model (all of the device's if not given)"""
+    """memory for the model, of all workers together (all of the device's if not given)"""
     idle_seconds: float | None = Field(default=None, gt=0)
     """time without requests after which the model is unloaded (never if not given)"""
     stored_responses: int = Field(default=256, ge=0)

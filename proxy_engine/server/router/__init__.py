@@ -1,0 +1,1 @@
+"""Several servers behind one port: a router, and the processes it forwards to."""
