@@ -15,8 +15,8 @@ import sharded_logits
 from adapters import write_adapter
 from architecture_configs import COMMON
 from architectures import small_model
+from local_ranks import run_ranks
 from mlx.utils import tree_flatten
-from ranks import ranks
 from sharded_logits import NOT_COMPARED, PIPELINE, TENSOR
 
 from proxy_engine.distributed.sharding import Sharding, load_sharded
@@ -35,11 +35,8 @@ QWEN2 = {**COMMON, "model_type": "qwen2", "num_attention_heads": 3, "num_key_val
 """A model whose heads do not divide by 2, so that two ranks are a pipeline."""
 
 
-def differences(cases: Sequence[str], directory: Path) -> dict[str, float]:
-    with ranks([sharded_logits.__file__, *cases], 2, directory) as started:
-        statuses = [rank.status() for rank in started]
-        printed = started[0].output
-    assert statuses == [0, 0], printed
+def differences(cases: Sequence[str]) -> dict[str, float]:
+    printed = run_ranks(2, [sharded_logits.__file__, *cases])[0]
     results = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
     assert [result["case"] for result in results] == list(cases)
     return {result["case"]: result["difference"] for result in results}
@@ -66,21 +63,21 @@ def pipeline_directory(tmp_path: Path, tiny_model_directory: Path) -> Path:
 
 
 def test_two_ranks_compute_the_logits_of_one_process(
-    tmp_path: Path, tiny_model_directory: Path, pipeline_directory: Path
+    tiny_model_directory: Path, pipeline_directory: Path
 ) -> None:
     cases = ["llama:tensor:alone", "qwen3:tensor:quantized", "qwen2:pipeline:batch"]
     cases += [f"{directory}::loaded" for directory in (tiny_model_directory, pipeline_directory)]
-    assert max(differences(cases, tmp_path).values()) < MAX_DIFFERENCE
+    assert max(differences(cases).values()) < MAX_DIFFERENCE
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("scenario", ["alone", "batch", "quantized"])
 @pytest.mark.parametrize(("parallelism", "names"), [("tensor", TENSOR), ("pipeline", PIPELINE)])
 def test_all_architectures_compute_the_logits_of_one_process(
-    tmp_path: Path, parallelism: str, names: Sequence[str], scenario: str
+    parallelism: str, names: Sequence[str], scenario: str
 ) -> None:
     compared = [name for name in names if f"{name}:{scenario}" not in NOT_COMPARED]
-    found = differences([f"{name}:{parallelism}:{scenario}" for name in compared], tmp_path)
+    found = differences([f"{name}:{parallelism}:{scenario}" for name in compared])
     assert not {case: value for case, value in found.items() if not value < MAX_DIFFERENCE}
 
 
