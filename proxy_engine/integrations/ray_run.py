@@ -25,8 +25,10 @@ with requires_extra("ray", purpose="An extraction on Ray"):
     import ray
     from ray.data import Dataset
 
-_RETRIES = 3
-"""How often a partition is repeated after its actor has died."""
+_ROUNDS = 2
+"""How often unfinished partitions are run. Ray repeats none of an actor that ``ray.kill`` ended."""
+_RETRIES = 1
+"""How often Ray repeats a partition in each round after its actor has died."""
 _MAX_UNFINISHED = 10
 """The run ends if more partitions than these cannot be finished."""
 
@@ -173,10 +175,6 @@ def connected(address: str) -> Iterator[None]:
         ray.shutdown()
 
 
-def _actor_options() -> dict[str, Any]:
-    return {"max_task_retries": _RETRIES}
-
-
 def run_partitions(
     settings: ActorSettings,
     source: Location,
@@ -190,6 +188,33 @@ def run_partitions(
         ProxyError: As an actor raised it. Partitions that are finished are kept.
         OutputFileError: Partitions are not finished: their actors have died repeatedly.
     """
+    left, reason = partitions, "their actors have died repeatedly"
+    try:
+        for _ in range(_ROUNDS):
+            yield from _run_once(settings, source, output, left, actors)
+            names = output.names()
+            left = [partition for partition in partitions if partition.name not in names]
+            if not left:
+                output.remove_temporary()
+                return
+    except ray.exceptions.RayError as error:
+        reason = str(error)
+    raise OutputFileError(
+        f"{len(left)} of {len(partitions)} partitions are not finished, such as "
+        f"{left[0].name!r}: {reason}",
+        path=output.shown,
+        hint="Run the same command with --resume. All machines must share a local directory.",
+    )
+
+
+def _run_once(
+    settings: ActorSettings,
+    source: Location,
+    output: OutputDirectory,
+    partitions: list[Partition],
+    actors: ActorResources,
+) -> Iterator[Counts]:
+    """Extract from partitions. Those whose actors die more than ``_RETRIES`` times are left out."""
     items = [asdict(partition) for partition in partitions]
     dataset = ray.data.from_items(items, override_num_blocks=len(items))
     outcomes: Dataset = dataset.map_batches(
@@ -207,21 +232,12 @@ def run_partitions(
     context = outcomes.context
     context.enable_progress_bars = False
     context.max_errored_blocks = _MAX_UNFINISHED
-    reason = "their actors have died repeatedly"
-    try:
-        for row in outcomes.iter_rows():
-            counts, error = pickle.loads(row["outcome"])
-            if error is not None:
-                raise error
-            yield counts
-    except ray.exceptions.RayError as error:
-        reason = str(error)
-    missing = sorted({partition.name for partition in partitions} - output.names())
-    if missing:
-        raise OutputFileError(
-            f"{len(missing)} of {len(partitions)} partitions are not finished, such as "
-            f"{missing[0]!r}: {reason}",
-            path=output.shown,
-            hint="Run the same command with --resume. All machines must share a local directory.",
-        )
-    output.remove_temporary()
+    for row in outcomes.iter_rows():
+        counts, error = pickle.loads(row["outcome"])
+        if error is not None:
+            raise error
+        yield counts
+
+
+def _actor_options() -> dict[str, Any]:
+    return {"max_task_retries": _RETRIES}
