@@ -36,17 +36,19 @@ QUALITY_ARGS ?=
 FUZZ_ARGS ?=
 COMPAT_ARGS ?=
 PROCESSORS_ARGS ?=
+RAY_ARGS ?=
 RUNTIMES ?= torch llama-cpp-python
 NOTEBOOKS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-runtimes runtime-tests processor-figures coverage matrix data lint docs notebooks screenshots bench memory growth bench-e2e bench-speculation bench-vision bench-faithfulness bench-hostile bench-quality bench-calibration bench-processors plots fuzz ledgers compat soak model clean
+.PHONY: help demo serve test test-ray test-runtimes runtime-tests processor-figures coverage matrix data lint docs notebooks screenshots bench memory growth bench-e2e bench-speculation bench-vision bench-faithfulness bench-hostile bench-quality bench-calibration bench-processors bench-ray plots fuzz ledgers compat soak model clean
 
 help:
 	@echo "make demo          a real model turns a text into JSON that matches a schema"
 	@echo "make serve         the OpenAI-compatible server (SERVE_ARGS='--port N')"
 	@echo "make test          all tests (PYTEST_ARGS=... for pytest, WORKERS=0 for one process)"
 	@echo "make test-runtimes  logits processors with transformers and llama-cpp-python, in .venv-runtimes"
+	@echo "make test-ray      extraction on a cluster of Ray on this machine; minutes"
 	@echo "make coverage      all tests, with coverage of lines and branches"
 	@echo "make matrix        all tests with every installed Python of 3.11, 3.12 and 3.13"
 	@echo "make lint          style and types"
@@ -70,6 +72,7 @@ help:
 	@echo "make bench-quality quality of constrained answers (QUALITY_ARGS='--records 40 --arms all')"
 	@echo "make bench-faithfulness distance of answers to the exact distribution, and cost and gain of particles"
 	@echo "make bench-processors  loop cost of logits processors, beside llguidance's (PROCESSORS_ARGS=...)"
+	@echo "make bench-ray     extraction on Ray with one and two actors, and memory of the driver (RAY_ARGS='--rows 2000')"
 	@echo "make plots         plots and tables of docs/performance.md, from the figures in docs/plots"
 
 demo: model
@@ -96,6 +99,11 @@ test-runtimes:
 runtime-tests: $(INSTALLED)-runtimes model
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/state_machines/processors \
 	    tests/proxy_engine/integrations/test_mlx_lm.py $(PYTEST_ARGS)
+
+# Starting a cluster and its actors takes tens of seconds, so these tests are not part of `make test`.
+test-ray: $(INSTALLED)-dev $(INSTALLED)-ray model
+	$(FAST) $(BIN)/python -m pytest -m 'soak or not soak' tests/proxy_engine/integrations/test_ray.py \
+	    tests/proxy_engine/integrations/test_ray_cluster.py $(PYTEST_ARGS)
 
 coverage: $(INSTALLED)-dev model
 	$(FAST) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
@@ -161,6 +169,9 @@ bench-processors:
 
 processor-figures: $(INSTALLED)-runtimes model
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/logits_processors.py $(PROCESSORS_ARGS)
+
+bench-ray: $(INSTALLED)-bench $(INSTALLED)-ray model
+	$(FAST) $(BIN)/python benchmarks/ray_extraction.py $(RAY_ARGS)
 
 plots: $(INSTALLED)-bench
 	$(BIN)/python benchmarks/plots.py

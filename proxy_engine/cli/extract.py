@@ -52,7 +52,7 @@ def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     if runs_on_ray(options):
-        return run_on_ray(options, overrides(options))
+        return run_on_ray(options, overrides(options), cache_arguments(options))
     check_combination(options)
     answers = read_answer_format(options.schema, options.prefix)
     prompts = Prompts(options.instruction, answers.properties, is_json=answers.schema is not None)

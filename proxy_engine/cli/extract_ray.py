@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidOptionError
@@ -78,8 +78,15 @@ def runs_on_ray(options: argparse.Namespace) -> bool:
     return False
 
 
-def run_on_ray(options: argparse.Namespace, overrides: OptionOverrides) -> int:
+def run_on_ray(
+    options: argparse.Namespace, overrides: OptionOverrides, cache: Mapping[str, Any]
+) -> int:
     """Run the command, and return its exit status.
+
+    Args:
+        options: The command line.
+        overrides: The options of requests.
+        cache: The arguments of engines about prompt caches.
 
     Raises:
         CommandLineError: The command line, the input or the output is refused.
@@ -91,7 +98,7 @@ def run_on_ray(options: argparse.Namespace, overrides: OptionOverrides) -> int:
 
     answers = read_answer_format(options.schema, options.prefix)
     try:
-        settings = _settings(options, answers, overrides)
+        settings = _settings(options, answers, overrides, cache)
         source = Location.of(options.input, "input")
         output = OutputDirectory(Location.of(options.output, "output"), options.output)
         files, partitions = _planned(options, answers, source)
@@ -152,7 +159,10 @@ def _extract(
 
 
 def _settings(
-    options: argparse.Namespace, answers: AnswerFormat, overrides: OptionOverrides
+    options: argparse.Namespace,
+    answers: AnswerFormat,
+    overrides: OptionOverrides,
+    cache: Mapping[str, Any],
 ) -> ActorSettings:
     # Deferred, as above.
     from ..integrations.ray import actor_settings, engine_arguments  # noqa: PLC0415
@@ -172,7 +182,8 @@ def _settings(
                 options.draft_model,
                 options.num_draft_tokens,
                 given_load_arguments(options),
-            ),
+            )
+            | dict(cache),
             overrides,
         )
     )
@@ -206,9 +217,9 @@ def _planned(
 def _manifest(
     options: argparse.Namespace, answers: AnswerFormat, settings: ActorSettings, files: str
 ) -> dict[str, Any]:
-    """Return what the contents of the output files depend on."""
+    """Return the settings that determine the contents of the output files."""
     # They change how answers are computed, and not which ones.
-    others = ("batch_size", "draft_model", "num_draft_tokens")
+    others = ("batch_size", "cache", "draft_model", "num_draft_tokens")
     engine = {name: value for name, value in settings.engine.items() if name not in others}
     return {
         "version": _FORMAT_VERSION,

@@ -26,6 +26,7 @@ from ..extras import requires_extra
 from ..models.load_options import LoadArguments, LoadOptions
 from ..option_overrides import OptionOverrides
 from ..options import GenerationOptions, argument_names, check_names
+from ..prompt_cache.options import CacheOptions
 from ..text_checks import short_repr
 from .ray_actors import ActorSettings, TableActor, check_columns
 
@@ -57,6 +58,7 @@ def extract(
     batch_size: int = 8,
     draft_model: str | os.PathLike[str] | None = None,
     num_draft_tokens: int | None = None,
+    cache: CacheOptions | None = None,
     num_cpus: float | None = None,
     num_gpus: float | None = None,
     memory: float | None = None,
@@ -87,6 +89,7 @@ def extract(
         batch_size: Maximum number of rows in each forward pass of an engine.
         draft_model: A smaller model, which drafts tokens; see ``InferenceEngine``.
         num_draft_tokens: Number of tokens that the draft model drafts for each forward pass.
+        cache: Options of prompt caching.
         num_cpus: CPUs that Ray reserves for each actor; default 1.
         num_gpus: GPUs that Ray reserves for each actor; default none.
         memory: Bytes of memory that Ray reserves for each actor.
@@ -101,6 +104,8 @@ def extract(
         SchemaError: The JSON Schema is refused.
     """
     engine = engine_arguments(model, batch_size, draft_model, num_draft_tokens, arguments)
+    if cache is not None:
+        engine["cache"] = cache
     options = options_of_requests(arguments)
     settings = actor_settings(
         ActorSettings(schema, prefix, text, image, instruction, engine, options)
@@ -174,6 +179,12 @@ def engine_arguments(
         )
     loading = {name: arguments[name] for name in _LOADING if name in arguments}
     options = LoadOptions.of(cast(LoadArguments, loading))
+    if options.distributed:
+        raise InvalidOptionError(
+            "the actors of Ray are not ranks of a distributed run",
+            option="distributed",
+            hint="Each actor has a model of its own.",
+        )
     if options.chat_template is not None:
         # Read here: the file may be on this machine alone.
         loading["chat_template"] = options.chat_template

@@ -33,7 +33,7 @@ _Cells = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ActorSettings:
-    """What an actor needs to extract. Sent to each of them once.
+    """The settings of an actor's extraction. Sent to each actor once.
 
     Attributes:
         response_format: The response format.

@@ -38,7 +38,7 @@ class OutputDirectory:
         """Create the directory, or continue an earlier run.
 
         Args:
-            settings: What the contents of the files depend on, as JSON.
+            settings: The settings that determine the contents of the files, as JSON.
             is_resumed: Whether there may be files of an earlier run.
 
         Returns:

@@ -1,4 +1,4 @@
-"""Input files as partitions: ranges of their rows, each with an output file of its own.
+"""Input files as partitions: ranges of rows, each with its own output file.
 
 Partitions depend on the files alone, not on the cluster, so a second run has the same ones. Those
 of a Parquet file are ranges of rows. Those of JSON Lines are ranges of bytes, since lines can only
