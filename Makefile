@@ -41,7 +41,7 @@ RUNTIMES ?= torch llama-cpp-python
 NOTEBOOKS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-ray test-runtimes runtime-tests processor-figures coverage matrix data lint docs notebooks screenshots bench memory growth bench-e2e bench-speculation bench-vision bench-faithfulness bench-hostile bench-quality bench-calibration bench-processors bench-ray plots fuzz ledgers compat soak model clean
+.PHONY: help demo serve test test-ray test-runtimes runtime-tests processor-figures coverage matrix data lint docs notebooks screenshots bench memory growth bench-e2e bench-speculation bench-vision bench-faithfulness bench-hostile bench-quality bench-calibration bench-processors bench-prompt-cache bench-ray plots fuzz ledgers compat soak model clean
 
 help:
 	@echo "make demo          a real model turns a text into JSON that matches a schema"
@@ -72,6 +72,7 @@ help:
 	@echo "make bench-quality quality of constrained answers (QUALITY_ARGS='--records 40 --arms all')"
 	@echo "make bench-faithfulness distance of answers to the exact distribution, and cost and gain of particles"
 	@echo "make bench-processors  loop cost of logits processors, beside llguidance's (PROCESSORS_ARGS=...)"
+	@echo "make bench-prompt-cache  prompt caches on disk: first token, look-ups, writes (PROMPT_CACHE_ARGS=...)"
 	@echo "make bench-ray     extraction on Ray with one and two actors, and memory of the driver (RAY_ARGS='--rows 2000')"
 	@echo "make plots         plots and tables of docs/performance.md, from the figures in docs/plots"
 
@@ -163,6 +164,9 @@ bench-quality: $(INSTALLED)-bench model
 
 bench-faithfulness: $(INSTALLED)-bench model
 	$(FAST) PYTHONPATH=tests/support $(BIN)/python benchmarks/faithfulness.py $(FAITHFULNESS_ARGS)
+
+bench-prompt-cache: $(INSTALLED)-bench model
+	$(FAST) $(BIN)/python benchmarks/prompt_cache_disk.py $(PROMPT_CACHE_ARGS)
 
 bench-processors:
 	@$(MAKE) --no-print-directory processor-figures VENV=.venv-runtimes

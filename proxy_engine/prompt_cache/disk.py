@@ -20,8 +20,10 @@ import hashlib
 import json
 import logging
 import time
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +95,13 @@ class DiskCache:
         """The measured cost of reading and processing."""
         # By name: when this process has written the file, or found it. In order of insertion.
         self._recent: dict[str, float] = {}
+        # The names of files, and the lengths of the states among them.
+        self._listed: tuple[frozenset[str], list[int]] = (frozenset(), [])
+
+    @property
+    def directory(self) -> Path:
+        """The directory of the model's files."""
+        return self._files.directory
 
     def find(
         self, token_ids: TokenIds, *, above: int, max_bytes: int
@@ -111,7 +120,8 @@ class DiskCache:
         token_ids = _without_media(token_ids)
         if len(token_ids) < above + BLOCK_TOKENS:
             return None
-        names, nbytes = self._readable(self._stored_names(token_ids), max_bytes)
+        stored = self._stored_names(token_ids, above + BLOCK_TOKENS)
+        names, nbytes = self._readable(stored, max_bytes)
         length = _length(names[-1]) if names else 0
         gained = length - above
         if gained < BLOCK_TOKENS or not self.cost.is_worthwhile(nbytes, gained):
@@ -185,25 +195,25 @@ class DiskCache:
         is_whole = len(known) == count >= BLOCK_TOKENS
         return list(_named(_STATE, known, [count])) if is_whole else []
 
-    def _stored_names(self, token_ids: TokenIds) -> list[str]:
+    def _stored_names(self, token_ids: TokenIds, min_length: int) -> list[str]:
         """Return the names of the files that hold the longest stored prefix of a text."""
         if not self._by_token:
-            lengths = {_length(name) for name in self._files.names() if name.startswith(_STATE)}
-            ends = sorted(length for length in lengths if length <= len(token_ids))
-            stored = self._files.names()
-            known = [name for name in _named(_STATE, token_ids, ends) if name in stored]
-            return known[-1:]
+            return self._stored_state(token_ids, min_length)
+        ends = range(BLOCK_TOKENS, len(token_ids) + 1, BLOCK_TOKENS)
         best: list[str] = []
         for kind in (_BLOCK, _QUANTIZED_BLOCK):
-            found = []
-            for name in _named(
-                kind, token_ids, range(BLOCK_TOKENS, len(token_ids) + 1, BLOCK_TOKENS)
-            ):
-                if not self._files.exists(name):
-                    break
-                found.append(name)
+            found = list(takewhile(self._files.exists, _named(kind, token_ids, ends)))
             best = max(best, found, key=len)
         return best
+
+    def _stored_state(self, token_ids: TokenIds, min_length: int) -> list[str]:
+        names = self._files.names()
+        if names is not self._listed[0]:
+            self._listed = names, sorted({_length(one) for one in names if one.startswith(_STATE)})
+        lengths = self._listed[1]
+        first, last = bisect_left(lengths, min_length), bisect_right(lengths, len(token_ids))
+        known = [name for name in _named(_STATE, token_ids, lengths[first:last]) if name in names]
+        return known[-1:]
 
     def _readable(self, names: Sequence[str], max_bytes: int) -> tuple[list[str], int]:
         """Return the first files that fit into ``max_bytes``, and their size."""
@@ -284,7 +294,9 @@ def _named(kind: str, token_ids: TokenIds, ends: Sequence[int]) -> Iterator[str]
 
 
 def _length(name: str) -> int:
-    return int(name[1 : name.index("-")])
+    """Return the length of a text by the name of its file; 0 for a foreign file."""
+    length = name[1:].partition("-")[0]
+    return int(length) if length.isdecimal() else 0
 
 
 def _without_media(token_ids: TokenIds) -> TokenIds:

@@ -94,17 +94,17 @@ class DiskFiles:
         return os.path.exists(self.path(name))
 
     def names(self) -> frozenset[str]:
-        """Return the names of all files. The directory is listed if it has changed."""
+        """Return the names of all files, possibly foreign ones as well.
+
+        The directory is listed if it has changed. The same object is returned if it has not.
+        """
         try:
             changed = os.stat(self._directory).st_mtime_ns
             if self._names is not None and self._names[0] == changed:
                 return self._names[1]
             is_racy = time.time_ns() - changed < _RACY_SECONDS * 1e9
-            names = frozenset(
-                name.removesuffix(SUFFIX)
-                for name in os.listdir(self._directory)
-                if name.endswith(SUFFIX) and _NAME.fullmatch(name.removesuffix(SUFFIX))
-            )
+            found = os.listdir(self._directory)
+            names = frozenset(one[: -len(SUFFIX)] for one in found if one.endswith(SUFFIX))
         except OSError:
             return frozenset()
         self._names = None if is_racy else (changed, names)

@@ -192,6 +192,18 @@ def test_no_more_is_read_than_fits_into_memory(open_caches: Any) -> None:
     assert caches.fetch(PROMPT).cached_tokens == BLOCK_TOKENS
 
 
+@pytest.mark.parametrize("kind", ["plain", "recurrent"])
+def test_foreign_files_are_ignored(kind: str, open_caches: Any, tmp_path: Path) -> None:
+    model = model_of(kind)
+    prompt = PROMPT[: BLOCK_TOKENS + 4]
+    write(open_caches(model), model, prompt)
+    (path,) = files(tmp_path)
+    for name in ("s.safetensors", "s12.safetensors", "s-1.safetensors", "b\u00b2-x.safetensors"):
+        (path.parent / name).write_bytes(b"notes")
+    assert open_caches(model).fetch([*prompt, 1]).cached_tokens >= BLOCK_TOKENS
+    assert len(files(tmp_path)) == 5
+
+
 def test_files_are_private(open_caches: Any, tmp_path: Path) -> None:
     model = model_of("plain")
     write(open_caches(model), model, PROMPT)
