@@ -6,6 +6,7 @@ times as many for schemas.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import tempfile
@@ -20,7 +21,7 @@ from mlx_lm.models import llama
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from tiny_models import TINY_CONFIG, make_tiny_model, make_tiny_tokenizer
 
-from proxy_engine import GenerationOptions, InferenceEngine
+from proxy_engine import GenerationOptions, InferenceEngine, own_process
 
 _SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
@@ -33,6 +34,24 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 # DSPy stores answers on disk, by default in the home directory, from its import on.
 _DSPY_CACHE = tempfile.TemporaryDirectory(prefix="dspy-", ignore_cleanup_errors=True)
 os.environ["DSPY_CACHEDIR"] = _DSPY_CACHE.name
+
+
+def pytest_collection_finish() -> None:
+    """Exempt what was imported from garbage collection.
+
+    These are nearly a million containers, which no test frees. A full collection would visit them
+    each time, which takes more than half a second.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _interpreter_settings() -> Iterator[None]:
+    """Commands that run in the tests' process do not change its settings."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(own_process, "take_over", lambda: None)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -56,6 +57,7 @@ SCHEMAS = {"get": PARAMETERS, "get_all": PARAMETERS, "now": NOTHING}
 TOOLS = [ToolSignature(name, schema) for name, schema in SCHEMAS.items()]
 
 
+@cache
 def vocabulary_of(entry: ToolFormat) -> Vocabulary:
     """All bytes, tokens across the markers' ends, and the family's own special tokens."""
     forms: list[bytes | None] = [bytes([byte]) for byte in range(256)]
@@ -75,6 +77,7 @@ def vocabulary_of(entry: ToolFormat) -> Vocabulary:
     )
 
 
+@cache
 def machine_of(
     entry: ToolFormat, vocabulary: Vocabulary, *, is_structured: bool
 ) -> RootStateMachine:
@@ -91,13 +94,21 @@ def machine_of(
     )
 
 
+@cache
+def tokens_by_first_byte(vocabulary: Vocabulary) -> dict[int, list[tuple[int, bytes]]]:
+    """Return the ids and bytes of tokens, by their first bytes."""
+    found: dict[int, list[tuple[int, bytes]]] = {}
+    for token_id, form in enumerate(vocabulary.token_bytes):
+        if form:
+            found.setdefault(form[0], []).append((token_id, form))
+    return found
+
+
 def tokens_of(text: bytes, vocabulary: Vocabulary, random: Random) -> list[int]:
     """Cut a text into tokens at random."""
     tokens = []
     while text:
-        fitting = [
-            i for i, form in enumerate(vocabulary.token_bytes) if form and text.startswith(form)
-        ]
+        fitting = [i for i, form in tokens_by_first_byte(vocabulary)[text[0]] if text.startswith(form)]
         tokens.append(random.choice(fitting))
         text = text[len(vocabulary.token_bytes[tokens[-1]] or b"") :]
     return tokens
