@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from jsonschema import Draft202012Validator
@@ -60,7 +61,7 @@ class Judge:
     def __init__(
         self, schema: Any, *, validator: type[Validator] = Draft202012Validator, **options: Any
     ) -> None:
-        validator.check_schema(schema)
+        _check_schema(validator, json.dumps(schema))
         self._validator = validator(_with_exact_ends(exactly(schema)), **options)
 
     def admits(self, value: Any) -> bool:
@@ -74,6 +75,12 @@ class Judge:
         except ValueError:
             return False
         return bool(self._validator.is_valid(value))
+
+
+@lru_cache(1000)
+def _check_schema(validator: type[Validator], schema: str) -> None:
+    """Check a schema, which takes longer than most judgements. Properties draw some repeatedly."""
+    validator.check_schema(json.loads(schema))
 
 
 def exactly_numbered(value: Any) -> Any:

@@ -108,7 +108,9 @@ def tokens_of(text: bytes, vocabulary: Vocabulary, random: Random) -> list[int]:
     """Cut a text into tokens at random."""
     tokens = []
     while text:
-        fitting = [i for i, form in tokens_by_first_byte(vocabulary)[text[0]] if text.startswith(form)]
+        fitting = [
+            i for i, form in tokens_by_first_byte(vocabulary)[text[0]] if text.startswith(form)
+        ]
         tokens.append(random.choice(fitting))
         text = text[len(vocabulary.token_bytes[tokens[-1]] or b"") :]
     return tokens

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -36,7 +37,8 @@ SCHEMAS: list[dict[str, Any]] = [
 ]
 
 
-def vocabulary_of(texts: list[str]) -> Vocabulary:
+@cache
+def vocabulary_of(texts: tuple[str, ...]) -> Vocabulary:
     """Every byte, and every stretch of up to nine bytes of the texts."""
     pieces = {
         text[start : start + length]
@@ -48,10 +50,10 @@ def vocabulary_of(texts: list[str]) -> Vocabulary:
     return Vocabulary(forms, end_token_ids=[len(forms) - 1])
 
 
-def texts_of(family: Family) -> list[str]:
+def texts_of(family: Family) -> tuple[str, ...]:
     scalars = ({k: v for k, v in value.items() if k != "c"} for value in VALUES)
     values = [*VALUES, *scalars]
-    return sorted({next(iter(family.template(value))) for value in values})
+    return tuple(sorted({next(iter(family.template(value))) for value in values}))
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.notation.name)
