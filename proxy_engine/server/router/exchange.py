@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import socket
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Self
@@ -23,13 +23,16 @@ class WorkerLostError(Exception):
 class Exchange:
     """A connection for one request.
 
-    h11 distinguishes a response that is complete from one that ends because the worker died.
+    h11 distinguishes a response that is complete from one that ends because the worker died. A
+    worker may answer and close the connection before it has read the whole request. A socket,
+    unlike asyncio's transports and streams, lets the response be read after writing has failed.
     """
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
-        self._protocol = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEAD_BYTES)
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._loop = asyncio.get_running_loop()
+        self._parser = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEAD_BYTES)
+        self.is_refused = False
 
     @classmethod
     async def connect(cls, path: Path) -> Self:
@@ -38,22 +41,26 @@ class Exchange:
         Raises:
             WorkerLostError: The worker does not listen.
         """
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.setblocking(False)
+        exchange = cls(connection)
         try:
-            return cls(*await asyncio.open_unix_connection(path, limit=_READ_BYTES))
-        except OSError as error:
-            raise WorkerLostError from error
+            await exchange._loop.sock_connect(connection, str(path))
+        except BaseException as error:
+            connection.close()
+            if isinstance(error, OSError):
+                raise WorkerLostError from error
+            raise
+        return exchange
 
     async def send(self, *events: h11.Request | h11.Data | h11.EndOfMessage) -> None:
-        """Send parts of the request.
-
-        An error is not raised here: the worker may have answered before it closed the connection.
-        """
-        for event in events:
-            data = self._protocol.send(event)
-            if data and not self._writer.is_closing():
-                self._writer.write(data)
-        with contextlib.suppress(OSError):
-            await self._writer.drain()
+        """Send parts of the request, unless the worker has closed the connection."""
+        data = b"".join(self._parser.send(event) or b"" for event in events)
+        if not self.is_refused:
+            try:
+                await self._loop.sock_sendall(self._connection, data)
+            except OSError:
+                self.is_refused = True
 
     async def response(self) -> h11.Response:
         """Return the status and the headers.
@@ -83,20 +90,21 @@ class Exchange:
 
     def close(self) -> None:
         """Close the connection; the worker cancels a request that is not answered."""
-        self._writer.transport.abort()
+        self._connection.close()
 
     async def _next(self) -> h11.Event:
         while not isinstance(event := self._event(), h11.Event):
             try:
-                self._protocol.receive_data(await self._reader.read(_READ_BYTES))
-            except (OSError, RuntimeError) as error:
+                data = await self._loop.sock_recv(self._connection, _READ_BYTES)
+            except OSError as error:
                 raise WorkerLostError from error
+            self._parser.receive_data(data)
         if isinstance(event, h11.ConnectionClosed):
             raise WorkerLostError
         return event
 
     def _event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
         try:
-            return self._protocol.next_event()
+            return self._parser.next_event()
         except h11.RemoteProtocolError as error:
             raise WorkerLostError from error

@@ -135,6 +135,10 @@ async def _exchange(
     if body is None:
         async for piece in _received(receive):
             await exchange.send(h11.Data(piece))
+            if exchange.is_refused:
+                # The worker has answered already. The end of the body is not waited for.
+                await _relay(exchange, reply)
+                return
     elif body:
         await exchange.send(h11.Data(body))
     await exchange.send(h11.EndOfMessage())

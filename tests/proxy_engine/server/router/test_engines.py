@@ -124,3 +124,13 @@ def test_overview_is_that_of_all_workers(live: Live, client: openai.OpenAI) -> N
     assert len([line for line in lines if line.startswith("# TYPE")]) == len(
         {line for line in lines if line.startswith("# TYPE")}
     )
+
+
+def test_early_refusal_of_an_upload_reaches_the_client(live: Live) -> None:
+    headers = {"Authorization": "Bearer key", "Content-Type": "multipart/form-data; boundary=x"}
+    body = b"--x\r\nBad header\r\n\r\n" + b"z" * 5_000_000
+    with live.http() as http:
+        for _ in range(5):
+            reply = http.post("/v1/audio/transcriptions", content=body, headers=headers)
+            assert reply.status_code == 400
+            assert "multipart" in reply.json()["error"]["message"]
