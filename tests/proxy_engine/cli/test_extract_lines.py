@@ -363,7 +363,7 @@ def test_killed_run_resumes_until_complete(kill: signal.Signals, is_piped: bool)
         begin = fed if is_piped else lambda _, *rest, **options: start(*rest, **options)
         before = path.read_bytes().count(b"\n") if path.exists() else 0
         process = begin(content, *source, "--output", path, "--resume", seconds=0.005)
-        target = before + chance.randint(1, 25)
+        target = before + chance.randint(8, 30)
         if target < 60:
             wait_for_lines(process, path, target)
             process.send_signal(kill)
