@@ -38,6 +38,8 @@ MAX_DRAFT_TOKENS = 64
 """The longest draft, in tokens."""
 
 _MAX_DELIMITER = 1000
+_MAX_STOP = 1000
+_MAX_STOPS = 64_000
 """Length of a delimiter in characters. Free text is searched for delimiters at every character."""
 
 _HINTS = {
@@ -218,6 +220,11 @@ def _stop_strings(given: Any) -> tuple[str, ...]:
         raise ValueError("should be a non-empty string or a list of such strings")
     if any(map(has_surrogate, texts)):
         raise ValueError("should be text without lone surrogates")
+    # The time to compile a stop string grows with the square of its length.
+    if any(len(text) > _MAX_STOP for text in texts) or sum(map(len, texts)) > _MAX_STOPS:
+        raise ValueError(
+            f"should have at most {_MAX_STOP:,} characters each, and {_MAX_STOPS:,} together"
+        )
     return tuple(texts)
 
 

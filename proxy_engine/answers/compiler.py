@@ -6,12 +6,15 @@ import json
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 
 from state_machines import SchemaError, StateMachine, Vocabulary
+from state_machines.errors import CompositionError
 from state_machines.root import Part, RootStateMachine, Structured, Text
 from state_machines.tool_calls import Delimiters, ToolFormat, ToolSignature
 from state_machines.tool_calls.tool_format import NO_DELIMITERS
 
+from ..errors import InvalidOptionError
 from ..options import GenerationOptions, ReasoningOptions
 from ..tools import ToolChoice, tool_schema_errors
 from .compile_job import CompileJob
@@ -150,14 +153,15 @@ class AnswerCompiler:
                 min_calls=0 if choice.may_answer else 1,
                 max_calls=_max_calls(choice, options),
             )
-        with _naming_tools(choice):
+        stop = self._stop_strings(options)
+        with _naming_tools(choice), _naming_stop_strings(stop, tool_format):
             part = compose_answer(
                 content,
                 calls=calls,
                 reasoning=reasoning,
                 dialect=tool_format,
                 excluding=unwanted,
-                stop=self._stop_strings(options),
+                stop=stop,
             )
             return RootStateMachine(part, self._vocabulary)
 
@@ -274,6 +278,27 @@ def _naming_tools(choice: ToolChoice) -> Iterator[None]:
         refusal = error.__cause__ if isinstance(error.__cause__, SchemaError) else error
     with tool_schema_errors(tool):
         raise refusal
+
+
+@contextmanager
+def _naming_stop_strings(stop: tuple[str, ...], tool_format: ToolFormat | None) -> Iterator[None]:
+    """Convert the ``CompositionError`` of a stop string within a marker of the tool format."""
+    try:
+        yield
+    except CompositionError as error:
+        if tool_format is None:
+            raise
+        around = (tool_format.answer, tool_format.preamble)
+        markers = (tool_format.start, *(text for each in around for text in (each.begin, each.end)))
+        for text, marker in product(stop, markers):
+            if text in marker:
+                raise InvalidOptionError(
+                    f"the stop string {text!r} is a part of {marker!r}, a marker of the tool "
+                    f"format {tool_format.name!r}",
+                    option="stop",
+                    hint="Choose a text that does not occur in the marker.",
+                ) from error
+        raise
 
 
 def structured_part(response: ResponseFormat) -> Structured:

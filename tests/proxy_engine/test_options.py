@@ -104,6 +104,8 @@ def test_sampling_of_a_part_overrides_only_what_it_names() -> None:
         ({"stop": {"x": 1}}, "/stop", "a non-empty string or a list"),
         ({"stop": ["x", None]}, "/stop", "a non-empty string or a list"),
         ({"stop": "\ud800"}, "/stop", "lone surrogates"),
+        ({"stop": "a" * 1001}, "/stop", "at most 1,000 characters each"),
+        ({"stop": ["a" * 1000] * 65}, "/stop", "64,000 together"),
         ({"stop": ["x", "\udfff"]}, "/stop", "lone surrogates"),
         ({"logit_bias": {-1: 1}}, "/logit_bias", "mapping of distinct token ids"),
         ({"trace": np.True_}, "/trace", "valid boolean"),

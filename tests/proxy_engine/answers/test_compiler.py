@@ -374,6 +374,16 @@ def test_stop_strings_end_free_text(roomy_engine: InferenceEngine, tools: Any) -
     assert stopped
 
 
+@pytest.mark.parametrize("stop", ["<", "tool"])
+def test_stop_string_within_a_tool_marker_is_named(
+    roomy_engine: InferenceEngine, stop: str
+) -> None:
+    with pytest.raises(InvalidOptionError) as caught:
+        roomy_engine.generate("x", tools=[tool("a", ANSWER)], stop=["never", stop], max_tokens=5)
+    assert caught.value.option == "stop"
+    assert f"{stop!r} is a part of '<tool_call>'" in str(caught.value)
+
+
 def test_stop_strings_end_custom_texts(roomy_engine: InferenceEngine) -> None:
     for seed in range(8):
         result = roomy_engine.generate(
