@@ -42,7 +42,7 @@ RUNTIMES ?= torch llama-cpp-python
 NOTEBOOKS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-ray test-runtimes runtime-tests processor-figures coverage matrix data lint docs notebooks screenshots bench memory growth bench-e2e bench-speculation bench-vision bench-faithfulness bench-hostile bench-quality bench-calibration bench-processors bench-router bench-prompt-cache bench-ray plots fuzz ledgers compat soak model clean
+.PHONY: help demo serve test test-ray test-runtimes runtime-tests processor-figures coverage matrix data lint docs notebooks screenshots bench memory growth bench-e2e bench-speculation bench-vision bench-faithfulness bench-hostile bench-quality bench-calibration bench-processors bench-distributed bench-router bench-prompt-cache bench-ray plots fuzz ledgers compat soak model clean
 
 help:
 	@echo "make demo          a real model turns a text into JSON that matches a schema"
@@ -73,6 +73,7 @@ help:
 	@echo "make bench-quality quality of constrained answers (QUALITY_ARGS='--records 40 --arms all')"
 	@echo "make bench-faithfulness distance of answers to the exact distribution, and cost and gain of particles"
 	@echo "make bench-processors  loop cost of logits processors, beside llguidance's (PROCESSORS_ARGS=...)"
+	@echo "make bench-distributed  the time of a token that several ranks compute (DISTRIBUTED_ARGS=...)"
 	@echo "make bench-prompt-cache  prompt caches on disk: first token, look-ups, writes (PROMPT_CACHE_ARGS=...)"
 	@echo "make bench-ray     extraction on Ray with one and two actors, and memory of the driver (RAY_ARGS='--rows 2000')"
 	@echo "make bench-router  what the router of several workers adds (ROUTER_ARGS='--requests 300')"
@@ -166,6 +167,9 @@ bench-quality: $(INSTALLED)-bench model
 
 bench-faithfulness: $(INSTALLED)-bench model
 	$(FAST) PYTHONPATH=tests/support $(BIN)/python benchmarks/faithfulness.py $(FAITHFULNESS_ARGS)
+
+bench-distributed: $(INSTALLED)-bench model
+	$(FAST) $(BIN)/python benchmarks/distributed.py $(DISTRIBUTED_ARGS)
 
 bench-prompt-cache: $(INSTALLED)-bench model
 	$(FAST) $(BIN)/python benchmarks/prompt_cache_disk.py $(PROMPT_CACHE_ARGS)

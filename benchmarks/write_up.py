@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from distributed import distributed_rows
 from end_to_end_tables import figure_rows, left_out, missed_targets, overhead_rows
 from growth import findings, growth_rows, set_up_rows
 from hostile_load_figures import Figures, rows
@@ -25,6 +26,7 @@ from proxy_engine import Span
 __all__ = [
     "DOCUMENTS",
     "TABLES",
+    "distributed_table",
     "end_to_end_tables",
     "filled",
     "growth_table",
@@ -71,6 +73,11 @@ def maskbench_tables(report: dict[str, Any]) -> str:
         plot = f"plots/between-masks-{slug(part['tokenizer'])}.svg"
         blocks.append(f"![Time between masks, {part['tokenizer']}]({plot})")
     return "\n\n".join(blocks)
+
+
+def distributed_table(report: dict[str, Any]) -> str:
+    """Return a table of the time of one token of a model that several ranks share."""
+    return "\n\n".join([_machine(report), markdown(distributed_rows(report["runs"]), texts=3)])
 
 
 def _maskbench_rows(part: dict[str, Any]) -> list[list[str]]:
@@ -285,8 +292,9 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "hostile_load": hostile_load_table,
     "vision": vision_tables,
     "logits_processors": logits_processors_table,
+    "distributed": distributed_table,
 }
 """How the table of each file of figures is made."""
 
-DOCUMENTS = ("performance.md", "reliability.md", "logits-processors.md")
+DOCUMENTS = ("performance.md", "reliability.md", "logits-processors.md", "scaling.md")
 """The documents that have tables."""

@@ -145,7 +145,8 @@ def possible_sizes(config: Mapping[str, Any]) -> Iterator[int]:
 def build(config: Mapping[str, Any]) -> Module:
     """Build a model with lazy random weights, quantized as its configuration states.
 
-    Layers count as quantized if their input size is a multiple of the group size.
+    Layers count as quantized if mlx-lm would quantize them: those that the model allows, whose
+    input size is a multiple of the group size.
     """
     entries = dict(config)
     model_class, arguments_class = mlx_lm.utils._get_classes(entries)
@@ -154,11 +155,14 @@ def build(config: Mapping[str, Any]) -> Module:
     if quantization is None:
         return model
     group_size = quantization["group_size"]
+    is_allowed = getattr(model, "quant_predicate", lambda *_: True)
 
     def parameters(path: str, layer: Module) -> bool | dict[str, Any]:
         if path in quantization:
             return cast("bool | dict[str, Any]", quantization[path])
-        return hasattr(layer, "to_quantized") and layer.weight.shape[-1] % group_size == 0
+        if not hasattr(layer, "to_quantized") or layer.weight.shape[-1] % group_size:
+            return False
+        return bool(is_allowed(path, layer))
 
     quantize(
         model,

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
 import mlx_lm
+from architecture_configs import ADDITIONS
 from architectures import WINDOW, small_model
 from mlx.nn.layers.base import Module
 from mlx_lm.generate import _merge_caches
@@ -41,7 +42,6 @@ PIPELINE = (
 
 NOT_COMPARED = {
     "deepseek_v41:batch": "its caches do not form batches",
-    "kimi_k3:quantized": "its layers have no sizes of which two ranks have whole groups",
 }
 """Scenarios that a model cannot run in one process either."""
 
@@ -56,6 +56,13 @@ QUANTIZED_SIZES = {
     **dict.fromkeys(["head_dim", "v_head_dim", "linear_value_head_dim"], 32),
 }
 """Sizes of which each of two ranks has whole groups of 64 weights."""
+
+
+_QUANTIZED_ADDITIONS: Mapping[str, Mapping[str, Any]] = {
+    "kimi_k3": {
+        "linear_attn_config": {**ADDITIONS["kimi_k3"]["linear_attn_config"], "head_dim": 32}
+    }
+}
 
 
 def _alone(model: Module) -> list[mx.array]:
@@ -92,13 +99,17 @@ SCENARIOS: dict[str, Callable[[Module], list[mx.array]]] = {
 def _model(architecture: str, scenario: str) -> Module:
     if scenario != "quantized":
         return small_model(architecture)
-    model = small_model(architecture, **QUANTIZED_SIZES)
+    sizes = {**QUANTIZED_SIZES, **_QUANTIZED_ADDITIONS.get(architecture, {})}
+    model = small_model(architecture, **sizes)
+    is_allowed = getattr(model, "quant_predicate", lambda *_: True)
     nn.quantize(
         model,
         group_size=64,
         bits=4,
-        class_predicate=lambda _, layer: (
-            hasattr(layer, "to_quantized") and layer.weight.shape[-1] % 64 == 0
+        class_predicate=lambda path, layer: (
+            hasattr(layer, "to_quantized")
+            and layer.weight.shape[-1] % 64 == 0
+            and bool(is_allowed(path, layer))
         ),
     )
     return model
