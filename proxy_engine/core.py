@@ -39,6 +39,7 @@ from .options import GenerationOptions
 from .progress import OnProgress
 from .prompt_cache.options import CacheOptions
 from .prompt_cache.prompt_caches import PromptCaches
+from .replication import replica_of
 from .request_arguments import RequestArguments
 from .requests.preparation import Preparation
 from .requests.request import Request
@@ -112,6 +113,8 @@ class EngineCore:
         check_draft_model(draft_model, num_draft_tokens)
         load_options = checked_load_options(load, _ARGUMENTS)
         check_model(model, tokenizer, load_options)
+        if load_options.distributed and cache is not None:
+            cache.check_distributed()
         started = time.perf_counter()
         loaded = _loaded(worker, model, tokenizer, on_progress, load_options)
         seconds = time.perf_counter() - started
@@ -221,11 +224,20 @@ class EngineCore:
 
     def save_prompt_cache(self, path: str | os.PathLike[str], request: Request) -> int:
         """Process a request's prompt, and save the model's cache of it."""
+        self._check_has_whole_caches()
         # An answer that is forced entirely would need no forward pass over the prompt.
         changed = request.options.override({"fast_forward": False, "particles": 1, "n": 1})
         request = replace(request, options=changed)
         self.scheduler.submit(request, _until_read(request)).result()
         return self.worker.submit(lambda: self.caches.save(path, request.cache_key())).result()
+
+    def _check_has_whole_caches(self) -> None:
+        if replica_of(self.loaded.model) is not None:
+            raise InvalidOptionError(
+                "prompt caches of a distributed model cannot be saved or loaded: each rank has a "
+                "shard of them",
+                option="distributed",
+            )
 
     def clear_prompt_cache(self) -> None:
         """Remove the cached texts of earlier requests."""
@@ -235,6 +247,7 @@ class EngineCore:
 
     def load_prompt_cache(self, path: str | os.PathLike[str]) -> int:
         """Load a saved prompt cache."""
+        self._check_has_whole_caches()
         return self.worker.submit(lambda: self.caches.load(path)).result()
 
 
@@ -247,7 +260,7 @@ def _loaded(
 ) -> LoadedModel:
     if not isinstance(model, Module):
         if options.distributed:
-            leader = lead_or_follow()
+            leader = lead_or_follow(worker)
             return worker.submit(lambda: load_on_all_ranks(leader, model, options)).result()
         return worker.submit(lambda: load_model(model, on_progress, options)).result()
     is_wrapped = isinstance(tokenizer, TokenizerWrapper)

@@ -53,6 +53,8 @@ def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
 def _run(options: argparse.Namespace) -> int:
     if runs_on_ray(options):
         return run_on_ray(options, overrides(options), cache_arguments(options))
+    if options.distributed:
+        _lead()
     check_combination(options)
     answers = read_answer_format(options.schema, options.prefix)
     prompts = Prompts(options.instruction, answers.properties, is_json=answers.schema is not None)
@@ -170,6 +172,15 @@ def _check_columns(
         hint = "Give a prefix for the names of the result's columns with --prefix."
         raise CommandLineError(error.what, hint=hint) from error
     return names
+
+
+def _lead() -> None:
+    """Join the process group. Ranks other than 0 read no input: they end here."""
+    # Deferred: this imports MLX.
+    from ..distributed.loading import lead_or_follow  # noqa: PLC0415
+
+    own_process.take_over()
+    lead_or_follow()
 
 
 def _engine(options: argparse.Namespace) -> InferenceEngine:

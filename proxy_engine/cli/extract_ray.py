@@ -247,6 +247,7 @@ def _check_combination(options: argparse.Namespace) -> None:
         "--format": options.format,
         "--stream": options.stream,
         "--overwrite": options.overwrite,
+        "--distributed": options.distributed,
     }
     for name, value in given.items():
         if value:

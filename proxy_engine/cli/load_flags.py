@@ -25,6 +25,10 @@ _FLAGS: dict[str, dict[str, Any]] = {
         "action": "store_true",
         "help": "run code of the model's files, for its architecture and its tokenizer",
     },
+    "distributed": {
+        "action": "store_true",
+        "help": "share the model with the other ranks that mlx.launch has started",
+    },
 }
 
 

@@ -13,12 +13,15 @@ from ..models.loading import LoadedModel
 from ..replication import register
 from .follower import follow
 from .leader import Leader
-from .session import Session, join
+from .session import Member, Session, join
 from .sharding import load_sharded
 
 
-def lead_or_follow() -> Leader:
+def lead_or_follow(member: Member | None = None) -> Leader:
     """Join the process group. On ranks other than 0, follow rank 0 until it ends.
+
+    Args:
+        member: Is aborted if a rank fails.
 
     Returns:
         The leader, on rank 0.
@@ -31,6 +34,8 @@ def lead_or_follow() -> Leader:
     session = join()
     if not session.leads:
         session.follow(follow)
+    if member is not None:
+        session.watch(member)
     return _leader(session)
 
 

@@ -24,6 +24,7 @@ from state_machines.errors import (
 from ..errors import (
     AdapterError,
     CompileLimitError,
+    DistributedError,
     DraftModelError,
     EngineClosedError,
     InvalidOptionError,
@@ -227,6 +228,9 @@ def api_error(
         case ModelError():
             param = known.get("model", "model")
             return ApiError(503, str(error), code="model_unavailable", param=param)
+        case DistributedError():
+            # The process ends, and clients may try again once it is started again.
+            return ApiError(503, error.what, code="rank_failed")
         case EngineClosedError():
             return shutting_down()
         case OutputValidationError():

@@ -14,6 +14,7 @@ from pathlib import Path
 import uvicorn
 
 from .. import own_process
+from ..distributed.loading import lead_or_follow
 from ..engine import InferenceEngine
 from . import logs
 from .app import create_app, load_engine, registry_of
@@ -44,6 +45,9 @@ def serve(settings: ServerSettings, *, socket_path: Path | None = None, copies: 
         VocabularyError: Its tokenizer cannot be read.
     """
     logs.configure(settings.log_format, settings.log_level)
+    if settings.distributed:
+        # On ranks other than 0 this does not return: rank 0 answers requests.
+        lead_or_follow()
     if socket_path is None:
         warn_of_settings(settings)
     own_process.take_over()

@@ -71,6 +71,8 @@ class ServerSettings(BaseSettings):
     """directories with adapters that requests can name, separated by commas"""
     trust_remote_code: bool = False
     """whether code of a model's files is run, for its architecture and its tokenizer"""
+    distributed: bool = False
+    """whether ranks that mlx.launch has started share the model"""
     chat_template: str | None = None
     """chat template of every model, in Jinja, or the name of its file"""
     num_draft_tokens: int | None = Field(default=None, ge=1, le=MAX_DRAFT_TOKENS)
@@ -184,7 +186,9 @@ class ServerSettings(BaseSettings):
     def _usable_limits(self) -> Self:
         # Each raises a ValueError for a value that is out of range.
         self.media_options()
-        self.cache_options()
+        cache = self.cache_options()
+        if self.distributed:
+            cache.check_distributed()
         self.request_defaults()
         self.load_arguments()
         return self
@@ -225,7 +229,11 @@ class ServerSettings(BaseSettings):
         Raises:
             InvalidOptionError: A setting is invalid.
         """
-        arguments = LoadArguments(adapter_path=adapter, trust_remote_code=self.trust_remote_code)
+        arguments = LoadArguments(
+            adapter_path=adapter,
+            trust_remote_code=self.trust_remote_code,
+            distributed=self.distributed,
+        )
         if not transcribes:
             arguments["chat_template"] = self.chat_template
         # Reads and checks the template.

@@ -103,5 +103,5 @@ def test_flags_are_arguments_of_the_engine(
     with pytest.raises(Made) as caught:
         main([*(paths.get(word, word) for word in command), *flags])
     (arguments,) = caught.value.args
-    names = {"adapter_path", "chat_template", "revision", "trust_remote_code"}
+    names = {"adapter_path", "chat_template", "distributed", "revision", "trust_remote_code"}
     assert {name: arguments[name] for name in names & arguments.keys()} == expected
