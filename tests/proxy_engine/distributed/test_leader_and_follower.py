@@ -71,7 +71,7 @@ def pair(monkeypatch: pytest.MonkeyPatch) -> Any:
         pair = Pair(stack)
         monkeypatch.setattr(leader_module, "broadcast", pair.send)
         monkeypatch.setattr(follower_module, "broadcast", pair.receive)
-        monkeypatch.setattr(core, "lead_or_follow", lambda: pair.leader)
+        monkeypatch.setattr(core, "lead_or_follow", lambda _: pair.leader)
         session = SimpleNamespace(group=mx.distributed.init())
         monkeypatch.setattr(loading, "join", lambda: session)
         yield pair
