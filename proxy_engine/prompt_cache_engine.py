@@ -38,7 +38,8 @@ class PromptCacheEngine:
 
         Raises:
             PromptCacheFileError: The model's cache cannot be saved.
-            InvalidOptionError: The file name or an argument is invalid; see :meth:`generate`.
+            InvalidOptionError: The file name or an argument is invalid; see :meth:`generate`. Or
+                the model is distributed.
             OSError: The file cannot be written.
         """
         request = self._core.prepare(prompt, response_format, arguments)
@@ -54,6 +55,7 @@ class PromptCacheEngine:
             PromptCacheFileError: The file is damaged or no prompt cache.
             PromptCacheMismatchError: It belongs to another model, adapter, quantization, or to
                 other cache options.
+            InvalidOptionError: The model is distributed.
             OSError: The file cannot be read.
         """
         return self._core.load_prompt_cache(path)

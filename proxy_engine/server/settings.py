@@ -189,6 +189,8 @@ class ServerSettings(BaseSettings):
         cache = self.cache_options()
         if self.distributed:
             cache.check_distributed()
+            if self.workers > 1:
+                raise ValueError("workers and distributed cannot be combined")
         self.request_defaults()
         self.load_arguments()
         return self

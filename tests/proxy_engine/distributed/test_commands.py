@@ -1,0 +1,94 @@
+"""Commands on several ranks of this machine."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from local_ranks import run_ranks
+from pydantic import ValidationError
+from ranks import ranks, seconds_until_end
+
+from proxy_engine import CacheOptions, InferenceEngine, InvalidOptionError
+from proxy_engine.cli.main import main
+from proxy_engine.server.settings import ServerSettings
+
+STREAM = {
+    "messages": [{"role": "user", "content": "hello"}],
+    "stream": True,
+    "max_tokens": 400,
+    "min_tokens": 400,
+}
+SCHEMA = {"type": "object", "properties": {"a": {"enum": ["b", "c"]}}, "required": ["a"]}
+SCHEMA["additionalProperties"] = False
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"workers": 2}, "workers and distributed cannot be combined"),
+        ({"prompt_cache_directory": Path("caches")}, "prompt caches on disk"),
+    ],
+)
+def test_settings_that_distributed_servers_do_not_support_are_refused(
+    settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValidationError, match=message):
+        ServerSettings(distributed=True, **settings)
+
+
+def test_distributed_requires_a_launcher(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(InvalidOptionError, match="no launcher") as raised:
+        InferenceEngine(distributed=True)
+    assert raised.value.option == "distributed"
+    assert main(["extract", "--distributed", "--schema", "missing.json"]) == 1
+    assert "mlx.launch" in capsys.readouterr().err
+
+
+def test_prompt_caches_on_disk_are_refused_before_ranks_join(tmp_path: Path) -> None:
+    with pytest.raises(InvalidOptionError, match="prompt caches on disk"):
+        InferenceEngine(distributed=True, cache=CacheOptions(directory=tmp_path))
+
+
+@pytest.mark.soak
+def test_extract_writes_the_results_of_rank_0(tmp_path: Path, tiny_model_directory: Path) -> None:
+    schema, text = tmp_path / "schema.json", tmp_path / "text.txt"
+    schema.write_text(json.dumps(SCHEMA))
+    text.write_text("hello")
+    command = ["-m", "proxy_engine", "extract", "--distributed", "--quiet", str(text)]
+    command += ["--schema", str(schema), "--model", str(tiny_model_directory)]
+    first, second = run_ranks(2, command)
+    assert set(json.loads(first)) == {"a"}
+    assert second == ""
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("failed", [0, 1])
+def test_killed_rank_ends_a_streamed_answer_with_an_error(
+    tmp_path: Path, tiny_model_directory: Path, failed: int
+) -> None:
+    command = ["-m", "proxy_engine", "serve", "--distributed", "--port", "0"]
+    command += ["--model", str(tiny_model_directory)]
+    with ranks(command, 2, tmp_path) as started:
+        started[0].wait_for("listening")
+        url = re.findall(r"http://[\d.:]+", started[0].output)[0]
+        with httpx.stream("POST", f"{url}/v1/chat/completions", json=STREAM, timeout=60) as reply:
+            assert reply.status_code == 200
+            lines = (line for line in reply.iter_lines() if line)
+            received = [next(lines) for _ in range(3)]
+            started[failed].send(signal.SIGKILL)
+            try:
+                received += lines
+            except httpx.RemoteProtocolError:
+                assert failed == 0
+        assert seconds_until_end(started) < 10
+        if failed:
+            (error,) = (line for line in received if '"error"' in line)
+            assert json.loads(error.removeprefix("data: "))["error"]["code"] == "rank_failed"
+        assert started[1 - failed].status() == 1
+        assert f"rank {failed} has failed" in started[1 - failed].output
