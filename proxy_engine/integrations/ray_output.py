@@ -20,6 +20,7 @@ from .ray_partitions import Location, Partition
 
 MANIFEST = "_manifest.json"
 _TEMPORARY = "_temporary-"
+_ATTEMPTS = "_attempts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,7 @@ class OutputDirectory:
             OutputFileError: It cannot be written.
         """
         try:
-            # A store of objects has no directories.
-            if self.location.filesystem.type_name in ("local", "hdfs"):
+            if self._has_directories:
                 self.location.filesystem.create_dir(self.location.path, recursive=True)
             names = self.names()
             if not names:
@@ -76,11 +76,38 @@ class OutputDirectory:
         )
         # Stores of objects can have a marker of the directory in it.
         names = {info.base_name for info in found if info.path.rstrip("/") != self.location.path}
-        return {name for name in names if not name.startswith(_TEMPORARY)}
+        return {name for name in names if name != _ATTEMPTS and not name.startswith(_TEMPORARY)}
+
+    def begin(self, partition: Partition) -> int:
+        """Record an attempt to write a partition, and return the number of attempts so far.
+
+        Attempts that ended with the death of their actors count as well.
+
+        Raises:
+            OutputFileError: It cannot be recorded.
+        """
+        fs = importlib.import_module("pyarrow.fs")
+        filesystem = self.location.filesystem
+        attempts = f"{self.location.path}/{_ATTEMPTS}/{partition.name}"
+        try:
+            if self._has_directories:
+                filesystem.create_dir(attempts, recursive=True)
+            with filesystem.open_output_stream(f"{attempts}/{uuid.uuid4().hex}"):
+                pass
+            found = filesystem.get_file_info(fs.FileSelector(attempts))
+        except OSError as error:
+            raise self._error(error) from error
+        return sum(info.type == fs.FileType.File for info in found)
+
+    def forget_attempts(self) -> None:
+        """Remove the records of attempts."""
+        with suppress(OSError):
+            self.location.filesystem.delete_dir(f"{self.location.path}/{_ATTEMPTS}")
 
     def remove_temporary(self) -> None:
-        """Remove files that actors were writing when they died."""
+        """Remove records of attempts, and files that actors were writing when they died."""
         fs = importlib.import_module("pyarrow.fs")
+        self.forget_attempts()
         with suppress(OSError):
             for info in self.location.filesystem.get_file_info(
                 fs.FileSelector(self.location.path, allow_not_found=True)
@@ -136,6 +163,11 @@ class OutputDirectory:
             if isinstance(error, OSError | arrow.ArrowException):
                 raise self._error(error) from error
             raise
+
+    @property
+    def _has_directories(self) -> bool:
+        """Whether directories must be created. Stores of objects have none."""
+        return self.location.filesystem.type_name in ("local", "hdfs")
 
     def _check(self, names: set[str], settings: Mapping[str, Any]) -> None:
         """Raise ``OutputFileRefusedError`` unless the manifest has these settings."""

@@ -26,9 +26,10 @@ with requires_extra("ray", purpose="An extraction on Ray"):
     from ray.data import Dataset
 
 _ROUNDS = 2
-"""How often unfinished partitions are run. Ray repeats none of an actor that ``ray.kill`` ended."""
-_RETRIES = 1
-"""How often Ray repeats a partition in each round after its actor has died."""
+"""How often unfinished partitions are run. Ray repeats those of actors that die, except those that
+``ray.kill`` ended."""
+_MAX_ATTEMPTS = 4
+"""How often a partition is begun, if its actors die."""
 _MAX_UNFINISHED = 10
 """The run ends if more partitions than these cannot be finished."""
 
@@ -105,6 +106,8 @@ class PartitionActor:
             yield {"outcome": [outcome]}
 
     def _extract(self, partition: Partition) -> Counts:
+        if self._output.begin(partition) > _MAX_ATTEMPTS:
+            return Counts()
         counter = _Counter()
         before = self._extractor.completion_tokens
         if partition.format == "parquet":
@@ -189,6 +192,7 @@ def run_partitions(
         OutputFileError: Partitions are not finished: their actors have died repeatedly.
     """
     left, reason = partitions, "their actors have died repeatedly"
+    output.forget_attempts()
     try:
         for _ in range(_ROUNDS):
             yield from _run_once(settings, source, output, left, actors)
@@ -214,7 +218,7 @@ def _run_once(
     partitions: list[Partition],
     actors: ActorResources,
 ) -> Iterator[Counts]:
-    """Extract from partitions. Those whose actors die more than ``_RETRIES`` times are left out."""
+    """Extract from partitions, and yield the counts of those that are finished."""
     items = [asdict(partition) for partition in partitions]
     dataset = ray.data.from_items(items, override_num_blocks=len(items))
     outcomes: Dataset = dataset.map_batches(
@@ -226,7 +230,6 @@ def _run_once(
         compute=actor_pool(min(actors.concurrency, len(items)), calls=1),
         num_cpus=actors.num_cpus,
         num_gpus=actors.num_gpus,
-        ray_remote_args_fn=_actor_options,
     )
     # The context belongs to these datasets alone.
     context = outcomes.context
@@ -236,8 +239,5 @@ def _run_once(
         counts, error = pickle.loads(row["outcome"])
         if error is not None:
             raise error
-        yield counts
-
-
-def _actor_options() -> dict[str, Any]:
-    return {"max_task_retries": _RETRIES}
+        if counts.partitions:
+            yield counts

@@ -241,6 +241,18 @@ def test_interrupted_partition_leaves_no_file(tmp_path: Path) -> None:
     assert [file.name for file in (tmp_path / "out").iterdir()] == [MANIFEST]
 
 
+def test_attempts_of_processes_that_died_are_counted(tmp_path: Path) -> None:
+    output = directory(tmp_path / "out")
+    output.open({}, is_resumed=False)
+    assert [output.begin(PARTITION) for _ in range(3)] == [1, 2, 3]
+    assert output.begin(replace(PARTITION, number=8)) == 1
+    assert output.names() == {MANIFEST}
+    output.forget_attempts()
+    assert output.begin(PARTITION) == 1
+    output.remove_temporary()
+    assert [file.name for file in (tmp_path / "out").iterdir()] == [MANIFEST]
+
+
 def test_directory_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
     with pytest.raises(OutputFileError, match="cannot write 'out'"):

@@ -195,6 +195,9 @@ def test_partition_that_kills_its_actors_is_left_to_the_next_run(
         list(run_partitions(deadly, source, output, partitions, ActorResources(1, 0.5)))
     assert partitions[1].name not in output.names()
     assert len(output.names()) == 4
+    attempts = list((tmp_path / "out" / "_attempts" / partitions[1].name).iterdir())
+    # Further attempts end at once.
+    assert len(attempts) > 4
     again = run_partitions(
         settings_of(tiny_model_directory), source, output, partitions[1:2], ActorResources(1, 0.5)
     )
