@@ -2,6 +2,8 @@
 
 * *rate*: rows a second between the first and the last partition that finishes. Runs with one and
   with two actors take turns.
+* *processor time*: that of the actors for each row in the same part of the run. If it is equal, two
+  actors on idle cores are twice as fast as one.
 * *start-up*: a run over a single row, which starts the actors and their engines.
 * *memory*: resident memory of the driver over many rows, with an engine that answers at once.
 
@@ -78,8 +80,11 @@ def cluster(directory: Path, **options: Any) -> Iterator[None]:
 
 def run(
     directory: Path, settings: ActorSettings, rows: int, partition_rows: int, actors: int
-) -> Iterator[tuple[float, Counts]]:
-    """Extract from ``rows`` rows; yield the seconds and the counts at each finished partition."""
+) -> Iterator[tuple[float, float, Counts]]:
+    """Extract from ``rows`` rows; yield an observation at each finished partition.
+
+    It has the seconds since the start, the actors' processor time in seconds, and the counts.
+    """
     shutil.rmtree(directory, ignore_errors=True)
     (directory / "in").mkdir(parents=True)
     with (directory / "in" / "rows.jsonl").open("w", encoding="utf-8") as lines:
@@ -92,34 +97,50 @@ def run(
     counts, started = Counts(), time.perf_counter()
     for one in run_partitions(settings, source, output, partitions, ActorResources(actors, 0.5)):
         counts += one
-        yield time.perf_counter() - started, counts
+        yield time.perf_counter() - started, actors_time(), counts
     assert counts.rows == rows, counts
 
 
-def rate(directory: Path, settings: ActorSettings, rows: int, actors: int) -> float:
-    """Return rows a second, without the start-up."""
-    times = list(run(directory, settings, rows, -(-rows // PARTITIONS), actors))
-    (first, before), (last, after) = times[actors - 1], times[-1]
-    return (after.rows - before.rows) / (last - first)
+def actors_time() -> float:
+    """Return the processor time of the processes of actors, in seconds."""
+    seconds = 0.0
+    for process in psutil.process_iter(["cmdline", "cpu_times"]):
+        command = process.info["cmdline"]
+        if command and command[0].startswith("ray::MapWorker(MapBatches(PartitionActor"):
+            seconds += process.info["cpu_times"].user + process.info["cpu_times"].system
+    return seconds
+
+
+def rate(directory: Path, settings: ActorSettings, rows: int, actors: int) -> tuple[float, float]:
+    """Return rows a second, and rows for each second of the actors' processors; no start-up."""
+    seen = list(run(directory, settings, rows, -(-rows // PARTITIONS), actors))
+    (first, busy, before), (last, busy_after, after) = seen[actors - 1], seen[-1]
+    done = after.rows - before.rows
+    return done / (last - first), done / (busy_after - busy)
 
 
 def measure_rates(directory: Path, model: Path, rows: int, repeats: int) -> dict[str, Any]:
     """Measure rates and start-up with one and two actors, in turn."""
     settings = ActorSettings(SCHEMA, engine={"model": str(model)}, options={"temperature": 0})
     rates: dict[int, list[float]] = {1: [], 2: []}
+    efficiency: dict[int, list[float]] = {1: [], 2: []}
     starts: dict[int, list[float]] = {1: [], 2: []}
     for turn in range(repeats):
         for name in rotated({"1": 1, "2": 2}, turn):
             actors = int(name)
-            (seconds, _), *_ = list(run(directory, settings, actors, 1, actors))
+            (seconds, *_), *_ = list(run(directory, settings, actors, 1, actors))
             starts[actors].append(seconds)
-            rates[actors].append(rate(directory, settings, rows, actors))
-            shown = f"{rates[actors][-1]:.1f} rows/s, start-up {seconds:.1f} s"
+            found, per_second = rate(directory, settings, rows, actors)
+            rates[actors].append(found)
+            efficiency[actors].append(per_second)
+            shown = f"{found:.1f} rows/s, {per_second:.1f} a second of processor time"
+            shown += f", start-up {seconds:.1f} s"
             print(f"{actors} actors: {shown}, load {os.getloadavg()[0]:.1f}", flush=True)
     return {
         "rows": rows,
         "rows_per_second": ratio_of(rates[2], rates[1]).as_record(),
-        "start_up_seconds": {str(actors): sorted(found) for actors, found in starts.items()},
+        "rows_per_processor_second": ratio_of(efficiency[2], efficiency[1]).as_record(),
+        "start_up_seconds": {str(actors): sorted(values) for actors, values in starts.items()},
     }
 
 

@@ -149,7 +149,7 @@ class Extractor:
             taken.append(table)
             rows = table.select(self._settings.fields(table.column_names))
             for batch in rows.to_batches(max_chunksize=1_000):
-                yield from batch.to_pylist()
+                yield from _rows(batch)
 
     def _empty(self, taken: deque[Any]) -> Iterator[Any]:
         """Yield the tables at the front that have no rows."""
@@ -220,6 +220,27 @@ def check_columns(settings: ActorSettings, answers: AnswerFormat, columns: Itera
     names = list(columns)
     RecordReader(settings.text, settings.image).check_columns(names)
     answers.check_columns(names)
+
+
+def _rows(batch: Any) -> list[_Cells]:
+    """Return the rows of a record batch. Texts that are not UTF-8 have lone surrogates."""
+    try:
+        rows: list[_Cells] = batch.to_pylist()
+    except UnicodeDecodeError:
+        # Parquet files can have such texts, which must fail alone.
+        arrow = import_library("pyarrow")
+        columns = {
+            name: _decoded(column.cast(arrow.binary()).to_pylist())
+            if arrow.types.is_string(column.type) or arrow.types.is_large_string(column.type)
+            else column.to_pylist()
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        }
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return rows
+
+
+def _decoded(texts: list[bytes | None]) -> list[str | None]:
+    return [None if text is None else text.decode("utf-8", "surrogateescape") for text in texts]
 
 
 def _fitted(name: str, value: Any, kind: ColumnType) -> Any:

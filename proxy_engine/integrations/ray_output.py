@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +21,7 @@ from .ray_partitions import Location, Partition
 MANIFEST = "_manifest.json"
 _TEMPORARY = "_temporary-"
 _ATTEMPTS = "_attempts"
+_ROW_GROUP_BYTES = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,7 @@ class OutputDirectory:
 
         def write(file: Any) -> None:
             with parquet.ParquetWriter(file, schema) as writer:
-                for table in tables:
+                for table in _row_groups(tables):
                     writer.write_table(table)
 
         self._write(partition.name, write)
@@ -197,6 +198,19 @@ class OutputDirectory:
 
     def _error(self, error: Exception) -> OutputFileError:
         return OutputFileError(f"cannot write {self.shown!r}: {error}", path=self.shown)
+
+
+def _row_groups(tables: Iterable[Any]) -> Iterator[Any]:
+    """Yield tables joined to larger ones, each a row group of the file."""
+    arrow = import_library("pyarrow")
+    joined: list[Any] = []
+    for table in tables:
+        joined.append(table)
+        if sum(one.nbytes for one in joined) >= _ROW_GROUP_BYTES:
+            yield arrow.concat_tables(joined)
+            joined = []
+    if joined:
+        yield arrow.concat_tables(joined)
 
 
 def _json(settings: Mapping[str, Any]) -> bytes:

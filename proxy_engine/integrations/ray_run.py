@@ -202,7 +202,8 @@ def run_partitions(
                 output.remove_temporary()
                 return
     except ray.exceptions.RayError as error:
-        reason = str(error)
+        # Before the last line is a stack trace.
+        reason = str(error).strip().rpartition("\n")[2]
     raise OutputFileError(
         f"{len(left)} of {len(partitions)} partitions are not finished, such as "
         f"{left[0].name!r}: {reason}",

@@ -96,6 +96,15 @@ def test_rows_keep_their_fields_and_have_answers_or_errors(extractor: Extractor)
             assert row["kind"] is None
 
 
+def test_text_that_is_not_utf8_is_an_error_of_its_row(extractor: Extractor) -> None:
+    texts = pyarrow.array([b"one", b"\xff\xfe", None], "binary").cast("string", safe=False)
+    table = pyarrow.table({"id": [1, 2, 3], "text": texts})
+    extended = next(extractor.extend([table]))
+    assert "lone surrogate" in extended["error"][1].as_py()
+    assert extended["id"].to_pylist() == [1, 2, 3]
+    assert "lone" not in str(extended["error"][0].as_py())
+
+
 def test_an_actor_compiles_its_schema_once(
     extractor: Extractor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
