@@ -1,7 +1,7 @@
 """Extraction on Ray: rows a second by the number of actors, start-up, and memory of the driver.
 
-* *rate*: rows a second between the first and the last partition that finishes. Runs with one and
-  with two actors take turns.
+* *rate*: rows a second while all actors work: from the first partitions to the last ones. Runs with
+  one and with two actors take turns.
 * *processor time*: that of the actors for each row in the same part of the run. If it is equal, two
   actors on idle cores are twice as fast as one.
 * *start-up*: a run over a single row, which starts the actors and their engines.
@@ -114,7 +114,8 @@ def actors_time() -> float:
 def rate(directory: Path, settings: ActorSettings, rows: int, actors: int) -> tuple[float, float]:
     """Return rows a second, and rows for each second of the actors' processors; no start-up."""
     seen = list(run(directory, settings, rows, -(-rows // PARTITIONS), actors))
-    (first, busy, before), (last, busy_after, after) = seen[actors - 1], seen[-1]
+    # Until here, each actor has a partition to work on.
+    (first, busy, before), (last, busy_after, after) = seen[actors - 1], seen[-1 - actors]
     done = after.rows - before.rows
     return done / (last - first), done / (busy_after - busy)
 
