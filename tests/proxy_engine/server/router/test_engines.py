@@ -79,7 +79,7 @@ def test_openai_client_streams_and_constrains(client: openai.OpenAI) -> None:
 
 def test_stored_objects_are_found_on_their_worker(client: openai.OpenAI) -> None:
     used = set()
-    for _ in range(4):
+    for _ in range(2):
         conversation = client.conversations.create(items=[{"role": "user", "content": "Hello"}])
         used.add(conversation.id[5:7])
         response = client.responses.create(
@@ -109,7 +109,7 @@ def test_overview_is_that_of_all_workers(live: Live, client: openai.OpenAI) -> N
         assert (health["status"], health["running"]) == ("ok", 0)
         assert [one["worker"] for one in health["workers"]] == [0, 1]
         assert all(one["model"] == health["model"] for one in health["workers"])
-        assert http.get("/openapi.json").json()["info"]["title"] == "Proxy Engine"
+        assert http.get("/").headers["content-type"].startswith("text/html")
         assert http.get("/metrics").status_code == 401
         metrics = http.get("/metrics", headers={"Authorization": "Bearer key"}).text
     lines = metrics.splitlines()
@@ -130,7 +130,7 @@ def test_early_refusal_of_an_upload_reaches_the_client(live: Live) -> None:
     headers = {"Authorization": "Bearer key", "Content-Type": "multipart/form-data; boundary=x"}
     body = b"--x\r\nBad header\r\n\r\n" + b"z" * 5_000_000
     with live.http() as http:
-        for _ in range(5):
+        for _ in range(3):
             reply = http.post("/v1/audio/transcriptions", content=body, headers=headers)
             assert reply.status_code == 400
             assert "multipart" in reply.json()["error"]["message"]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -120,7 +119,7 @@ def test_slow_reader_blocks_nobody_and_is_cut_off(routed: Routed, client: httpx.
         head = f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
         connection.sendall(head.encode() + body)
         assert connection.recv(100)
-        assert sum(routed.workers.queues) == 1
+        wait_until(lambda: sum(routed.workers.queues) == 1)
         for _ in range(10):
             assert client.post(CHAT, json=chat()).status_code == 200
         wait_until(lambda: routed.workers.queues == [0, 0])
@@ -210,18 +209,14 @@ def test_log_names_the_workers_of_failed_requests(
     assert (lines()[0]["status"], lines()[0]["workers"]) == (503, [0, 1])
 
 
-def test_many_requests_at_once_are_shared_out(routed: Routed) -> None:
+def test_many_requests_at_once_are_shared_out(routed: Routed, client: httpx.Client) -> None:
     seen = [len(app.seen) for app in routed.apps]
 
-    def ask(number: int) -> None:
-        with contextlib.closing(routed.http()) as client:
-            assert client.post(CHAT, json=chat(f"Question {number}")).status_code == 200
+    def ask(number: int) -> int:
+        return client.post(CHAT, json=chat(f"Question {number}")).status_code
 
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(20)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(20) as threads:
+        assert set(threads.map(ask, range(20))) == {200}
     added = [len(app.seen) - before for app, before in zip(routed.apps, seen, strict=True)]
     assert sum(added) == 20
     assert min(added) >= 5
