@@ -162,7 +162,7 @@ def has_many(options: argparse.Namespace) -> bool:
 
 
 def check_combination(options: argparse.Namespace) -> None:
-    """Raise ``CommandLineError`` for options that have no effect together."""
+    """Raise ``CommandLineError`` for invalid options, and such that have no effect together."""
     is_many = has_many(options)
     kind = input_format(options)
     many = "--jsonl or files"
@@ -196,6 +196,7 @@ def check_combination(options: argparse.Namespace) -> None:
         raise CommandLineError("--stream requires a single input and standard output")
     if options.batch_size is not None and options.batch_size < 1:
         raise CommandLineError(f"--batch-size must be at least 1, not {options.batch_size}")
+    cache_arguments(options)
 
 
 def cache_arguments(options: argparse.Namespace) -> CacheArguments:

@@ -38,7 +38,7 @@ _MIN_CHECKPOINT_TOKENS = 16
 # As in mlx-lm: the first tokens of a text, which receive much attention.
 _ROTATING_KEEP = 4
 
-_SECONDS_TO_CLOSE = 5.0
+_SECONDS_TO_CLOSE = 3.0
 """How long closing waits until the texts in memory are on disk."""
 
 

@@ -59,7 +59,9 @@ def with_generation_settings(model: type[M]) -> type[M]:
     """Add the settings to a pydantic model as optional fields."""
     fields = {name: _field(GenerationOptions, name) for name in _OPTIONS}
     for setting, option in _CACHE_OPTIONS.items():
-        fields[setting] = _validated(_field(CacheOptions, option), BeforeValidator(_number))
+        fields[setting] = _field(CacheOptions, option)
+        if option != "directory":
+            fields[setting] = _validated(fields[setting], BeforeValidator(_number))
     fields["chat_template_kwargs"] = _validated(
         fields["chat_template_kwargs"], NoDecode, BeforeValidator(_object)
     )

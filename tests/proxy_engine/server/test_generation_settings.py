@@ -84,6 +84,9 @@ def test_cache_settings_are_read_from_text(monkeypatch: pytest.MonkeyPatch) -> N
     settings = parse_settings(["--kv-group-size", "32", "--prompt-cache-bytes", "1000"])
     expected = CacheOptions(kv_bits=8, kv_group_size=32, max_bytes=1000)
     assert settings.cache_options() == expected
+    settings = parse_settings(["--prompt-cache-directory", "7", "--prompt-cache-disk-bytes", "9"])
+    expected = CacheOptions(kv_bits=8, directory=Path("7"), max_disk_bytes=9)
+    assert settings.cache_options() == expected
 
 
 @pytest.mark.parametrize("text", ['{"enable_thinking": false, "other": [1]}', '{"a": "b"}'])
