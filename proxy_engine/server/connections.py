@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
+import sys
 from typing import Any
 
 import h11
@@ -23,9 +25,14 @@ class _LimitedProtocol(H11Protocol):
 
     The time starts when the connection opens, and again with the first byte of each further
     request. It also limits a body that the client still sends after the response.
+
+    A connection beyond ``max_connections`` closes the one that has waited longest for a request
+    head, so that idle connections do not use up the process's file descriptors.
     """
 
     head_seconds: float
+    max_connections: int
+    waiting: dict[_LimitedProtocol, None]
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -35,6 +42,9 @@ class _LimitedProtocol(H11Protocol):
         """Start the timer."""
         super().connection_made(transport)  # type: ignore[arg-type]
         self._start_timer()
+        if len(self.connections) > self.max_connections:
+            # If no other connection waits, this is the new one.
+            next(iter(self.waiting))._close("too many connections")
 
     def data_received(self, data: bytes) -> None:
         """Stop the timer once the head of a request is complete."""
@@ -51,30 +61,44 @@ class _LimitedProtocol(H11Protocol):
 
     def _start_timer(self) -> None:
         self._head_timer = self.loop.call_later(self.head_seconds, self._time_out)
+        self.waiting[self] = None
 
     def _stop_timer(self) -> None:
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+            del self.waiting[self]
 
     def _time_out(self) -> None:
-        self._head_timer = None
+        self._stop_timer()
         if self.transport.is_closing():
             return
         # A client that has sent nothing expects no response.
         if self.conn.our_state is h11.IDLE and self.conn.trailing_data[0]:
             self.transport.write(_response(self.head_seconds))
+        self._close("slow headers")
+
+    def _close(self, reason: str) -> None:
+        self._stop_timer()
+        # Counted until the transport reports the end, which the next connection may precede.
+        self.connections.discard(self)
         self.transport.close()
-        _logger.info("connection closed", extra={"fields": {"reason": "slow headers"}})
+        _logger.info("connection closed", extra={"fields": {"reason": reason}})
 
 
-def limited_protocol(head_seconds: float) -> type[H11Protocol]:
-    """Return the protocol class for ``uvicorn.Config(http=...)``.
+def limited_protocol(head_seconds: float, max_connections: int | None = None) -> type[H11Protocol]:
+    """Return the protocol class for ``uvicorn.Config(http=...)`` of one server.
 
     Args:
         head_seconds: Seconds from the first byte of a request to the end of its headers.
+        max_connections: Number of open connections from which on idle ones are closed; ``None``:
+            half of the process's limit on file descriptors.
     """
-    return type("LimitedProtocol", (_LimitedProtocol,), {"head_seconds": head_seconds})
+    if max_connections is None:
+        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        max_connections = sys.maxsize if descriptors == resource.RLIM_INFINITY else descriptors // 2
+    settings = {"head_seconds": head_seconds, "max_connections": max_connections, "waiting": {}}
+    return type("LimitedProtocol", (_LimitedProtocol,), settings)
 
 
 def _response(seconds: float) -> bytes:

@@ -1,9 +1,11 @@
-"""Time limits for the head of a request."""
+"""Limits on connections: time for the head of a request, number."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
+import resource
 import socket
 import threading
 import time
@@ -11,9 +13,13 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
+import uvicorn
 from live_server import Live, serving_engine
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
 
 from proxy_engine import InferenceEngine
+from proxy_engine.server.connections import limited_protocol
 
 CHAT = "/v1/chat/completions"
 HEAD = f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -107,3 +113,47 @@ def test_header_timeout_does_not_limit_bodies_and_answers(impatient: Live) -> No
         connection.sendall(HEALTH)
         while b'"status"' not in reply:
             reply += connection.recv(4096)
+
+
+def test_connection_beyond_the_limit_closes_the_longest_idle_one() -> None:
+    closed: list[int] = []
+
+    class Transport(asyncio.Transport):
+        def __init__(self, number: int) -> None:
+            super().__init__()
+            self.number = number
+
+        def close(self) -> None:
+            closed.append(self.number)
+
+        def is_closing(self) -> bool:
+            return self.number in closed
+
+    async def main() -> None:
+        config = uvicorn.Config(app=lambda: None, log_config=None)
+        config.load()
+        state = ServerState()
+        protocol = limited_protocol(10, max_connections=3)
+
+        def opened(number: int) -> H11Protocol:
+            made = protocol(config, state, {})
+            made.connection_made(Transport(number))
+            return made
+
+        first = opened(1)
+        # A connection that runs a request is not idle.
+        first._stop_timer()  # type: ignore[attr-defined]
+        connections = [first, *map(opened, range(2, 8))]
+        assert closed == [2, 3, 4, 5]
+        assert len(state.connections) == 3
+        for connection in connections:
+            connection.connection_lost(None)
+        assert not state.connections
+
+    asyncio.run(main())
+
+
+def test_unlimited_file_descriptors_are_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: unlimited)
+    assert limited_protocol(1).max_connections > 1000  # type: ignore[attr-defined]
