@@ -42,6 +42,10 @@ class StandInWorker:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
+        if scope["path"] == "/metrics":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body"})
+            return
         body = b""
         while (message := await receive()).get("more_body"):
             body += message["body"]

@@ -7,8 +7,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import aclosing
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import h11
 from starlette.datastructures import Headers
@@ -19,9 +18,13 @@ from ..streaming import DONE, ClientDisconnectedError, unless_disconnected
 from .choice import WorkerChoice
 from .exchange import Exchange, WorkerLostError
 from .prompts import PromptKeys, read_prompt, stored_on
+from .workers import Workers
 
 _ATTEMPTS = 2
 """A request that makes a worker crash must not make all of them crash."""
+
+_LONG_BODY = 1 << 18
+"""Bytes from which on a body is read on a thread: 50 MB of images take 0.3 s."""
 
 _UPLOADS = "/v1/audio/"
 _HOP_BY_HOP = {
@@ -39,26 +42,6 @@ _HOP_BY_HOP = {
 _SEQUENCE_NUMBER = re.compile(rb'"sequence_number":(\d+)')
 
 
-class Pool(Protocol):
-    """The workers, as the router sees them."""
-
-    @property
-    def sockets(self) -> Sequence[Path]:
-        """The socket of each worker."""
-
-    @property
-    def queues(self) -> list[int]:
-        """The number of requests of each worker."""
-
-    @property
-    def ready(self) -> Collection[int]:
-        """The numbers of the workers that accept requests."""
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether the server shuts down."""
-
-
 class Forwarder:
     """The ASGI application that forwards every request.
 
@@ -67,13 +50,13 @@ class Forwarder:
     ends with an error event, and another response is cut off.
 
     Args:
-        pool: The workers.
+        workers: The workers.
         choice: Chooses a worker for each request.
         write_seconds: Seconds for a client to accept a piece of a response.
     """
 
-    def __init__(self, pool: Pool, choice: WorkerChoice, write_seconds: float) -> None:
-        self._pool = pool
+    def __init__(self, workers: Workers, choice: WorkerChoice, write_seconds: float) -> None:
+        self._workers = workers
         self._choice = choice
         self._write_seconds = write_seconds
         self.repeated = 0
@@ -87,16 +70,17 @@ class Forwarder:
         # An upload goes to the worker while it arrives; the worker stores it on disk.
         is_upload = scope["path"].startswith(_UPLOADS)
         body = None if is_upload else b"".join([piece async for piece in _received(receive)])
-        prompt = _prompt(scope, body)
+        prompt = await _prompt(scope, body)
         tried: set[int] = set()
         while len(tried) < _ATTEMPTS:
             number = self._choose(prompt, tried)
+            self.repeated += bool(tried)
             tried.add(number)
             scope["state"]["log_fields"]["workers"] = sorted(tried)
             reply = _Reply(send, self._write_seconds)
-            self._pool.queues[number] += 1
+            self._workers.queues[number] += 1
             try:
-                exchange = await Exchange.connect(self._pool.sockets[number])
+                exchange = await Exchange.connect(self._workers.sockets[number])
                 # The worker logs and counts it.
                 scope["state"]["is_forwarded"] = True
                 try:
@@ -112,20 +96,19 @@ class Forwarder:
                     return
                 if body is None:
                     break
-                self.repeated += 1
             finally:
-                self._pool.queues[number] -= 1
+                self._workers.queues[number] -= 1
         raise _worker_lost()
 
     def _choose(self, prompt: PromptKeys, tried: Collection[int]) -> int:
-        if self._pool.is_closed:
+        if self._workers.is_closed:
             raise shutting_down()
-        ready = [number for number in self._pool.ready if number not in tried]
+        ready = [number for number in self._workers.ready if number not in tried]
         if not ready and tried:
             raise _worker_lost()
         if not ready:
             raise workers_starting()
-        return self._choice.choose(prompt, self._pool.queues, ready)
+        return self._choice.choose(prompt, self._workers.queues, ready)
 
 
 async def _exchange(
@@ -198,11 +181,13 @@ class _Reply:
             await self.send(_error_events(path, self._latest), is_last=True)
 
 
-def _prompt(scope: Scope, body: bytes | None) -> PromptKeys:
+async def _prompt(scope: Scope, body: bytes | None) -> PromptKeys:
     stored = stored_on(scope["path"])
     if stored is not None:
         return PromptKeys(worker=stored)
-    return read_prompt(body) if body else PromptKeys()
+    if body is None or len(body) < _LONG_BODY:
+        return read_prompt(body or b"")
+    return await asyncio.to_thread(read_prompt, body)
 
 
 def _request(scope: Scope, body: bytes | None) -> h11.Request:

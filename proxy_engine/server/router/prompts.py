@@ -59,7 +59,7 @@ def read_prompt(body: bytes) -> PromptKeys:
     The size of a block is at least half of the part of a message before its end, so a message of
     ``n`` bytes has about ``log2(n)`` blocks. Blocks beyond the first 1000 are left out.
     """
-    if has_too_many_values(body):
+    if not body or has_too_many_values(body):
         return PromptKeys()
     try:
         request = from_json(body)

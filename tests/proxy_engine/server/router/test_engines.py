@@ -134,3 +134,9 @@ def test_early_refusal_of_an_upload_reaches_the_client(live: Live) -> None:
             reply = http.post("/v1/audio/transcriptions", content=body, headers=headers)
             assert reply.status_code == 400
             assert "multipart" in reply.json()["error"]["message"]
+
+
+def test_long_prompt_is_refused_by_the_worker(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.completions.create(model="a", prompt="word " * 60_000)
+    assert caught.value.code == "context_length_exceeded"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -31,6 +32,14 @@ def wait_until(condition: Callable[[], bool]) -> None:
             return
         time.sleep(0.005)
     raise AssertionError("the condition does not become true")
+
+
+def repeats(client: httpx.Client) -> float:
+    found = re.search(
+        r"^proxy_engine_requests_repeated_total (.*)$", client.get("/metrics").text, re.M
+    )
+    assert found is not None
+    return float(found[1])
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +85,9 @@ def test_request_moves_on_if_its_worker_dies_before_the_first_byte(
     routed: Routed, client: httpx.Client
 ) -> None:
     seen = [len(app.seen) for app in routed.apps]
+    repeated = repeats(client)
     reply = client.post(CHAT, json=chat("die"))
+    assert repeats(client) == repeated + 1
     # On both workers: a request that kills workers is run twice at most.
     assert [len(app.seen) for app in routed.apps] == [count + 1 for count in seen]
     assert reply.status_code == 503
