@@ -17,7 +17,8 @@ from .settings import ServerSettings
 DELIVERY_SECONDS = 5
 """Time for clients to receive the end of cancelled answers."""
 
-_BACKLOG = 2048
+# asyncio accepts up to this many connections at once, before idle ones are closed.
+_BACKLOG = 512
 
 _logger = logging.getLogger(__name__)
 
