@@ -92,9 +92,10 @@ demo: model
 serve: $(INSTALLED)-server model
 	$(FAST) $(BIN)/python -m proxy_engine serve $(SERVE_ARGS)
 
-# The tests of a file share fixtures, like a server, so a file runs in one process.
+# The tests of a file share fixtures, like a server, so a file runs in one process. tests/conftest.py
+# orders the files.
 test: $(INSTALLED)-dev model
-	$(FAST) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+	$(FAST) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 # torch and llama-cpp-python are too large for the development environment. llama-cpp-python is compiled.
 test-runtimes:
@@ -110,7 +111,7 @@ test-ray: $(INSTALLED)-dev $(INSTALLED)-ray model
 	    tests/proxy_engine/integrations/test_ray_cluster.py $(PYTEST_ARGS)
 
 coverage: $(INSTALLED)-dev model
-	$(FAST) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
+	$(FAST) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
 
 matrix:
 	@for python in $(PYTHONS); do \

@@ -36,6 +36,22 @@ _DSPY_CACHE = tempfile.TemporaryDirectory(prefix="dspy-", ignore_cleanup_errors=
 os.environ["DSPY_CACHEDIR"] = _DSPY_CACHE.name
 
 
+# Files that take ten seconds and more.
+_LONG_FILES = frozenset(
+    {
+        *("test_documentation", "test_examples", "test_extract_lines", "test_formats"),
+        *("test_guard", "test_hostile_plans", "test_hostile_schemas", "test_invariants"),
+        *("test_ledgers", "test_masks", "test_openapi", "test_process", "test_reader"),
+        *("test_real_schemas", "test_real_vocabularies", "test_round_trips", "test_vision"),
+    }
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start long files first, so that no worker waits for one at the end of a parallel run."""
+    items.sort(key=lambda item: item.path.stem not in _LONG_FILES)
+
+
 def pytest_collection_finish() -> None:
     """Exempt what was imported from garbage collection.
 
