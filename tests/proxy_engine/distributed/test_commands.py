@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ import httpx
 import pytest
 from local_ranks import run_ranks
 from pydantic import ValidationError
-from ranks import ranks, seconds_until_end
+from ranks import ROOT, free_ports, ranks, seconds_until_end
 
 from proxy_engine import CacheOptions, InferenceEngine, InvalidOptionError
 from proxy_engine.cli.main import main
@@ -92,3 +95,46 @@ def test_killed_rank_ends_a_streamed_answer_with_an_error(
             assert json.loads(error.removeprefix("data: "))["error"]["code"] == "rank_failed"
         assert started[1 - failed].status() == 1
         assert f"rank {failed} has failed" in started[1 - failed].output
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("failed", [0, 1])
+def test_launcher_ends_with_all_ranks(
+    tmp_path: Path, tiny_model_directory: Path, failed: int
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import os, sys\n"
+        "from proxy_engine import InferenceEngine\n"
+        "print('process', os.environ['MLX_RANK'], os.getpid(), flush=True)\n"
+        "with InferenceEngine(sys.argv[1], distributed=True) as engine:\n"
+        "    print('answers', flush=True)\n"
+        "    while True:\n"
+        "        engine.generate('hello', min_tokens=400, max_tokens=400)\n"
+    )
+    (port, _) = free_ports(2)
+    launch = [str(Path(sys.executable).with_name("mlx.launch")), "-n", "2", "--backend", "ring"]
+    launch += ["--starting-port", str(port), "--", sys.executable, str(program)]
+    with subprocess.Popen(
+        [*launch, str(tiny_model_directory)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ) as process:
+        assert process.stdout is not None
+        pids, output = {}, ""
+        for line in process.stdout:
+            output += line
+            if line.startswith("process"):
+                _, rank, pid = line.split()
+                pids[int(rank)] = int(pid)
+            if "answers" in line:
+                break
+        assert "answers" in output, output
+        os.kill(pids[failed], signal.SIGKILL)
+        output += process.communicate(timeout=30)[0]
+    assert f"rank {failed} has failed" in output
+    if failed:
+        assert "DistributedError" in output
