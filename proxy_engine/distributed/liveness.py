@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from .channel import close_all
 from .failures import Failure
-from .frames import LENGTH_BYTES, frame, length_of
+from .frames import LENGTH_BYTES, ConnectionEndedError, frame, length_of
 
 BEAT_SECONDS = 1.0
 """Time between two heartbeats."""
@@ -135,16 +135,18 @@ class Liveness:
         try:
             data = peer.connection.recv(_READ_BYTES)
             if not data:
-                raise ConnectionError("its connection was closed")
+                raise ConnectionEndedError
             peer.buffer += data
             peer.heard = time.monotonic()
             while (message := _next_message(peer.buffer)) is not None and not self._is_stopped:
                 self._receive(peer, json.loads(message))
         except BlockingIOError:
             return
+        except ConnectionError:
+            # Reset, if the process had not read all that was sent to it.
+            self._watch.peer_failed(Failure(peer.rank, "its connection was closed"))
         except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            self._watch.peer_failed(Failure(peer.rank, reason))
+            self._watch.peer_failed(Failure(peer.rank, f"its connection is lost: {error}"))
 
     def _receive(self, peer: _Peer, message: Mapping[str, Any]) -> None:
         if "failed" in message:
