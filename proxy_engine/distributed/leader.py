@@ -12,6 +12,7 @@ import mlx.core as mx
 
 from ..replication import Operation, Replica, ReplicatedList, mapped
 from .channel import LeaderChannel
+from .failures import is_lost_connection
 from .messages import Message, broadcast
 
 
@@ -53,8 +54,10 @@ class Leader:
             self._is_performing = True
             try:
                 return self._perform(operation, arguments)
-            except Exception:
-                self._channel.send(Message(has_failed=True).encode())
+            except Exception as error:
+                # After a lost connection, the ranks agree which of them has failed.
+                if not is_lost_connection(error):
+                    self._channel.send(Message(has_failed=True).encode())
                 raise
             finally:
                 self._is_performing = False

@@ -69,13 +69,12 @@ class Session:
     Attributes:
         rank: The rank of this process.
         size: The number of ranks.
-        group: The process group.
     """
 
     def __init__(self, group: mx.distributed.Group, addresses: tuple[str, ...]) -> None:
         self.rank: int = group.rank()
         self.size: int = group.size()
-        self.group = group
+        self._group: mx.distributed.Group | None = group
         self._pid = os.getpid()
         # The handler of SIGTERM may interrupt the thread that holds it.
         self._lock = threading.RLock()
@@ -90,8 +89,7 @@ class Session:
             self._leading = NoRanks()
         else:
             self._connect(addresses)
-        if self.leads:
-            atexit.register(self._at_exit)
+        atexit.register(self._at_exit)
 
     def _connect(self, addresses: tuple[str, ...]) -> None:
         invitation, connections = connect_ranks(self.group, addresses)
@@ -110,6 +108,13 @@ class Session:
             if ours.get(package) != theirs:
                 reason = f"it has {package} {ours.get(package)}, and rank 0 has {theirs}"
                 self.fail(Failure(self.rank, reason))
+
+    @property
+    def group(self) -> mx.distributed.Group:
+        """The process group."""
+        if self._group is None:
+            raise AssertionError("the process has not begun to exit")
+        return self._group
 
     @property
     def leads(self) -> bool:
@@ -244,8 +249,10 @@ class Session:
             # A forked child shares the connections, and is no rank.
             return
         try:
-            if self._failure is None:
+            if self.leads and self._failure is None:
                 self.end()
+            # MLX calls MPI_Finalize when the group is freed. Threads keep this object alive.
+            self._group = None
         finally:
             # The program may have caught the error of its requests.
             if self._failure is not None:
