@@ -107,8 +107,7 @@ runtime-tests: $(INSTALLED)-runtimes model
 
 # Starting a cluster and its actors takes tens of seconds, so these tests are not part of `make test`.
 test-ray: $(INSTALLED)-dev $(INSTALLED)-ray model
-	$(FAST) $(BIN)/python -m pytest -m 'soak or not soak' tests/proxy_engine/integrations/test_ray.py \
-	    tests/proxy_engine/integrations/test_ray_cluster.py $(PYTEST_ARGS)
+	$(FAST) $(BIN)/python -m pytest -m 'soak or not soak' tests/proxy_engine/integrations/ray $(PYTEST_ARGS)
 
 coverage: $(INSTALLED)-dev model
 	$(FAST) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --cov --cov-report=term:skip-covered $(PYTEST_ARGS)

@@ -37,7 +37,7 @@ from mlx_lm.models.cache import KVCache, RotatingKVCache
 
 from proxy_engine import CacheOptions, InferenceEngine
 from proxy_engine.conversation.messages import Prompt
-from proxy_engine.prompt_cache.disk import DiskCache
+from proxy_engine.prompt_cache.disk.disk_cache import DiskCache
 from proxy_engine.prompt_cache.prompt_caches import PromptCaches
 
 FIGURES = Path(__file__).parents[1] / "docs" / "plots" / "prompt_cache_disk.json"

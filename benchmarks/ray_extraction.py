@@ -31,10 +31,10 @@ from alternation import ratio_of, rotated
 from arguments import environment
 from random_models import save_random_model, size
 
-from proxy_engine.integrations.ray_actors import ActorSettings
-from proxy_engine.integrations.ray_output import OutputDirectory
-from proxy_engine.integrations.ray_partitions import Location, list_files, plan_partitions
-from proxy_engine.integrations.ray_run import ActorResources, Counts, run_partitions
+from proxy_engine.integrations.ray.actors import ActorSettings
+from proxy_engine.integrations.ray.output import OutputDirectory
+from proxy_engine.integrations.ray.partitions import Location, list_files, plan_partitions
+from proxy_engine.integrations.ray.run import ActorResources, Counts, run_partitions
 
 FIGURES = Path(__file__).parents[1] / "docs" / "plots" / "ray_extraction.json"
 SUPPORT = Path(__file__).parents[1] / "tests" / "support"

@@ -19,9 +19,9 @@ from .progress import PartitionsProgress
 from .schema_argument import read_answer_format
 
 if TYPE_CHECKING:
-    from ..integrations.ray_actors import ActorSettings
-    from ..integrations.ray_output import OutputDirectory
-    from ..integrations.ray_partitions import InputFile, Location, Partition
+    from ..integrations.ray.actors import ActorSettings
+    from ..integrations.ray.output import OutputDirectory
+    from ..integrations.ray.partitions import InputFile, Location, Partition
     from ..option_overrides import OptionOverrides
 
 _PARTITION_ROWS = 10_000
@@ -93,8 +93,8 @@ def run_on_ray(
         ProxyError: As an actor raised it.
     """
     # Deferred: it imports Ray.
-    from ..integrations.ray_output import MANIFEST, OutputDirectory  # noqa: PLC0415
-    from ..integrations.ray_partitions import Location, digest_of  # noqa: PLC0415
+    from ..integrations.ray.output import MANIFEST, OutputDirectory  # noqa: PLC0415
+    from ..integrations.ray.partitions import Location, digest_of  # noqa: PLC0415
 
     answers = read_answer_format(options.schema, options.prefix)
     try:
@@ -125,7 +125,7 @@ def _extract(
     total: int,
 ) -> int:
     # Deferred, as above.
-    from ..integrations.ray_run import (  # noqa: PLC0415
+    from ..integrations.ray.run import (  # noqa: PLC0415
         ActorResources,
         Counts,
         connected,
@@ -165,8 +165,8 @@ def _settings(
     cache: Mapping[str, Any],
 ) -> ActorSettings:
     # Deferred, as above.
-    from ..integrations.ray import actor_settings, engine_arguments  # noqa: PLC0415
-    from ..integrations.ray_actors import ActorSettings  # noqa: PLC0415
+    from ..integrations.ray.actors import ActorSettings  # noqa: PLC0415
+    from ..integrations.ray.datasets import actor_settings, engine_arguments  # noqa: PLC0415
 
     batch_size = 8 if options.batch_size is None else options.batch_size
     return actor_settings(
@@ -193,7 +193,7 @@ def _planned(
     options: argparse.Namespace, answers: AnswerFormat, source: Location
 ) -> tuple[list[InputFile], list[Partition]]:
     # Deferred, as above.
-    from ..integrations.ray_partitions import list_files, plan_partitions  # noqa: PLC0415
+    from ..integrations.ray.partitions import list_files, plan_partitions  # noqa: PLC0415
 
     def check(file: InputFile, columns: Sequence[str]) -> None:
         if options.text not in columns:

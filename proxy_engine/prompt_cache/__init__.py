@@ -2,5 +2,5 @@
 
 Reading order: ``options``, ``layers`` (operations on mlx-lm's caches), ``store`` (LRU by prefix),
 ``prompt_caches`` (the cache of each request), ``identity`` and ``files`` (caches that a caller
-saves), ``disk``, ``disk_files``, ``disk_format`` and ``disk_writer`` (caches that processes share).
+saves), ``disk`` (caches that processes share).
 """

@@ -15,8 +15,8 @@ from mlx_lm.models.cache import KVCache, QuantizedKVCache, RotatingKVCache, make
 
 from ..errors import InvalidOptionError, PromptCacheFileError
 from ..replication import replicated
-from .disk import DiskCache
-from .disk_format import is_by_token
+from .disk.disk_cache import DiskCache
+from .disk.format import is_by_token
 from .files import read_cache, write_cache
 from .identity import ModelIdentity
 from .layers import (

@@ -17,8 +17,8 @@ from proxy_engine import MissingExtraError
         ("smolagents", "smolagents.models", "smolagents"),
         ("pydantic_ai", "pydantic_ai.models", "pydantic-ai"),
         ("dspy", "dspy", "dspy"),
-        ("ray", "ray", "ray"),
-        ("ray_run", "ray", "ray"),
+        ("ray.datasets", "ray", "ray"),
+        ("ray.run", "ray", "ray"),
     ],
 )
 def test_import_without_the_framework_names_the_extra(

@@ -20,14 +20,14 @@ from pydantic import BaseModel
 
 from proxy_engine import EngineError, ModelNotFoundError, OutputFileError
 from proxy_engine.cli.main import main
-from proxy_engine.integrations.ray_actors import ActorSettings
-from proxy_engine.integrations.ray_output import MANIFEST, OutputDirectory
-from proxy_engine.integrations.ray_partitions import Location, list_files, plan_partitions
+from proxy_engine.integrations.ray.actors import ActorSettings
+from proxy_engine.integrations.ray.output import MANIFEST, OutputDirectory
+from proxy_engine.integrations.ray.partitions import Location, list_files, plan_partitions
 
 ray = pytest.importorskip("ray")
 
 from proxy_engine.integrations.ray import extract  # noqa: E402 - needs Ray
-from proxy_engine.integrations.ray_run import (  # noqa: E402 - needs Ray
+from proxy_engine.integrations.ray.run import (  # noqa: E402 - needs Ray
     ActorResources,
     Counts,
     connected,

@@ -22,9 +22,9 @@ from proxy_engine import (
 )
 from proxy_engine.cli.main import main
 from proxy_engine.extraction.records import RecordReader
-from proxy_engine.integrations.ray_actors import ActorSettings, Extractor, TableActor
-from proxy_engine.integrations.ray_output import MANIFEST, OutputDirectory
-from proxy_engine.integrations.ray_partitions import (
+from proxy_engine.integrations.ray.actors import ActorSettings, Extractor, TableActor
+from proxy_engine.integrations.ray.output import MANIFEST, OutputDirectory
+from proxy_engine.integrations.ray.partitions import (
     InputFile,
     Location,
     Partition,

@@ -22,8 +22,8 @@ import numpy.typing as npt
 from mlx_lm.models import cache as mlx_caches
 from mlx_lm.models.cache import CacheList, ConcatenateKVCache, KVCache, QuantizedKVCache
 
-from .disk_files import Piece
-from .layers import flat
+from ..layers import flat
+from .files import Piece
 
 FORMAT = "proxy_engine.prompt_cache_on_disk 1"
 

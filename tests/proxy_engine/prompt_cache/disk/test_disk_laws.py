@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, QuantizedKVCache, RotatingKVCache
 
-from proxy_engine.prompt_cache.disk import BLOCK_TOKENS, DiskCache
-from proxy_engine.prompt_cache.disk_format import (
+from proxy_engine.prompt_cache.disk.disk_cache import BLOCK_TOKENS, DiskCache
+from proxy_engine.prompt_cache.disk.format import (
     DamagedFileError,
     decode,
     encode,

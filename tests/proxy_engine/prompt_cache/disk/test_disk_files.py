@@ -14,8 +14,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from proxy_engine.prompt_cache import disk_files
-from proxy_engine.prompt_cache.disk_files import DiskFiles
+from proxy_engine.prompt_cache.disk import files as disk_files
+from proxy_engine.prompt_cache.disk.files import DiskFiles
 
 MODEL, OTHER = "a" * 32, "b" * 32
 MAX_BYTES = 1000

@@ -18,17 +18,17 @@ from typing import Any, Unpack, cast
 
 from state_machines import JsonSchemaStateMachine, StateMachine
 
-from ..errors import InvalidOptionError, InvalidResponseFormatError
-from ..extraction.answer_format import AnswerFormat
-from ..extraction.prompts import Instruction
-from ..extraction.records import Field
-from ..extras import requires_extra
-from ..models.load_options import LoadArguments, LoadOptions
-from ..option_overrides import OptionOverrides
-from ..options import GenerationOptions, argument_names, check_names
-from ..prompt_cache.options import CacheOptions
-from ..text_checks import short_repr
-from .ray_actors import ActorSettings, TableActor, check_columns
+from ...errors import InvalidOptionError, InvalidResponseFormatError
+from ...extraction.answer_format import AnswerFormat
+from ...extraction.prompts import Instruction
+from ...extraction.records import Field
+from ...extras import requires_extra
+from ...models.load_options import LoadArguments, LoadOptions
+from ...option_overrides import OptionOverrides
+from ...options import GenerationOptions, argument_names, check_names
+from ...prompt_cache.options import CacheOptions
+from ...text_checks import short_repr
+from .actors import ActorSettings, TableActor, check_columns
 
 with requires_extra("ray", purpose="An extraction on Ray"):
     from ray import cloudpickle

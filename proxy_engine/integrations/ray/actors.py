@@ -1,6 +1,6 @@
 """The engine of an actor, and the tables that it extends by answers.
 
-Free of Ray: the classes are plain, and :mod:`~proxy_engine.integrations.ray` makes actors of them.
+Free of Ray: the classes are plain, and :mod:`.datasets` makes actors of them.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 from state_machines.errors import ProxyError
 
-from .. import own_process
-from ..errors import OutputValidationError
-from ..extraction.answer_format import ERROR, AnswerFormat
-from ..extraction.column_types import ColumnType
-from ..extraction.frames import arrow_type, import_library
-from ..extraction.inputs import Content, Inputs
-from ..extraction.outcomes import Batch, Outcome, check_reads
-from ..extraction.prompts import Instruction, Prompts
-from ..extraction.records import Field, RecordInputs, RecordReader
-from ..extraction.results import error_text
-from ..extraction.schema_types import answer_types, fit
+from ... import own_process
+from ...errors import OutputValidationError
+from ...extraction.answer_format import ERROR, AnswerFormat
+from ...extraction.column_types import ColumnType
+from ...extraction.frames import arrow_type, import_library
+from ...extraction.inputs import Content, Inputs
+from ...extraction.outcomes import Batch, Outcome, check_reads
+from ...extraction.prompts import Instruction, Prompts
+from ...extraction.records import Field, RecordInputs, RecordReader
+from ...extraction.results import error_text
+from ...extraction.schema_types import answer_types, fit
 
 if TYPE_CHECKING:
-    from ..engine import InferenceEngine
+    from ...engine import InferenceEngine
 
 _Cells = dict[str, Any]
 
@@ -77,7 +77,7 @@ class Extractor:
 
     def __init__(self, settings: ActorSettings) -> None:
         # Deferred: the driver does not need MLX.
-        from ..engine import InferenceEngine  # noqa: PLC0415
+        from ...engine import InferenceEngine  # noqa: PLC0415
 
         self.answers = AnswerFormat.of(settings.response_format, settings.prefix)
         self._settings = settings

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
-from ..errors import InvalidOptionError
-from ..extraction.frames import import_library
-from ..extraction.inputs import Content
-from ..extraction.records import RecordReader
+from ...errors import InvalidOptionError
+from ...extraction.frames import import_library
+from ...extraction.inputs import Content
+from ...extraction.records import RecordReader
 
 FileFormat: TypeAlias = Literal["jsonl", "parquet"]
 

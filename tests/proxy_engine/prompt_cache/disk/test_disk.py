@@ -17,7 +17,7 @@ from mlx_lm.models.cache import QuantizedKVCache
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from proxy_engine import InferenceEngine, InvalidOptionError, RawPrompt
-from proxy_engine.prompt_cache.disk import BLOCK_TOKENS
+from proxy_engine.prompt_cache.disk.disk_cache import BLOCK_TOKENS
 from proxy_engine.prompt_cache.options import CacheOptions
 from proxy_engine.prompt_cache.prompt_caches import PromptCaches
 

@@ -30,9 +30,11 @@ from typing import Any
 import numpy as np
 from mlx_lm.models.cache import QuantizedKVCache
 
-from .disk_cost import ReadCost
-from .disk_files import DiskFiles
-from .disk_format import (
+from ..layers import flat, token_counts
+from ..store import TokenIds
+from .cost import ReadCost
+from .files import DiskFiles
+from .format import (
     FORMAT,
     Content,
     DamagedFileError,
@@ -44,9 +46,7 @@ from .disk_format import (
     restore,
     snapshot,
 )
-from .disk_writer import DiskWriter
-from .layers import flat, token_counts
-from .store import TokenIds
+from .writer import DiskWriter
 
 BLOCK_TOKENS = 128
 """Tokens of a block. Fewer tokens than these are neither written nor read: the processing of a

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from cached_models import VOCABULARY, ask, cold, is_close, model_of
 
-from proxy_engine.prompt_cache import disk_files
-from proxy_engine.prompt_cache.disk import BLOCK_TOKENS
+from proxy_engine.prompt_cache.disk import files as disk_files
+from proxy_engine.prompt_cache.disk.disk_cache import BLOCK_TOKENS
 from proxy_engine.prompt_cache.options import CacheOptions
 from proxy_engine.prompt_cache.prompt_caches import PromptCaches
 
@@ -183,7 +183,7 @@ def test_writer_that_is_killed_harms_no_other_process(
     program = """
 import os, signal, sys
 from pathlib import Path
-from proxy_engine.prompt_cache import disk_files
+from proxy_engine.prompt_cache.disk import files as disk_files
 os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 files = disk_files.DiskFiles(Path(sys.argv[1]), "a" * 32, 10**9)
 locks = files._locked()

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from state_machines.errors import ProxyError
 
-from ..errors import EngineError, OutputFileError
-from ..extraction.rows import JsonLines
-from ..extras import requires_extra
-from .ray import actor_pool
-from .ray_actors import ActorSettings, Extractor
-from .ray_output import OutputDirectory
-from .ray_partitions import Location, Partition, PartitionLines, empty_table, read_tables
+from ...errors import EngineError, OutputFileError
+from ...extraction.rows import JsonLines
+from ...extras import requires_extra
+from .actors import ActorSettings, Extractor
+from .datasets import actor_pool
+from .output import OutputDirectory
+from .partitions import Location, Partition, PartitionLines, empty_table, read_tables
 
 with requires_extra("ray", purpose="An extraction on Ray"):
     import ray

@@ -14,9 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import OutputFileError, OutputFileRefusedError
-from ..extraction.frames import import_library
-from .ray_partitions import Location, Partition
+from ...errors import OutputFileError, OutputFileRefusedError
+from ...extraction.frames import import_library
+from .partitions import Location, Partition
 
 MANIFEST = "_manifest.json"
 _TEMPORARY = "_temporary-"

@@ -1,0 +1,3 @@
+"""The public names of extraction on Ray."""
+
+from .datasets import extract as extract
