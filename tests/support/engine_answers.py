@@ -14,11 +14,10 @@ from proxy_engine import InferenceEngine, TextDelta
 SCHEMA = {
     "type": "object",
     "properties": {
-        "name": {"type": "string", "maxLength": 8},
+        "name": {"type": "string", "maxLength": 6},
         "color": {"enum": ["red", "green"]},
-        "sizes": {"type": "array", "items": {"type": "integer"}, "maxItems": 3},
     },
-    "required": ["name", "color", "sizes"],
+    "required": ["name", "color"],
     "additionalProperties": False,
 }
 TEXT = "the quick brown fox jumps over the lazy dog. " * 2
@@ -29,24 +28,24 @@ def answers(engine: InferenceEngine) -> list[Any]:
     found: list[Any] = []
     # A text, the same again from the prompt cache, and one that shares its beginning.
     for prompt in (TEXT, TEXT, TEXT + "It sleeps."):
-        result = engine.generate(prompt, temperature=0, max_tokens=24)
+        result = engine.generate(prompt, temperature=0, max_tokens=8)
         found.append([result.token_ids, result.usage.cached_tokens])
     # Forced text, and drafts that are copied from the prompt.
     record = engine.generate(
-        f'{{"name": "{TEXT}"}}', response_format=SCHEMA, temperature=0, max_tokens=60
+        f'{{"name": "{TEXT}"}}', response_format=SCHEMA, temperature=0, max_tokens=48
     )
     found.append(record.token_ids)
     # Rows of different lengths that join and leave the batch.
     prompts = [TEXT[: 9 * n] + "?" for n in range(1, 5)]
-    batch = engine.generate_batch(prompts, response_format=SCHEMA, temperature=0, max_tokens=60)
+    batch = engine.generate_batch(prompts, response_format=SCHEMA, temperature=0, max_tokens=48)
     found.append([one.token_ids for one in batch])
-    with engine.stream(TEXT + "Is it cancelled?", temperature=0, max_tokens=60) as stream:
+    with engine.stream(TEXT + "Is it cancelled?", temperature=0, max_tokens=48) as stream:
         next(event for event in stream if isinstance(event, TextDelta))
-    found.append(engine.generate("afterwards", temperature=0, max_tokens=8).token_ids)
+    found.append(engine.generate("afterwards", temperature=0, max_tokens=4).token_ids)
     # Forks of a row, and the options of a finite choice behind copies of its prefix.
     for exact in ({"particles": 3}, {"exact_choices": True}):
         choice = engine.generate(
-            TEXT, response_format=SCHEMA, seed=3, temperature=1, max_tokens=60, **exact
+            TEXT, response_format=SCHEMA, seed=3, temperature=1, max_tokens=48, **exact
         )
         found.append(choice.token_ids)
     return found

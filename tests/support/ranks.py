@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -60,6 +61,26 @@ class Rank:
         status = self.process.wait(_SECONDS)
         self._reading.join(_SECONDS)
         return status
+
+
+def run_ranks(size: int, arguments: Sequence[str]) -> list[str]:
+    """Run a Python program once per rank, and return what each printed.
+
+    Args:
+        size: Number of ranks.
+        arguments: Arguments of the Python interpreter.
+
+    Raises:
+        AssertionError: A rank failed.
+    """
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        ranks(arguments, size, Path(directory)) as started,
+    ):
+        statuses = [rank.status() for rank in started]
+        outputs = [rank.output for rank in started]
+    assert not any(statuses), f"the ranks returned {statuses}:\n" + "\n".join(outputs)
+    return outputs
 
 
 @contextmanager

@@ -13,9 +13,8 @@ from typing import Any
 
 import httpx
 import pytest
-from local_ranks import run_ranks
 from pydantic import ValidationError
-from ranks import ROOT, free_ports, ranks, seconds_until_end
+from ranks import ROOT, free_ports, ranks, run_ranks, seconds_until_end
 
 from proxy_engine import CacheOptions, InferenceEngine, InvalidOptionError
 from proxy_engine.cli.main import main
@@ -97,7 +96,6 @@ def test_killed_rank_ends_a_streamed_answer_with_an_error(
         assert f"rank {failed} has failed" in started[1 - failed].output
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("failed", [0, 1])
 def test_launcher_ends_with_all_ranks(
     tmp_path: Path, tiny_model_directory: Path, failed: int

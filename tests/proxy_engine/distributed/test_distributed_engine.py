@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import engine_answers
-from local_ranks import run_ranks
+from ranks import run_ranks
 from written_models import written_model
 
 from proxy_engine import InferenceEngine

@@ -15,8 +15,8 @@ import sharded_logits
 from adapters import write_adapter
 from architecture_configs import COMMON
 from architectures import small_model
-from local_ranks import run_ranks
 from mlx.utils import tree_flatten
+from ranks import run_ranks
 from sharded_logits import NOT_COMPARED, PIPELINE, TENSOR
 
 from proxy_engine.distributed.sharding import Sharding, load_sharded
