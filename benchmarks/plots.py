@@ -98,9 +98,9 @@ def _drawings(name: str, report: dict[str, Any]) -> dict[str, Figure]:
         return {"faithfulness.svg": draw_faithfulness(report)} if report.get("distance") else {}
     if name == "overlap":
         return {"overlap.svg": draw_overlap(report)}
-    if name in ("hostile_load", "vision", "logits_processors"):
-        return {}
-    return {"end-to-end.svg": draw_overhead(report)} if report["overhead"] else {}
+    if name == "end_to_end" and report["overhead"]:
+        return {"end-to-end.svg": draw_overhead(report)}
+    return {}
 
 
 def draw_between_masks(part: dict[str, Any]) -> Figure:
