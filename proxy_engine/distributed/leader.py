@@ -6,6 +6,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 import mlx.core as mx
@@ -29,7 +30,7 @@ class Leader:
         self._group = group
         self._lock = threading.RLock()
         self._is_performing = False
-        self._numbers = 0
+        self._numbers = count(1)
         # Finalizers run on any thread, at any time: appending is atomic.
         self._unused: deque[int] = deque()
         self._thread: int | None = None
@@ -63,10 +64,7 @@ class Leader:
                 self._is_performing = False
 
     def _perform(self, operation: Operation, arguments: Sequence[Any]) -> Any:
-        number = None
-        if operation.creates is not None:
-            self._numbers += 1
-            number = self._numbers
+        number = None if operation.creates is None else next(self._numbers)
         unused = [self._unused.popleft() for _ in range(len(self._unused))]
         message = Message(operation.name, arguments, number, unused)
         self._channel.send(message.encode())
@@ -77,10 +75,10 @@ class Leader:
             mx.async_eval(self._last)
         if operation.creates is None or number is None:
             return result
-        return self._identified(result, operation, number)
+        return self._identified(result, operation.creates(result), number)
 
-    def _identified(self, result: Any, operation: Operation, number: int) -> Any:
-        created = None if operation.creates is None else operation.creates(result)
+    def _identified(self, result: Any, created: Any, number: int) -> Any:
+        """Return the result; the object that it created is replicated from now on."""
         if created is None:
             return result
         if type(created) is list:

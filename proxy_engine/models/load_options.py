@@ -15,6 +15,7 @@ from jinja2.parser import Parser
 from pydantic import Field, ValidationInfo, field_validator
 
 from ..options import GenerationOptions, OptionModel
+from ..path_checks import directory_path
 
 _OF_REQUESTS = "It is an option of requests: give it with the prompt, or as GenerationOptions."
 _OF_THE_MODEL = "Convert the model with mlx_lm.convert, which quantizes it and chooses its dtype."
@@ -90,16 +91,7 @@ class LoadOptions(OptionModel):
         """
         return cls(**cast("dict[str, Any]", arguments))
 
-    @field_validator("adapter_path", mode="before")
-    @classmethod
-    def _as_path(cls, given: object) -> object:
-        if given is None:
-            return None
-        if not isinstance(given, str | os.PathLike):
-            raise ValueError("should be a path")
-        if given == "":
-            raise ValueError("should be the name of a directory")
-        return Path(given).expanduser()
+    _as_path = field_validator("adapter_path", mode="before")(directory_path)
 
     @field_validator("tokenizer_config", "config_overrides", mode="before")
     @classmethod

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Literal
 
@@ -10,6 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from ..errors import InvalidOptionError
 from ..options import OptionModel
+from ..path_checks import directory_path
 
 
 class CacheOptions(OptionModel):
@@ -52,16 +52,7 @@ class CacheOptions(OptionModel):
             raise ValueError("should be None if max_kv_size is given")
         return kv_bits
 
-    @field_validator("directory", mode="before")
-    @classmethod
-    def _as_path(cls, given: object) -> object:
-        if given is None:
-            return None
-        if not isinstance(given, str | os.PathLike):
-            raise ValueError("should be a path")
-        if given == "":
-            raise ValueError("should be the name of a directory")
-        return Path(given).expanduser()
+    _as_path = field_validator("directory", mode="before")(directory_path)
 
     @field_validator("directory")
     @classmethod

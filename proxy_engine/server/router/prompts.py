@@ -1,4 +1,4 @@
-"""What the router reads of a request: the blocks of its prompt, and ids of stored objects."""
+"""Reads a request's model, the blocks of its prompt, and ids of stored objects for the router."""
 
 from __future__ import annotations
 
@@ -40,12 +40,13 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PromptKeys:
-    """What the choice of a worker depends on.
+    """The properties of a request by which a worker is chosen.
 
     Attributes:
         model: The model, adapter and draft model that the request names; ``None`` without names.
         blocks: The prompt.
-        worker: The number of the worker that stores what the request continues.
+        worker: The number of the worker that stores the response or conversation that the request
+            continues.
     """
 
     model: str | None = None

@@ -22,7 +22,7 @@ from ..settings import ServerSettings
 
 @dataclass(frozen=True, slots=True)
 class WorkerStart:
-    """What a worker is started with.
+    """The settings of a new worker, which the supervisor sends to it.
 
     Attributes:
         number: Its number, from 0.
@@ -52,7 +52,7 @@ def main() -> int:
 
 
 def read_start() -> WorkerStart:
-    """Read what the supervisor has written, and end this process once the supervisor has ended."""
+    """Read the settings from standard input, and end this process once the supervisor has ended."""
     start: WorkerStart = pickle.load(sys.stdin.buffer)
     directory = start.socket_path.parent
     threading.Thread(target=_end_with_supervisor, args=(directory,), daemon=True).start()

@@ -31,7 +31,7 @@ class WorkersFailedError(Exception):
 
 
 class Workers:
-    """The workers of a router, in processes of their own.
+    """The worker processes of a router.
 
     Args:
         settings: The settings of the whole server.
@@ -74,7 +74,7 @@ class Workers:
                 tasks.create_task(self._keep(number, on_ready))
 
     async def stop(self, seconds: float) -> None:
-        """Let the workers finish their requests; kill those that take longer than ``seconds``."""
+        """Let the workers finish their requests; kill them after ``seconds``."""
         self.is_closed = True
         processes = [*self._processes.values()]
         for process in processes:
