@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from state_machines.budgets import recursion_budget, step_budget
+from state_machines.budgets import recursion_budget, spend, step_budget
 from state_machines.caches import WeakKeyLruCache
 from state_machines.completion.narrowing import MaskNarrowing
 from state_machines.completion.plan import COMPLETE, Plan, Shortest
@@ -17,8 +17,11 @@ from state_machines.completion.segmenter import UNWRITABLE, Segmenter
 from state_machines.completion.shortest_words import ShortestWords
 from state_machines.errors import GrammarBudgetError, UnwritableTextError
 from state_machines.grammar.node import EMPTY, Node
+from state_machines.grammar.nodes import union
+from state_machines.grammar.tokens import begins_with_spelling
 from state_machines.limits import LIMITS
 from state_machines.masks.mask_store import MaskStore
+from state_machines.masks.spelled_tokens import SpelledTokens
 from state_machines.vocabulary import Vocabulary
 
 __all__ = ["Completion", "Shortest"]
@@ -38,10 +41,12 @@ class Completion:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         trie = MaskStore.of(vocabulary).trie
+        self._forms = vocabulary.token_bytes
+        self._spelled = spelled = SpelledTokens.of(vocabulary)
         self._segmenter = Segmenter(trie)
-        self._words = ShortestWords(self._segmenter)
-        self._search = TokenSearch(trie, self._estimate, self._first_byte)
-        self._narrowing = MaskNarrowing(vocabulary, trie)
+        self._words = ShortestWords(self._segmenter, spelled)
+        self._search = TokenSearch(trie, spelled, self._estimate, self._first_byte, self.fits)
+        self._narrowing = MaskNarrowing(vocabulary, trie, self.fits)
         self._found: WeakKeyLruCache[Node, tuple[int, ...]] = WeakKeyLruCache(
             LIMITS.completion_tokens
         )
@@ -75,8 +80,45 @@ class Completion:
             ending = self._words.ending(state, steps)
             length = self._segmenter.fewest(ending)
             if length < UNWRITABLE:
-                return Plan.of_ending(self._segmenter, ending, length)
+                found = Plan.of_ending(self._segmenter, ending, length)
+                if not ending.is_limited or self._is_allowed(state, found):
+                    return found
             return Plan(self._searched(state, steps))
+
+    def after_token(self, state: Node, target: Node, token_id: int) -> Node:
+        """Return the state after a token that is not an end token; :data:`EMPTY` if it is refused.
+
+        Args:
+            state: The state before the token.
+            target: The derivative by the bytes of the token.
+            token_id: The token.
+        """
+        if begins_with_spelling(state):
+            target = union((target, self._spelled.after(state, token_id)))
+        return target.after_token(self.fits) if target.counts_tokens else target
+
+    def fits(self, body: Node, max_tokens: int) -> bool:
+        """Return whether some word of a language is found that takes at most so many tokens."""
+        if body.nullable:
+            return True
+        if self.lower_bound(body) > max_tokens:
+            return False
+        try:
+            plan = self.plan(body, steps=LIMITS.token_plan_steps)
+            if plan.length <= max_tokens:
+                return True
+            steps = LIMITS.narrowing_steps
+            return self.shortest(body, at_most=max_tokens, steps=steps).length <= max_tokens
+        except (GrammarBudgetError, UnwritableTextError):
+            return False
+
+    def _is_allowed(self, state: Node, plan: Plan) -> bool:
+        """Return whether the tokens of a plan keep the limits on tokens."""
+        for token_id in plan.tokens:
+            spend()
+            target = state.word_derivative(self._forms[token_id] or b"")
+            state = self.after_token(state, target, token_id)
+        return state.nullable
 
     def length(self, state: Node, *, steps: int = LIMITS.plan_steps) -> int:
         """Return the length of :meth:`plan`, without an end token; 0 where the state accepts.

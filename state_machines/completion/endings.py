@@ -30,10 +30,12 @@ class Ending:
         inner: A rope that stands in place of ``text``.
         then: The ending that follows; ``None`` only for :data:`NOTHING`.
         size: Number of bytes of the whole, saturating at :data:`MAX_SIZE`.
+        is_limited: Whether a part is written in a limited number of tokens, so that not any
+            segmentation is allowed.
         weight: Cost by which endings are compared before they are segmented, saturating too.
     """
 
-    __slots__ = ("inner", "segmentation", "size", "text", "then", "weight")
+    __slots__ = ("inner", "is_limited", "segmentation", "size", "text", "then", "weight")
 
     def __init__(
         self, text: bytes, then: Ending | None, weight: int, inner: Ending | None = None
@@ -46,6 +48,10 @@ class Ending:
         if then is not None:
             size += then.size
         self.size: int = min(MAX_SIZE, size)
+        inherits = (inner is not None and inner.is_limited) or (
+            then is not None and then.is_limited
+        )
+        self.is_limited: bool = inherits
         self.segmentation: object = None
         """The last segmentation; owned by the segmenter."""
 
@@ -86,11 +92,22 @@ def joined(head: Ending, tail: Ending) -> Ending:
     if not head.size:
         return tail
     weight = _sum(head.weight, tail.weight)
+    if head.is_limited:
+        return Ending(b"", tail, weight, head)
     if head.inner is None and head.then is NOTHING:
         return Ending(head.text, tail, weight)
     if head.size <= SHORT:
         return Ending(head.flat, tail, weight)
     return Ending(b"", tail, weight, head)
+
+
+def limited(ending: Ending) -> Ending:
+    """Return an ending that is marked as limited in tokens."""
+    if ending.is_limited or not ending.size:
+        return ending
+    marked = Ending(b"", NOTHING, ending.weight, ending)
+    marked.is_limited = True
+    return marked
 
 
 def _sum(first: int, second: int) -> int:

@@ -16,6 +16,7 @@ end earlier. And a token for which no plan is found in time may be refused witho
 from __future__ import annotations
 
 from copy import copy
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +33,9 @@ from state_machines.errors import (
 from state_machines.explanation import TokenExplanation, refused
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.limits import LIMITS
-from state_machines.matcher import Matcher
+
+if TYPE_CHECKING:
+    from state_machines.matcher import Matcher
 
 Mask = npt.NDArray[np.bool_]
 
@@ -308,7 +311,10 @@ class Guard:
         try:
             with step_budget(LIMITS.token_advance_steps):
                 try:
-                    return self.matcher.state.word_derivative(form)
+                    state = self.matcher.state
+                    return self._completion.after_token(
+                        state, state.word_derivative(form), token_id
+                    )
                 except RecursionError:
                     # The matcher evaluates states that are nested too deeply for recursion.
                     twin = self.matcher.copy()

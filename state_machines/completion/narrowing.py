@@ -20,8 +20,10 @@ from state_machines.grammar.configurations import LexemeSplit, configurations, s
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation
 from state_machines.grammar.symbols import byte_ranges
+from state_machines.grammar.token_limits import Fits
 from state_machines.limits import LIMITS
 from state_machines.masks.automaton import Automaton, states_at_vertices
+from state_machines.masks.spelled_tokens import SpelledTokens
 from state_machines.masks.token_trie import TokenTrie, intervals
 from state_machines.vocabulary import Vocabulary
 
@@ -68,7 +70,9 @@ class _Walk:
 class MaskNarrowing:
     """Narrows masks of one vocabulary. Thread-safe."""
 
-    def __init__(self, vocabulary: Vocabulary, trie: TokenTrie) -> None:
+    def __init__(self, vocabulary: Vocabulary, trie: TokenTrie, fits: Fits) -> None:
+        self._fits = fits
+        self._spelled = SpelledTokens.of(vocabulary)
         self._forms = vocabulary.token_bytes
         self._sizes = np.array([len(form or b"") for form in self._forms], np.int32)
         self._ends = np.array(sorted(vocabulary.end_token_ids), np.intp)
@@ -100,7 +104,7 @@ class MaskNarrowing:
         result[self._ends] = allowed[self._ends]
         open_ids = allowed.copy()
         open_ids[self._ends] = False
-        near = _Near(length, max_tokens)
+        near = _Near(length, max_tokens, self._fits)
         try:
             with step_budget(steps), _RECURSION_BUDGET:
                 self._enter(state, near, open_ids, result)
@@ -110,6 +114,9 @@ class MaskNarrowing:
         return result
 
     def _enter(self, state: Node, near: _Near, open_ids: Mask, result: Mask) -> None:
+        for target, spelled in self._spelled.targets(state):
+            if near(target):
+                result[spelled] |= open_ids[spelled]
         decided = np.zeros_like(open_ids)
         if np.count_nonzero(open_ids) > FEW:
             # A token that is not near its end in one configuration may be so in another.
@@ -136,7 +143,7 @@ class MaskNarrowing:
             for byte in form[len(path) - 1 :]:
                 path.append(path[-1].derivative(byte))
             text = form
-            result[token_id] = near(path[-1])
+            result[token_id] |= near(path[-1])
 
     def _by_lexeme(
         self,
@@ -198,9 +205,10 @@ def _is_exceptional(captured: Captured, end: bytes, beyond: bytes) -> bool:
 class _Near:
     """Whether states can be completed within ``max_tokens`` tokens; memoized."""
 
-    __slots__ = ("_known", "_length", "_max_tokens")
+    __slots__ = ("_fits", "_known", "_length", "_max_tokens")
 
-    def __init__(self, length: Callable[[Node], int], max_tokens: int) -> None:
+    def __init__(self, length: Callable[[Node], int], max_tokens: int, fits: Fits) -> None:
+        self._fits = fits
         self._length = length
         self._max_tokens = max_tokens
         self._known: dict[tuple[Node, int], bool] = {}
@@ -208,6 +216,10 @@ class _Near:
     def __call__(self, node: Node, margin: int = 0) -> bool:
         if node is EMPTY:
             return False
+        if node.counts_tokens:
+            node = node.after_token(self._fits)
+            if node is EMPTY:
+                return False
         known = self._known.get((node, margin))
         if known is None:
             try:

@@ -10,6 +10,8 @@ from state_machines.completion.segmenter import UNWRITABLE
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.symbols import bytes_in
+from state_machines.grammar.token_limits import Fits
+from state_machines.masks.spelled_tokens import SpelledTokens
 from state_machines.masks.token_trie import TokenTrie
 
 MANY_VERTICES = 4096
@@ -31,14 +33,23 @@ class TokenSearch:
 
     Args:
         trie: The tokens.
+        spelled: The tokens by their spellings.
         length: Gives an upper bound on the tokens from a state, which orders the search.
         first: Gives the first byte of a short text that completes a state.
+        fits: Whether a language has a word of so many tokens; for limits on tokens.
     """
 
     def __init__(
-        self, trie: TokenTrie, length: Callable[[Node], int], first: Callable[[Node], bytes]
+        self,
+        trie: TokenTrie,
+        spelled: SpelledTokens,
+        length: Callable[[Node], int],
+        first: Callable[[Node], bytes],
+        fits: Fits,
     ) -> None:
         self._trie = trie
+        self._spelled = spelled
+        self._fits = fits
         self._first = first
         self._length = length
         self._longest = max(1, len(trie.levels) - 2)
@@ -129,6 +140,9 @@ class TokenSearch:
         stack = [(start, 0)]
         spent = 0
         is_whole = True
+        for target, ids in self._spelled.targets(start):
+            spent += BYTE_STEPS
+            self._add(targets, target, int(ids[0]))
         while stack:
             node, vertex = stack.pop()
             # A captured text leads to as many states as there are tokens.
@@ -149,10 +163,17 @@ class TokenSearch:
                     continue
                 found: list[int] = []
                 child = trie.child(vertex, byte, found)
-                if found and target not in targets:
-                    targets[target] = found[0]
+                if found:
+                    self._add(targets, target, found[0])
                 if trie.has_children(child):
                     stack.append((target, child))
             if spent > steps:
                 return targets, spent, False
         return targets, spent, is_whole
+
+    def _add(self, targets: dict[Node, int], target: Node, token_id: int) -> None:
+        """Add the state after a token, which limits on tokens count."""
+        if target.counts_tokens:
+            target = target.after_token(self._fits)
+        if target is not EMPTY:
+            targets.setdefault(target, token_id)

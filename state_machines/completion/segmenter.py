@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from state_machines.budgets import spend
 from state_machines.caches import LruCache
 from state_machines.completion.endings import NOTHING, UNWRITABLE_WEIGHT, Ending, joined
+from state_machines.grammar.tokens import ID_BYTES, SPECIAL_MARK, SPELLING_MARK
 from state_machines.limits import LIMITS
 from state_machines.masks.token_trie import TokenTrie
 
@@ -90,7 +91,7 @@ class Segmenter:
         size = unit.size
         if not size or not times:
             return NOTHING
-        if 2 * size > BLOCK:
+        if 2 * size > BLOCK or unit.is_limited:
             return self._power_chain(unit, times)
         in_block = BLOCK // size
         text = unit.flat
@@ -241,7 +242,9 @@ class Segmenter:
             if not place % PIECE:
                 spend(1 + min(PIECE, size - place) // BYTES_PER_STEP)
             fewest, token_length = UNWRITABLE, 0
-            for length in endings_of(letters, place):
+            is_marked = letters[place] == _MARK and letters.startswith(SPELLING_MARK, place)
+            found_lengths = _spelled(letters, place) if is_marked else endings_of(letters, place)
+            for length in found_lengths:
                 cost = costs[top - place - length]
                 if cost <= fewest:
                     fewest, token_length = cost, length
@@ -262,6 +265,8 @@ class Segmenter:
         return base, known, array("H", lengths)
 
     def _token(self, text: bytes) -> int:
+        if text.startswith(SPELLING_MARK):
+            return int.from_bytes(text[len(SPELLING_MARK) :][:ID_BYTES], "big")
         vertex = self.trie.vertex(text)
         if vertex is None:
             raise AssertionError(f"{text!r} was found in the trie")
@@ -269,6 +274,13 @@ class Segmenter:
 
 
 _NO_LENGTHS = array("H")
+_MARK = SPELLING_MARK[0]
+
+
+def _spelled(text: bytes, place: int) -> list[int]:
+    """Return the length of the spelling of a token at a position, if it is a whole one."""
+    end = text.find(SPECIAL_MARK, place + len(SPELLING_MARK) + ID_BYTES)
+    return [end + 1 - place] if end >= 0 else []
 
 
 def _nearest(segmentation: _Segmentation) -> int:

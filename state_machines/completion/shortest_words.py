@@ -16,7 +16,7 @@ from itertools import chain
 
 from state_machines.budgets import recursion_budget, spend, step_budget
 from state_machines.caches import WeakKeyLruCache
-from state_machines.completion.endings import NOTHING, Ending, joined
+from state_machines.completion.endings import NOTHING, Ending, joined, limited
 from state_machines.completion.segmenter import TOKEN_WEIGHT, Segmenter
 from state_machines.completion.words import LONG, Words
 from state_machines.errors import GrammarBudgetError
@@ -26,7 +26,10 @@ from state_machines.grammar.encoding import EncodedText
 from state_machines.grammar.lazy import Lazy, WordTransitions
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import Concatenation, Repetition, Union
+from state_machines.grammar.token_limits import TokenLimited
+from state_machines.grammar.tokens import TokenNode
 from state_machines.limits import LIMITS
+from state_machines.masks.spelled_tokens import SpelledTokens
 
 WEIGHT_LIMITS = (1 << 12, 1 << 16, 1 << 20, 1 << 28, 1 << 58, 1 << 90)
 """Upper bounds on the weight of an ending, from about 200 tokens to more than can be written."""
@@ -36,7 +39,17 @@ LONG_LITERAL = 512
 
 _RECURSION_BUDGET = recursion_budget()
 
-_COMPOSED = (Concatenation, Union, Lazy, Repetition, WordTransitions, Captured, Literal)
+_COMPOSED = (
+    Concatenation,
+    Union,
+    Lazy,
+    Repetition,
+    WordTransitions,
+    Captured,
+    Literal,
+    TokenNode,
+    TokenLimited,
+)
 
 _Steps = Generator["tuple[Node, int]", "Ending | None", "Ending | None"]
 
@@ -64,9 +77,9 @@ class ShortestWords:
     Results are cached and shared by all searches; each search has its own working state.
     """
 
-    def __init__(self, segmenter: Segmenter) -> None:
+    def __init__(self, segmenter: Segmenter, spelled: SpelledTokens) -> None:
         self.segmenter = segmenter
-        self.words = Words(segmenter)
+        self.words = Words(segmenter, spelled)
         self.known: WeakKeyLruCache[Node, Ending] = WeakKeyLruCache(LIMITS.endings)
         self.floors: WeakKeyLruCache[Node, int] = WeakKeyLruCache(LIMITS.ending_weights)
 
@@ -219,6 +232,15 @@ class _Solver:
                 return None
             word = self._segmenter.repeated(body, node.min_count)
             return word if word.weight <= limit else None
+        if isinstance(node, TokenLimited):
+            body = yield node.body, limit
+            return None if body is None else limited(body)
+        if isinstance(node, TokenNode):
+            form = self._words.token_form(node)
+            if form is None:
+                return None
+            spelled = self._segmenter.leaf(form)
+            return spelled if spelled.weight <= limit else None
         if isinstance(node, WordTransitions):
             return (yield from self._shortest_of(node.word_transitions(), limit))
         if isinstance(node, Captured):

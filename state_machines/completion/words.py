@@ -20,8 +20,10 @@ from state_machines.grammar.encoding import EncodedText, Spelling
 from state_machines.grammar.node import EMPTY, EPSILON, Node, Symbols, leading_bytes
 from state_machines.grammar.nodes import Concatenation, Repetition, SymbolNode, Union
 from state_machines.grammar.symbols import CodePointSet, byte_set, bytes_in
+from state_machines.grammar.tokens import TokenNode
 from state_machines.grammar.word_lists import Word
 from state_machines.limits import LIMITS
+from state_machines.masks.spelled_tokens import SpelledTokens
 
 LONG = 256
 """Characters of a text above which its word is composed of shared parts."""
@@ -42,7 +44,8 @@ _LETTERS = _PLAIN + "".join(chr(c) for c in range(0x20, 0x7F) if chr(c) not in _
 class Words:
     """Finds words that a vocabulary can write. Thread-safe."""
 
-    def __init__(self, segmenter: Segmenter) -> None:
+    def __init__(self, segmenter: Segmenter, spelled: SpelledTokens) -> None:
+        self._spelled = spelled
         trie = segmenter.trie
         self._segmenter = segmenter
         self._longest = segmenter.longest
@@ -77,6 +80,12 @@ class Words:
                 return joined(rope, self._segmenter.leaf(node.terminator))
         word = self._word(node)
         return None if word is None else self._segmenter.leaf(word)
+
+    def token_form(self, node: TokenNode) -> bytes | None:
+        """Return the form or the spelling of some token of a set; ``None`` if there is none."""
+        for _, ids in self._spelled.targets(node):
+            return self._spelled.form(int(ids[0]))
+        return None
 
     def of_bytes(self, node: Node) -> Ending | None:
         """Return a long word of a byte language, if every step brings its end nearer."""

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 
 from state_machines.best_first import Edge, Visit, best_first
 from state_machines.budgets import spend
@@ -25,6 +25,8 @@ from state_machines.syntax_tree import (
     Rule,
     Series,
     String,
+    Terminal,
+    TokenSet,
     walk,
 )
 
@@ -46,7 +48,10 @@ class Analysis:
         GrammarSyntaxError: A rule is referred to and not defined.
     """
 
-    def __init__(self, rules: dict[str, Rule], start: str) -> None:
+    def __init__(
+        self, rules: dict[str, Rule], start: str, empty_terminals: Set[int] = frozenset()
+    ) -> None:
+        self._empty_terminals = empty_terminals
         self.rules = _reachable(rules, start)
         self._sizes = {name: sum(1 for _ in walk(rule.body)) for name, rule in self.rules.items()}
         callees = {
@@ -77,7 +82,7 @@ class Analysis:
 
     def shortest_length(self, expression: Expression) -> float:
         """Return the bytes of an expression's shortest text; ``math.inf`` if there is none."""
-        return _shortest_length(expression, self.shortest)
+        return _shortest_length(expression, self.shortest, self._empty_terminals)
 
     def nullable(self, expression: Expression) -> bool:
         """Return whether an expression matches the empty text."""
@@ -88,7 +93,7 @@ class Analysis:
         match expression:
             case Reference(name=name):
                 return name in self._bounded
-            case Repeat(max_count=None):
+            case Repeat(max_count=None) | Terminal() | TokenSet():
                 return False
         return all(map(self.is_bounded, expression.children))
 
@@ -143,7 +148,9 @@ class Analysis:
             for caller in callers[visit.state] if visit.state else self.rules:
                 if settled[caller] == math.inf:
                     spend(1 + self._sizes[caller] // EXPRESSIONS_PER_STEP)
-                    length = _shortest_length(self.rules[caller].body, settled)
+                    length = _shortest_length(
+                        self.rules[caller].body, settled, self._empty_terminals
+                    )
                     if length < math.inf:
                         yield caller, None, int(length) - visit.cost
 
@@ -166,20 +173,26 @@ def _reversed(edges: dict[str, list[str]]) -> dict[str, list[str]]:
     return found
 
 
-def _shortest_length(expression: Expression, known: dict[str, float]) -> float:
+def _shortest_length(
+    expression: Expression, known: dict[str, float], empty_terminals: Set[int]
+) -> float:
     match expression:
+        case Terminal(number=number):
+            return math.inf if number in empty_terminals else 1
         case String(text=text):
             return len(text.encode())
         case Characters(members=members):
             return len(chr(members.ranges[0][0]).encode()) if members else math.inf
+        case TokenSet():
+            return 1
         case Reference(name=name):
             return known[name]
         case Series(parts=parts):
-            return sum(_shortest_length(part, known) for part in parts)
+            return sum(_shortest_length(part, known, empty_terminals) for part in parts)
         case Alternatives(branches=branches):
-            return min(_shortest_length(branch, known) for branch in branches)
+            return min(_shortest_length(branch, known, empty_terminals) for branch in branches)
         case Repeat(body=body, min_count=min_count):
-            return min_count * _shortest_length(body, known) if min_count else 0
+            return min_count * _shortest_length(body, known, empty_terminals) if min_count else 0
     raise AssertionError(f"{expression!r} is not an expression of a grammar")
 
 

@@ -11,7 +11,7 @@ So one look at a state's transitions finds all that can come next, however long 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from state_machines.budgets import spend
 from state_machines.context_free.analysis import Analysis
@@ -29,6 +29,7 @@ from state_machines.grammar.nodes import (
     union,
 )
 from state_machines.grammar.symbols import code_points
+from state_machines.grammar.tokens import token_set
 from state_machines.grammar.tries import literals, trie
 from state_machines.grammar.until import text_without
 from state_machines.limits import LIMITS
@@ -41,6 +42,8 @@ from state_machines.syntax_tree import (
     Rule,
     Series,
     String,
+    Terminal,
+    TokenSet,
 )
 
 MAX_EXCLUDED = 64
@@ -63,11 +66,18 @@ class GrammarCompiler:
         GrammarError: No text matches, or a limit is exceeded.
     """
 
-    def __init__(self, rules: dict[str, Rule], start: str, book: RuleBook) -> None:
-        self._analysis = analysis = Analysis(rules, start)
+    def __init__(
+        self,
+        rules: dict[str, Rule],
+        start: str,
+        book: RuleBook,
+        empty_terminals: Set[int] = frozenset(),
+    ) -> None:
+        self.analysis = analysis = Analysis(rules, start, empty_terminals)
+        self._empty_terminals = empty_terminals
         self._rules = analysis.rules
         self._check(self._rules[start])
-        self._rule = start
+        self.rule = self._rules[start]
         """The rule that is being compiled, for error messages."""
         self._book = book
         self._nodes: dict[str, Node] = {}
@@ -78,13 +88,13 @@ class GrammarCompiler:
                 self._nodes[name] = known
         for name in (name for members in analysis.order for name in members):
             if name not in self._nodes:
-                self._rule = name
+                self.rule = self._rules[name]
                 self._nodes[name] = self.compile(self._rules[name].body)
         for members in analysis.left_order:
             if members[0] in analysis.left_recursive:
                 LeftRecursion(analysis, members, book, self.compile).define()
             elif analysis.shortest[members[0]] < math.inf:
-                self._rule = members[0]
+                self.rule = self._rules[members[0]]
                 book.define(members[0], self.compile(self._rules[members[0]].body, first=True))
             for name in members:
                 # Computed in this order, the transitions of a rule need few other rules at a time.
@@ -92,7 +102,7 @@ class GrammarCompiler:
         self.start = self._nodes[start]
 
     def _check(self, rule: Rule) -> None:
-        length = self._analysis.shortest[rule.name]
+        length = self.analysis.shortest[rule.name]
         line, column = rule.position
         if length == math.inf:
             raise UnsatisfiableGrammarError(
@@ -112,12 +122,12 @@ class GrammarCompiler:
 
     def _node_before_compilation(self, name: str) -> Node | None:
         """Return the node of a rule that is trivial or recursive, else ``None``."""
-        length = self._analysis.shortest[name]
+        length = self.analysis.shortest[name]
         if length == math.inf:
             return EMPTY
-        if name in self._analysis.empty_only:
+        if name in self.analysis.empty_only:
             return EPSILON
-        if name in self._analysis.recursive:
+        if name in self.analysis.recursive:
             return self._book.node(name, nullable=length == 0, min_length=int(length))
         return None
 
@@ -134,6 +144,10 @@ class GrammarCompiler:
                 return literal(text.encode())
             case Characters(members=members):
                 return encode_set(members, RAW)
+            case Terminal(number=number):
+                return EMPTY if number in self._empty_terminals else symbols(1 << number)
+            case TokenSet(names=names, ranges=ranges, is_negated=is_negated):
+                return token_set(names, ranges, is_negated=is_negated)
             case Reference(name=name):
                 return self._expansion(name) if first else self._nodes[name]
             case Series(parts=parts):
@@ -149,7 +163,7 @@ class GrammarCompiler:
         raise AssertionError(f"{expression!r} is not an expression of a grammar")
 
     def _expansion(self, name: str) -> Node:
-        return EPSILON if name in self._analysis.empty_only else self._book.known(name)
+        return EPSILON if name in self.analysis.empty_only else self._book.known(name)
 
     def _repetition(self, repeat: Repeat, first: bool) -> Node:
         body, min_count, max_count = repeat.body, repeat.min_count, repeat.max_count
@@ -159,7 +173,7 @@ class GrammarCompiler:
             excluded = ~body.members
             if len(excluded) <= MAX_EXCLUDED:
                 return encoded(text_without(map(chr, excluded), min_count, max_count), RAW)
-        if self._analysis.is_bounded(body):
+        if self.analysis.is_bounded(body):
             return encoded(repetition(self._characters(body), min_count, max_count), RAW)
         return repetition(self.compile(body, first=first), min_count, max_count)
 
@@ -167,7 +181,7 @@ class GrammarCompiler:
         texts = [branch.text.encode() for branch in branches if isinstance(branch, String)]
         others = [branch for branch in branches if not isinstance(branch, String)]
         is_long = any(len(text) > LONG_TEXT_BYTES for text in texts)
-        if others and not is_long and all(map(self._analysis.is_bounded, branches)):
+        if others and not is_long and all(map(self.analysis.is_bounded, branches)):
             return encoded(self._characters(Alternatives(branches)), RAW)
         found = [self.compile(branch, first=first) for branch in others]
         return union([literals(texts), *found] if texts else found)
@@ -208,11 +222,11 @@ class GrammarCompiler:
         while part.nullable and isinstance(node, Concatenation) and node.head.nullable:
             count, node = count + 1, node.tail
         if count >= LIMITS.adjacent_optional_parts:
-            line, column = self._rules[self._rule].position
+            line, column = self.rule.position
             raise UnsupportedGrammarError(
                 f"more than {LIMITS.adjacent_optional_parts} optional parts in a row",
                 line=line,
                 column=column,
-                rule=self._rule,
+                rule=self.rule.name,
             )
         return concatenation(part, then)

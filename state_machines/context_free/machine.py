@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from typing import Self
+
 from state_machines.budgets import step_budget
+from state_machines.context_free.analysis import Analysis
+from state_machines.context_free.captures import CaptureReader
 from state_machines.context_free.compiler import GrammarCompiler
+from state_machines.context_free.lexical import LexicalCompiler, LexicalGrammar
 from state_machines.context_free.notations import NOTATIONS
 from state_machines.context_free.rules import RuleBook
+from state_machines.context_free.terminals import lexical_grammar
 from state_machines.errors import GrammarBudgetError, InvalidArgumentError, UnsupportedGrammarError
 from state_machines.grammar.node import Node
 from state_machines.limits import LIMITS
 from state_machines.machine import StateMachine
+from state_machines.syntax_tree import Grammar, TokenSet, walk
+
+_GBNF_DEFINITION = re.compile(r"^\s*[A-Za-z0-9_-]+\s*::=", re.MULTILINE)
 
 
 class GrammarStateMachine(StateMachine):
@@ -17,8 +28,7 @@ class GrammarStateMachine(StateMachine):
 
     Args:
         text: The grammar.
-        start: The rule that whole texts match. By default ``root``, or another rule if the notation
-            says so.
+        start: The rule that whole texts match. By default ``root`` in GBNF, ``start`` in Lark.
         notation: The name of the notation that ``text`` is written in, of
             :data:`~state_machines.context_free.notations.NOTATIONS`.
 
@@ -52,8 +62,7 @@ class GrammarStateMachine(StateMachine):
                 grammar = NOTATIONS[notation](text)
                 start_rule = grammar.start if start is None else start
 
-                def compile_into(book: RuleBook) -> Node:
-                    return GrammarCompiler(grammar.rules, start_rule, book).start
+                compile_into = _compiler(grammar, start_rule)
 
                 book = RuleBook(compile_into)
                 first = compile_into(book)
@@ -65,10 +74,130 @@ class GrammarStateMachine(StateMachine):
             raise UnsupportedGrammarError(
                 "the grammar is nested too deeply", line=1, column=1
             ) from error
-        super().__init__(first, book.clear)
+        rules = grammar.rules.values()
+        found = (part for rule in rules for part in walk(rule.body))
+        token_sets = [part for part in found if isinstance(part, TokenSet)]
+        limits_tokens = False
+        if isinstance(grammar, LexicalGrammar):
+            token_sets += grammar.token_sets
+            token_sets += (each for owner in grammar.owners for each in owner.token_sets)
+            limits_tokens = any(owner.limits_tokens for owner in grammar.owners)
+        super().__init__(
+            first,
+            book.clear,
+            token_sets=token_sets,
+            limits_tokens=limits_tokens
+            or any(rule.options.max_tokens is not None for rule in rules),
+            limited_rules=grammar.all_limited_rules if isinstance(grammar, LexicalGrammar) else (),
+            temperatures=grammar.temperatures if isinstance(grammar, LexicalGrammar) else (),
+        )
         self._text = text
+        has_captures = any(rule.options.capture is not None for rule in rules)
+        self._captures = (
+            CaptureReader(grammar, start_rule)
+            if has_captures and isinstance(grammar, LexicalGrammar)
+            else None
+        )
+
+    def captures(self, text: str | bytes) -> dict[str, str | list[str]]:
+        r"""Return the texts of the rules with the option ``capture``, by their names.
+
+        What follows a rule's text, such as its ``suffix``, its ``stop`` or ignored text, is left
+        out. The work is bounded only by an enclosing
+        :func:`~state_machines.budgets.step_budget`.
+
+        Args:
+            text: The whole text, as a string or in UTF-8.
+
+        Returns:
+            A text for a name that occurs once, a list of texts in their order for one that occurs
+            more often. Names that do not occur are absent. Of several derivations of the text, the
+            one that is found first counts.
+
+        Raises:
+            InvalidArgumentError: The text does not match the grammar.
+            GrammarBudgetError: Reading the text takes too much work.
+
+        >>> machine = GrammarStateMachine.from_lark('''
+        ...     start: "to " name ", " body
+        ...     name[capture]: /[a-z]+/
+        ...     body[capture, suffix="."]: /.*/
+        ... ''')
+        >>> machine.captures("to ann, hello.")
+        {'name': 'ann', 'body': 'hello'}
+        """
+        if self._captures is None:
+            return {}
+        found: dict[str, list[str]] = {}
+        for name, own in self._captures.read(text.encode() if isinstance(text, str) else text):
+            found.setdefault(name, []).append(own.decode(errors="replace"))
+        return {name: texts[0] if len(texts) == 1 else texts for name, texts in found.items()}
+
+    @classmethod
+    def from_gbnf(cls, text: str, start: str = "root") -> Self:
+        r"""Return the machine of a grammar in GBNF, the notation of llama.cpp.
+
+        Args:
+            text: The grammar.
+            start: The rule that whole texts match.
+
+        Raises:
+            GrammarError: As the constructor raises it.
+
+        >>> GrammarStateMachine.from_gbnf('root ::= [0-9]+ ("," [0-9]+)*').matches("1,23")
+        True
+        """
+        return cls(text, start=start, notation="gbnf")
+
+    @classmethod
+    def from_lark(cls, text: str, start: str = "start") -> Self:
+        r"""Return the machine of a grammar in Lark, as llguidance reads it.
+
+        Texts are divided into lexemes by longest match.
+
+        Args:
+            text: The grammar.
+            start: The rule that whole texts match.
+
+        Raises:
+            GrammarError: As the constructor raises it.
+
+        >>> sums = GrammarStateMachine.from_lark(r'''
+        ...     start: NUMBER ("+" NUMBER)*
+        ...     NUMBER: /[0-9]+/
+        ...     %ignore /[ ]+/
+        ... ''')
+        >>> sums.matches("1 + 23"), sums.matches("1 + 2 3")
+        (True, False)
+        """
+        return cls(text, start=start, notation="lark")
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Return the machine of a grammar in GBNF or Lark, with the default rule of the notation.
+
+        A text with a definition ``name ::=`` is GBNF, any other is Lark, as in vLLM's server.
+
+        Args:
+            text: The grammar.
+
+        Raises:
+            GrammarError: As the constructor raises it.
+        """
+        is_gbnf = isinstance(text, str) and _GBNF_DEFINITION.search(text) is not None
+        return cls(text, notation="gbnf" if is_gbnf else "lark")
 
     @property
     def text(self) -> str:
         """The grammar."""
         return self._text
+
+
+def _compiler(grammar: Grammar | LexicalGrammar, start: str) -> Callable[[RuleBook], Node]:
+    """Return the function that compiles a grammar and defines its recursive rules in a book."""
+    if isinstance(grammar, LexicalGrammar):
+        return LexicalCompiler(grammar, start).compile
+    analysis = Analysis(grammar.rules, start)
+    if analysis.recursive:
+        return LexicalCompiler(lexical_grammar(analysis, start), start).compile
+    return lambda book: GrammarCompiler(grammar.rules, start, book).start

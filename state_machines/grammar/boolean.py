@@ -66,6 +66,10 @@ class _Boolean(Node):
             self._empty = _has_no_word(self)
         return self._empty
 
+    def release(self) -> Iterable[Node]:
+        raw, self._raw = self._raw, None
+        return (*super().release(), *(target for _, target in raw or ()))
+
 
 class Intersection(_Boolean):
     """The words that are in all ``members``."""
@@ -80,6 +84,9 @@ class Intersection(_Boolean):
             max_length=min(bounds) if bounds else None,
         )
         self.members = members
+
+    def release(self) -> Iterable[Node]:
+        return (*super().release(), *self.members)
 
     def _make_raw_transitions(self) -> Transitions:
         refined: list[tuple[Symbols, tuple[Node, ...]]] = [
@@ -220,6 +227,18 @@ def counts_any_symbol(node: Repetition) -> bool:
     return isinstance(node.body, SymbolNode) and is_whole_alphabet(node.body.symbols)
 
 
+def bounds_and_rest(node: Node) -> tuple[Repetition, Node] | None:
+    """Return an intersection of two members as a bound on the length and the other member."""
+    if not isinstance(node, Intersection) or len(node.members) != 2:
+        return None
+    one, other = node.members
+    if isinstance(other, Repetition) and counts_any_symbol(other):
+        return other, one
+    if isinstance(one, Repetition) and counts_any_symbol(one):
+        return one, other
+    return None
+
+
 def _has_no_word(start: Node) -> bool:
     """Whether no nullable state can be reached; the visited states store the answer too.
 
@@ -227,6 +246,12 @@ def _has_no_word(start: Node) -> bool:
     """
     if start.max_length is not None and start.min_length > start.max_length:
         return True
+    bounded = bounds_and_rest(start)
+    if bounded is not None:
+        bounds, rest = bounded
+        has_word = rest.has_length_between(bounds.min_count, bounds.max_count)
+        if has_word is not None:
+            return not has_word
     visited: list[_Boolean] = []
     for number, visit in enumerate(best_first(start, _raw_edges, attrgetter("min_length"))):
         if _is_live(visit.state):

@@ -16,7 +16,7 @@ them apply. Factoring ends, since each application lowers the number of members.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Iterable, Iterator
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from typing import TypeAlias
 
 from state_machines.budgets import spend
@@ -38,7 +38,7 @@ MEMBERS_PER_STEP = 4
 class Concatenation(Node):
     """``head`` then ``tail``; right-nested, so ``head`` is never a concatenation."""
 
-    __slots__ = ("head", "tail")
+    __slots__ = ("counts_tokens", "head", "tail")
 
     def __init__(self, head: Node, tail: Node) -> None:
         first, rest = head.max_length, tail.max_length
@@ -50,6 +50,7 @@ class Concatenation(Node):
         )
         self.head = head
         self.tail = tail
+        self.counts_tokens = head.counts_tokens
         self.transient = head.transient
         if head.transient is None and head.nullable:
             self.transient = tail.transient
@@ -107,6 +108,10 @@ class Concatenation(Node):
             found += [target for _, target in transitions]
         return found
 
+    def after_token(self, fits: Callable[[Node, int], bool]) -> Node:
+        """Count the token in the head: the tail has not begun."""
+        return concatenation(self.head.after_token(fits), self.tail)
+
     def compute_derivative(self, byte: int) -> Node:
         if not self.head.nullable:
             return concatenation(self.head.derivative(byte), self.tail)
@@ -159,7 +164,7 @@ def _cons(head: Node, tail: Node) -> Node:
 class Union(Node):
     """Any of ``members``: at least two, none of them a union."""
 
-    __slots__ = ("members",)
+    __slots__ = ("counts_tokens", "members")
 
     def __init__(self, members: tuple[Node, ...]) -> None:
         longest = 0
@@ -174,6 +179,7 @@ class Union(Node):
             boolean=any(member.boolean for member in members),
         )
         self.members = members
+        self.counts_tokens = any(member.counts_tokens for member in members)
         # An empty cache is falsy, so the comparison is with ``None``.
         transients = (member.transient for member in members)
         self.transient = next((each for each in transients if each is not None), None)
@@ -190,6 +196,10 @@ class Union(Node):
         for member in self.members:
             first |= member.first_bytes
         return first
+
+    def after_token(self, fits: Callable[[Node, int], bool]) -> Node:
+        """Count the token in all members."""
+        return union(member.after_token(fits) for member in self.members)
 
     def release(self) -> Iterable[Node]:
         return (*super().release(), *self.members)

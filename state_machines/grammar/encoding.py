@@ -24,6 +24,8 @@ from dataclasses import dataclass
 
 from state_machines.budgets import spend
 from state_machines.caches import LruCache
+from state_machines.grammar.boolean import Intersection
+from state_machines.grammar.decoding import DecodedText, decoded_text
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, EPSILON, Node, intern_node
 from state_machines.grammar.nodes import Repetition, branch, concatenation, literal, union
@@ -114,8 +116,8 @@ class EncodedText(Lazy):
         return self.spelling.spell(word) + self.terminator
 
     def release(self) -> Iterable[Node]:
-        # Many machines share the texts.
-        return ()
+        # Many machines share regular texts. Those of a grammar have states without bound.
+        return (*super().release(), self.text) if _has_decoded(self.text) else ()
 
     def expand(self) -> Node:
         """Return the union of the spellings of first characters, each with the rest of the text."""
@@ -133,7 +135,7 @@ class EncodedText(Lazy):
     def compute_first_bytes(self) -> int:
         first = 1 << self.terminator[0] if self.text.nullable and self.terminator else 0
         escapes, pairs = self.spelling.escapes, self.spelling.pairs
-        for characters, _ in self.text.transitions:
+        for characters in self.text.first_characters():
             first |= _first_bytes(characters, escapes, pairs)
         return first
 
@@ -147,15 +149,17 @@ class EncodedText(Lazy):
     def run_derivative(self, text: bytes, position: int) -> tuple[int, Node]:
         if not self.terminator:
             return position + 1, self.derivative(text[position])
-        node, start = self.text, position
-        while position < len(text) and self._is_plain(text[position]):
-            node = _after(node, text[position])
-            if node is EMPTY:
-                return len(text), EMPTY
-            position += 1
-        if position == start:
+        end = position
+        while end < len(text) and self._is_plain(text[end]):
+            end += 1
+        if end == position:
             return position + 1, self.derivative(text[position])
-        return position, encoded(node, self.spelling, self.terminator)
+        node = self.text
+        if not (isinstance(node, Repetition) and node.is_universal):
+            node = node.ascii_derivative(text[position:end])
+        if node is EMPTY:
+            return len(text), EMPTY
+        return end, encoded(node, self.spelling, self.terminator)
 
     def _is_plain(self, byte: int) -> bool:
         """Whether a byte is a whole character, and has no other meaning."""
@@ -177,10 +181,27 @@ def encoded(text: Node, spelling: Spelling, terminator: bytes = b"") -> Node:
         return EMPTY
     if text is EPSILON and not terminator:
         return EPSILON
+    if isinstance(text, DecodedText) and spelling is RAW and not terminator:
+        return text.body
     return intern_node(
         (EncodedText, id(text), spelling, terminator),
         lambda: EncodedText(text, spelling, terminator),
     )
+
+
+def decoded(node: Node) -> Node:
+    """Return a byte language as a language of code points; the inverse of :func:`encoded`.
+
+    Words that are not UTF-8 are left out.
+    """
+    if isinstance(node, EncodedText) and node.spelling is RAW and not node.terminator:
+        return node.text
+    return decoded_text(node)
+
+
+def _has_decoded(text: Node) -> bool:
+    members = text.members if isinstance(text, Intersection) else (text,)
+    return any(isinstance(member, DecodedText) for member in members)
 
 
 _FIRST_BYTES: LruCache[tuple[CodePointSet, bool, bool], int] = LruCache(LIMITS.cached_ranges)

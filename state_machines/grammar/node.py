@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from state_machines.budgets import spend
 from state_machines.caches import LruCache
 from state_machines.grammar.interning import intern_node, known_node
-from state_machines.grammar.symbols import bytes_in
+from state_machines.grammar.symbols import CodePointSet, bytes_in
 from state_machines.limits import LIMITS
 
 __all__ = [
@@ -75,6 +75,9 @@ class Node:
 
     is_closed = False
     """Whether the language is known to be closed under concatenation, and holds the empty word."""
+
+    counts_tokens = False
+    """Whether a limit on tokens counts the token that is being read; see :meth:`after_token`."""
 
     is_universal = False
     """Whether the language is known to hold all words."""
@@ -175,6 +178,29 @@ class Node:
                 return target
         return EMPTY
 
+    def first_characters(self) -> Iterable[CodePointSet]:
+        """Return sets of the code points that words begin with (code point alphabet only)."""
+        return [characters for characters, _ in self.transitions]
+
+    def ascii_derivative(self, text: bytes) -> Node:
+        """Return the derivative by a text of ASCII characters (code point alphabet only)."""
+        node = self
+        for point in text:
+            node = node.character_derivative(point)
+            if node is EMPTY:
+                break
+        return node
+
+    def has_length_between(self, min_length: int, max_length: int | None) -> bool | None:
+        """Whether a word has a length within bounds; ``None`` if that takes a search.
+
+        Args:
+            min_length: Lower bound, in symbols.
+            max_length: Upper bound, in symbols; ``None`` for no bound.
+        """
+        del min_length, max_length
+        return None
+
     def known_word_derivative(self, text: bytes) -> Node | None:
         """Return the derivative that :meth:`word_derivative` stored; ``None`` if there is none."""
         known = self._derivatives
@@ -204,6 +230,16 @@ class Node:
         while position < len(text) and node is not EMPTY:
             position, node = node.run_derivative(text, position)
         return node
+
+    def after_token(self, fits: Callable[[Node, int], bool]) -> Node:
+        """Return the state at the end of a token, which limits on tokens count.
+
+        Only for nodes that count tokens: :mod:`state_machines.grammar.token_limits`.
+
+        Args:
+            fits: Whether some word of a language is written by at most as many tokens.
+        """
+        return self
 
     @property
     def leading_text(self) -> bytes:

@@ -64,6 +64,7 @@ class CharacterTrie:
         begun_ids: Tokens that begin another character.
         begun_at: The vertices of the last whole characters of ``begun_ids``.
         begun_set: For each of ``begun_ids``, the number of the set of characters that it begins.
+        begun_ranges: The ranges of the sets: first character, last character, number of the set.
         leaving_ids: Tokens that close the string, sorted by vertex.
         leaving_at: The vertices of the last characters of ``leaving_ids``.
         suffix: For each of ``leaving_ids``, the index in ``suffixes`` of the text after the quote.
@@ -85,7 +86,7 @@ class CharacterTrie:
         self.begun_ids: Ids = arrays["begun_ids"]
         self.begun_at: Ids = arrays["begun_at"]
         self.begun_set: Ids = arrays["begun_set"]
-        self._begun_ranges: Ids = arrays["begun_ranges"].reshape(-1, 3)
+        self.begun_ranges: Ids = arrays["begun_ranges"].reshape(-1, 3)
         self.begun_sets = int(self.begun_set.max(initial=-1)) + 1
         self.leaving_ids: Ids = arrays["leaving_ids"]
         self.leaving_at: Ids = arrays["leaving_at"]
@@ -104,7 +105,7 @@ class CharacterTrie:
         last = np.searchsorted(self.alphabet, bounds[:, 1], side="right")
         ends = zip(first.tolist(), last.tolist(), strict=True)
         ranges = tuple((low, high - 1) for low, high in ends if low < high)
-        low, high, which = self._begun_ranges.T
+        low, high, which = self.begun_ranges.T
         nearest = np.searchsorted(bounds[:, 1], low)
         starts = np.append(bounds[:, 0], np.iinfo(np.int64).max)
         begun = np.zeros(self.begun_sets, np.bool_)

@@ -114,6 +114,20 @@ class TokensBySuffix:
         return concatenated([ids[starts[number] : starts[number + 1]] for number in numbers])
 
 
+def tokens_by_suffix(trie: TokenTrie, vertices: Iterable[int]) -> TokensBySuffix:
+    """Return the tokens at and below vertices, by what they write from the vertex' byte on."""
+    found: list[tuple[bytes, Ids]] = []
+    for vertex in vertices:
+        spend(1 + trie.count_from(vertex) // 8)
+        head = bytes((trie.byte_at(vertex),))
+        found.append((head, trie.tokens_at(vertex)))
+        found.extend((head + text, ids) for text, ids in trie.tokens_below(vertex))
+    suffixes = Suffixes(text for text, _ in found)
+    numbers = np.array([suffixes.numbers[text] for text, _ in found], np.int32)
+    suffix = np.repeat(numbers, [len(ids) for _, ids in found])
+    return TokensBySuffix(concatenated([ids for _, ids in found]), suffix, suffixes)
+
+
 class LexemeWalk:
     """The tokens of a vocabulary by their relation to a lexeme.
 
@@ -199,18 +213,8 @@ class VertexWalk(LexemeWalk):
         leading = [byte for byte in bytes_in(first) if len(self._children_of_exits[byte])]
         known = self._leaving.get(byte_set(leading))
         if known is None:
-            found: list[tuple[bytes, Ids]] = []
-            for byte in leading:
-                head = bytes((byte,))
-                for vertex in self._children_of_exits[byte].tolist():
-                    spend(1 + self._trie.count_from(vertex) // 8)
-                    found.append((head, self._trie.tokens_at(vertex)))
-                    below = self._trie.tokens_below(vertex)
-                    found.extend((head + text, ids) for text, ids in below)
-            suffixes = Suffixes(text for text, _ in found)
-            numbers = np.array([suffixes.numbers[text] for text, _ in found], np.int32)
-            suffix = np.repeat(numbers, [len(ids) for _, ids in found])
-            made = TokensBySuffix(concatenated([ids for _, ids in found]), suffix, suffixes)
+            vertices = [self._children_of_exits[byte] for byte in leading]
+            made = tokens_by_suffix(self._trie, concatenated(vertices).tolist())
             # All threads must use one object, since the keys of masks contain its id.
             known = self._leaving.setdefault(byte_set(leading), made)
         return known

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -23,6 +24,7 @@ from state_machines.masks.lexeme_walk import (
     WalkCache,
     vertex_walk,
 )
+from state_machines.masks.substring_walk import Quote, SubstringWalk
 from state_machines.masks.text_walks import StringTokens, TextWalk
 from state_machines.masks.token_trie import Ids, TokenTrie, concatenated
 
@@ -62,6 +64,9 @@ class Lexemes:
         if self._trie.count_from_root(first) < MIN_LEXEME_TOKENS:
             return True
         text = split.lexeme.text
+        quote = Quote.of(text)
+        if quote is not None:
+            return quote.is_narrow
         known = self._narrow.get(text)
         return self._narrow.put(text, _has_few_beginnings(text)) if known is None else known
 
@@ -112,7 +117,34 @@ class Lexemes:
             leads = _words(prefix)
             if leads is not None:
                 return self._led_walk(leads, lexeme.text)
+        if isinstance(lexeme, EncodedText) and lexeme.spelling is RAW and not lexeme.terminator:
+            quote, raw_leads = Quote.of(lexeme.text), _words(prefix)
+            if quote is not None and raw_leads is not None:
+                return self._quote_walk(raw_leads, quote)
         return vertex_walk(concatenation(prefix, lexeme), self._trie, self._size)
+
+    def _quote_walk(self, leads: list[bytes], quote: Quote) -> VertexWalk:
+        """Return the walk of a quote in plain text after one of several byte strings."""
+        trie = self._trie
+        inside = np.zeros(self._size, np.bool_)
+        exits: list[Ids] = []
+        for lead in leads:
+            path = trie.path(lead)
+            inside[trie.tokens_at_all(np.array(path, np.int32))] = True
+            if len(path) < len(lead):
+                continue
+            start = path[-1] if path else 0
+            found = self._substrings.reached(quote, start)
+            # The vertex of an empty lexeme without a prefix is no exit.
+            found.is_live[start] = False
+            found.ends[0] = False
+            inside[trie.tokens_at_all(np.flatnonzero(found.is_live))] = True
+            exits.append(np.flatnonzero(found.ends).astype(np.int32))
+        return VertexWalk(inside, np.unique(concatenated(exits)).astype(np.int32), trie)
+
+    @cached_property
+    def _substrings(self) -> SubstringWalk:
+        return SubstringWalk(self._trie)
 
     def _led_walk(self, leads: list[bytes], text: Node) -> LexemeWalk:
         trie = self._trie

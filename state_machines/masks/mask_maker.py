@@ -31,16 +31,26 @@ from state_machines.caches import LruCache
 from state_machines.grammar.configurations import (
     Configuration,
     LexemeSplit,
+    Stack,
     all_configurations,
     joined,
     split_lexeme,
     without_exclusion,
 )
+from state_machines.grammar.encoding import EncodedText
 from state_machines.grammar.exclusion import Exclusion
+from state_machines.grammar.lexing import Lexed
 from state_machines.grammar.node import EMPTY, Node
+from state_machines.grammar.nodes import concatenation
+from state_machines.grammar.tokens import begins_with_spelling
 from state_machines.limits import LIMITS
 from state_machines.masks.lexeme_walk import LeavingTokens, LexemeWalk
 from state_machines.masks.lexemes import Lexemes
+from state_machines.masks.lexer_exits import exits, leaving
+from state_machines.masks.lexer_summaries import TokenSet, allowed_tokens
+from state_machines.masks.lexer_walks import LexerWalk
+from state_machines.masks.spelled_tokens import SpelledTokens
+from state_machines.masks.substring_walk import is_narrow_quote
 from state_machines.masks.token_trie import Ids, TokenTrie, concatenated
 from state_machines.masks.trie_walk import TrieWalk
 from state_machines.vocabulary import Vocabulary
@@ -100,14 +110,15 @@ class _Part(NamedTuple):
 
 
 class _Parts:
-    """The parts of a mask: lexemes, a few ids, and arrays of many ids."""
+    """The parts of a mask: lexemes, a few ids, arrays of many ids, and sets of ids."""
 
-    __slots__ = ("arrays", "few", "lexemes")
+    __slots__ = ("arrays", "few", "lexemes", "sets")
 
     def __init__(self) -> None:
         self.lexemes: list[_Part] = []
         self.few: list[int] = []
         self.arrays: list[Ids] = []
+        self.sets: list[TokenSet] = []
 
     def key(self, maker: int) -> bytes:
         """Return a digest that is equal for equal sets of tokens of one maker."""
@@ -117,6 +128,8 @@ class _Parts:
             found += sorted({part.key() for part in self.lexemes})
         if self.arrays:
             found += sorted({_digest(ids.tobytes()) for ids in self.arrays})
+        if self.sets:
+            found += sorted({each.digest for each in self.sets})
         return _digest(b"".join(found))
 
 
@@ -128,6 +141,7 @@ class MaskMaker:
         self._number = next(_MAKER_NUMBERS)
         self._forms = vocabulary.token_bytes
         self.trie = TokenTrie(vocabulary)
+        self._spelled = SpelledTokens.of(vocabulary)
         self._end_ids = sorted(vocabulary.end_token_ids)
         self._trie_walk = TrieWalk(self.trie)
         self._lexemes = Lexemes(self.trie, self._size)
@@ -159,6 +173,8 @@ class MaskMaker:
         if state.nullable:
             parts.few += self._end_ids
         self._collect(state, parts)
+        if begins_with_spelling(state):
+            parts.arrays.append(self._spelled.ids(state))
         return parts
 
     def _mask_of(self, parts: _Parts) -> tuple[bytes, npt.NDArray[np.bool_]]:
@@ -190,7 +206,8 @@ class MaskMaker:
 
     def _assemble(self, parts: _Parts) -> tuple[_Mask, int]:
         """Return a mask, and the number of bytes of its arrays that no other mask shares."""
-        few = concatenated([np.array(parts.few, np.int32), *parts.arrays])
+        shared = {each.digest: each.ids for each in parts.sets}.values()
+        few = concatenated([np.array(parts.few, np.int32), *parts.arrays, *shared])
         own_bytes = few.nbytes
         if not parts.lexemes:
             return (None, NO_IDS, (few,)), own_bytes
@@ -240,6 +257,13 @@ class MaskMaker:
         if excluding is not None:
             parts.arrays.append(self._without_excluded(*excluding))
             return
+        head, following = configuration
+        if isinstance(head, Lexed):
+            self._collect_lexed(head, following, parts)
+            return
+        if isinstance(head, EncodedText) and is_narrow_quote(head.text):
+            parts.few += self._trie_walk.tokens(head, stack=following)
+            return
         split = split_lexeme(configuration)
         if split is None or self._lexemes.is_narrow(split):
             node, stack = configuration
@@ -257,6 +281,43 @@ class MaskMaker:
         parts.lexemes.append(_Part(walk, leaving, suffixes, *excepted))
         if continuation is not None and split.prefix.nullable and split.lexeme.nullable:
             self._collect_after_empty_lexeme(state, split, continuation, parts)
+
+    def _collect_lexed(self, state: Lexed, stack: Stack, parts: _Parts) -> None:
+        """Collect the tokens of a grammar over lexemes, and of what follows it."""
+        tail = None if stack is None else joined(stack)
+        if tail is not None and state.nullable:
+            self._collect(tail, parts)
+        lexicon = state.lexicon
+        if tail is None and not lexicon.may_block and not lexicon.nested:
+            parts.sets += allowed_tokens(self._trie_walk.lexer_walks, state)
+            return
+        for node in state.nested_texts:
+            self._collect(node if tail is None else concatenation(node, tail), parts)
+        for walk, before in self._trie_walk.lexer_walks.walks(state):
+            if lexicon.may_block:
+                parts.arrays.append(walk.live_ids(before, self.trie))
+            elif len(walk.ids):
+                parts.sets.append(walk)
+            if lexicon.nested:
+                self._collect_nested(walk, before, tail, parts)
+            if tail is None:
+                continue
+            for complete, _ in walk.ends():
+                if any(after.nullable for after in before.after(complete)):
+                    found = exits(walk, self.trie, complete, tail.first_bytes)
+                    parts.arrays.append(found.tokens(found.suffixes.accepted(tail)))
+
+    def _collect_nested(
+        self, walk: LexerWalk, before: Lexed, tail: Node | None, parts: _Parts
+    ) -> None:
+        """Collect the tokens that go on with a nested language after a lexeme."""
+        for group in walk.groups:
+            for after in before.after(group.complete):
+                assert isinstance(after, Lexed)
+                for node in after.nested_texts:
+                    node = node if tail is None else concatenation(node, tail)
+                    found = leaving(group, self.trie, node.first_bytes)
+                    parts.arrays.append(found.tokens(found.suffixes.accepted(node)))
 
     def _collect_after_empty_lexeme(
         self, state: Node, split: LexemeSplit, continuation: Node, parts: _Parts

@@ -10,6 +10,7 @@ any text                        none: all vertices are reached
 bounds on the length            comparison with the number of characters of a token
 differs from any text in few    the vertices of these words
 words (names that are taken)
+substrings of a text            the tokens that occur in it
 any other                       an automaton, with bounds on the length beside it
 ==============================  ====================================================
 """
@@ -17,6 +18,7 @@ any other                       an automaton, with bounds on the length beside i
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 
 import numpy as np
 
@@ -36,6 +38,7 @@ from state_machines.masks.lexeme_walk import (
     TokensBySuffix,
     WalkCache,
 )
+from state_machines.masks.substring_walk import Quote, SubstringWalk
 from state_machines.masks.token_trie import Ids, TokenTrie
 
 MAX_DIFFERENCES = 600
@@ -71,6 +74,9 @@ class StringTokens:
 
     def walk(self, text: Node) -> TextWalk:
         """Return the walk of a language of code points."""
+        quote = Quote.of(text)
+        if quote is not None:
+            return self._walk_of_quote(quote)
         text, min_chars, max_chars = _without_bounds(text)
         # A bound beyond the longest token has no effect yet. An exception is a lower bound beside a
         # pattern: it refuses characters after which the pattern can only end earlier.
@@ -85,6 +91,19 @@ class StringTokens:
                 text, (min_chars, max_chars), self._make(text, min_chars, max_chars)
             )
         return walk
+
+    def _walk_of_quote(self, quote: Quote) -> TextWalk:
+        key = quote.min_chars, quote.max_chars
+        walk = self._walks.get(quote.text, key)
+        if walk is None:
+            found = self._substrings.reached(quote)
+            made = self.result(found.is_live, found.begun, found.ends[self.trie.leaving_at])
+            walk = self._walks.put(quote.text, key, made)
+        return walk
+
+    @cached_property
+    def _substrings(self) -> SubstringWalk:
+        return SubstringWalk(self.trie)
 
     def _make(self, text: Node, min_chars: int, max_chars: int | None) -> TextWalk:
         if text is everything(ANY_CODE_POINT):

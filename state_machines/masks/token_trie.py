@@ -111,6 +111,15 @@ class TokenTrie:
             counts[first:last] += counts[self.parent[first:last]]
         return counts
 
+    @cached_property
+    def vertices_from(self) -> Ids:
+        """The number of vertices at and below a vertex: int32, shape (n,)."""
+        counts: Ids = np.ones(self.size, np.int32)
+        for first, last in zip(self.levels[-2:0:-1], self.levels[:1:-1], strict=True):
+            above = self.parent[first:last]
+            counts[:first] += np.bincount(above, counts[first:last], first).astype(np.int32)
+        return counts
+
     @property
     def size(self) -> int:
         """The number of vertices."""
@@ -184,6 +193,10 @@ class TokenTrie:
             if low[vertex] < end[vertex]:
                 found.append(at + 1 - position)
         return found
+
+    def byte_at(self, vertex: int) -> int:
+        """Return the byte that leads to a vertex."""
+        return self._marks[vertex]
 
     def bytes_below(self, vertex: int) -> int:
         """Return the set of bytes that lead from a vertex to its children."""

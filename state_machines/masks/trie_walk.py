@@ -10,6 +10,7 @@ unless the automaton has about as many states as the trie has vertices.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TypeAlias
 
 import numpy as np
@@ -21,11 +22,15 @@ from state_machines.grammar.configurations import Stack, joined
 from state_machines.grammar.encoding import EncodedText, Spelling
 from state_machines.grammar.exclusion import Exclusion
 from state_machines.grammar.lazy import Lazy
+from state_machines.grammar.lexing import Lexed
 from state_machines.grammar.node import EMPTY, Node, Transitions
 from state_machines.grammar.nodes import Concatenation, Literal, Union
+from state_machines.grammar.substring import Substring
 from state_machines.grammar.symbols import byte_ranges, bytes_in
 from state_machines.limits import LIMITS
 from state_machines.masks.automaton import Automaton, states_at_vertices
+from state_machines.masks.lexer_walks import LexerWalks
+from state_machines.masks.substring_walk import Quote, head_walk
 from state_machines.masks.token_trie import TokenTrie
 
 VISITS_PER_STEP = 256
@@ -75,6 +80,7 @@ class TrieWalk:
         self._heads: WeakKeyLruCache[Node, dict[_HeadKey, _HeadWalk]] = WeakKeyLruCache(
             LIMITS.head_walks
         )
+        self.lexer_walks = LexerWalks(trie)
 
     def tokens(self, start: Node, vertex: int = 0, *, stack: Stack = None) -> list[int]:
         """Return the tokens below a vertex that a node and its stack allow; ids may repeat."""
@@ -115,6 +121,13 @@ class TrieWalk:
                 continue
             if tail is not None and node.nullable and kind is not Union:
                 pending.append((*tail, at))
+            if kind is EncodedText and type(node.text) is Substring:  # type: ignore[attr-defined]
+                assert isinstance(node, EncodedText)
+                ids, ends = self._head_walk(node, at)
+                found += ids
+                if tail is not None:
+                    pending.extend((*tail, end) for end in ends)
+                continue
             first = node._first
             first = (node.first_bytes if first is None else first) & bytes_below(at)
             if not first:
@@ -122,19 +135,56 @@ class TrieWalk:
                     pending.append((*tail, at))
             elif kind is Union:
                 pending.extend((member, tail, at) for member in node.members)  # type: ignore[attr-defined]
+            elif isinstance(node, Lexed):
+                pending.extend(self._walk_lexer(node, tail, at, found))
             elif isinstance(node, Lazy) and kind is not EncodedText:
                 spend()
                 pending.append((node.expansion, tail, at))
-            elif tail is not None and isinstance(node, EncodedText):
+            elif isinstance(node, EncodedText) and (
+                tail is not None or Quote.of(node.text) is not None
+            ):
                 ids, ends = self._head_walk(node, at)
                 found += ids
-                pending.extend((*tail, end) for end in ends)
+                if tail is not None:
+                    pending.extend((*tail, end) for end in ends)
             else:
                 for byte in bytes_in(first):
                     child = child_by(at, byte, found)
                     if has_children(child):
                         pending.append((node.derivative(byte), tail, child))
         return found
+
+    def _walk_lexer(
+        self, state: Lexed, tail: Stack, vertex: int, found: list[int]
+    ) -> Iterator[tuple[Node, Stack, int]]:
+        """Add the tokens of a grammar over lexemes; yield where other languages begin."""
+        trie = self._trie
+        for node in state.nested_texts:
+            yield node, tail, vertex
+        for walk, before in self.lexer_walks.walks(state, vertex):
+            may_block = state.lexicon.may_block
+            found += (walk.live_ids(before, trie) if may_block else walk.ids).tolist()
+            for group in walk.groups if state.lexicon.nested else ():
+                for after in before.after(group.complete):
+                    assert isinstance(after, Lexed)
+                    for node in after.nested_texts:
+                        yield from self._begin(node, tail, group.vertices.tolist(), found)
+            for complete, ends in walk.ends() if tail is not None else ():
+                if any(after.nullable for after in before.after(complete)):
+                    assert tail is not None
+                    following, rest = tail
+                    for end in filter(trie.has_children, ends.tolist()):
+                        yield following, rest, end
+
+    def _begin(
+        self, node: Node, tail: Stack, vertices: list[int], found: list[int]
+    ) -> Iterator[tuple[Node, Stack, int]]:
+        """Yield what follows the first byte of a language at vertices that it leads to."""
+        for vertex in vertices:
+            target = node.derivative(self._trie.byte_at(vertex))
+            if target is not EMPTY:
+                self._trie.add_tokens_at(vertex, found)
+                yield target, tail, vertex
 
     def _shortcut(
         self, start: Node, stack: Stack, vertex: int, visits: int, visited: set[int] | None
@@ -210,6 +260,8 @@ class TrieWalk:
 
         Vertices without children are left out of the latter.
         """
+        if isinstance(head.text, Substring) and head.text.count == 1:
+            return head_walk(self._trie, head, Quote(head.text), vertex)
         # Cached by the language of code points, which may outlive the schema.
         key = (head.spelling, head.terminator, vertex)
         known = self._heads.get(head.text)
@@ -220,7 +272,13 @@ class TrieWalk:
             walk = known[key] = self._walk_head(head, vertex)
         return walk
 
-    def _walk_head(self, head: Node, vertex: int) -> _HeadWalk:
+    def _walk_head(self, head: EncodedText, vertex: int) -> _HeadWalk:
+        quote = Quote.of(head.text)
+        if quote is not None and quote.is_narrow:
+            return head_walk(self._trie, head, quote, vertex)
+        return self._walk_bytes(head, vertex)
+
+    def _walk_bytes(self, head: Node, vertex: int) -> _HeadWalk:
         trie = self._trie
         found: list[int] = []
         ends: list[int] = []

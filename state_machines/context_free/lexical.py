@@ -1,0 +1,110 @@
+"""Grammars over lexemes: rules of terminals, each of which is a language of bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from state_machines.context_free.compiler import GrammarCompiler
+from state_machines.context_free.rules import RuleBook
+from state_machines.context_free.separation import adjacency, has_no_dead_state
+from state_machines.errors import UnsatisfiableGrammarError
+from state_machines.grammar.lexer import TerminalLanguage
+from state_machines.grammar.lexing import Lexicon
+from state_machines.grammar.node import EMPTY, Node
+from state_machines.grammar.token_limits import LimitedRule
+from state_machines.machine import StateMachine
+from state_machines.syntax_tree import Rule, TokenSet
+
+__all__ = ["LexicalCompiler", "LexicalGrammar", "TerminalLanguage"]
+
+
+@dataclass(frozen=True, slots=True)
+class LexicalGrammar:
+    """A grammar whose texts are divided into lexemes.
+
+    Attributes:
+        rules: The rules by name. The leaves of their bodies are
+            :class:`~state_machines.syntax_tree.Terminal` and
+            :class:`~state_machines.syntax_tree.Reference`.
+        terminals: The terminals; ``Terminal.number`` is an index.
+        ignored: Numbers of the terminals whose lexemes may stand between and behind all others.
+        start: The rule that whole texts match.
+        ignores_first: Whether ignored lexemes may also precede the first lexeme.
+        ignores_once: Whether at most one ignored lexeme stands between two others.
+        owners: Machines that languages of terminals belong to; they live as long as the grammar.
+        token_sets: The tokens by name or by number among the terminals.
+        limited_rules: The rules with a limit on tokens that do not match the empty text.
+        is_greedy: Whether a text is divided into lexemes by longest match, or in any way.
+    """
+
+    rules: dict[str, Rule]
+    terminals: tuple[TerminalLanguage, ...]
+    ignored: frozenset[int]
+    start: str
+    ignores_first: bool = False
+    ignores_once: bool = False
+    owners: tuple[StateMachine, ...] = ()
+    token_sets: tuple[TokenSet, ...] = ()
+    limited_rules: tuple[LimitedRule, ...] = ()
+    is_greedy: bool = True
+
+    @property
+    def all_limited_rules(self) -> list[LimitedRule]:
+        """The limited rules, those of owners included."""
+        inner = (rule for owner in self.owners for rule in owner.limited_rules)
+        return [*self.limited_rules, *inner]
+
+    @property
+    def temperatures(self) -> set[float]:
+        """The sampling temperatures of terminals."""
+        found = {each.temperature for each in self.terminals if each.temperature is not None}
+        return found.union(*(owner.temperatures for owner in self.owners))
+
+
+class LexicalCompiler:
+    """Compiles a grammar over lexemes; :meth:`compile` returns the node of its texts.
+
+    Args:
+        grammar: The grammar.
+        start: The rule that whole texts match.
+
+    Raises:
+        GrammarError: No text matches, or a limit is exceeded.
+    """
+
+    def __init__(self, grammar: LexicalGrammar, start: str) -> None:
+        self._grammar = grammar
+        self._start = start
+        self._lexicon = Lexicon(
+            grammar.terminals,
+            sum(1 << number for number in grammar.ignored),
+            is_greedy=grammar.is_greedy,
+            ignores_once=grammar.ignores_once,
+        )
+        self._empty = frozenset(
+            number
+            for number, terminal in enumerate(grammar.terminals)
+            if terminal.language is EMPTY
+            or (terminal.language.boolean and terminal.language.is_empty)
+        )
+
+    def compile(self, book: RuleBook) -> Node:
+        """Return the node of the texts. The parser's recursive rules are defined in the book."""
+        grammar = self._grammar
+        compiler = GrammarCompiler(grammar.rules, self._start, book, self._empty)
+        parser = compiler.start
+        if self._lexicon.may_block:
+            adjacent = adjacency(compiler.analysis, self._start, len(grammar.terminals))
+            self._lexicon.may_block = not has_no_dead_state(self._lexicon, adjacent)
+        node = self._lexicon.before_lexeme(parser, may_ignore=grammar.ignores_first)
+        if node is EMPTY:
+            rule = grammar.rules[self._start]
+            line, column = rule.position
+            raise UnsatisfiableGrammarError(
+                f"no text of the rule {rule.name!r} is found whose lexemes are longest matches",
+                line=line,
+                column=column,
+                rule=rule.name,
+                hint="A terminal continues with every byte that the next one begins with",
+            )
+        return node

@@ -1,0 +1,193 @@
+"""States of a lexer: terminals that are read in parallel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from state_machines.budgets import spend
+from state_machines.grammar.node import EMPTY, Node, Transitions, intern_node, merge_transitions
+
+LexemeEnd: TypeAlias = tuple[int, int]
+"""Where a lexeme may end: the terminals of which it is then a lexeme, and the bytes that would
+continue it, both as sets."""
+
+FEW_BYTES = 8
+"""Bytes up to which a terminal is walked together with others."""
+
+
+def terminals_in(terminals: int) -> Iterator[int]:
+    """Yield the members of a set of terminals, ascending."""
+    while terminals:
+        low = terminals & -terminals
+        yield low.bit_length() - 1
+        terminals ^= low
+
+
+class LexerState(Node):
+    """The derivatives of several terminals by the bytes of a lexeme; the union of their languages.
+
+    Attributes:
+        items: Pairs of a terminal, as a set with one member, and its residual language.
+        lazy: The set of the lazy terminals. Where one is complete, the lexeme ends.
+        complete: The set of the terminals of which the lexeme so far is a whole lexeme.
+    """
+
+    __slots__ = ("_ends", "_parts", "complete", "counts_tokens", "items", "lazy")
+
+    def __init__(self, items: tuple[tuple[int, Node], ...], lazy: int) -> None:
+        complete = 0
+        for bit, residual in items:
+            if residual.nullable:
+                complete |= bit
+        super().__init__(
+            nullable=complete != 0,
+            min_length=min(residual.min_length for _, residual in items),
+            max_length=None,
+        )
+        self.items = items
+        self.counts_tokens = any(residual.counts_tokens for _, residual in items)
+        self.lazy = lazy
+        self.complete = complete & lazy or complete
+        self._parts: tuple[Node, ...] | None = None
+        self._ends: frozenset[LexemeEnd] | None = None
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        """One state for each terminal that may go on with many bytes, and one for the others."""
+        known = self._parts
+        if known is None:
+            wide = [item for item in self.items if item[1].first_bytes.bit_count() > FEW_BYTES]
+            if len(self.items) == 1 or not wide:
+                return (self,)
+            few = [item for item in self.items if item not in wide]
+            parts = [lexer_state((item,), self.lazy) for item in wide]
+            known = self._parts = (*parts, lexer_state(few, self.lazy)) if few else (*parts,)
+        return known
+
+    @property
+    def ends(self) -> frozenset[LexemeEnd]:
+        """The ends of the lexemes that the state may become."""
+        known = self._ends
+        if known is None:
+            _find_ends(self)
+            known = self._ends
+            assert known is not None, "found for all states that are reached from this one"
+        return known
+
+    def compute_transitions(self) -> Transitions:
+        if self.complete & self.lazy:
+            return ()
+        lazy = self.lazy
+        rows = [
+            [(members, lexer_state(((bit, target),), lazy)) for members, target in node.transitions]
+            for bit, node in self.items
+        ]
+        return merge_transitions((tuple(row) for row in rows), _joined)
+
+    def compute_first_bytes(self) -> int:
+        if self.complete & self.lazy:
+            return 0
+        first = 0
+        for _, residual in self.items:
+            first |= residual.first_bytes
+        return first
+
+    def compute_derivative(self, byte: int) -> Node:
+        if self.complete & self.lazy:
+            return EMPTY
+        after = (
+            (bit, residual.derivative(byte))
+            for bit, residual in self.items
+            if residual.first_bytes >> byte & 1
+        )
+        return lexer_state(after, self.lazy)
+
+    def after_token(self, fits: Callable[[Node, int], bool]) -> Node:
+        """Count the token in all terminals."""
+        after = ((bit, residual.after_token(fits)) for bit, residual in self.items)
+        return lexer_state(after, self.lazy)
+
+    def release(self) -> Iterable[Node]:
+        self._parts = None
+        return (*super().release(), *(residual for _, residual in self.items))
+
+
+def _find_ends(state: LexerState) -> None:
+    """Find the ends of all states that are reached from one: a least fixed point."""
+    above: dict[LexerState, list[LexerState]] = {}
+    found: dict[LexerState, set[LexemeEnd]] = {}
+    pending = [state]
+    news: list[tuple[LexerState, LexemeEnd]] = []
+    while pending:
+        spend()
+        at = pending.pop()
+        if at in found:
+            continue
+        own = {(at.complete, at.first_bytes)} if at.complete else set()
+        found[at] = set()
+        if at._ends is not None:
+            news += ((at, end) for end in at._ends)
+            continue
+        news += ((at, end) for end in own)
+        for _, target in at.transitions:
+            assert isinstance(target, LexerState)
+            above.setdefault(target, []).append(at)
+            pending.append(target)
+    while news:
+        spend()
+        at, end = news.pop()
+        if end not in found[at]:
+            found[at].add(end)
+            news += ((caller, end) for caller in above.get(at, ()))
+    kinds: dict[frozenset[LexemeEnd], frozenset[LexemeEnd]] = {}
+    for at, ends in found.items():
+        one = frozenset(ends)
+        at._ends = kinds.setdefault(one, one)
+
+
+def _joined(states: list[Node]) -> Node:
+    items: list[tuple[int, Node]] = []
+    lazy = 0
+    for state in states:
+        assert isinstance(state, LexerState)
+        items += state.items
+        lazy |= state.lazy
+    return lexer_state(sorted(items, key=lambda item: item[0]), lazy)
+
+
+def lexer_state(items: Iterable[tuple[int, Node]], lazy: int) -> Node:
+    """Return the state of a lexer; :data:`EMPTY` if no terminal can be completed."""
+    live = tuple(
+        (bit, node)
+        for bit, node in items
+        if node is not EMPTY and not (node.boolean and node.is_empty)
+    )
+    if not live:
+        return EMPTY
+    key = ("LexerState", lazy, *(part for bit, node in live for part in (bit, id(node))))
+    return intern_node(key, lambda: LexerState(live, lazy))
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalLanguage:
+    """A terminal: the name of a class of lexemes, and their texts.
+
+    Attributes:
+        name: The name in the grammar, or the text of an anonymous terminal.
+        language: The texts of its lexemes, over bytes. The empty text is no lexeme.
+        is_lazy: Whether a lexeme ends as soon as its text is in the language.
+        is_nested: Whether the texts are no lexemes, and may end wherever they are complete.
+        ending: The texts at the end of lexemes that captures leave out.
+        before_ending: The texts in front of ``ending``.
+        temperature: The sampling temperature of lexemes; ``None``: that of other text.
+    """
+
+    name: str
+    language: Node
+    is_lazy: bool = False
+    is_nested: bool = False
+    ending: Node | None = None
+    before_ending: Node | None = None
+    temperature: float | None = None

@@ -1,0 +1,446 @@
+"""States of a grammar over lexemes: a lexer state and a parser state.
+
+The texts of such a grammar are sequences of *lexemes*, each of a *terminal*, and the sequence of
+terminals is a word of a context-free language. So there are two levels of derivatives, both of this
+algebra. The parser state is a node over the alphabet of terminal numbers (a symbol set is an
+``int`` whose bit *n* is terminal *n*). The lexer state is the set of the terminals that the parser
+allows, each with the derivative of its language by the bytes of the lexeme so far.
+
+The lexer is of one of two kinds:
+
+* *Longest match*: a lexeme ends before the first byte that no allowed terminal can continue with.
+  It is then complete for at least one terminal, and the parser takes all for which it is.
+* *Any match*: a lexeme may end wherever it is complete. The texts are those of the context-free
+  grammar in which terminals are rules.
+
+A terminal can be *nested*: a language with a structure of its own, such as that of a JSON schema.
+It is no part of the lexer's state. Where the parser allows it, its texts may follow, and may end
+wherever they are complete, as if it were concatenated with the state behind it.
+
+With longest match some pairs of states have no word: a lexeme may only end before a byte that does
+not continue it, and no lexeme that the parser allows may begin with one. :class:`Lexicon` knows
+whether that can happen; if so, :meth:`Lexed.is_live` searches for a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+from state_machines.grammar.composition import Concatenation, concatenation, union
+from state_machines.grammar.lexer import (
+    LexemeEnd,
+    LexerState,
+    TerminalLanguage,
+    lexer_state,
+    terminals_in,
+)
+from state_machines.grammar.liveness import has_word
+from state_machines.grammar.node import (
+    EMPTY,
+    EPSILON,
+    Node,
+    Transitions,
+    collect_transitions,
+    intern_node,
+    merge_transitions,
+)
+
+MEASURED_TERMINALS = 4
+"""Terminals up to which the length of the shortest text behind each is known to a state."""
+
+
+class Lexicon:
+    """The terminals of a grammar, and how texts are divided into their lexemes.
+
+    Args:
+        terminals: The terminals by number. Their languages do not have the empty word.
+        ignored: The set of terminals whose lexemes may follow any other lexeme.
+        is_greedy: Whether lexemes are longest matches.
+        ignores_once: Whether at most one ignored lexeme stands between two others.
+    """
+
+    def __init__(
+        self,
+        terminals: Sequence[TerminalLanguage],
+        ignored: int = 0,
+        *,
+        is_greedy: bool,
+        ignores_once: bool = False,
+    ) -> None:
+        self.terminals = tuple(terminals)
+        self.ignored = ignored
+        self.is_greedy = is_greedy
+        self.ignores_once = ignores_once
+        self.lazy = sum(1 << n for n, each in enumerate(terminals) if each.is_lazy)
+        self.nested = sum(1 << n for n, each in enumerate(terminals) if each.is_nested)
+        self._starts: dict[int, Node] = {}
+        self.may_block = is_greedy
+        """Whether a pair of states may have no word, so that one must be searched for."""
+
+    def start(self, allowed: int) -> Node:
+        """Return the lexer's state before a lexeme of one of the allowed terminals."""
+        known = self._starts.get(allowed)
+        if known is None:
+            lexemes = terminals_in(allowed & ~self.nested)
+            items = ((1 << n, self.terminals[n].language) for n in lexemes)
+            known = self._starts[allowed] = lexer_state(items, self.lazy & allowed)
+        return known
+
+    def before_lexeme(self, parser: Node, *, may_ignore: bool = True) -> Node:
+        """Return the state before a lexeme.
+
+        Args:
+            parser: The parser's state; its words are sequences of terminals.
+            may_ignore: Whether the lexeme may be one that is ignored.
+        """
+        node = self.before(parser, may_ignore)
+        return node if _is_live(node) else EMPTY
+
+    def before(self, parser: Node, may_ignore: bool) -> Node:
+        """Return the state before a lexeme, which may be dead."""
+        allowed = parser.first_bytes
+        if may_ignore and allowed:
+            allowed |= self.ignored
+        return _lexed(self, self.start(allowed), parser, may_ignore, is_start=True)
+
+
+class Lexed(Node):
+    """The texts that may follow, before or within a lexeme.
+
+    Attributes:
+        lexicon: The terminals.
+        lexer: The lexer's state; :data:`EMPTY` at the end of the text if nothing may follow.
+        parser: The parser's state before the lexeme.
+        may_ignore: Whether the lexeme may be one that is ignored.
+        is_start: Whether no byte of the lexeme has been read.
+        known_gaps: Whether a text can follow, by the bytes that cannot be next.
+        summaries: What :mod:`state_machines.masks.lexer_summaries` found, by walk.
+    """
+
+    __slots__ = (
+        "_after",
+        "_is_live",
+        "_nested",
+        "_segment",
+        "counts_tokens",
+        "is_start",
+        "known_gaps",
+        "lexer",
+        "lexicon",
+        "may_ignore",
+        "parser",
+        "summaries",
+    )
+
+    def __init__(
+        self, lexicon: Lexicon, lexer: Node, parser: Node, may_ignore: bool, is_start: bool
+    ) -> None:
+        self.lexicon = lexicon
+        self.lexer = lexer
+        self.counts_tokens = lexer.counts_tokens
+        self.parser = parser
+        self.may_ignore = may_ignore
+        self.is_start = is_start
+        self._after: dict[int, tuple[Node, ...]] = {}
+        self._is_live: bool | None = None
+        self.known_gaps: dict[int, bool] = {}
+        self._segment: tuple[Lexed, Node] | None = None
+        self.summaries: dict[Hashable, Any] = {}
+        self._nested: tuple[tuple[Node, Lexed], ...] | None = None
+        after = self.after_lexeme
+        nullable = parser.nullable if is_start else any(state.nullable for state in after)
+        super().__init__(
+            nullable=nullable,
+            min_length=0 if nullable else max(1, self._least_length()),
+            max_length=None,
+        )
+
+    def _least_length(self) -> int:
+        """Return a lower bound on the length of words, by at least one byte for a terminal."""
+        items = self.lexer.items if isinstance(self.lexer, LexerState) else ()
+        if self.is_start or len(items) > MEASURED_TERMINALS:
+            return self.parser.min_length - (0 if self.is_start else self.lexer.nullable)
+        lengths = []
+        for bit, residual in items:
+            number = bit.bit_length() - 1
+            behind = [self.parser.derivative(number)] if bit & self.parser.first_bytes else []
+            behind += [self.parser] if bit & self.lexicon.ignored else []
+            lengths += [residual.min_length + parser.min_length for parser in behind]
+        return min(lengths, default=1)
+
+    @property
+    def segment(self) -> tuple[Lexed, Node]:
+        """The state without the parser's stack below a symbol that is required, and that stack.
+
+        Up to that symbol, tokens do not depend on the stack below it. States that differ in it have
+        equal first parts.
+        """
+        known = self._segment
+        if known is None:
+            heads: list[Node] = []
+            rest = self.parser
+            while isinstance(rest, Concatenation):
+                heads.append(rest.head)
+                rest = rest.tail
+                if not heads[-1].nullable:
+                    break
+            else:
+                heads, rest = [self.parser], EPSILON
+            top = concatenation(*heads)
+            state = _lexed(self.lexicon, self.lexer, top, self.may_ignore, is_start=self.is_start)
+            assert isinstance(state, Lexed)
+            if state is self:
+                # Not stored, since the state would hold itself.
+                return self, EPSILON
+            known = self._segment = state, rest
+        return known
+
+    def below(self, stack: Node) -> Lexed:
+        """Return the state before a lexeme whose parser goes on with a stack."""
+        state = self.lexicon.before(concatenation(self.parser, stack), self.may_ignore)
+        assert isinstance(state, Lexed)
+        return state
+
+    @property
+    def alternatives(self) -> Node | None:
+        """The union of what each terminal and the texts behind it allow.
+
+        ``None`` where lexemes are longest matches, since terminals then affect one another.
+        """
+        if self.lexicon.is_greedy or self.lexicon.nested or not isinstance(self.lexer, LexerState):
+            return None
+        found = [
+            concatenation(residual, state)
+            for bit, residual in self.lexer.items
+            for state in self.after(bit)
+        ]
+        return union([EPSILON, *found] if self.is_start and self.parser.nullable else found)
+
+    @property
+    def lexer_parts(self) -> tuple[Node, ...]:
+        """States of the lexer whose walks over tokens are together that of its state.
+
+        Where a lexeme may end anywhere, terminals do not affect one another. Then states that
+        differ in a few terminals share the walks of the others.
+        """
+        lexer = self.lexer
+        if not isinstance(lexer, LexerState):
+            return ()
+        return (lexer,) if self.lexicon.is_greedy else lexer.parts
+
+    @property
+    def after_lexeme(self) -> tuple[Node, ...]:
+        """The states before the next lexeme, if the lexeme ends here; none if it cannot."""
+        if self.is_start or not isinstance(self.lexer, LexerState):
+            return ()
+        return self.after(self.lexer.complete)
+
+    def after(self, complete: int) -> tuple[Node, ...]:
+        """Return the states before the next lexeme, after a lexeme of any of several terminals.
+
+        With longest match they may be dead.
+        """
+        if not complete:
+            return ()
+        known = self._after.get(complete)
+        if known is None:
+            known = self._after[complete] = self._compute_after(complete)
+        return known
+
+    def _compute_after(self, complete: int) -> tuple[Node, ...]:
+        lexicon = self.lexicon
+        parsers = [self.parser.derivative(n) for n in terminals_in(complete & ~lexicon.ignored)]
+        if complete & lexicon.ignored:
+            # An ignored terminal may be one of the grammar's as well.
+            parsers += [
+                self.parser.derivative(n)
+                for n in terminals_in(complete & lexicon.ignored & self.parser.first_bytes)
+            ]
+            if not lexicon.ignores_once:
+                parsers.append(self.parser)
+        parser = parsers[0] if len(parsers) == 1 else union(parsers)
+        found = [lexicon.before(parser, may_ignore=True)]
+        if complete & lexicon.ignored and lexicon.ignores_once:
+            found.append(lexicon.before(self.parser, may_ignore=False))
+        return tuple(state for state in found if state is not EMPTY)
+
+    @property
+    def merge_key(self) -> Hashable | None:
+        lexer = 0 if self.is_start else id(self.lexer)
+        return (Lexed, id(self.lexicon), lexer, self.may_ignore, self.is_start)
+
+    def merge(self, group: list[Node]) -> list[Node]:
+        """Unite the parser states."""
+        parser = union(node.parser for node in group)  # type: ignore[attr-defined]
+        if self.is_start:
+            return [self.lexicon.before_lexeme(parser, may_ignore=self.may_ignore)]
+        return [_lexed(self.lexicon, self.lexer, parser, self.may_ignore, is_start=False)]
+
+    @property
+    def nested_texts(self) -> Iterator[Node]:
+        """Yield the languages of nested terminals that may follow, and all that is behind them."""
+        for language, behind in self.nested:
+            if _is_live(behind):
+                yield concatenation(language, behind)
+
+    @property
+    def nested(self) -> tuple[tuple[Node, Lexed], ...]:
+        """The languages of nested terminals that may follow, each with the state behind it.
+
+        The states may be dead.
+        """
+        known = self._nested
+        if known is None:
+            lexicon = self.lexicon
+            allowed = self.parser.first_bytes & lexicon.nested if self.is_start else 0
+            found = (
+                (lexicon.terminals[n].language, lexicon.before(self.parser.derivative(n), True))
+                for n in terminals_in(allowed)
+            )
+            known = tuple((each, state) for each, state in found if isinstance(state, Lexed))
+            self._nested = known
+        return known
+
+    def _nested_next(self) -> Iterator[tuple[int, Node, Lexed]]:
+        """Yield the nested terminals that may follow here or behind the lexeme.
+
+        Each has the set of the bytes that it may begin with, its language and the state behind it.
+        """
+        if not self.lexicon.nested:
+            return
+        for language, behind in self.nested:
+            yield -1, language, behind
+        beyond = ~self.lexer.first_bytes if self.lexicon.is_greedy else -1
+        for state in self.after_lexeme:
+            assert isinstance(state, Lexed)
+            for language, behind in state.nested:
+                if language.first_bytes & beyond:
+                    yield beyond, language, behind
+
+    def _targets(self) -> Iterator[Transitions]:
+        """Yield transitions whose union, with those of nested terminals, are those of the node.
+
+        Their targets may be dead.
+        """
+        own = tuple((members, self._within(lexer)) for members, lexer in self.lexer.transitions)
+        yield own
+        beyond = ~self.lexer.first_bytes if self.lexicon.is_greedy else -1
+        for state in self.after_lexeme:
+            assert isinstance(state, Lexed)
+            for row in state._targets():
+                yield tuple((m & beyond, target) for m, target in row if m & beyond)
+
+    def after_token(self, fits: Callable[[Node, int], bool]) -> Node:
+        """Count the token in the lexer's state."""
+        lexer = self.lexer.after_token(fits)
+        node = EMPTY if lexer is EMPTY else self._within(lexer)
+        return node if _is_live(node) else EMPTY
+
+    def _within(self, lexer: Node) -> Node:
+        """Return the state within the lexeme, which may be dead."""
+        return _lexed(self.lexicon, lexer, self.parser, self.may_ignore, is_start=False)
+
+    def compute_transitions(self) -> Transitions:
+        rows = list(self._targets())
+        if self.lexicon.may_block:
+            rows = [tuple((m, t) for m, t in row if _is_live(t)) for row in rows]
+        for beyond, language, behind in self._nested_next():
+            if _is_live(behind):
+                row = concatenation(language, behind).transitions
+                rows.append(tuple((m & beyond, target) for m, target in row if m & beyond))
+        return merge_transitions(rows, union) if len(rows) > 1 else collect_transitions(rows[0])
+
+    def compute_first_bytes(self) -> int:
+        if self.lexicon.may_block or self.lexicon.nested:
+            return super().compute_first_bytes()
+        first = self.lexer.first_bytes
+        for state in self.after_lexeme:
+            # With longest match, a byte either continues the lexeme or begins the next one.
+            first |= state.first_bytes
+        return first
+
+    def compute_derivative(self, byte: int) -> Node:
+        if self.lexicon.nested:
+            return super().compute_derivative(byte)
+        lexer = self.lexer.derivative(byte)
+        within = EMPTY if lexer is EMPTY else self._within(lexer)
+        if within is not EMPTY and self.lexicon.is_greedy:
+            return within if _is_live(within) else EMPTY
+        after = self.after_lexeme
+        if not after:
+            return within
+        if within is EMPTY and len(after) == 1:
+            return after[0].derivative(byte)
+        return union([within, *(state.derivative(byte) for state in after)])
+
+    def is_live(self) -> bool:
+        """Whether a word is found from here, by :func:`~.liveness.has_word`."""
+        known = self._is_live
+        if known is None:
+            known = self._is_live = self.nullable or has_word(self.next_lexemes(0))
+        return known
+
+    def next_lexemes(self, gap: int) -> Iterator[tuple[Lexed, int]]:
+        """Yield the states after this lexeme, and after texts of nested terminals.
+
+        Each comes with the bytes that cannot follow, since they would continue the lexeme.
+
+        Args:
+            gap: The bytes that cannot follow here.
+        """
+        ends: set[LexemeEnd] = set()
+        if not self.is_start:
+            assert isinstance(self.lexer, LexerState)
+            ends.update(self.lexer.ends)
+        for members, lexer in self.lexer.transitions if self.is_start else ():
+            if members & ~gap:
+                assert isinstance(lexer, LexerState)
+                ends |= lexer.ends
+        for complete, continued in ends:
+            for state in self.after(complete):
+                assert isinstance(state, Lexed)
+                yield state, continued if self.lexicon.is_greedy else 0
+        for language, behind in self.nested:
+            if language.first_bytes & ~gap:
+                yield behind, 0
+
+    def is_live_within(self, lexer: Node) -> bool:
+        """Whether a word is found within the lexeme, from another state of the lexer."""
+        return _is_live(self._within(lexer))
+
+    def release(self) -> Iterable[Node]:
+        after, self._after = self._after, {}
+        nested, self._nested = self._nested, None
+        segment, self._segment = self._segment, None
+        self.summaries = {}
+        parts = (part for pair in nested or () for part in pair)
+        return (
+            *super().release(),
+            self.lexer,
+            self.parser,
+            *chain(*after.values()),
+            *parts,
+            *(segment or ()),
+        )
+
+
+def _is_live(node: Node) -> bool:
+    return node is not EMPTY and (
+        not isinstance(node, Lexed) or not node.lexicon.may_block or node.is_live()
+    )
+
+
+def _lexed(
+    lexicon: Lexicon, lexer: Node, parser: Node, may_ignore: bool, *, is_start: bool
+) -> Node:
+    """Return the node of a state, which may be dead."""
+    if parser is EMPTY:
+        return EMPTY
+    if lexer is EMPTY:
+        has_nested = lexicon.nested and parser.first_bytes & lexicon.nested
+        if not is_start or not (parser.nullable or has_nested):
+            return EMPTY
+    key = ("Lexed", id(lexicon), id(lexer), id(parser), may_ignore, is_start)
+    return intern_node(key, lambda: Lexed(lexicon, lexer, parser, may_ignore, is_start))

@@ -1,0 +1,373 @@
+"""Substrings of a text, as languages of code points.
+
+A text is divided into chunks, and a word of the language is any run of consecutive chunks. The
+states are those of a suffix tree: the texts that may follow one prefix. A state is an interval of
+the suffix array, the sorted list of the text's suffixes, so it is made on demand from two numbers.
+A prefix that occurs once has an interval of one suffix; its state depends on the position alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from itertools import accumulate
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from state_machines.budgets import spend
+from state_machines.errors import InvalidArgumentError
+from state_machines.grammar.encoding import RAW, encoded
+from state_machines.grammar.node import EMPTY, EPSILON, Node, Transitions, intern_node
+from state_machines.grammar.suffix_array import CHARACTERS_PER_STEP, Positions, suffix_array
+from state_machines.grammar.symbols import CodePointSet, code_points
+from state_machines.limits import LIMITS
+
+FEW_CHARACTERS = 100_000
+"""Length of a text up to which its alphabet is found by sorting."""
+
+_CHUNKS = re.compile(r"\s+|\w+|[^\w\s]+")
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text, the whitespace and the punctuation between them, as chunks.
+
+    Chunks are maximal runs of whitespace, of letters, digits and underscores, and of other
+    characters. Their concatenation is the text.
+    """
+    return _CHUNKS.findall(text)
+
+
+def chunks_of(text: str, unit: str) -> Sequence[str]:
+    """Return the chunks of a text: its ``"words"`` or its ``"chars"``."""
+    return words_of(text) if unit == "words" else text
+
+
+def find_quote(text: str, quote: str, unit: str) -> tuple[int, int] | None:
+    """Return where a quote first occurs in a text, and the number of its occurrences.
+
+    Args:
+        text: The source.
+        quote: The quote, not empty.
+        unit: ``"words"``: an occurrence begins and ends between chunks. ``"chars"``: anywhere.
+
+    Returns:
+        The position in code points, and the count, at most ``LIMITS.counted_quotes``; occurrences
+        may overlap. ``None`` if there is none.
+    """
+    first, count, tried = -1, 0, 0
+    at = text.find(quote)
+    while at >= 0 and count < LIMITS.counted_quotes:
+        tried += 1
+        if not tried % CHARACTERS_PER_STEP:
+            spend()
+        if unit == "chars" or (_is_boundary(text, at) and _is_boundary(text, at + len(quote))):
+            first = at if first < 0 else first
+            count += 1
+        at = text.find(quote, at + 1)
+    return (first, count) if count else None
+
+
+def _is_boundary(text: str, at: int) -> bool:
+    """Whether a chunk of :func:`words_of` begins or the text ends at a position."""
+    if at in (0, len(text)):
+        return True
+    return len(_CHUNKS.findall(text[at - 1 : at + 1])) == 2
+
+
+def substring_of(chunks: Sequence[str]) -> Node:
+    """Return the UTF-8 texts of all runs of consecutive chunks, the empty text included.
+
+    Raises:
+        InvalidArgumentError: As :func:`substring_language` raises it.
+    """
+    return encoded(substring_language(chunks), RAW)
+
+
+def substring_language(chunks: Sequence[str]) -> Node:
+    """Return all runs of consecutive chunks, the empty word included, over code points.
+
+    Args:
+        chunks: The chunks, such as :func:`words_of` returns, or a string for its characters.
+
+    Raises:
+        InvalidArgumentError: The text has a lone surrogate, or more than
+            ``LIMITS.source_characters`` characters.
+    """
+    text = chunks if isinstance(chunks, str) else "".join(chunks)
+    check_source(text)
+    if isinstance(chunks, str) or len(text) == len(chunks):
+        boundaries = None
+    else:
+        boundaries = np.array([0, *accumulate(map(len, chunks))], np.int32)
+    return _source(text, boundaries).node(EMPTY_PREFIX)
+
+
+def check_source(text: str) -> None:
+    """Raise ``InvalidArgumentError`` if a text cannot be a source of quotes."""
+    if len(text) > LIMITS.source_characters:
+        raise InvalidArgumentError(
+            f"the source has {len(text):,} characters, and at most "
+            f"{LIMITS.source_characters:,} are supported",
+            argument="source",
+            hint="Divide the source, and quote from its parts",
+        )
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(
+            f"the source has a lone surrogate at position {error.start}",
+            argument="source",
+            hint="Decode the source with errors='replace'",
+        ) from error
+
+
+EMPTY_PREFIX = (0, -1, 0)
+"""The interval and the depth of the state in which nothing is written yet."""
+
+
+class Source:
+    """A text with its suffix array, and the positions where quotes may start and end.
+
+    Attributes:
+        text: The text.
+        alphabet: Its different code points, ascending: int32, shape (k,).
+        ranks: The indices in ``alphabet`` of its characters, and -1: int32, shape (n + 1,).
+        suffixes: The positions where a quote may start, in the order of the suffixes: int32.
+        ends: By position, the next one where a quote may end: int32, shape (n + 1,). ``None`` if it
+            may end anywhere.
+    """
+
+    __slots__ = ("__weakref__", "_order", "_utf8", "alphabet", "ends", "ranks", "suffixes", "text")
+
+    def __init__(self, text: str, boundaries: Positions | None) -> None:
+        self.text = text
+        self._utf8: Utf8 | None = None
+        points = np.frombuffer(text.encode("utf-32-le"), np.int32)
+        self.alphabet, ranks = _alphabet(points)
+        self.ranks: Positions = np.append(ranks, np.int32(-1))
+        suffixes = suffix_array(ranks, len(self.alphabet))
+        self.ends: Positions | None = None
+        if boundaries is not None:
+            may_end = np.zeros(len(text) + 1, np.bool_)
+            may_end[boundaries] = True
+            suffixes = suffixes[may_end[suffixes]]
+            counts = np.diff(np.flatnonzero(may_end), prepend=-1)
+            self.ends = np.repeat(np.flatnonzero(may_end).astype(np.int32), counts)
+        self.suffixes: Positions = suffixes
+        # A memory view, which is faster to index by single integers.
+        self._order = suffixes.data
+
+    def node(self, state: tuple[int, int, int]) -> Node:
+        """Return the node of an interval of suffixes without their first ``depth`` characters.
+
+        Args:
+            state: The first suffix, the one after the last (-1: all), and the depth.
+        """
+        low, high, depth = state
+        if high < 0:
+            high = len(self.suffixes)
+        if high <= low + 1:
+            at = int(self.suffixes[low]) + depth if high > low else len(self.text)
+            if at == len(self.text):
+                return EPSILON
+            return intern_node(("Quoted", id(self), at), lambda: Substring(self, low, high, depth))
+        return intern_node(
+            ("Substring", id(self), low, high, depth), lambda: Substring(self, low, high, depth)
+        )
+
+    def narrowed(self, low: int, high: int, depth: int, character: str) -> tuple[int, int]:
+        """Return the interval of the suffixes of an interval that go on with a character.
+
+        Args:
+            low: The first suffix, with the same ``depth`` characters as all others.
+            high: The one after the last.
+            depth: The number of characters before.
+            character: The character.
+        """
+        text, order, last = self.text, self._order, high
+        while low < high:
+            middle = (low + high) // 2
+            at = order[middle] + depth
+            if text[at : at + 1] < character:
+                low = middle + 1
+            else:
+                high = middle
+        first, high = low, last
+        while low < high:
+            middle = (low + high) // 2
+            at = order[middle] + depth
+            if text[at : at + 1] <= character:
+                low = middle + 1
+            else:
+                high = middle
+        return first, low
+
+    @property
+    def utf8(self) -> Utf8:
+        """The text in UTF-8, made on first use."""
+        made = self._utf8
+        if made is None:
+            made = self._utf8 = Utf8(self)
+        return made
+
+    def may_complete(
+        self, starts: npt.NDArray[Any], min_chars: npt.NDArray[Any] | int, max_chars: int | None
+    ) -> npt.NDArray[np.bool_]:
+        """Return from which positions a quote of a length within bounds goes on: bool."""
+        size = len(self.text)
+        least = starts + min_chars
+        inside = least <= size
+        if self.ends is None:
+            return inside if max_chars is None else inside & (least <= starts + max_chars)
+        if max_chars is None:
+            return inside
+        found: npt.NDArray[np.bool_] = self.ends[np.minimum(least, size)] <= starts + max_chars
+        return inside & found
+
+
+class Utf8:
+    """A source in UTF-8.
+
+    Attributes:
+        marks: The bytes, and -1: int32, shape (b + 1,).
+        starts: By position, the index of the first byte of its character: int32, shape (n + 1,).
+        begun: By index of a byte, the number of characters that begin before it: int32, shape
+            (b + 1,).
+    """
+
+    __slots__ = ("begun", "marks", "starts")
+
+    def __init__(self, source: Source) -> None:
+        text = np.frombuffer(source.text.encode(), np.uint8)
+        self.marks: Positions = np.append(text.astype(np.int32), np.int32(-1))
+        is_start = np.append(text & 0xC0 != 0x80, np.True_)
+        self.starts: Positions = np.flatnonzero(is_start).astype(np.int32)
+        self.begun: Positions = np.concatenate(([0], np.cumsum(is_start[:-1]))).astype(np.int32)
+
+
+class Substring(Node):
+    """The texts from several positions on, up to each position where a quote may end."""
+
+    __slots__ = ("depth", "high", "low", "source")
+
+    def __init__(self, source: Source, low: int, high: int, depth: int) -> None:
+        if high == low + 1:
+            at = int(source.suffixes[low]) + depth
+            min_length = 0 if source.ends is None else int(source.ends[at]) - at
+            earliest = at
+        else:
+            positions = source.suffixes[low:high] + depth
+            earliest = int(positions.min())
+            ends = source.ends
+            min_length = 0 if ends is None else int((ends[positions] - positions).min())
+        super().__init__(
+            nullable=min_length == 0,
+            min_length=min_length,
+            max_length=len(source.text) - earliest,
+        )
+        self.source = source
+        self.low = low
+        self.high = high
+        self.depth = depth
+
+    @property
+    def count(self) -> int:
+        """Number of positions."""
+        return self.high - self.low
+
+    @property
+    def position(self) -> int:
+        """The first position."""
+        return int(self.source.suffixes[self.low]) + self.depth
+
+    @property
+    def positions(self) -> Positions:
+        """The positions, in the order of the texts that follow: int32."""
+        found: Positions = self.source.suffixes[self.low : self.high] + np.int32(self.depth)
+        return found
+
+    def compute_transitions(self) -> Transitions:
+        source = self.source
+        if self.high == self.low + 1:
+            point = ord(source.text[int(source.suffixes[self.low]) + self.depth])
+            then = source.node((self.low, self.high, self.depth + 1))
+            return ((code_points(point, point), then),)
+        ranks = source.ranks[self.positions]
+        first = np.flatnonzero(np.diff(ranks, prepend=-2))
+        last = np.append(first[1:], len(ranks))
+        spend(1 + len(ranks) // CHARACTERS_PER_STEP)
+        return tuple(
+            (
+                code_points(point := int(source.alphabet[rank]), point),
+                source.node((self.low + low, self.low + high, self.depth + 1)),
+            )
+            for rank, low, high in zip(
+                ranks[first].tolist(), first.tolist(), last.tolist(), strict=True
+            )
+            if rank >= 0
+        )
+
+    def first_characters(self) -> Iterable[CodePointSet]:
+        source = self.source
+        if self.high == self.low + 1:
+            point = ord(source.text[self.position])
+            return (code_points(point, point),)
+        spend(1 + self.count // CHARACTERS_PER_STEP)
+        occurs = np.zeros(len(source.alphabet) + 1, np.bool_)
+        occurs[source.ranks[self.positions]] = True
+        points = source.alphabet[occurs[:-1]].tolist()
+        return [code_points(point, point) for point in points]
+
+    def character_derivative(self, point: int) -> Node:
+        return EMPTY if 0xD800 <= point <= 0xDFFF else self._after(chr(point))
+
+    def ascii_derivative(self, text: bytes) -> Node:
+        return self._after(text.decode("ascii"))
+
+    def _after(self, text: str) -> Node:
+        """Return the derivative by a text."""
+        source, low, high, depth = self.source, self.low, self.high, self.depth
+        for length, character in enumerate(text):
+            if high == low + 1:
+                at = source.suffixes.item(low) + depth
+                if source.text.startswith(text[length:], at):
+                    return source.node((low, high, depth + len(text) - length))
+                return EMPTY
+            low, high = source.narrowed(low, high, depth, character)
+            if low == high:
+                return EMPTY
+            depth += 1
+        return source.node((low, high, depth))
+
+    def has_length_between(self, min_length: int, max_length: int | None) -> bool:
+        return bool(self.source.may_complete(self.positions, min_length, max_length).any())
+
+
+_SOURCES: WeakValueDictionary[bytes, Source] = WeakValueDictionary()
+
+
+def _source(text: str, boundaries: Positions | None) -> Source:
+    """Return the source of a text; equal sources are one object as long as it is used."""
+    digest = blake2b(text.encode(), digest_size=20)
+    digest.update(b"" if boundaries is None else boundaries.tobytes())
+    digest.update(b"%d" % len(text))
+    key = digest.digest()
+    found = _SOURCES.get(key)
+    if found is None:
+        found = _SOURCES[key] = Source(text, boundaries)
+    return found
+
+
+def _alphabet(points: Positions) -> tuple[Positions, Positions]:
+    """Return the different code points, ascending, and the index of each character's."""
+    if len(points) <= FEW_CHARACTERS:
+        alphabet, ranks = np.unique(points, return_inverse=True)
+        return alphabet, ranks.astype(np.int32).reshape(-1)
+    occurs = np.zeros(int(points.max()) + 1, np.bool_)
+    occurs[points] = True
+    number = np.cumsum(occurs, dtype=np.int32) - 1
+    return np.flatnonzero(occurs).astype(np.int32), number[points]

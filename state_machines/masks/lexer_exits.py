@@ -1,0 +1,48 @@
+"""Tokens that leave a lexeme of a grammar for a language that is no part of its lexer.
+
+Such a language is a nested terminal, or what follows the grammar.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from state_machines.masks.lexeme_walk import LeavingTokens, VertexWalk, tokens_by_suffix
+from state_machines.masks.lexer_walks import Group, LexerWalk
+from state_machines.masks.token_trie import TokenTrie
+
+
+def leaving(group: Group, trie: TokenTrie, first: int) -> LeavingTokens:
+    """Return the tokens that go on after a lexeme where the lexer cannot continue it.
+
+    Args:
+        group: The vertices after the lexeme.
+        trie: The trie of the walk.
+        first: The bytes with which they may go on.
+    """
+    first &= group.first
+    known = group.leaving.get(first)
+    if known is None:
+        vertices = [v for v in group.vertices.tolist() if first >> trie.byte_at(v) & 1]
+        # All threads must use one object, since the keys of masks contain its id.
+        known = group.leaving.setdefault(first, tokens_by_suffix(trie, vertices))
+    found: LeavingTokens = known
+    return found
+
+
+def exits(walk: LexerWalk, trie: TokenTrie, complete: int, first: int) -> LeavingTokens:
+    """Return the tokens that go on after a lexeme of some terminals, also where it may go on.
+
+    Args:
+        walk: The walk of the lexeme.
+        trie: The trie of the walk.
+        complete: The terminals, as a set.
+        first: The bytes with which they go on, at least.
+    """
+    known = walk.exits.get(complete)
+    if known is None:
+        vertices = next(vertices for kind, vertices in walk.ends() if kind == complete)
+        made = VertexWalk(np.zeros(0, np.bool_), vertices, trie)
+        known = walk.exits.setdefault(complete, made)
+    found: LeavingTokens = known.leaving(first)
+    return found
