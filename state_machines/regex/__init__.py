@@ -9,6 +9,6 @@ tree), :mod:`~state_machines.regex.unicode_classes` (sets of characters by name)
 
 from __future__ import annotations
 
-from state_machines.regex.compiler import compile_pattern
+from state_machines.regex.compiler import PatternSyntax, compile_pattern
 
-__all__ = ["compile_pattern"]
+__all__ = ["PatternSyntax", "compile_pattern"]

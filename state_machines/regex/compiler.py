@@ -24,7 +24,7 @@ bound is small. Without a bound, the two idioms ``((?!X)[set])*`` before the end
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from state_machines.budgets import step_budget
 from state_machines.caches import WeakValueLruCache
@@ -44,6 +44,7 @@ from state_machines.grammar.nodes import (
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet, code_points
 from state_machines.grammar.tries import trie
 from state_machines.limits import LIMITS
+from state_machines.regex import rust_syntax
 from state_machines.regex.analysis import (
     context_classes,
     looks_ahead_by_end_alone,
@@ -61,16 +62,23 @@ _ANYTHING = everything(ANY_CODE_POINT)
 _Continuation: TypeAlias = tuple[Node, ...]
 """One node for each context."""
 
-_PATTERNS: WeakValueLruCache[tuple[str, bool], Node] = WeakValueLruCache(LIMITS.held_patterns)
+PatternSyntax: TypeAlias = Literal["ecma-262", "rust"]
+"""Syntaxes of patterns: :mod:`state_machines.regex.parser` and ``rust_syntax``."""
+
+_PATTERNS: WeakValueLruCache[tuple[str, bool, PatternSyntax], Node] = WeakValueLruCache(
+    LIMITS.held_patterns
+)
 
 
-def compile_pattern(pattern: str, *, search: bool) -> Node:
+def compile_pattern(pattern: str, *, search: bool, syntax: PatternSyntax = "ecma-262") -> Node:
     """Return the language of the texts that match a pattern, over code points.
 
     Args:
-        pattern: The pattern, in the syntax of :mod:`state_machines.regex.parser`.
+        pattern: The pattern.
         search: Whether a match anywhere in the text counts, as for ``pattern`` in JSON Schema.
             Otherwise the whole text must match. Assertions see the whole text in both cases.
+        syntax: The syntax of the pattern. Rust's has no assertions, so its patterns match whole
+            texts.
 
     Returns:
         The language; :data:`~state_machines.grammar.node.EMPTY` if nothing matches (``a^``).
@@ -80,13 +88,13 @@ def compile_pattern(pattern: str, *, search: bool) -> Node:
         UnsupportedPatternError: The language cannot be computed exactly: back-references,
             look-behind of more than one character, most assertions inside unbounded repetitions.
     """
-    return _PATTERNS.get((pattern, search), lambda: _compile(pattern, search))
+    return _PATTERNS.get((pattern, search, syntax), lambda: _compile(pattern, search, syntax))
 
 
-def _compile(pattern: str, search: bool) -> Node:
+def _compile(pattern: str, search: bool, syntax: PatternSyntax) -> Node:
     try:
         with step_budget(LIMITS.compile_steps):
-            tree = parse(pattern)
+            tree = parse(pattern) if syntax == "ecma-262" else rust_syntax.parse(pattern)
             compiler = _Compiler(pattern, tree)
             return compiler.anywhere(tree) if search else compiler.compile(tree, compiler.end)[0]
     except GrammarBudgetError as error:

@@ -8,6 +8,7 @@ strings (``RGI_Emoji``) are not supported, since they are no sets of characters.
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from itertools import chain
 
@@ -73,6 +74,9 @@ _BINARY = {alias: names.split()[0] for names in _BINARY_NAMES.split(",") for ali
 The ``regex`` package knows some short ones as names of blocks.
 """
 
+_LOOSE_NAMES = {re.sub("_", "", name).lower(): name for name in (*_BINARY, *_CATEGORIES)}
+"""Names of binary properties and of general categories in lower case, without ``_``."""
+
 _SCRIPT_NAMES = """
 Anatolian_Hieroglyphs Bassa_Vah Beria_Erfe Canadian_Aboriginal Caucasian_Albanian Cypro_Minoan
 Dives_Akuru Egyptian_Hieroglyphs Gunjala_Gondi Gurung_Khema Hanifi_Rohingya Imperial_Aramaic
@@ -110,6 +114,36 @@ def property_set(name: str, value: str | None = None) -> CodePointSet | None:
     if len(name) > MAX_NAME_CHARS or len(value or "") > MAX_NAME_CHARS:
         return None
     return _property_set(name, value)
+
+
+def loose_property_set(name: str, value: str | None = None) -> CodePointSet | None:
+    r"""Return the characters of a property whose name is matched loosely (UTS #18, UAX44-LM3).
+
+    Case, spaces, ``-`` and ``_`` do not count, and the name of a script needs no ``Script=``. Other
+    engines, such as Rust's ``regex``, read names like this. ``None``: no such property.
+    """
+    if len(name) > MAX_NAME_CHARS or len(value or "") > MAX_NAME_CHARS:
+        return None
+    return _loose_property_set(_loose(name), None if value is None else _loose(value))
+
+
+@lru_cache(maxsize=512)
+def _loose_property_set(name: str, value: str | None) -> CodePointSet | None:
+    if not (name.isascii() and name.isalnum() and (value is None or value.isalnum())):
+        return None
+    if value is None:
+        known = _LOOSE_NAMES.get(name)
+        return _find(f"sc={name}") if known is None else property_set(known)
+    if name in ("generalcategory", "gc"):
+        category = _LOOSE_NAMES.get(value)
+        return property_set("gc", category) if category in _CATEGORIES else None
+    if name in ("script", "sc"):
+        return _find(f"sc={value}")
+    return _find(f"scx={value}") if name in ("scriptextensions", "scx") else None
+
+
+def _loose(name: str) -> str:
+    return re.sub("[-_ ]", "", name).lower()
 
 
 @lru_cache(maxsize=512)

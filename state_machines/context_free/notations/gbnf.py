@@ -5,6 +5,8 @@ r"""Parse GBNF, the notation of llama.cpp. vLLM and XGrammar read the same but f
 
 A rule ends where the next name with ``::=`` after it begins, wherever lines end. An alternative may
 be empty. An escape of a character that is neither a letter nor a digit stands for the character.
+Tokens by name or number are written as :mod:`~state_machines.context_free.notations.token_syntax`
+says.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import NoReturn
 
 from state_machines.budgets import spend
 from state_machines.context_free.notations.grammar_reader import GrammarReader
+from state_machines.context_free.notations.token_syntax import read_token_set
 from state_machines.grammar.symbols import ANY_CODE_POINT, MAX_CODE_POINT, CodePointSet
 from state_machines.limits import LIMITS
 from state_machines.syntax_tree import (
@@ -51,8 +54,7 @@ _LARK = re.compile(r"[?!]?[A-Za-z_][A-Za-z0-9_.]*\s*:(?!:=)|%\w|/")
 _COUNTS = re.compile(r"\{\s*+([0-9]++)\s*+(,?)\s*+([0-9]*+)\s*+\}")
 _HINTS = {
     "'": 'Texts stand in "quotes"',
-    "<": "Tokens by name or number are not supported",
-    "!": "Tokens by name or number are not supported",
+    "!": "Only a token by name or number can be negated: !<name>, !<[1000]>",
     "(=": "Look-ahead is not supported",
     "=": "A rule is written name ::= …",
     ":": "A rule is written name ::= …",
@@ -107,7 +109,7 @@ class _Parser(GrammarReader):
             self.invalid("unmatched )", start)
         hint = "A rule is written name ::= …"
         if _LARK.match(self.text, start):
-            hint += "; Lark's notation is not supported"
+            hint += "; for Lark use GrammarStateMachine.from_lark, or notation='lark'"
         self.invalid("a rule was expected", start, hint)
 
     # Expressions
@@ -183,6 +185,11 @@ class _Parser(GrammarReader):
             return Characters(ANY_CODE_POINT)
         if self.peek("(") and not self.peek("(="):
             return self.group()
+        if self.peek("<"):
+            return read_token_set(self)
+        if self.take("!<"):
+            self.position -= 1
+            return read_token_set(self, negated=True)
         name = _NAME.match(self.text, start)
         if name is None:
             self.unexpected(start)

@@ -1,0 +1,361 @@
+"""Turn the definitions of a Lark grammar into a grammar over lexemes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NoReturn
+
+from state_machines.budgets import spend
+from state_machines.context_free.lexical import LexicalCompiler, LexicalGrammar, TerminalLanguage
+from state_machines.context_free.notations.lark.syntax import (
+    Conjunction,
+    Definitions,
+    JsonSchema,
+    Negation,
+    Nested,
+    RuleDefinition,
+    SpecialToken,
+    Substring,
+    Text,
+)
+from state_machines.context_free.notations.lark.terminals import (
+    TerminalCompiler,
+    without_empty_text,
+)
+from state_machines.context_free.notations.token_syntax import parse_token_set
+from state_machines.context_free.rules import RuleBook
+from state_machines.errors import GrammarSyntaxError, UnsupportedGrammarError
+from state_machines.grammar.node import EPSILON, Node
+from state_machines.grammar.nodes import concatenation
+from state_machines.grammar.token_limits import LimitedRule, token_limited
+from state_machines.grammar.tokens import token_set
+from state_machines.machine import StateMachine
+from state_machines.syntax_tree import (
+    Alternatives,
+    Expression,
+    Reference,
+    Repeat,
+    Rule,
+    Series,
+    SourcePosition,
+    String,
+    Terminal,
+    TokenSet,
+    walk,
+)
+
+NOTHING = Series(())
+"""The empty text."""
+
+
+def lower(definitions: Definitions, temperature: float | None = None) -> LexicalGrammar:
+    """Return the grammar of some definitions; texts begin with the rule ``start``.
+
+    Args:
+        definitions: The rules and terminals.
+        temperature: The sampling temperature of rules that do not have one of their own.
+
+    Raises:
+        GrammarError: A terminal is not defined or refers to itself, or an item stands where it has
+            no meaning.
+    """
+    table = _TerminalTable()
+    scope = _Scope(definitions, table, "", temperature)
+    rules = scope.rules()
+    return LexicalGrammar(
+        rules,
+        tuple(table.terminals),
+        scope.ignored,
+        "start",
+        ignores_first=definitions.ignores_first,
+        ignores_once=definitions.ignores_once,
+        owners=tuple(table.owners),
+        token_sets=tuple(table.token_sets),
+        limited_rules=tuple(table.limited_rules),
+    )
+
+
+class _TerminalTable:
+    """The terminals of a grammar and of those nested in it.
+
+    Equal languages with equal properties are one terminal.
+    """
+
+    def __init__(self) -> None:
+        self.terminals: list[TerminalLanguage] = []
+        self.owners: dict[StateMachine, None] = {}
+        self.token_sets: dict[TokenSet, None] = {}
+        self.limited_rules: list[LimitedRule] = []
+        self._numbers: dict[TerminalLanguage, int] = {}
+
+    def number(
+        self,
+        language: Node,
+        name: str,
+        *,
+        is_lazy: bool = False,
+        is_nested: bool = False,
+        ending: Node | None = None,
+        before_ending: Node | None = None,
+        temperature: float | None = None,
+    ) -> int:
+        key = TerminalLanguage("", language, is_lazy, is_nested, ending, before_ending, temperature)
+        if key not in self._numbers:
+            self._numbers[key] = len(self.terminals)
+            self.terminals.append(replace(key, name=name))
+        return self._numbers[key]
+
+
+class _Scope:
+    """The names of one grammar, which may be nested in another one.
+
+    Args:
+        definitions: What the names mean.
+        table: The terminals of all grammars.
+        prefix: What precedes the names of rules, to keep nested grammars apart.
+        temperature: The sampling temperature of rules that do not have one of their own.
+    """
+
+    def __init__(
+        self,
+        definitions: Definitions,
+        table: _TerminalTable,
+        prefix: str,
+        temperature: float | None,
+    ) -> None:
+        self._definitions = definitions
+        self._table = table
+        self._prefix = prefix
+        self._compiler = TerminalCompiler(definitions.terminals)
+        self._inner: dict[str, Rule] = {}
+        """The rules of nested grammars."""
+        self._rule = ""
+        self._inherited_temperature = temperature
+        self._temperature: float | None = None
+        """That of the rule, once rules are read: ignored text has none."""
+        self.ignored = frozenset(
+            number
+            for body in definitions.ignored
+            for number in self._numbers(body, (1, 1), "%ignore")
+        )
+
+    def rules(self) -> dict[str, Rule]:
+        """Return the rules of this grammar and of those nested in it."""
+        found: dict[str, Rule] = {}
+        for definition in self._definitions.rules.values():
+            self._rule = definition.name
+            own = definition.options.temperature
+            self._temperature = self._inherited_temperature if own is None else own
+            name = self._prefix + definition.name
+            body = self._body(definition)
+            found[name] = Rule(name, body, definition.position, definition.options)
+        return found | self._inner
+
+    def _body(self, definition: RuleDefinition) -> Expression:
+        options = definition.options
+        if options.max_tokens == 0:
+            return NOTHING
+        if definition.is_lazy:
+            return self._lazy_body(definition)
+        is_limited = options.max_tokens is not None
+        if not is_limited and options.temperature is None:
+            return self.expression(definition.body)
+        if self._is_terminal(definition.body):
+            return self._lexeme(
+                definition.body, definition.position, definition.name, options.max_tokens
+            )
+        if is_limited:
+            self._unsupported(
+                "max_tokens for a rule that is no terminal",
+                definition.position,
+                "Give it to rules of one regular expression, string or terminal each",
+            )
+        if not isinstance(definition.body, Nested):
+            self._unsupported(
+                "the temperature of a rule that is neither a terminal nor a nested grammar",
+                definition.position,
+                "Give it to rules of one regular expression, string, terminal or %lark each",
+            )
+        return self.expression(definition.body)
+
+    def _lazy_body(self, definition: RuleDefinition) -> Expression:
+        position, name = definition.position, definition.name
+        language = self._compiler.compile(definition.body, position, name)
+        ending = before_ending = None
+        if definition.ending is not None:
+            before_ending = language
+            ending = self._compiler.compile(definition.ending, position, name)
+            language = concatenation(language, ending)
+        if language.nullable:
+            return NOTHING  # The shortest match.
+        language = self._limited(language, definition.options.max_tokens, position)
+        number = self._table.number(
+            language,
+            name,
+            is_lazy=True,
+            ending=ending,
+            before_ending=before_ending,
+            temperature=self._temperature,
+        )
+        return Terminal(number, position)
+
+    def _is_terminal(self, expression: Expression) -> bool:
+        """Return whether an expression can be one lexeme."""
+        return not any(
+            isinstance(part, SpecialToken | Nested | JsonSchema)
+            or (isinstance(part, Reference) and part.name in self._definitions.rules)
+            for part in walk(expression)
+        )
+
+    def _lexeme(
+        self,
+        expression: Expression,
+        position: SourcePosition,
+        name: str,
+        max_tokens: int | None = None,
+    ) -> Expression:
+        """Return a lexeme of a terminal; it is optional if the terminal has the empty text."""
+        language = self._compiler.compile(expression, position, self._rule)
+        if language is EPSILON:
+            return NOTHING
+        limited = self._limited(language, max_tokens, position)
+        number = self._table.number(limited, name, temperature=self._temperature)
+        found = Terminal(number, position)
+        return Repeat(found, 0, 1) if language.nullable else found
+
+    def _limited(self, language: Node, max_tokens: int | None, position: SourcePosition) -> Node:
+        """Return the texts of a rule but the empty one, in a limited number of tokens."""
+        texts = without_empty_text(language)
+        if max_tokens is None:
+            return texts
+        if not language.nullable:
+            rule = LimitedRule(self._rule, position, texts, max_tokens)
+            self._table.limited_rules.append(rule)
+        return token_limited(texts, max_tokens)
+
+    def _numbers(self, body: Expression, position: SourcePosition, name: str) -> list[int]:
+        match self._lexeme(body, position, name):
+            case Terminal(number=number) | Repeat(body=Terminal(number=number)):
+                return [number]
+        return []
+
+    def expression(self, expression: Expression) -> Expression:
+        """Return an expression of a rule, over terminals and rules."""
+        spend()
+        match expression:
+            case Text(source=source, position=position):
+                return self._lexeme(expression, position, source)
+            case Negation(position=position):
+                return self._lexeme(expression, position, "~")
+            case Substring(position=position):
+                return self._lexeme(expression, position, "%regex")
+            case JsonSchema(machine=machine, position=position):
+                if self._temperature is not None:
+                    self._unsupported(
+                        "the temperature of a %json",
+                        position,
+                        "Give the temperature of the request, or of a part of the answer",
+                    )
+                self._table.owners[machine] = None
+                number = self._table.number(machine.start, "%json", is_nested=True)
+                return Terminal(number, position)
+            case Reference(name=name, position=position):
+                return self._reference(name, position)
+            case Series(parts=parts):
+                return Series(tuple(map(self.expression, self._without_repeated_stop(parts))))
+            case Alternatives(branches=branches):
+                return Alternatives(tuple(map(self.expression, branches)))
+            case Repeat(body=body, min_count=min_count, max_count=max_count):
+                return Repeat(self.expression(body), min_count, max_count)
+            case Conjunction(position=position):
+                self._fail(
+                    "an & outside of a terminal", position, "Define a terminal, in upper case"
+                )
+            case SpecialToken(source=source, position=position):
+                return self._token(source, position)
+            case Nested(definitions=definitions, position=position):
+                return self._nested(definitions, position)
+        raise AssertionError(f"{expression!r} is no expression of a rule")
+
+    def _token(self, source: str, position: SourcePosition) -> Expression:
+        """Return a terminal of one token."""
+        tokens = parse_token_set(source, position, self._rule)
+        self._table.token_sets[tokens] = None
+        language = token_set(tokens.names, tokens.ranges, is_negated=tokens.is_negated)
+        number = self._table.number(language, source, temperature=self._temperature)
+        return Terminal(number, position)
+
+    def _reference(self, name: str, position: SourcePosition) -> Expression:
+        if name in self._definitions.rules or name.lower() == name:
+            return Reference(self._prefix + name, position)
+        return self._lexeme(Reference(name, position), position, name)
+
+    def _without_repeated_stop(self, parts: tuple[Expression, ...]) -> list[Expression]:
+        """Drop a text behind a rule that stops at it: nothing is taken back, so it is there.
+
+        Of a longer string that begins with the text, the rest is kept.
+        """
+        kept: list[Expression] = []
+        ending: Expression | None = None
+        for part in parts:
+            if ending is not None:
+                rest = _after_stop(part, ending)
+                ending = None
+                if rest is not None:
+                    kept.append(rest)
+                    continue
+            kept.append(part)
+            rule = self._definitions.rules.get(part.name) if isinstance(part, Reference) else None
+            ending = rule.ending if rule is not None and rule.is_stop else None
+        return kept
+
+    def _nested(self, definitions: Definitions, position: SourcePosition) -> Expression:
+        """Return a reference to a nested grammar's rule, or a terminal of its texts.
+
+        Grammars that ignore the same text have one lexer. Otherwise the nested one has its own, and
+        its texts may end wherever they are complete.
+        """
+        if "start" not in definitions.rules:
+            self._fail("a nested grammar without the rule 'start'", position)
+        prefix = f"{self._prefix}%lark {position[0]}:{position[1]} "
+        scope = _Scope(definitions, self._table, prefix, self._temperature)
+        once = definitions.ignores_once, self._definitions.ignores_once
+        if scope.ignored == self.ignored and (once[0] == once[1] or not scope.ignored):
+            self._inner |= scope.rules()
+            return Reference(f"{prefix}start", position)
+        inner = lower(definitions, self._temperature)
+        self._table.token_sets |= dict.fromkeys(inner.token_sets)
+        compiler = LexicalCompiler(inner, "start")
+        book = RuleBook(compiler.compile)
+        has_limits = any(rule.options.max_tokens is not None for rule in inner.rules.values())
+        machine = StateMachine(
+            compiler.compile(book),
+            book.clear,
+            limits_tokens=has_limits,
+            limited_rules=inner.all_limited_rules,
+            temperatures=inner.temperatures,
+        )
+        self._table.owners[machine] = None
+        language = without_empty_text(machine.start)
+        found = Terminal(self._table.number(language, "%lark", is_nested=True), position)
+        return Repeat(found, 0, 1) if machine.start.nullable else found
+
+    def _fail(self, what: str, position: SourcePosition, hint: str = "") -> NoReturn:
+        line, column = position
+        raise GrammarSyntaxError(what, line=line, column=column, rule=self._rule, hint=hint)
+
+    def _unsupported(self, what: str, position: SourcePosition, hint: str = "") -> NoReturn:
+        line, column = position
+        raise UnsupportedGrammarError(what, line=line, column=column, rule=self._rule, hint=hint)
+
+
+def _after_stop(part: Expression, ending: Expression) -> Expression | None:
+    """Return what is left of a part that begins with the end of a rule before it, if it does."""
+    if part == ending:
+        return NOTHING
+    match part, ending:
+        case (Text(body=String(text=text), position=position), Text(body=String(text=first))):
+            if text.startswith(first):
+                rest = text.removeprefix(first)
+                return Text(String(rest), f'"{rest}"', position)
+    return None

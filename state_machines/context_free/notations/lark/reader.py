@@ -1,0 +1,245 @@
+"""Read the text of a Lark grammar to its definitions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NoReturn
+
+from state_machines.budgets import spend
+from state_machines.context_free.notations.lark.body_reader import BodyReader
+from state_machines.context_free.notations.lark.common_terminals import COMMON_TERMINALS
+from state_machines.context_free.notations.lark.option_reader import OptionReader
+from state_machines.context_free.notations.lark.syntax import (
+    Definitions,
+    Nested,
+    RuleDefinition,
+    TerminalDefinition,
+    Text,
+)
+from state_machines.limits import LIMITS
+from state_machines.regex import rust_syntax
+from state_machines.syntax_tree import (
+    Expression,
+    RuleOptions,
+    SourcePosition,
+)
+
+_RULE_NAME = re.compile(r"[?!]{0,2}(_?[a-z][a-z0-9_]*(?:-(?!>)[a-z0-9_]*)*)(?![A-Za-z0-9_])")
+_TERMINAL_NAME = re.compile(r"_?[A-Z][A-Z0-9_]*(?:-(?!>)[A-Z0-9_]*)*(?![A-Za-z0-9_])")
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PATH = re.compile(r"\.?[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
+_GBNF_HINT = "`::=` is GBNF: use GrammarStateMachine.from_gbnf, or notation='gbnf'"
+_UNIFORM = "A rule's name is lower case, a terminal's name upper case"
+_OWN_DIRECTIVES = {"ignore", "import", "llguidance"}
+_FOREIGN_DIRECTIVES = {
+    "declare": "Define the terminal in the grammar",
+    "override": "Define the rule under its own name, without importing it",
+    "extend": "Write all alternatives in one definition",
+}
+
+
+class LarkReader(BodyReader):
+    """Reads one grammar, and the grammars nested in it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.definitions = Definitions()
+
+    def read(self) -> Definitions:
+        """Return the definitions of the whole text."""
+        self.read_definitions()
+        if not self.at_end:
+            self.invalid("unmatched }")
+        if not self.definitions.rules:
+            self.invalid("a grammar without a rule", 0, "Write start: …")
+        return self.definitions
+
+    def read_definitions(self) -> None:
+        """Read definitions up to the end, or to the brace that closes a nested grammar."""
+        self.skip_lines()
+        while not self.at_end and not self.peek("}"):
+            spend()
+            self.rule = ""
+            if self.take("%"):
+                self.directive(self.position - 1)
+            else:
+                self.definition()
+            self.skip_lines()
+
+    # Definitions
+
+    def definition(self) -> None:
+        start = self.position
+        found = _RULE_NAME.match(self.text, start)
+        if found is not None:
+            self.position, self.rule = found.end(), found[1]
+            self.rule_definition(found[1], self.source_position(start), start)
+            return
+        found = _TERMINAL_NAME.match(self.text, start)
+        if found is None:
+            self.no_definition(start)
+        self.position, self.rule = found.end(), found[0]
+        self.head_end(start)
+        body = self.alternatives()
+        self.define_terminal(found[0], body, start)
+
+    def no_definition(self, start: int) -> NoReturn:
+        word = _WORD.match(self.text, start)
+        if word is not None:
+            self.invalid(f"{word[0]!r} mixes upper and lower case", start, _UNIFORM)
+        if self.text[start] == "|":
+            self.invalid("an alternative without a rule", start)
+        if self.text[start] in ")]":
+            self.invalid(f"unmatched {self.text[start]}", start)
+        self.invalid("a rule, a terminal or a directive was expected", start, "Write name: …")
+
+    def define_terminal(self, name: str, body: Expression, start: int) -> None:
+        known = self.definitions.terminals.get(name)
+        if known is not None:
+            self.given_twice("terminal", name, known.position, start)
+        position = self.source_position(start)
+        self.definitions.terminals[name] = TerminalDefinition(name, body, position)
+
+    def given_twice(self, kind: str, name: str, first: SourcePosition, start: int) -> NoReturn:
+        self.invalid(f"the {kind} {name!r} is given twice, first in line {first[0]}", start)
+
+    def head_end(self, start: int) -> None:
+        """Read what stands between a name and its body, except for options."""
+        self.skip_space()
+        if self.peek("{"):
+            self.unsupported(
+                "a template", self.position, "Write a rule for each of its uses, with no braces"
+            )
+        if self.peek("."):
+            self.unsupported(
+                "a priority",
+                self.position,
+                "The longest match wins, and all readings of an ambiguous text are accepted",
+            )
+        if self.peek("::="):
+            self.invalid("a rule of another notation", start, _GBNF_HINT)
+        if self.peek("::"):
+            self.unsupported("a parametric rule", self.position, "Write a rule for each value")
+        if self.peek("["):
+            return
+        if not self.take(":"):
+            self.invalid("a : was expected behind the name", self.position, "Write name: …")
+
+    def rule_definition(self, name: str, position: SourcePosition, start: int) -> None:
+        known = self.definitions.rules.get(name)
+        if known is not None:
+            self.given_twice("rule", name, known.position, start)
+        self.head_end(start)
+        options = OptionReader(self, name)
+        if self.take("["):
+            options.read()
+            self.head_end(start)
+        body = self.alternatives()
+        self.definitions.rules[name] = RuleDefinition(
+            name,
+            body,
+            position,
+            RuleOptions(options.capture, options.max_tokens, options.temperature),
+            is_lazy=options.is_lazy,
+            ending=options.ending,
+            is_stop=options.is_stop,
+        )
+
+    def nested(self, start: int) -> Expression:
+        """Read a grammar after ``%lark``."""
+        self.skip_lines()
+        if not self.take("{"):
+            self.invalid("a { was expected behind %lark", self.position)
+        self.enter(start)
+        outer = self.definitions, self.brackets, self.rule
+        inner = self.definitions = Definitions()
+        self.brackets = 0
+        self.read_definitions()
+        if not self.take("}"):
+            self.invalid("missing }", start)
+        self.definitions, self.brackets, self.rule = outer
+        self.depth -= 1
+        return Nested(inner, self.source_position(start))
+
+    # Directives
+
+    def directive(self, start: int) -> None:
+        word = _WORD.match(self.text, self.position)
+        name = word[0] if word is not None else ""
+        if name in _FOREIGN_DIRECTIVES:
+            self.unsupported(f"the directive %{name}", start, _FOREIGN_DIRECTIVES[name])
+        if name not in _OWN_DIRECTIVES:
+            known = ", ".join(f"%{each}" for each in sorted(_OWN_DIRECTIVES))
+            self.invalid(f"there is no directive %{name}", start, f"Known are {known}")
+        self.position += len(name)
+        self.skip_space()
+        read: Callable[[int], None] = {
+            "ignore": self.ignore,
+            "import": self.import_names,
+            "llguidance": self.llguidance,
+        }[name]
+        read(start)
+
+    def ignore(self, start: int) -> None:
+        if len(self.definitions.ignored) >= LIMITS.ignored_terminals:
+            self.unsupported(f"more than {LIMITS.ignored_terminals} of %ignore", start)
+        self.definitions.ignored.append(self.alternatives())
+
+    def import_names(self, start: int) -> None:
+        path = _PATH.match(self.text, self.position)
+        if path is None:
+            self.invalid("a name was expected behind %import", self.position)
+        self.position = path.end()
+        module, _, name = path[0].rpartition(".")
+        self.skip_space()
+        if self.take("("):
+            module, names = path[0], self.name_list(start)
+        else:
+            names = [(name, name, start)]
+            if self.take("->"):
+                self.skip_space()
+                alias = _WORD.match(self.text, self.position)
+                if alias is None:
+                    self.invalid("a name was expected behind ->", self.position)
+                self.position = alias.end()
+                names = [(name, alias[0], start)]
+        if module != "common":
+            self.unsupported(
+                f"an import of {path[0]}", start, "Only common is there; paste the rules instead"
+            )
+        for common, name, where in names:
+            if common not in COMMON_TERMINALS:
+                known = ", ".join(COMMON_TERMINALS)
+                self.invalid(f"common has no terminal {common!r}", where, f"It has {known}")
+            body = rust_syntax.parse(COMMON_TERMINALS[common])
+            self.define_terminal(name, Text(body, name, self.source_position(where)), where)
+
+    def name_list(self, start: int) -> list[tuple[str, str, int]]:
+        names = []
+        while True:
+            self.skip_lines()
+            found = _WORD.match(self.text, self.position)
+            if found is None:
+                self.invalid("a name was expected", self.position)
+            names.append((found[0], found[0], self.position))
+            self.position = found.end()
+            self.skip_lines()
+            if self.take(")"):
+                return names
+            if not self.take(","):
+                self.invalid("missing )", start)
+
+    def llguidance(self, start: int) -> None:
+        options, _ = self.json_value("%llguidance")
+        if not isinstance(options, dict):
+            self.invalid("%llguidance takes an object", start)
+        for name, value in options.items():
+            if name not in ("ignore_once", "allow_initial_skip", "no_forcing"):
+                self.unsupported(f"the option {name!r} of %llguidance", start)
+            if not isinstance(value, bool):
+                self.invalid(f"the option {name!r} of %llguidance is true or false", start)
+        # Text that only one continuation is possible for has no effect on the language: no_forcing.
+        known = self.definitions
+        known.ignores_once = options.get("ignore_once", known.ignores_once)
+        known.ignores_first = options.get("allow_initial_skip", known.ignores_first)

@@ -1,0 +1,145 @@
+"""The syntax tree of a Lark grammar: the items that only this notation has, and definitions.
+
+Bodies are made of :mod:`state_machines.syntax_tree`'s ``Series``, ``Alternatives`` and ``Repeat``.
+Their leaves are the classes of this module, and ``Reference`` for the name of a rule or terminal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from state_machines.grammar.node import Node
+from state_machines.machine import StateMachine
+from state_machines.syntax_tree import Expression, RuleOptions, SourcePosition
+
+
+@dataclass(frozen=True, slots=True)
+class Text(Expression):
+    """A string, a character range or a regular expression: a terminal without a name.
+
+    Attributes:
+        body: Its texts, an expression without references.
+        source: How the grammar writes it.
+        position: Where it stands.
+    """
+
+    body: Expression
+    source: str
+    position: SourcePosition = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Substring(Expression):
+    """``%regex { … }``: a substring of a text.
+
+    Attributes:
+        language: Its texts, over code points.
+        position: Where it stands.
+    """
+
+    language: Node
+    position: SourcePosition = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonSchema(Expression):
+    """``%json { … }``: one JSON text.
+
+    Attributes:
+        machine: The machine of the schema.
+        position: Where it stands.
+    """
+
+    machine: StateMachine
+    position: SourcePosition = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Conjunction(Expression):
+    """``A & B``: the texts that all members match."""
+
+    members: tuple[Expression, ...]
+    position: SourcePosition = field(compare=False)
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return self.members
+
+
+@dataclass(frozen=True, slots=True)
+class Negation(Expression):
+    """``~A``: all other texts."""
+
+    body: Expression
+    position: SourcePosition = field(compare=False)
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return (self.body,)
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialToken(Expression):
+    """``<name>`` or ``<[1,3-5]>``: one token; ``source`` is the text with the brackets."""
+
+    source: str
+    position: SourcePosition = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Nested(Expression):
+    """``%lark { … }``: the texts of another grammar's rule ``start``."""
+
+    definitions: Definitions
+    position: SourcePosition = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleDefinition:
+    """A rule.
+
+    Attributes:
+        name: Its name.
+        body: Its texts.
+        position: Where it is defined.
+        options: The options ``capture``, ``max_tokens`` and ``temperature``.
+        is_lazy: Whether it is a terminal whose lexemes end as soon as they are complete.
+        ending: What ends the lexeme, by ``suffix`` or ``stop``, if anything.
+        is_stop: Whether ``ending`` is that of ``stop``.
+    """
+
+    name: str
+    body: Expression
+    position: SourcePosition
+    options: RuleOptions = field(default_factory=RuleOptions)
+    is_lazy: bool = False
+    ending: Expression | None = None
+    is_stop: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalDefinition:
+    """A terminal: its name, its texts, and where it is defined."""
+
+    name: str
+    body: Expression
+    position: SourcePosition
+
+
+@dataclass(slots=True)
+class Definitions:
+    """All definitions of one grammar.
+
+    Attributes:
+        rules: The rules by name.
+        terminals: The terminals by name, imported ones included.
+        ignored: The operands of ``%ignore``.
+        ignores_once: Whether at most one ignored lexeme stands between two others.
+        ignores_first: Whether ignored lexemes may precede the first other lexeme.
+    """
+
+    rules: dict[str, RuleDefinition] = field(default_factory=dict)
+    terminals: dict[str, TerminalDefinition] = field(default_factory=dict)
+    ignored: list[Expression] = field(default_factory=list)
+    ignores_once: bool = False
+    ignores_first: bool = False

@@ -1,0 +1,266 @@
+"""Compile terminals to languages of bytes.
+
+A terminal is regular, so that ``&`` and ``~`` have a meaning. Both are computed on texts: a
+negation is one of texts, and never of bytes that are no UTF-8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NoReturn
+
+from state_machines.budgets import spend
+from state_machines.context_free.notations.lark.common_terminals import COMMON_TERMINALS
+from state_machines.context_free.notations.lark.syntax import (
+    Conjunction,
+    JsonSchema,
+    Negation,
+    Nested,
+    SpecialToken,
+    Substring,
+    TerminalDefinition,
+    Text,
+)
+from state_machines.errors import GrammarBudgetError, GrammarSyntaxError, UnsupportedGrammarError
+from state_machines.grammar.boolean import complement, intersection
+from state_machines.grammar.encoding import RAW, EncodedText, encode_set, encoded
+from state_machines.grammar.node import EMPTY, EPSILON, Node
+from state_machines.grammar.nodes import (
+    Concatenation,
+    Repetition,
+    Union,
+    branch,
+    concatenation,
+    literal,
+    repetition,
+    symbols,
+    union,
+)
+from state_machines.grammar.symbols import ANY_CODE_POINT, code_points
+from state_machines.grammar.tries import literals, trie
+from state_machines.grammar.until import text_without
+from state_machines.limits import LIMITS
+from state_machines.syntax_tree import (
+    Alternatives,
+    Characters,
+    Expression,
+    Reference,
+    Repeat,
+    Series,
+    SourcePosition,
+    String,
+    walk,
+)
+
+MAX_EXCLUDED = 64
+"""Largest complement of a repeated class that is compiled as text without these characters."""
+
+SMALL_COUNT = 16
+"""Count up to which a repeated class is a counter like any other."""
+
+
+class TerminalCompiler:
+    """Compiles the terminals of one grammar; nested grammars have terminals of their own.
+
+    Args:
+        definitions: The named terminals.
+    """
+
+    def __init__(self, definitions: Mapping[str, TerminalDefinition]) -> None:
+        self._definitions = definitions
+        self._checked: set[str] = set()
+        self._texts: dict[str, Node] = {}
+        self._rule = ""
+
+    def compile(self, expression: Expression, position: SourcePosition, name: str) -> Node:
+        """Return the language of a terminal; it may have the empty text.
+
+        Args:
+            expression: The terminal.
+            position: Where it stands.
+            name: The rule or the terminal that it belongs to, for error messages.
+
+        Raises:
+            GrammarError: A name is unknown or that of a rule, a terminal refers to itself, or the
+                language takes too much work.
+        """
+        self._rule = name
+        definitions = self._definitions
+        try:
+            for each in self._checked_references(expression):
+                self._texts[each] = _live(self._text(definitions[each].body))
+            node = self._bytes(expression)
+        except GrammarBudgetError as error:
+            raise UnsupportedGrammarError(
+                f"compiling the terminal takes too much work: {error.what}",
+                line=position[0],
+                column=position[1],
+                rule=name,
+                hint="Simplify the terminals of & and ~",
+            ) from error
+        return EMPTY if node.is_empty else node
+
+    # References
+
+    def _checked_references(self, expression: Expression) -> Iterable[str]:
+        """Yield all terminals that an expression needs and that were not compiled, in order."""
+        found: list[str] = []
+        entered: set[str] = set()
+        stack: list[tuple[str, bool]] = [(name, False) for name in self._names(expression)]
+        while stack:
+            name, is_left = stack.pop()
+            if name in self._checked:
+                continue
+            definition = self._definitions[name]
+            if is_left:
+                self._checked.add(name)
+                found.append(name)
+                continue
+            if name in entered:
+                self._fail("the terminal refers to itself", definition.position, name)
+            entered.add(name)
+            stack.append((name, True))
+            stack.extend((each, False) for each in self._names(definition.body, name))
+        return found
+
+    def _names(self, expression: Expression, rule: str = "") -> list[str]:
+        """Return the terminals that an expression refers to; raise for what is none."""
+        names: dict[str, None] = {}
+        for part in walk(expression):
+            match part:
+                case Reference(name=name, position=position):
+                    if name not in self._definitions:
+                        self._unknown(name, position, rule)
+                    names[name] = None
+                case SpecialToken(source=source, position=position):
+                    self._fail(f"the token {source} inside a terminal", position, rule)
+                case Nested(position=position):
+                    self._fail("a %lark inside a terminal", position, rule)
+                case JsonSchema(position=position):
+                    self._fail("a %json inside a terminal", position, rule)
+        return list(names)
+
+    def _unknown(self, name: str, position: SourcePosition, rule: str) -> NoReturn:
+        if name.lower() == name:
+            self._fail(
+                f"the rule {name!r} inside a terminal",
+                position,
+                rule,
+                "A terminal is made of texts, expressions and other terminals",
+            )
+        hint = ""
+        if name in COMMON_TERMINALS:
+            hint = f"Write %import common.{name}"
+        self._fail(f"the terminal {name!r} is not defined", position, rule, hint)
+
+    def _fail(
+        self, what: str, position: SourcePosition, rule: str = "", hint: str = ""
+    ) -> NoReturn:
+        raise GrammarSyntaxError(
+            what, line=position[0], column=position[1], rule=rule or self._rule, hint=hint
+        )
+
+    # Languages of texts
+
+    def _text(self, expression: Expression) -> Node:
+        """Return the language of an expression in code points."""
+        spend()
+        match expression:
+            case Text(body=body):
+                return self._text(body)
+            case Substring(language=language):
+                return language
+            case String(text=text):
+                spend(len(text))
+                return trie([(map(ord, text), EPSILON)], code_points)
+            case Characters(members=members):
+                return symbols(members)
+            case Reference(name=name):
+                return self._texts[name]
+            case Series(parts=parts):
+                return self._series(map(self._text, reversed(parts)))
+            case Alternatives(branches=branches):
+                words = [self._word(branch) for branch in branches]
+                plain = [(map(ord, word), EPSILON) for word in words if word is not None]
+                others = zip(branches, words, strict=True)
+                found = [self._text(branch) for branch, word in others if word is None]
+                return union([trie(plain, code_points), *found] if plain else found)
+            case Repeat(body=body, min_count=min_count, max_count=max_count):
+                characters = _characters(body)
+                if characters is not None and (max_count or min_count) > SMALL_COUNT:
+                    excluded = ~characters.members
+                    if len(excluded) <= MAX_EXCLUDED:
+                        return text_without(map(chr, excluded), min_count, max_count)
+                return repetition(self._text(body), min_count, max_count)
+            case Conjunction(members=members):
+                return _live(intersection(map(self._text, members)))
+            case Negation(body=body):
+                return _live(complement(self._text(body), ANY_CODE_POINT))
+        raise AssertionError(f"{expression!r} is no part of a terminal")
+
+    def _word(self, expression: Expression) -> str | None:
+        """Return the only text of an expression, if it is written as one."""
+        match expression:
+            case Text(body=String(text=text)):
+                return text
+            case Reference(name=name):
+                return self._word(self._definitions[name].body)
+        return None
+
+    def _series(self, backwards: Iterable[Node]) -> Node:
+        node = EPSILON
+        for part in backwards:
+            count, then = 0, node
+            while part.nullable and isinstance(then, Concatenation) and then.head.nullable:
+                count, then = count + 1, then.tail
+            if count >= LIMITS.adjacent_optional_parts:
+                raise GrammarBudgetError(
+                    f"more than {LIMITS.adjacent_optional_parts} optional parts in a row",
+                    budget=LIMITS.adjacent_optional_parts,
+                )
+            node = concatenation(part, node)
+        return node
+
+    # Languages of bytes
+
+    def _bytes(self, expression: Expression) -> Node:
+        """Return the language of an expression in bytes: each of its parts is encoded."""
+        spend()
+        match expression:
+            case Text(body=body):
+                return self._bytes(body)
+            case String(text=text):
+                return literal(text.encode())
+            case Characters(members=members):
+                return encode_set(members, RAW)
+            case Series(parts=parts):
+                return self._series(map(self._bytes, reversed(parts)))
+            case Alternatives(branches=branches):
+                words = [(branch, self._word(branch)) for branch in branches]
+                plain = [word.encode() for _, word in words if word is not None]
+                found = [self._bytes(branch) for branch, word in words if word is None]
+                return union([literals(plain), *found] if plain else found)
+        return encoded(self._text(expression), RAW)
+
+
+def _live(node: Node) -> Node:
+    return EMPTY if node.is_empty else node
+
+
+def _characters(expression: Expression) -> Characters | None:
+    if isinstance(expression, Text):
+        expression = expression.body
+    return expression if isinstance(expression, Characters) else None
+
+
+def without_empty_text(node: Node) -> Node:
+    """Return a language without the empty word."""
+    if not node.nullable:
+        return node
+    if isinstance(node, Repetition) and not node.body.nullable:
+        return repetition(node.body, 1, node.max_count)
+    if isinstance(node, Union):
+        return union(map(without_empty_text, node.members))
+    if isinstance(node, EncodedText) and not node.terminator:
+        return encoded(without_empty_text(node.text), node.spelling)
+    return branch(node.transitions)
