@@ -28,6 +28,7 @@ from state_machines.json_schema.numbers.number_sets import (
 )
 from state_machines.json_schema.objects.clauses import Absent, Clause, Present
 from state_machines.json_schema.objects.object_shape import ObjectShape, shape_of_clauses
+from state_machines.json_schema.quotes import SUBSTRING_OF, SUBSTRING_UNIT, UNITS
 from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
 from state_machines.json_schema.value_sets import (
     ANY_TEXT,
@@ -41,7 +42,7 @@ from state_machines.regex import compile_pattern
 FEW_DEPENDENCIES = 3
 """Entries of ``dependentRequired`` up to which each becomes a disjunction; more become clauses."""
 
-_TYPES: dict[str, ValueSet] = {
+VALUES_BY_TYPE: dict[str, ValueSet] = {
     "null": ValueSet(null=True),
     "boolean": ValueSet(booleans=ANY_VALUE.booleans),
     "number": ValueSet(numbers=ANY_VALUE.numbers),
@@ -85,12 +86,16 @@ def type_(location: SchemaLocation, value: Any, _: TermEvaluator) -> ValueSet:
     """``type``: the value has one of the named types (6.1.1)."""
     names = value if isinstance(value, list) else [value]
     for name in names:
-        if not isinstance(name, str) or name not in _TYPES:
-            hint = f"The types are {', '.join(sorted(_TYPES))}"
+        if not isinstance(name, str) or name not in VALUES_BY_TYPE:
+            hint = f"The types are {', '.join(sorted(VALUES_BY_TYPE))}"
             raise location.error(f"{name!r} is not a type", "type", hint=hint)
     if not names:
         raise location.error("type is an empty array", "type", hint="Name at least one type")
-    types = {**_TYPES, "integer": _PLAIN_INTEGER} if location.dialect.plain_integers else _TYPES
+    types = (
+        {**VALUES_BY_TYPE, "integer": _PLAIN_INTEGER}
+        if location.dialect.plain_integers
+        else VALUES_BY_TYPE
+    )
     return types[names[0]] if len(names) == 1 else disjoin(types[name] for name in names)
 
 
@@ -230,6 +235,18 @@ def format_(location: SchemaLocation, value: Any, _: TermEvaluator) -> ValueSet:
             hint="The metaschema requires formats to be asserted; remove the unknown format",
         )
     return restrict_one_type(strings=language)
+
+
+def substring_of(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
+    """``x-substring-of``: the string is a quote from a source, and not empty."""
+    if not isinstance(value, str):
+        raise location.error(f"{SUBSTRING_OF} is not the name of a source", SUBSTRING_OF)
+    unit = location.schema.get(SUBSTRING_UNIT, UNITS[0])
+    if unit not in UNITS:
+        raise location.error(
+            f"{SUBSTRING_UNIT} is not one of {', '.join(map(repr, UNITS))}", SUBSTRING_UNIT
+        )
+    return restrict_one_type(strings=evaluator.sources.quotes(value, unit))
 
 
 def string_list(location: SchemaLocation, keyword: str, value: Any) -> list[str]:

@@ -7,7 +7,7 @@ forms of its terms into grammar nodes; arrays and objects are unfolded lazily.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
@@ -39,6 +39,7 @@ from state_machines.json_schema.numbers.number_sets import NumberSet
 from state_machines.json_schema.numbers.number_text import every_spelling, number_language
 from state_machines.json_schema.objects.object_grammar import ObjectPlan
 from state_machines.json_schema.objects.object_shape import ObjectShape
+from state_machines.json_schema.quotes import QuoteSources
 from state_machines.json_schema.reachable import check_reachable
 from state_machines.json_schema.schema_reader import SchemaReader
 from state_machines.json_schema.terms import Term
@@ -71,8 +72,10 @@ class Compilation:
         assert_formats: bool = True,
         strict: bool = False,
         registry: Registry[Any] | None = None,
+        sources: Mapping[str, str] | None = None,
     ) -> None:
-        self.evaluator = TermEvaluator(SchemaReader(strict=strict, assert_formats=assert_formats))
+        reader = SchemaReader(strict=strict, assert_formats=assert_formats)
+        self.evaluator = TermEvaluator(reader, QuoteSources(sources))
         self.table = self.evaluator.table
         with located_errors(None), step_budget(LIMITS.compile_steps):
             self.root = SchemaDocument(schema, registry, KEYWORD_NAMES_BY_VOCABULARY).root

@@ -19,6 +19,7 @@ from state_machines.json_schema.emptiness import (
     solve_emptiness,
 )
 from state_machines.json_schema.objects.object_shape import ObjectShape
+from state_machines.json_schema.quotes import QuoteSources
 from state_machines.json_schema.terms import (
     FALSE,
     TRUE,
@@ -88,12 +89,15 @@ class TermEvaluator:
 
     Args:
         schemas: Evaluates the schemas of the document.
+        sources: The texts that strings are quoted from.
 
     Attributes:
         table: Builds the terms of the compilation.
+        sources: As passed.
     """
 
-    def __init__(self, schemas: SchemaEvaluator) -> None:
+    def __init__(self, schemas: SchemaEvaluator, sources: QuoteSources | None = None) -> None:
+        self.sources = sources or QuoteSources()
         self.table = TermTable(self)
         self._schemas = schemas
         self._values = Trampoline(
@@ -111,7 +115,7 @@ class TermEvaluator:
 
     def empty_copy(self) -> TermEvaluator:
         """Return an evaluator for the same document that has evaluated no term."""
-        return TermEvaluator(self._schemas)
+        return TermEvaluator(self._schemas, self.sources)
 
     def values(self, term: Term) -> ValueSet:
         """Return the head normal form of a term.

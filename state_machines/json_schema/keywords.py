@@ -143,6 +143,8 @@ KEYWORDS: tuple[Keyword, ...] = (
     _assertion("maxLength", assert_.max_length, _STRING),
     _assertion("pattern", assert_.pattern, _STRING, cost=1),
     Keyword("format", assert_.format_, _STRING, vocabulary="format"),
+    Keyword("x-substring-of", assert_.substring_of, _STRING, cost=1),
+    Keyword("x-substring-unit"),
     _assertion("minItems", assert_.min_items, _ARRAY),
     _assertion("maxItems", assert_.max_items, _ARRAY),
     _assertion("uniqueItems", assert_.unique_items, _ARRAY, cost=6),

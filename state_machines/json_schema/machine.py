@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from referencing import Registry
@@ -36,12 +37,15 @@ class JsonSchemaStateMachine(StateMachine):
         strict: Whether to refuse keywords that the draft does not define. The default is to ignore
             them, as the specification says.
         registry: The documents that references may lead to. Nothing is fetched.
+        sources: The texts that strings with ``x-substring-of`` are quoted from, by name.
 
     Raises:
         InvalidSchemaError: The schema violates its specification.
         UnsupportedSchemaError: A keyword cannot be enforced.
         UnsatisfiableSchemaError: No value satisfies the schema.
-        InvalidArgumentError: ``whitespace`` or ``property_order`` is unknown.
+        MissingSourceError: ``x-substring-of`` names a source that is not in ``sources``.
+        InvalidArgumentError: ``whitespace`` or ``property_order`` is unknown, or a source is no
+            text that can be quoted from.
 
     A schema error has the keyword and its JSON Pointer.
     """
@@ -55,6 +59,7 @@ class JsonSchemaStateMachine(StateMachine):
         assert_formats: bool = True,
         strict: bool = False,
         registry: Registry[Any] | None = None,
+        sources: Mapping[str, str] | None = None,
     ) -> None:
         if not isinstance(whitespace, str) or whitespace not in JSON_SYNTAXES:
             raise InvalidArgumentError(
@@ -62,7 +67,11 @@ class JsonSchemaStateMachine(StateMachine):
                 argument="whitespace",
             )
         compilation = Compilation(
-            schema, strict=strict, assert_formats=assert_formats, registry=registry
+            schema,
+            strict=strict,
+            assert_formats=assert_formats,
+            registry=registry,
+            sources=sources,
         )
         translator = compilation.translator(JSON_SYNTAXES[whitespace], property_order)
         term = compilation.term
@@ -72,6 +81,7 @@ class JsonSchemaStateMachine(StateMachine):
         super().__init__(start, translator.forget)
         self._schema = compilation.root.schema
         self._registry = registry
+        self._sources = compilation.evaluator.sources.used
 
     @property
     def schema(self) -> Any:
@@ -82,3 +92,8 @@ class JsonSchemaStateMachine(StateMachine):
     def registry(self) -> Registry[Any] | None:
         """The registry that was passed."""
         return self._registry
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """The sources that the schema quotes from, by name."""
+        return dict(self._sources)
