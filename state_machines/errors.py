@@ -6,7 +6,8 @@
     ├── SchemaError (V)                 located by a JSON Pointer into the schema
     │   ├── InvalidSchemaError          the schema is malformed
     │   ├── UnsupportedSchemaError      a keyword cannot be enforced
-    │   └── UnsatisfiableSchemaError    no value satisfies the schema
+    │   ├── UnsatisfiableSchemaError    no value satisfies the schema
+    │   └── MissingSourceError          a source of quotes is not given
     ├── PatternError (V)                located by an offset into the pattern
     │   ├── InvalidPatternError         not a regular expression
     │   └── UnsupportedPatternError     a construct that is not regular (back-reference, …)
@@ -14,6 +15,9 @@
     │   ├── GrammarSyntaxError          a syntax error, or a rule that is missing or defined twice
     │   ├── UnsupportedGrammarError     compiling the grammar takes too much work
     │   └── UnsatisfiableGrammarError   no text matches the grammar
+    ├── StructuralTagError (V)          located by a JSON Pointer into the structural tag
+    │   ├── InvalidStructuralTagError   the structural tag is malformed
+    │   └── UnsupportedStructuralTagError  a part of it cannot be enforced
     ├── VocabularyError                 the tokens of a tokenizer cannot be read as bytes
     │   ├── MarkerError                 the vocabulary lacks a marker of a tool format
     │   └── UnwritableTextError         no tokens of the vocabulary write a required text
@@ -33,6 +37,7 @@ Each error carries its facts as attributes: the problem (``what``), its location
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, Self
 
 from state_machines.limits import LIMITS
@@ -96,6 +101,14 @@ class SchemaError(ProxyError, ValueError):
             self.what, pointer=pointer, keyword=self.keyword or keyword, hint=self.hint
         )
 
+    def of_tool(self, tool: str) -> Self:
+        """Return the same error, of the schema of a tool's parameters."""
+        error = copy(self)
+        error.what = f"parameters of the tool {tool!r}: {self.what}"
+        error.args = (error.what,)
+        error.tool = tool
+        return error
+
     def _where(self) -> str:
         return f" (at #{self.pointer})"
 
@@ -110,6 +123,40 @@ class UnsupportedSchemaError(SchemaError):
 
 class UnsatisfiableSchemaError(SchemaError):
     """No JSON value satisfies the schema."""
+
+
+class MissingSourceError(SchemaError):
+    """The schema quotes from a source that is not given.
+
+    Attributes:
+        source: The name of the source.
+        known: The names of the sources that are given.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        source: str,
+        known: tuple[str, ...] = (),
+        pointer: str | None = None,
+        keyword: str | None = None,
+        hint: str = "",
+    ) -> None:
+        super().__init__(what, pointer=pointer, keyword=keyword, hint=hint)
+        self.source = source
+        self.known = known
+
+    def located(self, pointer: str, keyword: str | None) -> Self:
+        """Return the same error with a location."""
+        return type(self)(
+            self.what,
+            source=self.source,
+            known=self.known,
+            pointer=pointer,
+            keyword=self.keyword or keyword,
+            hint=self.hint,
+        )
 
 
 class PatternError(ProxyError, ValueError):
@@ -147,15 +194,25 @@ class GrammarError(ProxyError, ValueError):
         line: Line of the error, counted from 1.
         column: Column of the error, in code points, counted from 1.
         rule: Name of the offending rule, or ``""``.
+        pointer: JSON Pointer of the offending subschema, as :class:`SchemaError` has it, if the
+            error is in a schema inside the grammar; else ``None``.
     """
 
     def __init__(
-        self, what: str, *, line: int, column: int, rule: str = "", hint: str = ""
+        self,
+        what: str,
+        *,
+        line: int,
+        column: int,
+        rule: str = "",
+        pointer: str | None = None,
+        hint: str = "",
     ) -> None:
         super().__init__(what, hint=hint)
         self.line = line
         self.column = column
         self.rule = rule
+        self.pointer = pointer
 
     def _where(self) -> str:
         return f" (at line {self.line}, column {self.column} of the grammar)"
@@ -170,11 +227,64 @@ class UnsupportedGrammarError(GrammarError):
 
 
 class UnsatisfiableGrammarError(GrammarError):
-    """No text matches the grammar."""
+    """No text matches the grammar, or none of a rule keeps the rule's limit on tokens."""
+
+
+class StructuralTagError(ProxyError, ValueError):
+    """A structural tag cannot be compiled.
+
+    Attributes:
+        pointer: JSON Pointer (RFC 6901) of the error in the structural tag; ``""`` is all of it.
+    """
+
+    def __init__(self, what: str, *, pointer: str, hint: str = "") -> None:
+        super().__init__(what, hint=hint)
+        self.pointer = pointer
+
+    def _where(self) -> str:
+        return f" (at #{self.pointer})"
+
+
+class InvalidStructuralTagError(StructuralTagError):
+    """The structural tag is malformed."""
+
+
+class UnsupportedStructuralTagError(StructuralTagError):
+    """A part of the structural tag cannot be enforced, or compiling it takes too much work."""
 
 
 class VocabularyError(ProxyError):
     """The tokens of a tokenizer cannot be read as bytes."""
+
+
+class UnknownTokenError(VocabularyError):
+    """A grammar names a token that the vocabulary does not have, or whose place it cannot take.
+
+    Attributes:
+        token: The text or the number of the token, as the grammar writes it.
+        line: Line in the grammar, from 1.
+        column: Column in that line, from 1.
+        nearest: Texts of the special tokens that are most like it.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        token: str,
+        line: int,
+        column: int,
+        nearest: tuple[str, ...] = (),
+        hint: str = "",
+    ) -> None:
+        super().__init__(what, hint=hint)
+        self.token = token
+        self.line = line
+        self.column = column
+        self.nearest = nearest
+
+    def _where(self) -> str:
+        return f" (at line {self.line}, column {self.column} of the grammar)"
 
 
 class MarkerError(VocabularyError):

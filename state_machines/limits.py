@@ -54,6 +54,22 @@ class Limits:
     repetition_count: int = 1_000_000
     """A bound of a repetition in a grammar."""
 
+    source_characters: int = 4_000_000
+    """Characters of a text that is quoted from; a character takes 8 to 20 bytes."""
+
+    lexed_states: int = 2_000
+    """States that are searched for a text, where longest match can leave none."""
+    token_ranges: int = 1_000
+    """Ranges of token numbers in one set of tokens of a grammar."""
+
+    ignored_terminals: int = 100
+    """``%ignore`` directives of a grammar."""
+
+    counted_quotes: int = 1000
+    """Occurrences of a quote in its source that are counted."""
+    separated_states: int = 1_000
+    """States of lexers that are visited to find whether longest match can leave no text."""
+
     class_ranges: int = 50_000
     """Ranges and single characters of one character class of a grammar."""
 
@@ -165,6 +181,9 @@ class Limits:
     lexeme_walk_bytes: int = 16 << 20
     """Bytes of walks of lexemes other than texts."""
 
+    lexer_walk_bytes: int = 32 << 20
+    """Bytes of walks of the lexers of grammars."""
+
     text_walk_bytes: int = 24 << 20
     """Bytes of walks of texts."""
 
@@ -205,6 +224,9 @@ class Limits:
     """Continuations for which one walk stores which suffixes they accept."""
 
     # Work on masks.
+
+    limited_states: int = 16_384
+    """States of the automaton of a state that limits tokens."""
 
     trie_walk_states: int = 2048
     """States of the automaton that replaces a long scalar walk over the trie."""

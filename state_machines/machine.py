@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import cast
+from typing import cast, get_args
 from weakref import finalize
 
 from state_machines.budgets import spend, step_budget
@@ -16,10 +16,12 @@ from state_machines.errors import (
 from state_machines.grammar.deep import compute_word_derivative
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EMPTY, Node, release
+from state_machines.grammar.token_limits import LimitedRule
 from state_machines.grammar.tries import literals
 from state_machines.limits import LIMITS
 from state_machines.matcher import Matcher
-from state_machines.regex import compile_pattern
+from state_machines.regex import PatternSyntax, compile_pattern
+from state_machines.syntax_tree import TokenSet
 from state_machines.vocabulary import Vocabulary
 
 
@@ -33,17 +35,43 @@ class StateMachine:
         start: The state before the first byte.
         forget: Empties the stores of the machine's compiler and returns their nodes, which are
             released with the machine. Must not refer to the machine.
+        token_sets: The tokens that the language has by name or by number. A matcher checks that
+            its vocabulary has them.
+        limits_tokens: Whether the language has parts that take a limited number of tokens
+            (:func:`~state_machines.grammar.token_limits.token_limited`).
+        limited_rules: Rules whose limits a matcher checks: its vocabulary must be able to write
+            them in so many tokens.
+        temperatures: The sampling temperatures that parts of the language have
+            (:attr:`Matcher.temperature`).
     """
 
-    def __init__(self, start: Node, forget: Callable[[], Iterable[Node]] | None = None) -> None:
+    def __init__(
+        self,
+        start: Node,
+        forget: Callable[[], Iterable[Node]] | None = None,
+        *,
+        token_sets: Iterable[TokenSet] = (),
+        limits_tokens: bool = False,
+        limited_rules: Iterable[LimitedRule] = (),
+        temperatures: Iterable[float] = (),
+    ) -> None:
         self.start = start
+        self.token_sets = tuple(dict.fromkeys(token_sets))
+        self.limits_tokens = limits_tokens
+        self.limited_rules = tuple(limited_rules)
+        self.temperatures = tuple(sorted(set(temperatures)))
         self.steps_taken = 0
         """Derivatives that matchers have stored in the machine's states since :meth:`trim`."""
         if forget is not None:
             finalize(self, _release, start, forget).atexit = False
 
     def matcher(self, vocabulary: Vocabulary) -> Matcher:
-        """Return a matcher at the start of a text. Cheap."""
+        """Return a matcher at the start of a text. Cheap.
+
+        Raises:
+            UnknownTokenError: The vocabulary lacks a token that the language has by name or number.
+            UnsatisfiableGrammarError: The ``max_tokens`` of a rule is too small for all its texts.
+        """
         self.trim()
         return Matcher(self.start, vocabulary, self)
 
@@ -89,6 +117,8 @@ class RegexStateMachine(StateMachine):
 
     Args:
         pattern: A regular expression in ECMA-262 syntax with the ``u`` flag.
+        syntax: ``"rust"`` for a pattern in the syntax of Rust's ``regex`` crate, as OpenAI's custom
+            tools have it.
 
     Raises:
         InvalidPatternError: The pattern is malformed, or matches nothing.
@@ -98,14 +128,21 @@ class RegexStateMachine(StateMachine):
     True
     """
 
-    def __init__(self, pattern: str) -> None:
+    def __init__(self, pattern: str, *, syntax: PatternSyntax = "ecma-262") -> None:
         if not isinstance(pattern, str):
             raise InvalidArgumentError(
                 f"pattern must be a string, not {type(pattern).__name__}", argument="pattern"
             )
+        if syntax not in get_args(PatternSyntax):
+            known = ", ".join(map(repr, get_args(PatternSyntax)))
+            raise InvalidArgumentError(
+                f"there is no syntax {syntax!r} of patterns",
+                argument="syntax",
+                hint=f"Known are {known}",
+            )
         try:
             with step_budget(LIMITS.compile_steps):
-                language = compile_pattern(pattern, search=False)
+                language = compile_pattern(pattern, search=False, syntax=syntax)
                 if language.is_empty:
                     raise InvalidPatternError(
                         "no text matches the pattern",

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from state_machines.budgets import recursion_budget, step_budget
+from state_machines.completion.limited_rules import check_limited_rules
+from state_machines.completion.token_steps import TokenSteps
 from state_machines.errors import GrammarBudgetError, TokenRejectedError
 from state_machines.explanation import (
     MaskExplanation,
     TokenExplanation,
     explain_mask,
     explain_token,
+    refused,
 )
 from state_machines.grammar.deep import word_derivative
 from state_machines.grammar.node import EMPTY, Node
+from state_machines.grammar.temperatures import temperature_of
+from state_machines.grammar.token_limits import LimitedRule
+from state_machines.grammar.tokens import begins_with_spelling
 from state_machines.limits import LIMITS
 from state_machines.masks.mask_store import MaskStore
 from state_machines.notebook_view import error_html
+from state_machines.syntax_tree import TokenSet
+from state_machines.token_references import check_token_sets
 from state_machines.vocabulary import Vocabulary
 
 _RECURSION_BUDGET = recursion_budget()
@@ -34,6 +43,18 @@ class MatchedMachine(Protocol):
     steps_taken: int
     """Derivatives that matchers have stored in the machine's states since they were released."""
 
+    token_sets: tuple[TokenSet, ...]
+    """The tokens that the language has by name or by number."""
+
+    limits_tokens: bool
+    """Whether the language has parts that take a limited number of tokens."""
+
+    limited_rules: tuple[LimitedRule, ...]
+    """The rules with a limit on tokens."""
+
+    temperatures: tuple[float, ...]
+    """The sampling temperatures that parts of the language have."""
+
 
 class Matcher:
     """The state of one text in a machine's language, and the mask of the next token.
@@ -45,9 +66,13 @@ class Matcher:
         state: The first state.
         vocabulary: The tokens.
         machine: The owner of the states, which the matcher keeps alive.
+
+    Raises:
+        UnknownTokenError: The machine's language has a token that the vocabulary does not have.
+        UnsatisfiableGrammarError: The ``max_tokens`` of a rule is too small for all its texts.
     """
 
-    __slots__ = ("_finished", "_machine", "_state", "_store", "vocabulary")
+    __slots__ = ("_finished", "_machine", "_state", "_steps", "_store", "vocabulary")
 
     def __init__(
         self, state: Node, vocabulary: Vocabulary, machine: MatchedMachine | None = None
@@ -57,6 +82,15 @@ class Matcher:
         self._machine = machine
         self._state = state
         self._store = MaskStore.of(vocabulary)
+        self._steps: TokenSteps | None = None
+        """Given if the language has limits on tokens."""
+        if machine is not None:
+            if machine.token_sets:
+                check_token_sets(machine.token_sets, vocabulary)
+            if machine.limited_rules:
+                check_limited_rules(machine.limited_rules, vocabulary)
+            if machine.limits_tokens:
+                self._steps = TokenSteps.of(vocabulary)
         self._finished = False
 
     @property
@@ -74,6 +108,32 @@ class Matcher:
         """Whether an end token has been taken."""
         return self._finished
 
+    @property
+    def temperatures(self) -> tuple[float, ...]:
+        """The values that :attr:`temperature` may have, ascending; ``None`` is not among them."""
+        return () if self._machine is None else self._machine.temperatures
+
+    @property
+    def temperature(self) -> float | None:
+        """The sampling temperature of the next token, if the grammar has one for it.
+
+        It is that of the rule whose lexeme is being written, or may begin. ``None`` outside of such
+        rules, and where rules with other temperatures or without one may come next as well.
+
+        >>> from state_machines import GrammarStateMachine, Vocabulary
+        >>> machine = GrammarStateMachine.from_lark(
+        ...     'start: "a" name\\nname[temperature=0.7]: /[b-z]+/'
+        ... )
+        >>> matcher = machine.matcher(Vocabulary([b"a", b"b", b"c"], end_token_ids=[2]))
+        >>> matcher.temperature
+        >>> matcher.advance(0)
+        >>> matcher.temperature
+        0.7
+        """
+        if not self.temperatures or self._finished:
+            return None
+        return temperature_of(self._state)
+
     def allowed_tokens(self) -> npt.NDArray[np.bool_]:
         """Return the mask of the next token.
 
@@ -84,6 +144,8 @@ class Matcher:
         Raises:
             GrammarBudgetError: Computing the mask takes more than ``LIMITS.mask_steps`` steps.
         """
+        if self._steps is not None and not self._finished:
+            return self._steps.allowed(self._state)
         return self._store.allowed(EMPTY if self._finished else self._state)
 
     def advance(self, token_id: int) -> None:
@@ -140,6 +202,9 @@ class Matcher:
                 state = word_derivative(self._state, form)
             if self._machine is not None:
                 self._machine.steps_taken += 1
+        if state.counts_tokens or begins_with_spelling(self._state):
+            with step_budget(LIMITS.mask_steps), _RECURSION_BUDGET:
+                state = TokenSteps.of(self.vocabulary).completed(self._state, state, token_id)
         if state is EMPTY:
             raise TokenRejectedError(
                 f"token {token_id} ({form!r}) cannot come here",
@@ -161,7 +226,8 @@ class Matcher:
                     text = node.leading_text
                     if not text:
                         first = node.first_bytes
-                        if first & (first - 1):
+                        # The spelling of a token is no text.
+                        if first & (first - 1) or begins_with_spelling(node):
                             break
                         text = bytes((first.bit_length() - 1,))
                     node = node.compute_word_derivative(text)
@@ -202,7 +268,25 @@ class Matcher:
             self._machine.steps_taken += _EXPLANATION_STEPS
         if token is None:
             return explain_mask(self._state, self.vocabulary, self.allowed_tokens())
-        return explain_token(self._state, self.vocabulary, token, is_finished=self._finished)
+        found = explain_token(self._state, self.vocabulary, token, is_finished=self._finished)
+        return found if found.token_id is None else self._as_token(found, found.token_id)
+
+    def _as_token(self, found: TokenExplanation, token_id: int) -> TokenExplanation:
+        """Return the explanation of a token that the grammar may give by name or number."""
+        vocabulary, state = self.vocabulary, self._state
+        is_token = 0 <= token_id < vocabulary.size and token_id not in vocabulary.end_token_ids
+        if self._finished or not is_token:
+            return found
+        if not found.is_allowed and begins_with_spelling(state):
+            with step_budget(LIMITS.mask_steps), _RECURSION_BUDGET:
+                target = TokenSteps.of(vocabulary).completed(state, EMPTY, token_id)
+            if target is not EMPTY:
+                reason = f"{found.name} may come next: the grammar has the token itself."
+                found = replace(found, is_allowed=True, reason=reason, hint="")
+        if found.is_allowed and self._steps is not None and not self.allowed_tokens()[token_id]:
+            why = "a part with max_tokens could not be completed in the tokens that are left to it"
+            return refused(found, why, "Raise max_tokens of the rule")
+        return found
 
     def _repr_html_(self) -> str:
         """Return what may come next as HTML, which notebooks show."""
@@ -221,5 +305,6 @@ class Matcher:
         twin.vocabulary = self.vocabulary
         twin._machine = self._machine
         twin._state = self._state
+        twin._steps = self._steps
         twin._store = self._store
         twin._finished = self._finished

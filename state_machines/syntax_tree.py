@@ -148,6 +148,31 @@ class Alternatives(_Composite):
         return max(branch.reach for branch in self.branches)
 
 
+@dataclass(frozen=True, slots=True)
+class Terminal(Expression):
+    """One lexeme of the terminal with a number, in a rule of a :class:`LexicalGrammar`."""
+
+    number: int
+    position: SourcePosition = field(compare=False, default=(1, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSet(Expression):
+    """One token out of a set.
+
+    Attributes:
+        names: Texts of tokens, such as ``<think>``.
+        ranges: First and last ids of ranges of tokens.
+        is_negated: Whether the set is every token but these. End tokens are in no negated set.
+        position: Where the set stands in the grammar.
+    """
+
+    names: tuple[str, ...] = ()
+    ranges: tuple[tuple[int, int], ...] = ()
+    is_negated: bool = False
+    position: SourcePosition = field(compare=False, default=(1, 1))
+
+
 @dataclass(frozen=True)
 class Repeat(_Composite):
     """``body`` repeated ``min_count`` to ``max_count`` times (``None``: no bound).
@@ -180,12 +205,28 @@ class Repeat(_Composite):
 
 
 @dataclass(frozen=True, slots=True)
+class RuleOptions:
+    """What a rule says about its texts beyond their form.
+
+    Attributes:
+        capture: The name under which a result gives the text of the rule.
+        max_tokens: The greatest number of tokens of the text.
+        temperature: The sampling temperature while the text is generated.
+    """
+
+    capture: str | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """A named expression of a grammar."""
 
     name: str
     body: Expression
     position: SourcePosition
+    options: RuleOptions = RuleOptions()
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from state_machines.caches import LruCache
-from state_machines.errors import TokenRejectedError
+from state_machines.errors import InvalidArgumentError, TokenRejectedError
 from state_machines.machine import StateMachine
 from state_machines.processors.written_text import Mask, WrittenText
 from state_machines.vocabulary import Vocabulary
@@ -51,11 +51,18 @@ class RowMasks:
 
     Raises:
         MaxTokensTooSmallError: No text fits into ``max_tokens``.
+        InvalidArgumentError: Rules of the machine have a temperature, which masks cannot set.
     """
 
     def __init__(
         self, machine: StateMachine, vocabulary: Vocabulary, max_tokens: int | None = None
     ) -> None:
+        if machine.temperatures:
+            raise InvalidArgumentError(
+                "rules of the grammar have a temperature, which a logits processor cannot set",
+                argument="output",
+                hint="Leave out the option temperature of the rules",
+            )
         self._empty = WrittenText.begin(machine, vocabulary, max_tokens)
         self.vocabulary = vocabulary
         ends = np.zeros(vocabulary.size, np.bool_)

@@ -107,6 +107,14 @@ class AnswerAutomaton:
         self._nodes: dict[AutomatonState, Node] = {}
         self._number = next(_serial_numbers)
         self._check_reachable_states()
+        self.token_sets = tuple(self._positions.token_sets)
+        """The tokens that parts have by name or by number."""
+        self.limits_tokens = self._positions.limits_tokens
+        """Whether a part takes a limited number of tokens."""
+        self.limited_rules = tuple(self._positions.limited_rules)
+        """The rules with a limit on tokens that grammars of parts have."""
+        self.temperatures = self._positions.temperatures
+        """The sampling temperatures that grammars of parts have."""
 
     def transitions(self, state: AutomatonState) -> tuple[Transition, ...]:
         """Return the transitions from a state, those preferred first."""

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from state_machines.budgets import spend
 from state_machines.grammar.node import EMPTY, EPSILON, Node
+from state_machines.grammar.tokens import begins_with_spelling
 from state_machines.grammar.until import with_shortest_text
 from state_machines.root.answer_automaton import AnswerAutomaton, AutomatonState, Transition
 from state_machines.root.parts import Marker, Part, Text
@@ -64,8 +65,19 @@ class Attribution:
         """The parts that the next byte may belong to, those preferred first."""
         return tuple(dict.fromkeys(thread.transition.part for thread in self.threads))
 
-    def feed(self, text: bytes) -> list[Piece]:
-        """Read bytes that the answer may continue with; return the pieces that are now certain."""
+    def feed(self, text: bytes, spelling: bytes = b"") -> list[Piece]:
+        """Read bytes that the answer may continue with; return the pieces that are now certain.
+
+        Args:
+            text: The bytes.
+            spelling: The spelling of the token that they are, if they are one: threads that go on
+                with tokens by name or number read it.
+        """
+        spelled = [
+            thread._replace(node=thread.node.compute_word_derivative(spelling))
+            for thread in self.threads
+            if spelling and begins_with_spelling(thread.node)
+        ]
         self._bytes += text
         position = 0
         while position < len(text):
@@ -84,6 +96,8 @@ class Attribution:
                 ]
             self._length += read - position
             position = read
+            if position == len(text):
+                moved += spelled
             self._replace_threads(moved)
         return self._settle(*self._certain_history())
 

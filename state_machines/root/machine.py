@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any, Self
+
 from state_machines.budgets import recursion_budget, step_budget
 from state_machines.grammar.node import EMPTY
 from state_machines.grammar.nodes import optional, union
 from state_machines.limits import LIMITS
 from state_machines.machine import StateMachine
+from state_machines.masks.spelled_tokens import SpelledTokens
 from state_machines.matcher import Matcher
 from state_machines.root.answer_automaton import AnswerAutomaton, speller
 from state_machines.root.attribution import Attribution, Piece
@@ -46,7 +49,36 @@ class RootStateMachine(StateMachine):
             speller(names),
             end_tokens=[name for name, token_id in names.items() if token_id in ends],
         )
-        super().__init__(self.automaton.node(self.automaton.start))
+        super().__init__(
+            self.automaton.node(self.automaton.start),
+            token_sets=self.automaton.token_sets,
+            limits_tokens=self.automaton.limits_tokens,
+            limited_rules=self.automaton.limited_rules,
+            temperatures=self.automaton.temperatures,
+        )
+
+    @classmethod
+    def from_structural_tag(cls, tag: Any, vocabulary: Vocabulary | None = None) -> Self:
+        """Return the machine of a structural tag in either of XGrammar's forms.
+
+        Args:
+            tag: The structural tag as parsed JSON, or its text.
+            vocabulary: As for the constructor. Strings of the tag that name special tokens are
+                written as these tokens.
+
+        Raises:
+            StructuralTagError: The tag is malformed, or a part of it cannot be enforced.
+            SchemaError: A schema in it is refused. The pointer is one of the tag.
+
+        >>> end = {"type": "const_string", "value": "."}
+        >>> tag = {"type": "structural_tag", "format": {"type": "plus", "content": end}}
+        >>> RootStateMachine.from_structural_tag(tag).matches("...")
+        True
+        """
+        # Imported late: the part is built with notations of tool calls, which import this package.
+        from state_machines.structural_tags import StructuralTagPart  # noqa: PLC0415
+
+        return cls(StructuralTagPart.of(tag), vocabulary)
 
     def matcher(self, vocabulary: Vocabulary) -> RootMatcher:
         """Return a matcher at the beginning of the answer; cheap."""
@@ -92,7 +124,9 @@ class RootMatcher(Matcher):
         else:
             form = self.vocabulary.token_bytes[token_id]
             with step_budget(LIMITS.mask_steps), _RECURSION_BUDGET:
-                pieces = attribution.feed(form or b"")
+                pieces = attribution.feed(
+                    form or b"", SpelledTokens.of(self.vocabulary).form(token_id)
+                )
         self._attribution = attribution
         self._pieces += pieces
         if state is None:

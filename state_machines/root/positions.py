@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from state_machines.errors import CompositionError
 from state_machines.grammar.node import Node
+from state_machines.grammar.token_limits import LimitedRule
 from state_machines.root.parts import (
     Choice,
     Loop,
@@ -24,6 +25,7 @@ from state_machines.root.parts import (
     SubState,
     Text,
 )
+from state_machines.syntax_tree import TokenSet
 from state_machines.vocabulary import Vocabulary
 
 Skipped: TypeAlias = tuple[Part, ...]
@@ -110,6 +112,14 @@ class Positions:
         self._delimited: dict[int, Part] = {}
         self._rounds: dict[tuple[int, int, int | None, bool], _Rounds] = {}
         self._languages: dict[int, Node] = {}
+        self.token_sets: dict[TokenSet, None] = {}
+        """The tokens that sub-states have by name or by number."""
+        self.limits_tokens = False
+        """Whether a sub-state has parts that take a limited number of tokens."""
+        self.limited_rules: dict[LimitedRule, None] = {}
+        """The rules with a limit on tokens that grammars of sub-states have."""
+        self.temperatures: set[float] = set()
+        """The sampling temperatures that grammars of sub-states have."""
         self._skipped_to_end: dict[Position, Skipped | None] = {}
         self._separators: set[int] = set()
         """Identities of the markers that stand between two rounds of a loop."""
@@ -140,8 +150,26 @@ class Positions:
         """Return the texts of a sub-state, in bytes."""
         node = self._languages.get(id(sub_state))
         if node is None:
-            node = self._languages.setdefault(id(sub_state), sub_state.language(self._spell))
+            machine = sub_state.machine()
+            self.token_sets.update(dict.fromkeys(machine.token_sets))
+            self.limits_tokens = self.limits_tokens or machine.limits_tokens
+            self.limited_rules.update(dict.fromkeys(machine.limited_rules))
+            self.temperatures.update(machine.temperatures)
+            language = sub_state.language(self._spell_inside)
+            node = self._languages.setdefault(id(sub_state), language)
         return node
+
+    def _spell_inside(self, text: str) -> bytes:
+        """Return the bytes of a text inside a sub-state, where no token can end the output."""
+        form = self._spell(text)
+        for special in form.split(Vocabulary.SPECIAL_MARK)[1:]:
+            if any(special.startswith(name) for name in self._end_tokens):
+                raise CompositionError(
+                    f"a token inside {text!r} ends the output",
+                    part=text,
+                    hint="Leave out the text: the output ends there by itself",
+                )
+        return form
 
     def spelling(self, marker: Marker) -> Spelling:
         """Return the bytes of a marker that no text precedes."""

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from state_machines.errors import SchemaError, UnsatisfiableSchemaError
+from state_machines.grammar.encoding import decoded
 from state_machines.grammar.node import Node
 from state_machines.machine import RegexStateMachine, StateMachine
 from state_machines.root.parts import Marker, Spell, SubState
@@ -19,10 +20,18 @@ CALL = "tool_call"
 
 @dataclass(frozen=True, eq=False)
 class ToolSignature:
-    """The name of a tool and the JSON Schema of its arguments."""
+    """The name of a tool and the JSON Schema of its arguments.
+
+    Attributes:
+        name: The name.
+        parameters: The JSON Schema.
+        input: For a custom tool, the machine of its input, which is the only argument; ``None`` for
+            other tools.
+    """
 
     name: str
     parameters: Mapping[str, Any] | bool
+    input: StateMachine | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,16 +143,15 @@ class CallArguments(SubState):
 
     def _compile(self, spell: Spell) -> notations.CompiledArguments:
         try:
-            return self.notation.compile(self.schema, avoid=self.avoid, spell=spell, **self.options)
-        except SchemaError as error:
-            refused = type(error)(
-                f"parameters of the tool {self.tool.name!r}: {error.what}",
-                pointer=error.pointer if error.is_located else None,
-                keyword=error.keyword,
-                hint=error.hint,
+            return self.notation.compile(
+                self.schema,
+                avoid=self.avoid,
+                spell=spell,
+                input=None if self.tool.input is None else decoded(self.tool.input.start),
+                **self.options,
             )
-            refused.tool = self.tool.name
-            raise refused from error
+        except SchemaError as error:
+            raise error.of_tool(self.tool.name) from error
 
 
 @dataclass(frozen=True, eq=False)

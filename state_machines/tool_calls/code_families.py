@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from state_machines.tool_calls.notations import FUNCTION_GEMMA, GEMMA4, PYTHONIC, PYTHONIC_JSON
+from state_machines.tool_calls.notations import (
+    FUNCTION_GEMMA,
+    GEMMA4,
+    OLMO,
+    PYTHONIC,
+    PYTHONIC_JSON,
+)
 from state_machines.tool_calls.tool_format import Delimiters, ToolFormat
 
 _PYTHON_NAME = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
@@ -40,6 +46,22 @@ LLAMA4 = ToolFormat(
     names=_PYTHON_NAME,
     python_names=True,
     tokens=("<|python_start|>", "<|python_end|>"),
+)
+
+OLMO3 = ToolFormat(
+    name="olmo3",
+    models="Olmo 3",
+    start="<function_calls>",
+    head="{name}(",
+    notation=OLMO,
+    foot=(")",),
+    wraps="all",
+    between=("\n",),
+    end="</function_calls>",
+    # The parser searches for the end of the calls and splits them into lines first.
+    avoid=("</function_calls>", "\x85", "\u2028", "\u2029"),
+    names=r"[A-Za-z][A-Za-z0-9_]*",
+    python_names=True,
 )
 
 GEMMA3 = ToolFormat(
@@ -88,4 +110,4 @@ FUNCTIONGEMMA = ToolFormat(
     parser="function_gemma",
 )
 
-CODE_FAMILIES = (LFM2, LLAMA4, GEMMA3, GEMMA_4, FUNCTIONGEMMA)
+CODE_FAMILIES = (LFM2, LLAMA4, OLMO3, GEMMA3, GEMMA_4, FUNCTIONGEMMA)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from state_machines.tool_calls.call_ids import CallIds
-from state_machines.tool_calls.notations import JSON
+from state_machines.tool_calls.notations import JSON, RAW_INPUT
 from state_machines.tool_calls.tool_format import Delimiters, ToolFormat
 
 HERMES = ToolFormat(
@@ -123,6 +125,7 @@ DEEPSEEK_R1 = ToolFormat(
     wraps="all",
     between=("\n", ""),
     end="<｜tool▁calls▁end｜>",
+    avoid=("<｜tool▁call▁end｜>",),
     tokens=_DEEPSEEK_TOKENS,
     result=Delimiters(
         "<｜tool▁outputs▁begin｜><｜tool▁output▁begin｜>",
@@ -139,7 +142,27 @@ DEEPSEEK_V3_1 = ToolFormat(
     foot=("<｜tool▁call▁end｜>",),
     wraps="all",
     end="<｜tool▁calls▁end｜>",
+    avoid=("<｜tool▁call▁end｜>",),
     tokens=_DEEPSEEK_TOKENS,
+)
+
+_HARMONY_TOKENS = (
+    *("<|start|>", "<|channel|>", "<|constrain|>"),
+    *("<|message|>", "<|end|>", "<|call|>"),
+)
+
+_GPT_OSS_HEADER = ToolFormat(
+    name="gpt_oss_header",
+    models="gpt-oss (harmony channels)",
+    # The recipient stands in the header of the role, after <|start|>assistant.
+    start=" to=functions.",
+    head="{name}<|channel|>commentary json<|message|>",
+    notation=JSON,
+    end="<|call|>",
+    is_delimited=False,
+    wraps="each",
+    parallel=False,
+    tokens=_HARMONY_TOKENS,
 )
 
 GPT_OSS = ToolFormat(
@@ -153,11 +176,69 @@ GPT_OSS = ToolFormat(
     is_delimited=False,
     wraps="each",
     parallel=False,
-    tokens=("<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|end|>", "<|call|>"),
+    tokens=_HARMONY_TOKENS,
+    custom=ToolFormat(
+        name="gpt_oss_custom",
+        models="gpt-oss (harmony channels)",
+        start="<|channel|>commentary to=functions.",
+        # The content type of the model's own tool with raw input, python.
+        head="{name} code<|message|>",
+        notation=RAW_INPUT,
+        end="<|call|>",
+        is_delimited=False,
+        wraps="each",
+        parallel=False,
+        tokens=_HARMONY_TOKENS,
+    ),
+    also=(
+        _GPT_OSS_HEADER,
+        replace(_GPT_OSS_HEADER, head="{name}<|channel|>commentary <|constrain|>json<|message|>"),
+    ),
     reasoning=Delimiters("<|channel|>analysis<|message|>", "<|end|>"),
     answer=Delimiters("<|channel|>final<|message|>", "<|return|>"),
     preamble=Delimiters("<|channel|>commentary<|message|>", "<|end|>"),
     joint="<|start|>assistant",
+)
+
+GRANITE = ToolFormat(
+    name="granite",
+    models="Granite 3",
+    start="<|tool_call|>",
+    opening=("[", " ["),
+    head='{"name": "{name}", "arguments": ',
+    notation=JSON,
+    foot=("}",),
+    wraps="all",
+    between=(", ",),
+    closing="]",
+    tokens=("<|tool_call|>",),
+)
+
+COHERE = ToolFormat(
+    name="cohere",
+    models="Command R7B, Command A",
+    start="<|START_ACTION|>",
+    opening=("[\n    ",),
+    head='{"tool_call_id": "{id}", "tool_name": "{name}", "parameters": ',
+    notation=JSON,
+    foot=("}",),
+    wraps="all",
+    between=(",\n    ",),
+    closing="\n]",
+    end="<|END_ACTION|>",
+    tokens=("<|START_ACTION|>", "<|END_ACTION|>", "<|START_RESPONSE|>", "<|END_RESPONSE|>"),
+    # Calls are numbered in each answer, or throughout a conversation.
+    ids=CallIds(pattern="0|[1-9][0-9]{0,3}", template=""),
+    reasoning=Delimiters("<|START_THINKING|>", "<|END_THINKING|>"),
+    answer=Delimiters("<|START_RESPONSE|>", "<|END_RESPONSE|>"),
+)
+
+COHERE_TEXT = replace(
+    COHERE,
+    name="cohere_text",
+    models="Command A+ and others with <|START_TEXT|>",
+    tokens=("<|START_ACTION|>", "<|END_ACTION|>", "<|START_TEXT|>", "<|END_TEXT|>"),
+    answer=Delimiters("<|START_TEXT|>", "<|END_TEXT|>"),
 )
 
 JSON_FENCE = ToolFormat(
@@ -177,5 +258,5 @@ JSON_FENCE = ToolFormat(
 
 JSON_FAMILIES = (
     *(HERMES, LLAMA3, LLAMA3_PYTHON_TAG, MISTRAL, MISTRAL_ARGS, KIMI_K2, LONGCAT_JSON),
-    *(DEEPSEEK_R1, DEEPSEEK_V3_1, GPT_OSS, JSON_FENCE),
+    *(DEEPSEEK_R1, DEEPSEEK_V3_1, GPT_OSS, GRANITE, COHERE, COHERE_TEXT, JSON_FENCE),
 )

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from state_machines.tool_calls.call_ids import CallIds
 from state_machines.tool_calls.json_families import LONGCAT_JSON
 from state_machines.tool_calls.notations import (
     ATEM,
     DSML,
+    DSML_V4,
+    DSML_V4_1,
+    GCML,
     GLM,
     GLM_COMPACT,
-    JSON,
     LONGCAT,
     MINICPM,
     MINIMAX,
+    MINIMAX_M3_XML,
     QWEN_CODER,
+    SEED,
+    STEPTML,
+    XTML,
 )
 from state_machines.tool_calls.tool_format import Delimiters, ToolFormat
 
 QWEN3_CODER = ToolFormat(
     name="qwen3_coder",
-    models="Qwen3-Coder, Qwen3.5",
+    models="Qwen3-Coder, Qwen3.5, Step 3.5",
     start="<tool_call>",
     head="\n<function={name}>\n",
     notation=QWEN_CODER,
@@ -95,6 +103,112 @@ DEEPSEEK_V3_2 = ToolFormat(
     tokens=("｜DSML｜",),
 )
 
+GIGACHAT3_5 = ToolFormat(
+    name="gigachat3_5",
+    models="GigaChat 3.5",
+    start="<｜GCML｜tool_calls>",
+    opening=("\n",),
+    head='<｜GCML｜invoke name="{name}">\n',
+    notation=GCML,
+    foot=("\n</｜GCML｜invoke>",),
+    wraps="all",
+    between=("\n",),
+    closing="\n",
+    end="</｜GCML｜tool_calls>",
+)
+
+DEEPSEEK_V4 = ToolFormat(
+    name="deepseek_v4",
+    models="DeepSeek V4",
+    start="<｜DSML｜tool_calls>",
+    opening=("\n",),
+    head='<｜DSML｜invoke name="{name}">\n',
+    notation=DSML_V4,
+    foot=("\n</｜DSML｜invoke>",),
+    wraps="all",
+    between=("\n",),
+    closing="\n",
+    end="</｜DSML｜tool_calls>",
+    tokens=("｜DSML｜",),
+)
+
+DEEPSEEK_V4_1 = ToolFormat(
+    name="deepseek_v4_1",
+    models="DeepSeek V4.1",
+    start="<｜DSML｜ calls>",
+    opening=("\n",),
+    head='<｜DSML｜ invoke name="{name}">\n',
+    notation=DSML_V4_1,
+    foot=("\n</｜DSML｜ invoke>",),
+    wraps="all",
+    between=("\n",),
+    closing="\n",
+    end="</｜DSML｜ calls>",
+    tokens=("｜DSML｜",),
+)
+
+_SEED_CUSTOM = ToolFormat(
+    name="seed_oss_custom",
+    models="Seed-OSS",
+    start="<seed:tool_call>",
+    head="\n<function={name}>\n",
+    notation=replace(SEED, wraps_lines=False),
+    foot=("</function>\n",),
+    end="</seed:tool_call>",
+    wraps="each",
+    between=("\n", ""),
+    tokens=("<seed:tool_call>", "</seed:tool_call>"),
+)
+
+SEED_OSS = ToolFormat(
+    name="seed_oss",
+    models="Seed-OSS",
+    start="<seed:tool_call>",
+    head="\n<function={name}>\n",
+    notation=SEED,
+    foot=("</function>\n",),
+    end="</seed:tool_call>",
+    wraps="each",
+    between=("\n", ""),
+    tokens=("<seed:tool_call>", "</seed:tool_call>"),
+    # No parser of the family reads the input of a custom tool.
+    custom=_SEED_CUSTOM,
+    reasoning=Delimiters("<seed:think>", "</seed:think>"),
+)
+
+STEP3 = ToolFormat(
+    name="step3",
+    models="Step 3",
+    start="<｜tool_calls_begin｜>",
+    opening=("\n",),
+    head=('<｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="{name}">\n'),
+    notation=STEPTML,
+    foot=("</steptml:invoke><｜tool_call_end｜>",),
+    wraps="all",
+    between=("\n",),
+    closing="\n",
+    end="<｜tool_calls_end｜>",
+    tokens=(
+        *("<｜tool_calls_begin｜>", "<｜tool_calls_end｜>"),
+        *("<｜tool_call_begin｜>", "<｜tool_call_end｜>", "<｜tool_sep｜>"),
+    ),
+)
+
+MINIMAX_M3 = ToolFormat(
+    name="minimax_m3",
+    models="MiniMax M3",
+    start="]<]minimax[>[<tool_call>",
+    opening=("\n",),
+    head=']<]minimax[>[<invoke name="{name}">',
+    notation=MINIMAX_M3_XML,
+    foot=("]<]minimax[>[</invoke>\n",),
+    end="]<]minimax[>[</tool_call>",
+    wraps="all",
+    tokens=("]<]minimax[>[",),
+    reasoning=Delimiters("<mm:think>", "</mm:think>"),
+    result=Delimiters("<response>", "</response>"),
+)
+
 MINICPM5 = ToolFormat(
     name="minicpm5",
     models="MiniCPM5",
@@ -125,13 +239,12 @@ KIMI_K3 = ToolFormat(
     name="kimi_k3",
     models="Kimi K3",
     start="<|open|>tools<|sep|>",
-    # One JSON block for each call. The models also know a tag for each argument.
-    head='<|open|>call tool="{name}" index="{id}"<|sep|><|open|>json type="object"<|sep|>',
-    notation=JSON,
-    foot=("<|close|>json<|sep|><|close|>call<|sep|>",),
+    # Parsers of vLLM and SGLang read no arguments in the JSON block that the models also know.
+    head='<|open|>call tool="{name}" index="{id}"<|sep|>',
+    notation=XTML,
+    foot=("<|close|>call<|sep|>",),
     end="<|close|>tools<|sep|>",
     wraps="all",
-    avoid=("<|open|>", "<|close|>", "<|sep|>"),
     tokens=("<|open|>", "<|close|>", "<|sep|>"),
     ids=CallIds(pattern="[1-9][0-9]{0,3}", template=""),
     reasoning=Delimiters("<|open|>think<|sep|>", "<|close|>think<|sep|>"),
@@ -142,6 +255,6 @@ KIMI_K3 = ToolFormat(
 )
 
 TAGGED_FAMILIES = (
-    *(QWEN3_CODER, GLM4_5, GLM4_7, LONGCAT_TAGS, MINIMAX_M2, DEEPSEEK_V3_2, MINICPM5),
-    *(MUSE_SPARK, KIMI_K3),
+    *(QWEN3_CODER, GLM4_5, GLM4_7, LONGCAT_TAGS, MINIMAX_M2, MINICPM5, MUSE_SPARK, KIMI_K3),
+    *(DEEPSEEK_V3_2, DEEPSEEK_V4, DEEPSEEK_V4_1, SEED_OSS, STEP3, GIGACHAT3_5, MINIMAX_M3),
 )

@@ -30,10 +30,10 @@ from state_machines.tool_calls.call import (
     CallEnd,
     CallId,
     CallStart,
-    CallText,
     ToolSignature,
 )
 from state_machines.tool_calls.call_ids import ANY_IDS, CallIds
+from state_machines.tool_calls.call_texts import inner_texts, markers, one_of
 from state_machines.tool_calls.notations import Notation
 from state_machines.vocabulary import Vocabulary
 
@@ -79,9 +79,11 @@ class ToolFormat:
         between: The text between two calls.
         closing: The text between the last call and ``end``.
         notation: The notation of the arguments.
-        avoid: Texts that no string in the arguments can contain.
+        avoid: Texts that no string in the arguments can contain, beside ``end``.
         without_arguments: The format of calls without arguments, if this format's parser cannot
             read them.
+        custom: The format of calls of custom tools, if it is another one.
+        also: Formats that can be written instead, with the same notation.
         interleaved: Whether text can stand between calls, and after the last one.
         parallel: Whether there can be several calls.
         names: A pattern (of :mod:`re`) for the names that can be written.
@@ -116,6 +118,8 @@ class ToolFormat:
     notation: Notation
     avoid: tuple[str, ...] = ()
     without_arguments: ToolFormat | None = None
+    custom: ToolFormat | None = None
+    also: tuple[ToolFormat, ...] = ()
     interleaved: bool = False
     parallel: bool = True
     names: str = r"[A-Za-z0-9_.:/-]+"
@@ -158,6 +162,11 @@ class ToolFormat:
         Schemas are compiled when the machine of the part is built.
         """
         self._check_names(tools)
+        if self.also and not any(tool.input is not None for tool in tools):
+            entries = (replace(self, also=()), *self.also)
+            least = max(min_calls, 1)
+            each = [entry.calls(tools, least, max_calls, options, text) for entry in entries]
+            return Choice(*each) if min_calls else Optional(Choice(*each))
         if not self.parallel:
             max_calls = 1
         if max_calls is not None and min_calls > max_calls:
@@ -168,7 +177,7 @@ class ToolFormat:
             )
         forms = [form for tool in tools for form in self._call_forms(tool, options or {})]
         call = Choice(*forms) if len(forms) > 1 else forms[0]
-        start, between = Marker(CALL, self.start), _one_of(self.between)
+        start, between = Marker(CALL, self.start), one_of(self.between)
         if self.wraps == "each":
             wrapped = Sequence(start, call)
             if text is None:
@@ -176,9 +185,9 @@ class ToolFormat:
             loop = Loop(wrapped, min_count=max(min_calls, 1), max_count=max_calls, between=text)
             calls = Sequence(loop, text)
         else:
-            opening = _one_of(self.opening)
+            opening = one_of(self.opening)
             begin = (start, opening) if opening is not None else (start,)
-            end: tuple[Part, ...] = (*_markers(self.closing), *_markers(self.end))
+            end: tuple[Part, ...] = (*markers(self.closing), *markers(self.end))
             if text is not None:
                 # The same objects as after the last call, so that they are attributed before it is
                 # known whether another call follows.
@@ -218,15 +227,18 @@ class ToolFormat:
             )
         opening, head, foot, closing = self.opening, self.head, self.foot, self.closing
         before, after = begin[-1].isspace(), not end or end[0].isspace()
-        if not self.is_delimited:
+        if not self.is_delimited and self.wraps == "each":
             head, foot = self.start + head, tuple(text + self.end for text in foot)
+        elif not self.is_delimited:
+            opening = tuple(self.start + text for text in opening)
+            closing += self.end
         elif self.wraps == "each":
             head = head.lstrip() if before else head
             foot = tuple(text.rstrip() for text in foot) if after else foot
         else:
             opening = tuple(text.lstrip() for text in opening) if before else opening
             closing = closing.rstrip() if after else closing
-        inner = self.without_arguments
+        inner, custom = self.without_arguments, self.custom
         changed = replace(
             self,
             start=begin,
@@ -236,6 +248,8 @@ class ToolFormat:
             foot=tuple(dict.fromkeys(foot)),
             closing=closing,
             without_arguments=inner.with_delimiters(begin, end) if inner is not None else None,
+            custom=custom.with_delimiters(begin, end) if custom is not None else None,
+            also=(),
             is_delimited=True,
             parser=None,
         )
@@ -308,6 +322,9 @@ class ToolFormat:
             seen.add(tool.name)
 
     def _call_forms(self, tool: ToolSignature, options: Mapping[str, Any]) -> list[Part]:
+        if tool.input is not None:
+            entry = self.custom or self
+            return [entry._call(tool, entry._arguments(tool, options))]
         if self.without_arguments is None:
             return [self._call(tool, self._arguments(tool, options))]
         # Both forms name the same tool, so readers of calls need not distinguish them.
@@ -337,15 +354,21 @@ class ToolFormat:
             tool=tool,
             schema=tool.parameters if schema is None else schema,
             notation=self.notation,
-            avoid=self.avoid,
+            avoid=self._avoided(),
             options=options,
         )
+
+    def _avoided(self) -> tuple[str, ...]:
+        # Parsers search for the end of a call before they read the JSON. They do not find a text
+        # that JSON escapes, and one character such as "]" ends no call by itself.
+        is_found = self.notation.has_json and len(self.end) > 1 and self.end.isprintable()
+        return (*self.avoid, self.end) if is_found else self.avoid
 
     def _call(self, tool: ToolSignature, arguments: CallArguments) -> Part:
         before, has_id, after = self.head.partition(_ID)
         head: list[Part] = [CallStart(CALL, _NAME.sub(lambda _: tool.name, before), tool=tool)]
         if has_id:
-            head += [self._id(tool), *_within(_NAME.sub(lambda _: tool.name, after))]
+            head += [self._id(tool), *inner_texts(_NAME.sub(lambda _: tool.name, after))]
         feet = [self._foot(text, tool) for text in self.foot]
         end = (Choice(*(Sequence(*foot) for foot in feet)),) if len(feet) > 1 else feet[0]
         return Sequence(*head, arguments, *end)
@@ -354,9 +377,9 @@ class ToolFormat:
         end = self.end if self.wraps == "each" else ""
         before, has_id, after = text.partition(_ID)
         if has_id:
-            return (*_within(before), self._id(tool), CallEnd(CALL, after), *_markers(end))
+            return (*inner_texts(before), self._id(tool), CallEnd(CALL, after), *markers(end))
         if text:
-            return (CallEnd(CALL, text), *_markers(end))
+            return (CallEnd(CALL, text), *markers(end))
         return (CallEnd(CALL, end),) if end else ()
 
     def _id(self, tool: ToolSignature) -> CallId:
@@ -368,21 +391,6 @@ class ToolFormat:
             *(self.start, self.end, self.head, self.closing, self.joint, self.finish),
             *(*self.opening, *self.foot, *self.between),
             *(text for delimiters in around for text in (delimiters.begin, delimiters.end)),
+            *(self.custom._all_markers() if self.custom is not None else ()),
+            *(text for entry in self.also for text in entry._all_markers()),
         ]
-
-
-def _markers(text: str) -> tuple[Marker, ...]:
-    return (Marker(CALL, text),) if text else ()
-
-
-def _within(text: str) -> tuple[Marker, ...]:
-    return (CallText(CALL, text),) if text else ()
-
-
-def _one_of(texts: tuple[str, ...]) -> Part | None:
-    """Return a part that writes one of the texts; ``None`` if they are all empty."""
-    written = [Marker(CALL, text) for text in texts if text]
-    if not written:
-        return None
-    part = Choice(*written) if len(written) > 1 else written[0]
-    return Optional(part) if "" in texts else part

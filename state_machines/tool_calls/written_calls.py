@@ -63,9 +63,11 @@ def split_calls(text: str, tool_format: ToolFormat) -> Iterator[str | WrittenCal
         text: The text.
         tool_format: The format of the calls.
     """
-    other = tool_format.without_arguments
-    readers = [_GroupReader(entry) for entry in (tool_format, *([other] if other else []))]
-    start, gap = readers[0].start, readers[0].gap
+    entries = (tool_format, tool_format.without_arguments, tool_format.custom, *tool_format.also)
+    readers = [_GroupReader(entry) for entry in entries if entry is not None]
+    gap = readers[0].gap
+    starts = dict.fromkeys(reader.start.pattern for reader in readers)
+    start = re.compile("|".join(starts))
     at, unreadable = 0, 0
     while unreadable < _MAX_UNREADABLE and (found := start.search(text, at)):
         read = [reader.read(text, found.end()) for reader in readers]
@@ -100,15 +102,18 @@ class _GroupReader:
         names = {"name": f"(?P<name>{f.names})", "id": f"(?P<id>{f.ids.pattern})"}
         start, head = _spaced(f.start), f"{_spaced(f.head, names)}{_SPACE}"
         opening, between, end = "", "", _spaced(f.end)
+        closing = _spaced(f.closing) if f.wraps == "all" else ""
         if f.wraps == "all":
             opening, between = _any_of(f.opening), _any_of(f.between)
-            end = _spaced(f.closing + f.end)
-        self.start = re.compile(start)
+        self.start = re.compile(rf"\s?{start}" if f.start[0].isspace() else start)
         self.gap = re.compile(rf"{_SPACE}(?={start})" if f.wraps == "each" else "")
         self._first = re.compile(f"{opening}{_SPACE}{head}")
         self._next = re.compile(f"{between}{_SPACE}{head}")
         self._foot = re.compile(_any_of(f.foot, names))
-        self._end = re.compile(rf"{_SPACE}{end}|\s*\Z" if end else "")
+        # An end token that was not decoded may be missing.
+        last = rf"{_SPACE}(?:{end}|\Z)" if end else ""
+        closed = f"{_SPACE}{closing}{last}" if closing else last
+        self._end = re.compile(rf"{closed}|\s*\Z" if closed else "")
 
     def read(self, text: str, at: int) -> _Group | ValueError:
         """Return the calls after a start delimiter, or the error of the first mismatch."""
@@ -162,7 +167,8 @@ def _spaced(text: str, groups: Mapping[str, str] = MappingProxyType({})) -> str:
         elif piece[0] in _PUNCTUATION:
             pieces.append(f"{_SPACE}{re.escape(piece[0])}{_SPACE}")
         else:
-            pieces.append(re.escape(piece[0]))
+            # Some tokenizers decode adjacent special tokens with a space between them.
+            pieces.append(re.escape(piece[0]).replace("><", f">{_SPACE}<"))
     # Adjacent repetitions would backtrack.
     pattern = re.sub(r"(?:\\s\*){2,}", lambda _: _SPACE, "".join(pieces))
     return pattern.removeprefix(_SPACE).removesuffix(_SPACE)

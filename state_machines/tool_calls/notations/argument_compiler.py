@@ -7,7 +7,7 @@ are resolved before there is a grammar, and a property without a writable value 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,14 +18,15 @@ from state_machines.grammar.nodes import union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.words import contains_word
 from state_machines.json_schema.arrays.array_shape import ArrayShape
+from state_machines.json_schema.assertions import VALUES_BY_TYPE
 from state_machines.json_schema.compiler import Compilation
 from state_machines.json_schema.objects.names import listed_names
 from state_machines.json_schema.objects.object_shape import NameRule, ObjectShape
 from state_machines.json_schema.schema_copy import pointer_token
 from state_machines.json_schema.terms import FALSE, Evaluated, Term
-from state_machines.json_schema.value_sets import ANY_TEXT, ANY_VALUE, ValueSet
+from state_machines.json_schema.value_sets import ANY_TEXT, ANY_VALUE, ValueSet, disjoin
 from state_machines.json_schema.value_syntax import MemberSyntax, ValueSyntax
-from state_machines.tool_calls.notations.notation import NotationOptions, Schema
+from state_machines.tool_calls.notations.notation import INPUT, NotationOptions, Schema
 
 
 class ArgumentCompiler:
@@ -54,11 +55,14 @@ class ArgumentCompiler:
             assert_formats=options.assert_formats,
             strict=options.strict,
             registry=options.registry,
+            sources=options.sources,
         )
         self.evaluator = evaluator = compilation.evaluator
         self.translator = compilation.translator(syntax, options.property_order)
         any_object = compilation.table.evaluated(ValueSet(objects=(ObjectShape(),)))
         self.term = compilation.table.all_of((compilation.term, any_object))
+        if options.input is not None:
+            self.term = self._with_input(self.term, options.input)
         with compilation.bounded(self.term):
             compilation.check(self.term, "no JSON object satisfies the schema")
             self._shapes = self._inhabited_shapes(self.term)
@@ -69,6 +73,11 @@ class ArgumentCompiler:
                 found = [evaluator.values(t) for t in terms if not evaluator.is_empty(t)]
                 if found:
                     self.property_values[name] = found
+
+    def _with_input(self, term: Term, texts: Node) -> Term:
+        table = self.compilation.table
+        shape = ObjectShape(properties={INPUT: table.evaluated(ValueSet(strings=texts))})
+        return table.all_of((term, table.evaluated(ValueSet(objects=(shape,)))))
 
     def _inhabited_shapes(self, term: Term) -> list[ObjectShape]:
         shapes = self.evaluator.values(term).objects
@@ -115,7 +124,7 @@ class ArgumentCompiler:
         return term
 
     def _check_property(self, name: str, writable: Term, names: Node, notation: str) -> None:
-        pointer = _property_pointer(self._schema, name)
+        pointer = property_pointer(self._schema, name)
         if not contains_word(names, name):
             raise UnsupportedSchemaError(
                 f"{notation} cannot write a property called {name!r}",
@@ -154,6 +163,11 @@ class ArgumentCompiler:
             return union(self.translator.object(shape, members, value_node) for shape in shapes)
 
 
+def values_of_types(types: Iterable[str]) -> ValueSet:
+    """Return all values of some types of JSON Schema."""
+    return disjoin(VALUES_BY_TYPE[each] for each in types)
+
+
 def values_of(strings: Node, names: Node) -> Term:
     """Return all values that contain strings and names of the given languages only."""
     term = Evaluated(ANY_VALUE)
@@ -182,7 +196,7 @@ def check_names(schema: Any, is_writable: Callable[[str], bool], notation: str) 
             )
 
 
-def _property_pointer(schema: Any, name: str) -> str:
+def property_pointer(schema: Any, name: str) -> str:
     """Return the JSON Pointer of the first mention of a property; ``""`` if there is none."""
     return next((at for known, at, _ in _properties(schema, "") if known == name), "")
 

@@ -44,7 +44,7 @@ class MarkedNotation(Notation):
     Attributes:
         marker: The marker before and after a string.
         names: A pattern of the names that can be written.
-        nests: Whether arrays and objects can be written as values.
+        nests: Whether arrays and objects can be written as values, and closing braces in strings.
         avoid: Texts that no string may contain, beside the marker.
     """
 
@@ -80,7 +80,9 @@ class MarkedNotation(Notation):
 
     def _compile(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
         compiler = ArgumentCompiler(schema, options, _MarkedSyntax(self, options.spell))
-        texts = texts_without((self.marker, *self.avoid, *options.avoid))
+        # The input of a custom tool is read here alone, and braces in it are no brackets.
+        braces = () if self.nests or options.input is not None else ("}",)
+        texts = texts_without((self.marker, *braces, *self.avoid, *options.avoid))
         names = intersection((self.name_language, texts))
         notation = f"the notation {self.name!r}"
         values: Term = values_of(texts, names)
@@ -178,6 +180,6 @@ FUNCTION_GEMMA = MarkedNotation(
     marker="<escape>",
     names=r"^[^:{},<>]+$",
     nests=False,
-    avoid=("}", "<end_function_call>"),
+    avoid=("<end_function_call>",),
 )
 """FunctionGemma."""

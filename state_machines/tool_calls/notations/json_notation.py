@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from state_machines.grammar.nodes import union
 from state_machines.json_schema.value_syntax import JSON_SYNTAXES, Whitespace
 from state_machines.tool_calls.notations.argument_compiler import ArgumentCompiler, values_of
 from state_machines.tool_calls.notations.notation import (
@@ -19,11 +21,17 @@ from state_machines.tool_calls.notations.notation import (
 from state_machines.tool_calls.notations.raw_text import texts_without
 
 _DECODER = json.JSONDecoder()
+_SPACES = re.compile(r'(?<=":) |(?<=[^,:]["}],) |(?<=^,) ')
 
 
 @dataclass(frozen=True)
 class JsonNotation(Notation):
-    """JSON as :class:`~state_machines.json_schema.JsonSchemaStateMachine` writes it."""
+    """JSON as :class:`~state_machines.json_schema.JsonSchemaStateMachine` writes it.
+
+    Attributes:
+        whitespace: The layout of the model family. Without the option ``whitespace``, arguments are
+            written in this layout or in the compact one, each time as a whole.
+    """
 
     name: str = "json"
     whitespace: Whitespace = "spaced"
@@ -41,7 +49,17 @@ class JsonNotation(Notation):
             raise ValueError("nested too deeply") from error
 
     def _compile(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
-        syntax = JSON_SYNTAXES[options.whitespace or self.whitespace]
+        own = options.whitespace or self.whitespace
+        layouts: list[Whitespace] = [own]
+        if options.whitespace is None and own != "compact":
+            layouts.append("compact")
+        spellings = [self._in_layout(layout, schema, options) for layout in layouts]
+        return replace(spellings[0], node=union(each.node for each in spellings))
+
+    def _in_layout(
+        self, layout: Whitespace, schema: Schema, options: NotationOptions
+    ) -> CompiledArguments:
+        syntax = JSON_SYNTAXES[layout]
         compiler = ArgumentCompiler(schema, options, syntax)
         avoid = frozenset(options.avoid)
         term = compiler.term
@@ -52,6 +70,15 @@ class JsonNotation(Notation):
         return CompiledArguments(
             compiler.value_node(term), read_json_object, compiler.parser_schema
         )
+
+
+def compact_json(text: str) -> str:
+    """Return a part of a JSON text without the spaces after colons and commas.
+
+    >>> compact_json('{"name": "{name}", "arguments": ')
+    '{"name":"{name}","arguments":'
+    """
+    return _SPACES.sub("", text)
 
 
 def read_json(text: str) -> Any:

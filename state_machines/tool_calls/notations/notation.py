@@ -17,6 +17,9 @@ from state_machines.root.parts import Spell
 
 Schema = Mapping[str, Any] | bool
 
+INPUT = "input"
+"""The only argument of a custom tool, a string."""
+
 
 @dataclass(frozen=True)
 class NotationOptions:
@@ -26,6 +29,8 @@ class NotationOptions:
         avoid: Texts that no string and no name may contain, such as the marker that ends a call.
         spell: Returns the bytes of the notation's markers.
         whitespace: The white space of JSON in the arguments; ``None`` for the notation's own.
+        input: For a custom tool, the texts that its argument :data:`INPUT` may be, as a language of
+            code points; ``None`` for other tools.
 
     The other options are those of :class:`~state_machines.json_schema.JsonSchemaStateMachine`.
     """
@@ -34,9 +39,11 @@ class NotationOptions:
     spell: Spell = str.encode
     property_order: PropertyOrder = "schema"
     whitespace: Whitespace | None = None
+    input: Node | None = None
     assert_formats: bool = True
     strict: bool = False
     registry: Registry[Any] | None = None
+    sources: Mapping[str, str] | None = None
 
 
 _OPTIONS = {field.name for field in fields(NotationOptions)}

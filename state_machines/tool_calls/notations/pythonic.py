@@ -48,15 +48,17 @@ class PythonicNotation(Notation):
     Attributes:
         words: Whether null and Booleans are written in Python's words alone, or also in JSON's, as
             by families whose templates write nested containers in JSON.
+        names: A pattern that the names match beside Python's rules.
     """
 
     name: str
     words: Words
+    names: str = ""
 
     @property
     def name_language(self) -> Node:
         """The names of properties that the schema does not list."""
-        return _PLAIN_NAMES
+        return intersection((_PLAIN_NAMES, compile_pattern(self.names, search=True)))
 
     def write(self, arguments: Mapping[str, Any]) -> str:
         """Return keyword arguments with double-quoted strings."""
@@ -78,8 +80,11 @@ class PythonicNotation(Notation):
         compiler = ArgumentCompiler(schema, options, _SYNTAXES[self.words])
         texts = texts_without(options.avoid)
         values = values_of(texts, texts)
-        listed = word_language(filter(_is_keyword_name, compiler.property_values))
-        names = intersection((union((listed, _PLAIN_NAMES)), texts))
+        matches = re.compile(self.names).search
+        writable = (
+            name for name in compiler.property_values if _is_keyword_name(name) and matches(name)
+        )
+        names = intersection((union((word_language(writable), self.name_language)), texts))
         term = compiler.restrict(lambda _: values, names, values, "keyword arguments of Python")
         node = compiler.object_node(
             term, _KEYWORD_ARGUMENTS, lambda value, _: compiler.translator.value(value, 1)
@@ -230,3 +235,6 @@ PYTHONIC = PythonicNotation("pythonic", "python")
 
 PYTHONIC_JSON = PythonicNotation("pythonic-json", "both")
 """LFM2, whose template writes nested containers in JSON."""
+
+OLMO = PythonicNotation("olmo", "both", names="^[A-Za-z]")
+"""Olmo 3. Its parser finds calls by a pattern in which a name begins with a letter."""

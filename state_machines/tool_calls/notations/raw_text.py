@@ -46,6 +46,20 @@ NO_LITERAL = intersection(
 """Texts that begin no literal of JSON or Python."""
 
 
+NOT_JSON = intersection(
+    compile_pattern(pattern, search=True)
+    for pattern in (
+        r"^(?!(true|false|null|NaN|-?Infinity)$)",
+        r"^(?!-?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]+)?$)",
+        # Some texts between quotes or brackets are no JSON. They are left out as well.
+        r'^(?!"[^]*"$)',
+        r"^(?![\[][^]*[\]]$)",
+        r"^(?![{][^]*[}]$)",
+    )
+)
+"""Texts that are no JSON for :mod:`json`, if they have no white space around them."""
+
+
 def texts_without(avoid: Iterable[str]) -> Node:
     """Return the texts that contain none of the strings in ``avoid``; empty strings are ignored."""
     strings = frozenset(filter(None, avoid))

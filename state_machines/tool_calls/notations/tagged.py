@@ -12,14 +12,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from state_machines.grammar.boolean import intersection
-from state_machines.grammar.encoding import RAW, encoded
+from state_machines.grammar.boolean import difference, intersection
+from state_machines.grammar.encoding import JSON_STRING, RAW, encoded
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation, literal, union
+from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.terms import Term
 from state_machines.json_schema.value_sets import ValueSet
 from state_machines.json_schema.value_syntax import (
@@ -30,7 +31,11 @@ from state_machines.json_schema.value_syntax import (
 )
 from state_machines.regex import compile_pattern
 from state_machines.root.parts import Spell
-from state_machines.tool_calls.notations.argument_compiler import ArgumentCompiler, values_of
+from state_machines.tool_calls.notations.argument_compiler import (
+    ArgumentCompiler,
+    values_of,
+    values_of_types,
+)
 from state_machines.tool_calls.notations.json_notation import read_json
 from state_machines.tool_calls.notations.notation import (
     CompiledArguments,
@@ -41,12 +46,15 @@ from state_machines.tool_calls.notations.notation import (
 )
 from state_machines.tool_calls.notations.raw_text import (
     NO_LITERAL,
+    NOT_JSON,
     TRIMMED,
     raw_texts,
     texts_without,
 )
 
 _NULL = literal(b"null")
+_LINE_FEED = literal(b"\n")
+_NO_OUTER_LINE_FEED = compile_pattern(r"^(?!\n)[^]*(?<!\n)$", search=True)
 _PYTHON_WORDS = {"True": True, "False": False, "None": None}
 
 
@@ -65,14 +73,20 @@ class TaggedNotation(Notation):
         markers: The parts of these texts that may be special tokens.
         trims: Whether the parser strips white space from values.
         reads_null: Whether the parser reads ``null``, in any case, as null even for a string.
+        reads_nullable: Whether ``null`` is null for a property that admits strings and null. Its
+            strings are raw.
         unlisted_are_strings: Whether the parser reads the values of properties that the schema does
             not list as raw strings. Otherwise it reads them as literals.
         guesses: Whether the parser reads a value that is no literal as a raw string, also for a
             property that is not only strings. Such strings need no quotes.
+        literals: The literals that a parser that guesses reads: those of JSON alone, or also
+            Python's.
         knows_types: Whether the parser gets the types of properties. Otherwise it always guesses.
         python_words: Whether ``True``, ``False`` and ``None`` may be written for a whole value.
-        says_string: Whether ``true">`` or ``false">`` precedes the value and says if it is a raw
-            string, whatever the schema.
+        kinds: The text before a value by its JSON type, if that text says whether the value is a
+            raw string, whatever the schema.
+        wraps_lines: Whether the parser strips one line feed from each end of a value. A string with
+            a line feed at an end is then written between two more.
     """
 
     name: str
@@ -86,11 +100,14 @@ class TaggedNotation(Notation):
     markers: tuple[str, ...] = ()
     trims: bool = False
     reads_null: bool = False
+    reads_nullable: bool = False
     unlisted_are_strings: bool = False
     guesses: bool = False
+    literals: Literal["json", "python"] = "python"
     knows_types: bool = True
     python_words: bool = False
-    says_string: bool = False
+    kinds: Mapping[str, str] = field(default_factory=dict, hash=False)
+    wraps_lines: bool = False
     has_json: ClassVar[bool] = True
 
     def write(self, arguments: Mapping[str, Any]) -> str:
@@ -101,9 +118,11 @@ class TaggedNotation(Notation):
         )
 
     def _written(self, value: Any) -> str:
-        is_string = isinstance(value, str)
-        kind = f'{json.dumps(is_string)}">' if self.says_string else ""
-        return kind + (value if is_string else json.dumps(value, ensure_ascii=False))
+        kind = self.kinds[_json_type(value)] if self.kinds else ""
+        if not isinstance(value, str):
+            return kind + json.dumps(value, ensure_ascii=False)
+        wrap = "\n" if self.wraps_lines and value != value.strip("\n") else ""
+        return f"{kind}{wrap}{value}{wrap}"
 
     def end(self, text: str, start: int) -> int:
         """Return the position after the last member; see :meth:`Notation.end`."""
@@ -145,35 +164,49 @@ class _TaggedCompiler(ArgumentCompiler):
         super().__init__(schema, options, syntax)
         self._notation = notation
         self._spell = options.spell
+        # The input of a custom tool is no value that a family's parser would convert.
+        self._has_input = options.input is not None
+        self._reads_null = notation.reads_null and not self._has_input
+        self._trims = notation.trims and not self._has_input
         self._avoid = frozenset((notation.closing, *notation.avoid, *options.avoid))
         self._raw_properties = {
-            name: notation.knows_types
-            and not notation.says_string
-            and self.admits_only_strings(name, or_null=notation.reads_null)
+            name: (notation.knows_types or self._has_input)
+            and not notation.kinds
+            and self.admits_only_strings(name, or_null=self._reads_null or notation.reads_nullable)
             for name in self.property_values
+        }
+        self._nullable = {
+            name
+            for name, is_raw in self._raw_properties.items()
+            if is_raw and notation.reads_nullable and not self.admits_only_strings(name)
         }
 
     def compile(self) -> CompiledArguments:
         notation = self._notation
         texts = texts_without(self._avoid)
         values = values_of(texts, texts)
-        raw = self.compilation.table.evaluated(
-            ValueSet(
-                null=notation.reads_null,
-                strings=raw_texts(self._avoid, notation.trims, notation.reads_null),
+        raw, nullable = (
+            self.compilation.table.evaluated(
+                ValueSet(null=null, strings=raw_texts(self._avoid, self._trims, null))
             )
+            for null in (self._reads_null, True)
         )
+
+        def term_of(name: str) -> Term:
+            return nullable if name in self._nullable else raw if self._is_raw(name) else values
+
         term = self.restrict(
-            lambda name: raw if self._raw_properties[name] else values,
+            term_of,
             intersection((notation.name_language, texts)),
             raw if notation.unlisted_are_strings else values,
             f"the notation {notation.name!r}",
         )
         node = self.object_node(term, _TaggedMembers(notation, self._spell), self._value_node)
-        types = {
+        types: dict[str, Any] = {
             name: {"type": "string" if is_raw else "object"}
             for name, is_raw in self._raw_properties.items()
         }
+        types.update((name, {"type": ["string", "null"]}) for name in self._nullable)
         return CompiledArguments(node, self.read, {"type": "object", "properties": types})
 
     def _is_raw(self, name: str | None) -> bool:
@@ -183,15 +216,12 @@ class _TaggedCompiler(ArgumentCompiler):
     def _value_node(self, term: Term, name: str | None) -> Node:
         notation = self._notation
         values = self.evaluator.values(term)
-        if notation.says_string:
-            return union(
-                (
-                    _unless_empty(b'true">', encoded(values.strings, RAW)),
-                    _unless_empty(b'false">', self.translator.others_without(term, (), 1)),
-                )
-            )
+        if notation.kinds:
+            return self._value_with_kind(term)
         if self._is_raw(name):
-            return union((encoded(values.strings, RAW), _NULL if values.null else EMPTY))
+            return union((self._raw(values.strings), _NULL if values.null else EMPTY))
+        if notation.guesses and notation.literals == "json":
+            return self._guessed_json(term, values.strings)
         forms = [self.translator.value(term, 1)]
         if notation.guesses:
             forms.append(encoded(intersection((values.strings, NO_LITERAL, TRIMMED)), RAW))
@@ -199,6 +229,38 @@ class _TaggedCompiler(ArgumentCompiler):
             forms.extend(literal(repr(value).encode()) for value in sorted(values.booleans))
             forms.extend([literal(b"None")] if values.null else [])
         return union(forms)
+
+    def _guessed_json(self, term: Term, strings: Node) -> Node:
+        """Write the strings raw that are no JSON, and the others between quotes."""
+        raw = intersection((NOT_JSON, TRIMMED))
+        quoted = encoded(difference(strings, raw, ANY_CODE_POINT), JSON_STRING, b'"')
+        return union(
+            (
+                encoded(intersection((strings, raw)), RAW),
+                _unless_empty(b'"', quoted),
+                self.translator.others_without(term, (), 1),
+            )
+        )
+
+    def _raw(self, strings: Node) -> Node:
+        if not self._notation.wraps_lines:
+            return encoded(strings, RAW)
+        wrapped = concatenation(_LINE_FEED, encoded(strings, RAW), _LINE_FEED)
+        return union((encoded(intersection((strings, _NO_OUTER_LINE_FEED)), RAW), wrapped))
+
+    def _value_with_kind(self, term: Term) -> Node:
+        table, nodes = self.compilation.table, []
+        by_text: dict[str, list[str]] = {}
+        for json_type, text in self._notation.kinds.items():
+            by_text.setdefault(text, []).append(json_type)
+        for text, types in by_text.items():
+            some = table.all_of((term, table.evaluated(values_of_types(types))))
+            if types == ["string"]:
+                node = encoded(self.evaluator.values(some).strings, RAW)
+            else:
+                node = self.translator.value(some, 1)
+            nodes.append(_unless_empty(self._notation.spelled(text, self._spell), node))
+        return union(nodes)
 
     def read(self, text: str) -> dict[str, Any]:
         """Return the arguments of a text; raise ``ValueError`` for any other text."""
@@ -224,12 +286,17 @@ class _TaggedCompiler(ArgumentCompiler):
 
     def _read_value(self, name: str, text: str) -> Any:
         notation = self._notation
-        if notation.says_string:
-            kind, mark, text = text.partition('">')
-            if not mark or kind not in ("true", "false"):
-                raise ValueError(f"neither a string nor another value: {kind[:40]!r}")
-            return text if kind == "true" else read_json(text)
-        if notation.reads_null and text.lower() == "null":
+        if notation.kinds:
+            kind = next((kind for kind in notation.kinds.values() if text.startswith(kind)), None)
+            if kind is None:
+                raise ValueError(f"neither a string nor another value: {text[:40]!r}")
+            text = text.removeprefix(kind)
+            return text if kind == notation.kinds["string"] else read_json(text)
+        if notation.wraps_lines:
+            text = text.removeprefix("\n").removesuffix("\n")
+        if self._reads_null and text.lower() == "null":
+            return None
+        if text == "null" and name in self._nullable:
             return None
         if self._is_raw(name):
             return text
@@ -245,6 +312,19 @@ class _TaggedCompiler(ArgumentCompiler):
 
 def _unless_empty(before: bytes, node: Node) -> Node:
     return EMPTY if node is EMPTY else concatenation(literal(before), node)
+
+
+def _json_type(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case str():
+            return "string"
+        case int() | float():
+            return "number"
+    return "object" if isinstance(value, Mapping) else "array"
 
 
 def _past(text: str, expected: str, at: int) -> int:
@@ -286,108 +366,3 @@ class _TaggedMembers(MemberSyntax):
     def read_name(self, text: bytes) -> str:
         """Return the name of a spelling."""
         return text[:-1].decode()
-
-
-# The notations of model families.
-
-_SPACE = r"\s\x1c-\x1f\x85"
-
-QWEN_CODER = TaggedNotation(
-    "qwen-coder",
-    before_name="<parameter=",
-    after_name=">\n",
-    after_value="\n</parameter>\n",
-    closing="</parameter>",
-    avoid=("</tool_call>",),
-    names=rf"^[^<>{_SPACE}]+$",
-    reads_null=True,
-    unlisted_are_strings=True,
-    python_words=True,
-)
-"""Qwen3-Coder and Qwen3.5."""
-
-MINIMAX = TaggedNotation(
-    "minimax",
-    before_name='<parameter name="',
-    after_name='">',
-    after_value="</parameter>\n",
-    closing="</parameter>",
-    avoid=("</invoke>", "</minimax:tool_call>"),
-    names=r'^[^<>"]*$',
-    trims=True,
-    reads_null=True,
-    unlisted_are_strings=True,
-)
-"""MiniMax M2."""
-
-
-def _by_pairs(name: str, prefix: str, call: str, gap: str) -> TaggedNotation:
-    key, end_key = f"<{prefix}arg_key>", f"</{prefix}arg_key>"
-    value, end_value = f"<{prefix}arg_value>", f"</{prefix}arg_value>"
-    return TaggedNotation(
-        name,
-        before_name=key,
-        after_name=f"{end_key}{gap}{value}",
-        after_value=f"{end_value}{gap}",
-        closing=end_value,
-        avoid=(f"</{call}>",),
-        names=rf"^([^<>{_SPACE}]([^<>]*[^<>{_SPACE}])?)?$",
-        markers=(key, end_key, value, end_value),
-        trims=True,
-        guesses=True,
-    )
-
-
-GLM = _by_pairs("glm", "", "tool_call", "\n")
-"""GLM 4.5 and 4.6: a line each for name and value."""
-
-GLM_COMPACT = _by_pairs("glm-compact", "", "tool_call", "")
-"""GLM 4.7 and 5: no white space between the tags."""
-
-LONGCAT = _by_pairs("longcat", "longcat_", "longcat_tool_call", "\n")
-"""LongCat Flash."""
-
-_DSML = "｜DSML｜"
-
-DSML = TaggedNotation(
-    "dsml",
-    before_name=f'<{_DSML}parameter name="',
-    after_name='" string="',
-    after_value=f"</{_DSML}parameter>",
-    closing=f"</{_DSML}parameter>",
-    avoid=(f"</{_DSML}invoke>", f"</{_DSML}function_calls>"),
-    names=r'^[^<>"]+$',
-    between="\n",
-    markers=(_DSML,),
-    says_string=True,
-)
-"""DeepSeek V3.2."""
-
-MINICPM = TaggedNotation(
-    "minicpm",
-    before_name='<param name="',
-    after_name='">',
-    after_value="</param>",
-    closing="</param>",
-    # A value that looks like a CDATA section would be unwrapped.
-    avoid=("</function>", "<![CDATA["),
-    names=r'^[^<>"]*$',
-    trims=True,
-    reads_null=True,
-    unlisted_are_strings=True,
-)
-"""MiniCPM5."""
-
-ATEM = TaggedNotation(
-    "atem",
-    before_name='<atem:parameter name="',
-    after_name='">',
-    after_value="</atem:parameter>\n",
-    closing="</atem:parameter>",
-    avoid=("</atem:invoke>", "</atem:function_calls>"),
-    names=r'^[^<>"]+$',
-    trims=True,
-    guesses=True,
-    knows_types=False,
-)
-"""Muse Spark."""

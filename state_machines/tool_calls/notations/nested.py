@@ -1,0 +1,400 @@
+r"""Arguments as nested elements: each member and each item between two tags.
+
+A closing tag repeats the name of its member, so only names that the schema lists are written. The
+text of an element has no type. Its value is read by the types that the schema admits at its place;
+texts that would be read as another value are excluded, and so are values without a text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from state_machines.errors import UnsupportedSchemaError
+from state_machines.grammar.boolean import intersection
+from state_machines.grammar.encoding import RAW, encoded
+from state_machines.grammar.lazy import reference
+from state_machines.grammar.node import EMPTY, EPSILON, Node
+from state_machines.grammar.nodes import concatenation, literal, union
+from state_machines.json_schema.arrays.array_shape import ArrayShape
+from state_machines.json_schema.arrays.item_steps import ItemState, ItemSteps
+from state_machines.json_schema.objects.names import listed_names
+from state_machines.json_schema.objects.object_shape import NameRule, ObjectShape
+from state_machines.json_schema.terms import FALSE, Evaluated, Term
+from state_machines.json_schema.value_sets import ANY_TEXT, ANY_VALUE, ValueSet
+from state_machines.json_schema.value_syntax import (
+    JSON_SYNTAXES,
+    WHITESPACE_LAYOUTS,
+    MemberSyntax,
+)
+from state_machines.regex import compile_pattern
+from state_machines.tool_calls.notations.argument_compiler import (
+    ArgumentCompiler,
+    check_names,
+    property_pointer,
+)
+from state_machines.tool_calls.notations.elements import Element, ElementReader
+from state_machines.tool_calls.notations.notation import (
+    CompiledArguments,
+    Notation,
+    NotationOptions,
+    Schema,
+)
+from state_machines.tool_calls.notations.raw_text import NO_LITERAL, NOT_NULL, texts_without
+
+_NO_WORD = compile_pattern(r"^(?!\s*(true|false|null)\s*$)[^]*$", search=True)
+# Python reads digits of other alphabets as numbers.
+_AMONG_OTHERS = intersection((NO_LITERAL, NOT_NULL, compile_pattern(r"^[\x21-\x7e]", search=True)))
+_NO_NAMES = (NameRule(ANY_TEXT, FALSE),)
+
+
+@dataclass(frozen=True)
+class NestedNotation(Notation):
+    """Members as ``mark<NAME> VALUE mark</NAME>``, items of arrays as members of one name.
+
+    Strings are raw, numbers and words as in JSON. An empty array or object is an empty element.
+
+    Attributes:
+        mark: The text before each tag, which no string contains. It may be a special token.
+        item: The name of an array's items.
+    """
+
+    name: str
+    mark: str
+    item: str = "item"
+
+    def write(self, arguments: Mapping[str, Any]) -> str:
+        """Return the members as elements."""
+        return "".join(self._element(name, value) for name, value in arguments.items())
+
+    def _element(self, name: str, value: Any) -> str:
+        if isinstance(value, Mapping):
+            content = self.write(value)
+        elif isinstance(value, list):
+            content = "".join(self._element(self.item, each) for each in value)
+        else:
+            content = value if isinstance(value, str) else json.dumps(value)
+        return f"{self.opening(name)}{content}{self.closing(name)}"
+
+    def opening(self, name: str) -> str:
+        """Return the tag before a value."""
+        return f"{self.mark}<{name}>"
+
+    def closing(self, name: str) -> str:
+        """Return the tag after a value."""
+        return f"{self.mark}</{name}>"
+
+    def end(self, text: str, start: int) -> int:
+        """Return the position after the last element; see :meth:`Notation.end`."""
+        return ElementReader(self.mark).members(text, start)[1]
+
+    def _compile(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
+        compiler = _NestedCompiler(self, schema, options)
+        return CompiledArguments(compiler.node(), compiler.read, compiler.parser_schema)
+
+
+class _NestedCompiler(ArgumentCompiler):
+    """Compiles and reads the arguments of one schema."""
+
+    def __init__(self, notation: NestedNotation, schema: Schema, options: NotationOptions) -> None:
+        super().__init__(schema, options, JSON_SYNTAXES["compact"])
+        self._notation = notation
+        self._spell = options.spell
+        self._title = f"the notation {notation.name!r}"
+        self._members = _NestedMembers(self._spelled(f"{notation.mark}<"))
+        self._texts = texts_without((notation.mark, *options.avoid))
+        self._written: dict[tuple[Term, Term], Evaluated] = {}
+        self._contents: dict[tuple[Term, str], Node] = {}
+        check_names(schema, _is_name, self._title)
+
+    def node(self) -> Node:
+        """Return the language of the arguments."""
+        with self.compilation.bounded(self.term):
+            term = self._writable(self.term, self.term, ())
+            values = self.evaluator.values(term)
+            for name in self.property_values:
+                terms = [shape.value_of(name, self.compilation.table) for shape in values.objects]
+                if all(map(self.evaluator.is_empty, terms)):
+                    raise self._refused(name)
+            self.compilation.check(term, f"no arguments of the schema fit {self._title}")
+            return self._value(term)
+
+    def _refused(self, name: str) -> UnsupportedSchemaError:
+        return UnsupportedSchemaError(
+            f"{self._title} cannot write any value of the property {name!r}",
+            pointer=property_pointer(self._schema, name),
+            keyword="properties",
+            hint="Objects have the properties that their schema lists; a value has the types of "
+            "its schema, and not both array and object",
+        )
+
+    def _writable(self, term: Term, read_as: Term, path: tuple[str, ...]) -> Evaluated:
+        """Return the values of a term that are read as themselves.
+
+        Args:
+            term: The values.
+            read_as: All values that the schema admits at this place. They determine the reading.
+            path: The names of the properties above.
+        """
+        known = self._written.get((term, read_as))
+        if known is not None:
+            return known
+        found = self._written[term, read_as] = Evaluated(ANY_VALUE)
+        own, others = self.evaluator.values(term), self.evaluator.values(read_as)
+        # Terms of recursive schemas contain themselves.
+        object.__setattr__(found, "values", self._writable_values(own, others, path))
+        return found
+
+    def _writable_values(self, own: ValueSet, others: ValueSet, path: tuple[str, ...]) -> ValueSet:
+        if is_untyped(others):
+            return ValueSet(strings=intersection((own.strings, self._texts, _NO_WORD)))
+        scalars = others.booleans or not others.numbers.is_empty
+        has_containers = bool(others.arrays or others.objects)
+        strings = [own.strings, self._texts]
+        if scalars or has_containers:
+            strings.append(_AMONG_OTHERS)
+        elif others.null:
+            strings.append(NOT_NULL)
+        found = replace(own, strings=intersection(strings), arrays=(), objects=())
+        if others.arrays and others.objects:
+            if path and not found.has_scalar:
+                raise self._refused(path[-1])
+            return found
+        # An empty text is a string where strings are admitted.
+        least = 0 if others.strings.is_empty else 1
+        return replace(
+            found,
+            arrays=tuple(self._array(each, others, least, path) for each in own.arrays),
+            objects=tuple(self._object(each, others, least, path) for each in own.objects),
+        )
+
+    def _array(
+        self, shape: ArrayShape, others: ValueSet, least: int, path: tuple[str, ...]
+    ) -> ArrayShape:
+        if shape.unique and (shape.max_items is None or shape.max_items > 1):
+            raise UnsupportedSchemaError(
+                f"{self._title} cannot write arrays of different items",
+                pointer=property_pointer(self._schema, path[-1]) if path else "",
+                keyword="uniqueItems",
+                hint="Leave uniqueItems out, or use another format",
+            )
+        table = self.compilation.table
+
+        def item(index: int) -> Evaluated:
+            read_as = table.any_of(each.item(index) for each in others.arrays)
+            return self._writable(shape.item(index), read_as, path)
+
+        width = max(len(each.prefix) for each in others.arrays)
+        return replace(
+            shape,
+            prefix=tuple(map(item, range(width))),
+            rest=item(width),
+            min_items=max(shape.min_items, least),
+        )
+
+    def _object(
+        self, shape: ObjectShape, others: ValueSet, least: int, path: tuple[str, ...]
+    ) -> ObjectShape:
+        table, names = self.compilation.table, listed_names(shape)
+        if path and not names and shape.max_members != 0 and not _is_closed(shape):
+            raise self._refused(path[-1])
+
+        def value(name: str) -> Evaluated:
+            read_as = table.any_of(each.value_of(name, table) for each in others.objects)
+            return self._writable(shape.value_of(name, table), read_as, (*path, name))
+
+        return replace(
+            shape,
+            properties={name: value(name) for name in names},
+            name_rules=_NO_NAMES,
+            min_members=max(shape.min_members, least),
+        )
+
+    def _value(self, term: Term) -> Node:
+        values = self.evaluator.values(term)
+        plain = replace(values, strings=EMPTY, arrays=(), objects=())
+        inhabited = self.evaluator.shape_is_inhabited
+        arrays = [_Items(self, shape) for shape in values.arrays if inhabited(shape)]
+        objects = [
+            self.translator.object(shape, self._members, self._content)
+            for shape in values.objects
+            if inhabited(shape)
+        ]
+        return union(
+            (
+                encoded(values.strings, RAW),
+                self.translator.value(self.compilation.table.evaluated(plain)),
+                *(each.node(each.steps.start) for each in arrays),
+                *objects,
+            )
+        )
+
+    def _content(self, term: Term, name: str | None) -> Node:
+        """Return the value of a member, and the tag after it."""
+        assert name is not None
+        known = self._contents.get((term, name))
+        if known is None:
+            closing = literal(self._spelled(self._notation.closing(name)))
+            # The term is of this compiler alone, so no other compiler has an equal key. The key
+            # must not hold the compiler, which holds the node.
+            known = self._contents[term, name] = reference(
+                (NestedNotation, id(self), term, name),
+                lambda: concatenation(self._value(term), closing),
+                min_length=closing.min_length,
+            )
+        return known
+
+    def item(self, term: Term) -> Node:
+        """Return the element of an array's item."""
+        name = self._notation.item
+        opening = literal(self._spelled(self._notation.opening(name)))
+        return concatenation(opening, self._content(term, name))
+
+    def _spelled(self, text: str) -> bytes:
+        mark = self._notation.mark
+        return self._spell(mark) + text.removeprefix(mark).encode()
+
+    def read(self, text: str) -> dict[str, Any]:
+        """Return the arguments of a text; raise ``ValueError`` for any other text."""
+        members, end = ElementReader(self._notation.mark).members(text, 0)
+        if end != len(text):
+            raise ValueError(f"no element: {text[end : end + 40]!r}")
+        with self.compilation.bounded(self.term):
+            return self._read_object(members, self.evaluator.values(self.term))
+
+    def _read_object(
+        self, members: Iterable[tuple[str, Element]], values: ValueSet
+    ) -> dict[str, Any]:
+        table, found = self.compilation.table, {}
+        for name, element in members:
+            if name in found:
+                raise ValueError(f"{name!r} is written twice")
+            term = table.any_of(shape.value_of(name, table) for shape in values.objects)
+            found[name] = self._read_value(element, term)
+        return found
+
+    def _read_value(self, element: Element, term: Term) -> Any:
+        values = self.evaluator.values(term)
+        if isinstance(element, str):
+            return element if is_untyped(values) else _read_text(element, values)
+        items = all(name == self._notation.item for name, _ in element)
+        if values.arrays and (items or not values.objects):
+            if not items:
+                raise ValueError("an array has an element that is no item")
+            table = self.compilation.table
+            terms = (
+                table.any_of(shape.item(index) for shape in values.arrays)
+                for index in range(len(element))
+            )
+            return [self._read_value(each, t) for (_, each), t in zip(element, terms, strict=True)]
+        if not values.objects:
+            raise ValueError("elements in a value that is no array or object")
+        return self._read_object(element, values)
+
+
+class _Items:
+    """The items of one array shape, as a state machine."""
+
+    def __init__(self, compiler: _NestedCompiler, shape: ArrayShape) -> None:
+        self.steps = ItemSteps(shape, compiler.compilation.table)
+        self._compiler = compiler
+        self._nodes: dict[ItemState, Node] = {}
+
+    def node(self, state: ItemState) -> Node:
+        """Return the node of the rest of the array after some items."""
+        known = self._nodes.get(state)
+        if known is None:
+            known = self._nodes[state] = reference(
+                (_Items, id(self._compiler), self.steps.shape, state),
+                lambda: union(self._alternatives(state)),
+                nullable=self.steps.is_final(state),
+            )
+        return known
+
+    def _alternatives(self, state: ItemState) -> Iterator[Node]:
+        is_empty = self._compiler.evaluator.is_empty
+        if self.steps.is_final(state):
+            yield EPSILON
+        for term, target in self.steps.transitions(state):
+            if is_empty(term):
+                continue
+            if self.steps.can_finish(target, lambda other: not is_empty(other)):
+                yield concatenation(self._compiler.item(term), self.node(target))
+
+
+class _NestedMembers(MemberSyntax):
+    """Names as opening tags. The value has the closing tag."""
+
+    begin = EPSILON
+    end = EPSILON
+    any_name = None
+
+    def __init__(self, before_name: bytes) -> None:
+        super().__init__(WHITESPACE_LAYOUTS["compact"])
+        self.colon = EPSILON
+        self.name_begin = literal(before_name)
+
+    def comma(self, depth: int) -> Node:
+        """Return the empty text."""
+        del depth
+        return EPSILON
+
+    def spellings(self, name: str) -> tuple[bytes, ...]:
+        """Return the name and the end of the tag."""
+        return (name.encode() + b">",)
+
+    def names(self, words: Node) -> Node:
+        """Return the spellings of a language of names."""
+        return encoded(words, RAW, b">")
+
+    def read_name(self, text: bytes) -> str:
+        """Return the name of a spelling."""
+        return text[:-1].decode()
+
+
+def is_untyped(values: ValueSet) -> bool:
+    """Whether a schema says nothing about the type. Such values are strings for parsers."""
+    return (
+        values.null
+        and values.booleans == ANY_VALUE.booleans
+        and not values.numbers.is_empty
+        and not values.strings.is_empty
+        and bool(values.arrays)
+        and bool(values.objects)
+    )
+
+
+def _is_closed(shape: ObjectShape) -> bool:
+    return any(rule.names is ANY_TEXT and rule.term is FALSE for rule in shape.name_rules)
+
+
+def _is_name(name: str) -> bool:
+    return bool(name) and name[0] != "/" and name == name.strip() and not set(name) & {"<", ">"}
+
+
+def _read_text(text: str, values: ValueSet) -> Any:
+    if values.null and text.lower() == "null":
+        return None
+    if values.booleans and text in ("true", "false"):
+        return text == "true"
+    if not values.numbers.is_empty and text[:1] in "-0123456789" and text:
+        try:
+            return json.loads(text)
+        except ValueError:
+            if values.strings.is_empty:
+                raise
+    if not values.strings.is_empty:
+        return text
+    if text:
+        raise ValueError(f"no value of the schema: {text[:40]!r}")
+    if values.arrays:
+        return []
+    if values.objects:
+        return {}
+    raise ValueError("an empty element")
+
+
+MINIMAX_M3_XML = NestedNotation("minimax-m3", mark="]<]minimax[>[")
+"""MiniMax M3."""
