@@ -159,6 +159,9 @@ from .events import (
 from .events import (
     ToolCallStarted as ToolCallStarted,
 )
+from .events import (
+    ToolInputDelta as ToolInputDelta,
+)
 from .extraction.progress import ExtractionProgress as ExtractionProgress
 from .extraction.results import ExtractedRecord as ExtractedRecord
 from .extraction.results import ExtractionResults as ExtractionResults
@@ -178,6 +181,7 @@ from .options import (
     SpeculationOptions as SpeculationOptions,
 )
 from .prompt_cache.options import CacheOptions as CacheOptions
+from .quotes import QuoteFrom as QuoteFrom
 from .requests.batches import (
     AsyncBatchStream as AsyncBatchStream,
 )
@@ -210,6 +214,9 @@ from .results import (
 )
 from .results import (
     Particle as Particle,
+)
+from .results import (
+    Quotation as Quotation,
 )
 from .results import (
     ScoredChoice as ScoredChoice,

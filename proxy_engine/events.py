@@ -75,18 +75,23 @@ class ReasoningDelta(Event):
 
 
 class ToolCallStarted(Event):
-    """The name of a tool call. ``index`` counts the calls of an answer from 0."""
+    """The name of a tool call. ``index`` counts the calls of an answer from 0.
+
+    ``is_custom`` says whether the tool is a custom tool.
+    """
 
     type: Literal["tool_call_started"] = "tool_call_started"
     index: int
     id: str
     name: str
+    is_custom: bool = False
 
 
 class ToolCallDelta(Event):
     """More of the JSON text of a call's arguments, whatever the model's notation.
 
-    The concatenated deltas of a call are the JSON of its ``arguments``.
+    The concatenated deltas of a call are the JSON of its ``arguments``. Calls of custom tools have
+    ``ToolInputDelta`` instead.
     """
 
     type: Literal["tool_call_delta"] = "tool_call_delta"
@@ -95,14 +100,27 @@ class ToolCallDelta(Event):
     arguments: str
 
 
+class ToolInputDelta(Event):
+    """More of the input of a custom tool, decoded. The concatenated deltas are the input."""
+
+    type: Literal["tool_input_delta"] = "tool_input_delta"
+    index: int
+    id: str
+    input: str
+
+
 class ToolCallFinished(Event):
-    """A complete tool call; ``arguments`` match the tool's schema."""
+    """A complete tool call; ``arguments`` match the tool's schema.
+
+    The arguments of a custom tool are ``{"input": …}``.
+    """
 
     type: Literal["tool_call_finished"] = "tool_call_finished"
     index: int
     id: str
     name: str
     arguments: dict[str, Any]
+    is_custom: bool = False
 
 
 class PartialValue(Event):
@@ -126,6 +144,7 @@ StreamEvent: TypeAlias = (
     | ReasoningDelta
     | ToolCallStarted
     | ToolCallDelta
+    | ToolInputDelta
     | ToolCallFinished
     | PartialValue
     | Finished[R]

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, Unpack, overload
+
+from state_machines.errors import UnsatisfiableSchemaError
 
 from .conversation.messages import Prompt
 from .errors import InvalidOptionError
 from .extraction.answer_format import AnswerFormat
 from .extraction.frames import Frame, as_frame
+from .extraction.outcomes import with_input
 from .extraction.outputs import OutputOptions
 from .extraction.progress import Progress
 from .extraction.prompts import Instruction
@@ -287,11 +291,23 @@ class ExtractionEngine(ABC):
             raise InvalidOptionError("resume requires an output file", option="resume")
         file = None if output is None else OutputOptions.of(os.fspath(output), is_resumed=resume)
         # Errors of the response format and the options are those of every record.
-        self.stream("-", response_format=answers.response_format, **options).close()
+        self._check(answers, options)
         inputs = RecordInputs(records, frame, reader)
         columns = columns_of(inputs, None if frame is None else frame.columns)
         answers.check_columns(columns)
         return Run(self, inputs, answers, columns, frame, instruction, file, progress, options)
+
+    def _check(self, answers: AnswerFormat, options: OptionOverrides) -> None:
+        """Raise the errors of the response format and the options, which all records have."""
+        if not answers.has_quotes:
+            self.stream("-", response_format=answers.response_format, **options).close()
+            return
+        own: OptionOverrides = {**options}
+        if answers.quotes_input:
+            own["sources"] = with_input(options, "-")
+        # Records have other texts, which may have the quotes that this one lacks.
+        with suppress(UnsatisfiableSchemaError):
+            self.stream("-", response_format=answers.response_format, **own).close()
 
 
 def _check_records(records: Any) -> None:

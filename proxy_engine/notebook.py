@@ -17,6 +17,7 @@ from .events import (
     TokenGenerated,
     ToolCallDelta,
     ToolCallStarted,
+    ToolInputDelta,
 )
 from .extras import import_extra
 from .notebook_view.segments import Segment, kind_of, merged, segments_html
@@ -100,6 +101,8 @@ class LiveView:
                 self._append(kind_of(part), f"\n{name} " if self._segments else f"{name} ")
             case ToolCallDelta(part=part, arguments=arguments):
                 self._append(kind_of(part), arguments)
+            case ToolInputDelta(part=part, input=text):
+                self._append(kind_of(part), text)
 
     def _append(self, kind: str, text: str) -> None:
         last = self._segments[-1] if self._segments else None

@@ -25,6 +25,7 @@ from pydantic import (
 )
 
 from samplers.parameters import ALIASES, ParameterModel, SamplingParameters
+from state_machines.limits import LIMITS
 from state_machines.tool_calls import ToolFormat
 
 from .errors import InvalidOptionError
@@ -228,6 +229,21 @@ def _stop_strings(given: Any) -> tuple[str, ...]:
     return tuple(texts)
 
 
+def _sources(given: Any) -> dict[str, str]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ValueError("should be a mapping from names to texts")
+    for name, text in given.items():
+        if not isinstance(name, str) or not isinstance(text, str):
+            raise ValueError("should be a mapping from names to texts")
+        if has_surrogate(name) or has_surrogate(text):
+            raise ValueError("should be text without lone surrogates")
+        if len(text) > LIMITS.source_characters:
+            raise ValueError(f"should have at most {LIMITS.source_characters:,} characters each")
+    return dict(given)
+
+
 class GenerationOptions(OptionModel, SamplingParameters):
     """The options of a request. Immutable.
 
@@ -293,6 +309,13 @@ class GenerationOptions(OptionModel, SamplingParameters):
     """Whether finite choices are drawn from their exact distribution: enumerations, Booleans, names
     of tools and small ranges of integers, up to 256 options. All options are scored, each with what
     must follow it, before one is chosen. At temperature 0 the best option is taken."""
+    sources: Annotated[
+        Mapping[str, str] | None,
+        PlainValidator(_sources, json_schema_input_type=dict[str, str] | None),
+    ] = Field(default_factory=dict)
+    """Texts by name, from which the strings of the response format with the keyword
+    `x-substring-of` are quoted. Without one of the name `prompt`, that is the text of the last
+    message of the user."""
     media_in_history: Literal["placeholder", "error"] = "placeholder"
     """What becomes of images and recordings before the last answer that the model does not read:
     text such as `[1 image]` in their place, or an error. In the newest turn they are always an

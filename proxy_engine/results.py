@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -238,6 +239,25 @@ class ScoredChoice:
 
 
 @dataclass(frozen=True, slots=True)
+class Quotation:
+    """Where a quote of the answer stands in its source.
+
+    Attributes:
+        pointer: The JSON Pointer of the string in the answer.
+        source: The name of the source.
+        start: Position of the first occurrence, in code points.
+        end: Position after it.
+        occurrences: Number of occurrences, which may overlap; counted up to 1000.
+    """
+
+    pointer: str
+    source: str
+    start: int
+    end: int
+    occurrences: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class GenerationResult(Generic[T]):
     """The result of a request.
 
@@ -263,11 +283,16 @@ class GenerationResult(Generic[T]):
             itself, without the constraints, writes a valid answer. With particles only.
         choices: All answers if ``n`` is above 1, otherwise empty. The first one is this answer.
         scored_choices: The finite choices that were drawn exactly, in the order of the output.
+        quotes: Where the strings with ``x-substring-of`` stand in their sources, in document order.
+            Those of tool calls and of compositions are not listed.
         token_origins: A letter for each token: ``s`` if it was sampled, ``d`` if it was sampled and
             a draft had proposed it, ``c`` if it writes a part of an option that was drawn exactly,
             ``f`` if the grammar forced it.
         token_lengths: Number of UTF-8 bytes that each token wrote to the texts of ``parts``; 0 for
             end tokens.
+        captures: The texts of the rules with the option ``capture`` of a grammar in Lark, by their
+            names: a list of texts for a name that occurs more often than once. Empty if the output
+            was cancelled, or if reading it again takes too much work, which the log then says.
     """
 
     text: str
@@ -286,8 +311,10 @@ class GenerationResult(Generic[T]):
     log_evidence: float | None = None
     choices: tuple[GenerationResult[T], ...] = ()
     scored_choices: tuple[ScoredChoice, ...] = ()
+    quotes: tuple[Quotation, ...] = ()
     token_origins: str = ""
     token_lengths: tuple[int, ...] = ()
+    captures: Mapping[str, str | list[str]] = field(default_factory=dict)
 
     def confidence(self, pointer: str = "") -> float | None:
         """Return the probability of a value of the answer among the alternatives that it had.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
@@ -11,7 +11,7 @@ from itertools import product
 from state_machines import SchemaError, StateMachine, Vocabulary
 from state_machines.errors import CompositionError
 from state_machines.root import Part, RootStateMachine, Structured, Text
-from state_machines.tool_calls import Delimiters, ToolFormat, ToolSignature
+from state_machines.tool_calls import Delimiters, ToolFormat
 from state_machines.tool_calls.tool_format import NO_DELIMITERS
 
 from ..errors import InvalidOptionError
@@ -69,7 +69,7 @@ class AnswerCompiler:
 
     def __init__(self, vocabulary: Vocabulary, capacity: int = 64) -> None:
         self._vocabulary = vocabulary
-        # A key has the `id` of an object, which is kept alive with the machine.
+        # A key has the ids of objects, which are kept alive with the machine.
         self._machines: MachineCache[tuple[RootStateMachine, object]] = MachineCache(capacity)
 
     def thinks(
@@ -90,6 +90,7 @@ class AnswerCompiler:
         *,
         has_tools: bool,
         open_reasoning: Delimiters | None,
+        sources: Mapping[str, str] | None = None,
         job: CompileJob | None = None,
     ) -> Answer:
         """Compile the answer of a request.
@@ -101,6 +102,7 @@ class AnswerCompiler:
             dialect: How the model writes tool calls and reasoning.
             has_tools: Whether the prompt describes tools, even if none may be called.
             open_reasoning: The markers of reasoning that the prompt has opened, if it has.
+            sources: The texts that arguments of tools are quoted from, by name.
             job: The job that the compilation is part of.
 
         Raises:
@@ -121,14 +123,19 @@ class AnswerCompiler:
             part = _FREE if response.machine is None else structured_part(response)
             return Answer(response.machine, part, response, own.new_id)
         key = self._key(response, choice, options, reasoning, tool_format, unwanted)
-        machine, _ = self._machines.get(
-            key,
-            lambda: (
-                self._compose(response, choice, options, reasoning, tool_format, unwanted),
-                (response.part, response.machine),
-            ),
-            job or CompileJob(),
-        )
+        job = job or CompileJob()
+
+        def compose() -> tuple[RootStateMachine, object]:
+            machine = self._compose(
+                response, choice, options, reasoning, tool_format, unwanted, sources or {}
+            )
+            return machine, (response.part, response.machine, choice.tools)
+
+        if response.sources or sources:
+            # The cache would hold the sources of many requests.
+            machine, _ = job.run(compose)
+        else:
+            machine, _ = self._machines.get(key, compose, job)
         return Answer(machine, None, response, own.new_id)
 
     def _compose(
@@ -139,6 +146,7 @@ class AnswerCompiler:
         reasoning: Reasoning | None,
         tool_format: ToolFormat | None,
         unwanted: tuple[str, ...],
+        sources: Mapping[str, str],
     ) -> RootStateMachine:
         content = response.part
         if content is None and response.machine is not None:
@@ -149,9 +157,10 @@ class AnswerCompiler:
         if tool_format is not None and choice.may_call:
             calls = Calls(
                 format=tool_format,
-                tools=[ToolSignature(tool.name, tool.arguments_schema) for tool in choice.tools],
+                tools=[tool.signature for tool in choice.tools],
                 min_calls=0 if choice.may_answer else 1,
                 max_calls=_max_calls(choice, options),
+                sources=sources,
             )
         stop = self._stop_strings(options)
         with _naming_tools(choice), _naming_stop_strings(stop, tool_format):
@@ -186,6 +195,7 @@ class AnswerCompiler:
             response.delimiters,
             # Not sorted: properties are written in the schema's order.
             json.dumps(tools),
+            tuple(tool.input.key if tool.input is not None else None for tool in choice.tools),
             choice.may_answer,
             _max_calls(choice, options),
             reasoning,

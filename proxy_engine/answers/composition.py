@@ -11,9 +11,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Several
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from state_machines.errors import CompositionError
 from state_machines.root.parts import Choice, Marker, Optional, Part, Sequence, Text
@@ -63,17 +63,23 @@ class Calls:
         tools: The tools that may be called.
         min_calls: Minimum number of calls.
         max_calls: Maximum number of calls; ``None``: no limit.
+        sources: The texts that arguments are quoted from, by name.
     """
 
     format: ToolFormat
     tools: Several[ToolSignature]
     min_calls: int = 0
     max_calls: int | None = None
+    sources: Mapping[str, str] = field(default_factory=dict)
 
     def part(self, min_calls: int, text: Text | None = None) -> Part:
         """Return the part with at least ``min_calls`` calls and, between them, ``text``."""
         return self.format.calls(
-            self.tools, min_calls=min_calls, max_calls=self.max_calls, text=text
+            self.tools,
+            min_calls=min_calls,
+            max_calls=self.max_calls,
+            options={"sources": self.sources} if self.sources else None,
+            text=text,
         )
 
 

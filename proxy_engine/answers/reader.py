@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from state_machines import JsonSchemaStateMachine
 from state_machines.root import Marker, Part, Piece, SubState, Text
 from state_machines.tool_calls.call import CALL, CallArguments, CallEnd, CallId, CallStart, CallText
-from state_machines.tool_calls.notations import JSON
+from state_machines.tool_calls.custom_input import InputDecoder
+from state_machines.tool_calls.notations import INPUT, JSON
 from state_machines.vocabulary import Vocabulary
 
 from ..confidence.pointers import reference_token
@@ -26,6 +27,7 @@ from ..events import (
     ToolCallDelta,
     ToolCallFinished,
     ToolCallStarted,
+    ToolInputDelta,
 )
 from ..results import AnswerPart
 from .composition import REASONING
@@ -44,6 +46,7 @@ class _Call:
     text: list[str] = field(default_factory=list)
     arguments: CallArguments | None = None
     written: list[str] = field(default_factory=list)
+    decoder: InputDecoder | None = None
     end: str = ""
     is_whole: bool = False
 
@@ -131,11 +134,18 @@ class AnswerReader:
         is_single = len({part.name for part, _ in self._values}) == 1
         counts: Counter[str] = Counter()
         call = -1
+        # The tool's name until it was written: some formats write the call's id before it.
+        name_to_come = ""
         for part, _ in self._written:
             match part:
                 case CallStart():
                     call += 1
-                    yield f"/tool_calls/{call}/name"
+                    name_to_come = part.tool.name
+            if name_to_come and isinstance(part, Marker) and name_to_come in part.text:
+                name_to_come = ""
+                yield f"/tool_calls/{call}/name"
+                continue
+            match part:
                 case CallArguments():
                     is_json = part.notation is JSON
                     yield f"/tool_calls/{call}/arguments" if is_json else None
@@ -191,9 +201,21 @@ class AnswerReader:
             call.arguments = part
             written = call.id_part.parse(call.id_text) if call.id_part is not None else None
             call.id = self._unique_id(call, written)
-            yield ToolCallStarted(part=CALL, index=call.index, id=call.id, name=call.name)
+            if part.tool.input is not None:
+                call.decoder = InputDecoder(part.notation)
+            yield ToolCallStarted(
+                part=CALL,
+                index=call.index,
+                id=call.id,
+                name=call.name,
+                is_custom=call.decoder is not None,
+            )
         call.text.append(text)
         call.written.append(text)
+        if call.decoder is not None:
+            if more := call.decoder.add(text):
+                yield ToolInputDelta(part=CALL, index=call.index, id=call.id, input=more)
+            return
         # Other notations are converted to JSON once they are complete.
         if text and part.notation is JSON:
             yield ToolCallDelta(part=CALL, index=call.index, id=call.id, arguments=text)
@@ -224,12 +246,23 @@ class AnswerReader:
                 f"the arguments of the call of {call.name!r} cannot be parsed: {error}",
                 text=written,
             ) from error
-        if call.arguments.notation is not JSON:
+        is_custom = call.decoder is not None
+        if call.decoder is not None:
+            if more := arguments[INPUT].removeprefix(call.decoder.decoded):
+                yield ToolInputDelta(part=CALL, index=call.index, id=call.id, input=more)
+        elif call.arguments.notation is not JSON:
             text = json.dumps(arguments, ensure_ascii=False)
             yield ToolCallDelta(part=CALL, index=call.index, id=call.id, arguments=text)
-        self.calls.append(ToolCall(call.id, call.name, arguments, "".join(call.text)))
+        self.calls.append(
+            ToolCall(call.id, call.name, arguments, "".join(call.text), is_custom=is_custom)
+        )
         yield ToolCallFinished(
-            part=CALL, index=call.index, id=call.id, name=call.name, arguments=arguments
+            part=CALL,
+            index=call.index,
+            id=call.id,
+            name=call.name,
+            arguments=arguments,
+            is_custom=is_custom,
         )
 
     def _structured(self, part: SubState, text: str, *, is_new: bool) -> Iterator[Event]:

@@ -9,6 +9,7 @@ a type, ``Annotated``, or ``TypeAdapter``       a value of the type
 a JSON Schema: dict or bool                     the JSON value
 ``{"type": "json_schema", "json_schema": …}``   the JSON value (OpenAI's form)
 ``{"type": "json_object"}``                     the JSON object
+``{"type": "structural_tag", …}``               the text (XGrammar's forms)
 ``JsonSchemaStateMachine``                      the JSON value
 another state machine, a ``MachineSource``      the text
 ``Fenced``                                      that of the format inside
@@ -24,6 +25,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import Any, TypeAlias
 
 import jsonschema
@@ -31,17 +33,29 @@ import pydantic
 from referencing import Registry
 
 from state_machines import JsonSchemaStateMachine, StateMachine
+from state_machines.json_schema.quotes import SUBSTRING_OF
 from state_machines.root import Part, Structured, leaves
+from state_machines.structural_tags import StructuralTagPart
 from state_machines.tool_calls.tool_format import NO_DELIMITERS, Delimiters
 
 from ..errors import InvalidResponseFormatError, OutputValidationError
 from ..pydantic_schemas import ClosedJsonSchema
+from ..results import Quotation
 from ..text_checks import has_surrogate, short_repr
 from ..validation import json_validator
 from .compile_job import CompileJob
 from .machine_cache import MachineCache
 
 JsonSchema: TypeAlias = Mapping[str, Any] | bool
+
+_SCHEMA_TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
+_FORMAT_TYPES = ("json_object", "json_schema", "structural_tag", "text")
+
+_QUOTING_MACHINES = 4
+"""Machines with quotes that are cached; each holds its sources."""
+
+_CACHED_CHARACTERS = 1_000_000
+"""Characters of sources up to which their machine is cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +92,17 @@ class ResponseFormat:
         parse: Converts the output to ``parsed``, or raises ``OutputValidationError``.
         part: A composition of the caller.
         delimiters: The markers around the output of the machine.
+        quotes: Returns where the quotes of an output stand, or raises ``OutputValidationError``;
+            ``None`` if the answer has no quotes.
+        sources: The names of the sources that the answer is quoted from.
     """
 
     machine: StateMachine | None
     parse: Callable[[str], Any]
     part: Part | None = None
     delimiters: Delimiters = NO_DELIMITERS
+    quotes: Callable[[str], tuple[Quotation, ...]] | None = None
+    sources: frozenset[str] = frozenset()
 
     @property
     def is_free(self) -> bool:
@@ -116,24 +135,40 @@ class ResponseFormatCompiler:
 
     def __init__(self, capacity: int = 64) -> None:
         self._machines: MachineCache[StateMachine] = MachineCache(capacity)
+        self._structural_tags: MachineCache[StructuralTagPart] = MachineCache(capacity)
+        self._schemas: MachineCache[JsonSchemaStateMachine] = MachineCache(capacity)
+        self._quoting: MachineCache[JsonSchemaStateMachine] = MachineCache(_QUOTING_MACHINES)
 
-    def compile(self, given: Any, job: CompileJob | None = None) -> ResponseFormat:
+    def compile(
+        self,
+        given: Any,
+        job: CompileJob | None = None,
+        sources: Callable[[], Mapping[str, str]] = dict,
+    ) -> ResponseFormat:
         """Compile a response format of any kind, as part of ``job``.
+
+        Args:
+            given: The response format.
+            job: The job that the compilation is part of.
+            sources: Returns the texts that strings are quoted from, by name. Called if a schema has
+                quotes.
 
         Raises:
             InvalidResponseFormatError: It is of no accepted kind.
             SchemaError: A schema is invalid, unsatisfiable, or would not be enforced.
+            StructuralTagError: A structural tag is malformed, or would not be enforced.
             ProxyError: :meth:`CompileJob.run` raised it.
         """
         job = job or CompileJob()
         if given is None:
             return _FREE_TEXT
         if isinstance(given, bool):
-            return self._json(given, job)
+            return self._json(given, job, sources)
         if isinstance(given, Mapping):
-            return self._mapping(given, job)
+            return self._mapping(given, job, sources)
         if isinstance(given, JsonSchemaStateMachine):
-            return ResponseFormat(given, _json_parser(given.schema, given.registry))
+            parse = _json_parser(given.schema, given.registry, given.sources)
+            return _with_quotes(ResponseFormat(given, parse), given)
         if isinstance(given, StateMachine):
             return ResponseFormat(given, str)
         if isinstance(given, MachineSource):
@@ -142,11 +177,13 @@ class ResponseFormatCompiler:
         if isinstance(given, Part):
             return ResponseFormat(None, _no_value, given)
         if isinstance(given, Fenced):
-            inner = self.compile(given.response_format, job)
+            inner = self.compile(given.response_format, job, sources)
             return _delimited(inner, (given.begin, given.end))
-        return self._type(given, job)
+        return self._type(given, job, sources)
 
-    def _mapping(self, given: Mapping[str, Any], job: CompileJob) -> ResponseFormat:
+    def _mapping(
+        self, given: Mapping[str, Any], job: CompileJob, sources: Callable[[], Mapping[str, str]]
+    ) -> ResponseFormat:
         # JSON Schema has no type of these names, so there is no ambiguity.
         match given.get("type"):
             case "text":
@@ -154,7 +191,8 @@ class ResponseFormatCompiler:
                 return _FREE_TEXT
             case "json_object":
                 _refuse_extra_keys(given, {"type", "delimiters"})
-                return _delimited(self._json({"type": "object"}, job), given.get("delimiters"))
+                inner = self._json({"type": "object"}, job, sources)
+                return _delimited(inner, given.get("delimiters"))
             case "json_schema":
                 _refuse_extra_keys(given, {"type", "json_schema", "delimiters"})
                 wrapped = given.get("json_schema")
@@ -169,17 +207,36 @@ class ResponseFormatCompiler:
                 )
                 # The Responses API has one object for both.
                 delimiters = given.get("delimiters", wrapped.get("delimiters"))
-                return _delimited(self._json(wrapped["schema"], job), delimiters)
-        return self._json(given, job)
+                return _delimited(self._json(wrapped["schema"], job, sources), delimiters)
+            case "structural_tag":
+                return self._structural_tag(given, job)
+            case str() as unknown if unknown not in _SCHEMA_TYPES:
+                raise InvalidResponseFormatError(
+                    f"there is no response format of type {short_repr(unknown)}",
+                    hint=f"Known are {', '.join(_FORMAT_TYPES)}, and JSON Schemas, whose types are "
+                    f"{', '.join(sorted(_SCHEMA_TYPES))}.",
+                )
+        return self._json(given, job, sources)
 
-    def _json(self, schema: Any, job: CompileJob) -> ResponseFormat:
+    def _structural_tag(self, tag: Mapping[str, Any], job: CompileJob) -> ResponseFormat:
+        key = _json_key(tag, "the structural tag")
+        part = self._structural_tags.get(key, lambda: StructuralTagPart.of(key), job)
+        return ResponseFormat(None, _no_value, part)
+
+    def _json(
+        self, schema: Any, job: CompileJob, sources: Callable[[], Mapping[str, str]]
+    ) -> ResponseFormat:
         if not isinstance(schema, Mapping | bool):
             raise InvalidResponseFormatError(
                 f"a JSON Schema is an object or a boolean, not {type(schema).__name__}"
             )
-        return ResponseFormat(self._machine(schema, job), _json_parser(schema))
+        machine = self._machine(schema, job, sources)
+        parse = _json_parser(schema, sources=machine.sources or None)
+        return _with_quotes(ResponseFormat(machine, parse), machine)
 
-    def _type(self, given: Any, job: CompileJob) -> ResponseFormat:
+    def _type(
+        self, given: Any, job: CompileJob, sources: Callable[[], Mapping[str, str]]
+    ) -> ResponseFormat:
         try:
             adapter = (
                 given
@@ -194,21 +251,58 @@ class ResponseFormatCompiler:
                 hint="Give a pydantic model, a type with a JSON Schema, a JSON Schema, or a "
                 "state machine.",
             ) from error
-        return ResponseFormat(self._machine(schema, job), _type_parser(adapter))
+        machine = self._machine(schema, job, sources)
+        return _with_quotes(ResponseFormat(machine, _type_parser(adapter)), machine)
 
-    def _machine(self, schema: JsonSchema, job: CompileJob) -> StateMachine:
-        try:
-            # Not sorted: properties are written in the schema's order.
-            key = json.dumps(schema, separators=(",", ":"), allow_nan=False)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise InvalidResponseFormatError(f"the schema is not JSON: {error}") from error
+    def _machine(
+        self, schema: JsonSchema, job: CompileJob, sources: Callable[[], Mapping[str, str]]
+    ) -> JsonSchemaStateMachine:
+        key = _json_key(schema, "the schema")
 
-        def compile_schema() -> StateMachine:
+        texts = sources() if f'"{SUBSTRING_OF}"' in key else {}
+
+        def compile_schema() -> JsonSchemaStateMachine:
             # A copy, since the caller may change the dict. Whitespace is fixed to that of
             # `json.dumps`: forced text is not sampled.
-            return JsonSchemaStateMachine(json.loads(key), whitespace="spaced")
+            return JsonSchemaStateMachine(json.loads(key), whitespace="spaced", sources=texts)
 
-        return self._machines.get(key, compile_schema, job)
+        if not texts:
+            return self._schemas.get(key, compile_schema, job)
+        if sum(map(len, texts.values())) > _CACHED_CHARACTERS:
+            return job.run(compile_schema)
+        digests = [(name, _digest(text)) for name, text in sorted(texts.items())]
+        return self._quoting.get((key, *digests), compile_schema, job)
+
+
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=20).digest()
+
+
+def _with_quotes(response: ResponseFormat, machine: JsonSchemaStateMachine) -> ResponseFormat:
+    """Return a format of one schema with the reader of its quotes, if it has quotes."""
+    sources = machine.sources
+    if not sources:
+        return response
+    validator = json_validator(machine.schema, registry=machine.registry, sources=sources)
+
+    def quotes(text: str) -> tuple[Quotation, ...]:
+        try:
+            return validator.quotations(text)
+        except (ValueError, RecursionError, jsonschema.ValidationError) as error:
+            raise OutputValidationError(
+                f"the output does not match the schema: {error}", text=text
+            ) from error
+
+    return replace(response, quotes=quotes, sources=frozenset(sources))
+
+
+def _json_key(value: JsonSchema, what: str) -> str:
+    """Return the JSON text of a value; ``what`` names it in errors."""
+    try:
+        # Not sorted: properties are written in the schema's order.
+        return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidResponseFormatError(f"{what} is not JSON: {error}") from error
 
 
 def _delimited(inner: ResponseFormat, delimiters: Any) -> ResponseFormat:
@@ -238,8 +332,12 @@ def _no_value(text: str) -> None:
 _FREE_TEXT = ResponseFormat(None, _no_value)
 
 
-def _json_parser(schema: JsonSchema, registry: Registry[Any] | None = None) -> Callable[[str], Any]:
-    validator = json_validator(schema, registry=registry)
+def _json_parser(
+    schema: JsonSchema,
+    registry: Registry[Any] | None = None,
+    sources: Mapping[str, str] | None = None,
+) -> Callable[[str], Any]:
+    validator = json_validator(schema, registry=registry, sources=sources or None)
 
     def parse(text: str) -> Any:
         try:

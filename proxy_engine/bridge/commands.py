@@ -28,6 +28,7 @@ EventName: TypeAlias = Literal[
     "reasoning_delta",
     "tool_call_started",
     "tool_call_delta",
+    "tool_input_delta",
     "tool_call_finished",
     "partial_value",
 ]
@@ -85,7 +86,7 @@ class GenerationCommand(_Command):
     response_format: dict[str, Any] | bool | None = None
     """A JSON Schema, or OpenAI's `{"type": "json_schema", …}`. Default: free text."""
     tools: list[dict[str, Any]] | None = None
-    """OpenAI-style tools: `{"type": "function", "function": {…}}`."""
+    """OpenAI-style tools: `{"type": "function", "function": {…}}`, or of type `custom`."""
     tool_choice: str | dict[str, Any] | None = None
     """`"auto"`, `"required"`, `"none"`, or one tool, by its name or as OpenAI's dict."""
     events: list[EventName] | None = None

@@ -27,6 +27,7 @@ from ..events import (
     ToolCallDelta,
     ToolCallFinished,
     ToolCallStarted,
+    ToolInputDelta,
 )
 from ..results import GenerationResult, Logprob, Particle, TokenLogprobs
 from .commands import RequestId
@@ -125,6 +126,7 @@ class EventReply(_Reply):
         | ReasoningDelta
         | ToolCallStarted
         | ToolCallDelta
+        | ToolInputDelta
         | ToolCallFinished
         | PartialValue,
         pydantic.Field(discriminator="type"),

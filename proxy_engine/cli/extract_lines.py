@@ -56,7 +56,12 @@ def extract_lines(
     rows: RowFormat = JsonLines(answers) if output is None else output.rows
     check = partial(check_images, engine)
     batch = Batch(
-        extraction.prompts, answers.response_format, extraction.overrides, rows.admit, check
+        extraction.prompts,
+        answers.response_format,
+        extraction.overrides,
+        rows.admit,
+        check,
+        quotes_input=answers.quotes_input,
     )
     if output is not None:
         output.begin(done)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import PromptError
 from ..extraction.answer_format import AnswerFormat
 from ..extraction.inputs import Content
-from ..extraction.outcomes import check_reads
+from ..extraction.outcomes import check_reads, with_input
 from ..extraction.outputs import Done, Output
 from ..extraction.prompts import Prompts
 from ..progress import to_stderr
@@ -97,10 +97,13 @@ def _generate(
     # Deferred: `--help` need not wait for the engine's modules.
     from ..events import Finished, PromptProgress, TextDelta  # noqa: PLC0415
 
+    answers, overrides = extraction.answers, extraction.overrides
+    if answers.quotes_input:
+        overrides = {**overrides, "sources": with_input(overrides, content.text)}
     events = engine.stream(
         extraction.prompts.write(None, content),
-        response_format=extraction.answers.response_format,
-        **extraction.overrides,
+        response_format=answers.response_format,
+        **overrides,
     )
     written = 0
     with contextlib.closing(events), text_progress(is_quiet=is_quiet) as progress:

@@ -6,15 +6,16 @@ import importlib
 import os
 import re
 import sys
+from contextlib import suppress
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
 from state_machines import JsonSchemaStateMachine
-from state_machines.errors import PatternError, SchemaError
+from state_machines.errors import PatternError, SchemaError, UnsatisfiableSchemaError
 
 from ..errors import InvalidResponseFormatError
-from ..extraction.answer_format import AnswerFormat
+from ..extraction.answer_format import INPUT, AnswerFormat
 from .errors import CommandLineError
 from .input_arguments import read_schema
 
@@ -36,12 +37,21 @@ def read_answer_format(argument: str, prefix: str) -> AnswerFormat:
     try:
         answers = AnswerFormat.of(response_format, prefix)
         if answers.schema is not None:
-            JsonSchemaStateMachine(answers.schema)
+            _check(answers)
     except InvalidResponseFormatError as error:
         raise CommandLineError(f"--schema {argument}: {error}") from error
     except (SchemaError, PatternError) as error:
         raise CommandLineError(f"the schema {argument!r}: {error}") from error
     return answers
+
+
+def _check(answers: AnswerFormat) -> None:
+    """Compile a schema; the texts of records, which it may quote, are not known yet."""
+    if not answers.has_quotes:
+        JsonSchemaStateMachine(answers.schema)
+        return
+    with suppress(UnsatisfiableSchemaError):
+        JsonSchemaStateMachine(answers.schema, sources={INPUT: "-", "prompt": "-"})
 
 
 def _import(argument: str) -> Any:

@@ -78,7 +78,9 @@ def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     constraints.add_argument(
         "--choice", action="append", metavar="TEXT", help="one of the possible texts; repeatable"
     )
-    constraints.add_argument("--grammar", metavar="FILE", help="a context-free grammar")
+    constraints.add_argument(
+        "--grammar", metavar="FILE", help="a context-free grammar, in GBNF or Lark"
+    )
     constraints.add_argument("--schema", metavar="FILE", help="a JSON Schema")
     parser.add_argument("--output", metavar="FILE", help="write to FILE instead of standard output")
     parser.add_argument("--overwrite", action="store_true", help="replace an existing --output")
@@ -151,7 +153,7 @@ def _read_grammar(path: str) -> str:
 _CONSTRAINTS: dict[str, Callable[[Any], StateMachine]] = {
     "pattern": RegexStateMachine,
     "choice": ChoiceStateMachine,
-    "grammar": lambda path: GrammarStateMachine(_read_grammar(path)),
+    "grammar": lambda path: GrammarStateMachine.from_text(_read_grammar(path)),
     "schema": lambda path: JsonSchemaStateMachine(read_schema(path), whitespace="spaced"),
 }
 

@@ -153,9 +153,11 @@ def _name_span(head: str, name: str) -> tuple[int, int]:
     """Return where the beginning of a call has the tool's name, in bytes.
 
     The last occurrence as a whole word counts that is no member's name: in
-    ``{"name": "name", "arguments": `` the second. Without any, the whole text counts.
+    ``{"name": "name", "arguments": `` the second. Then the last that is, as in ``{"name": ``.
+    Without any, the whole text counts.
     """
-    found = [*re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)(?!\"\s*:)", head)]
+    word = rf"(?<!\w){re.escape(name)}(?!\w)"
+    found = [*re.finditer(rf'{word}(?!"\s*:)', head)] or [*re.finditer(word, head)]
     start, end = found[-1].span() if found else (0, len(head))
     return len(head[:start].encode()), len(head[:end].encode())
 

@@ -32,6 +32,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 import numpy.typing as npt
 import pydantic
 
+from state_machines.tool_calls.notations import INPUT
+
 from ..errors import MediaError, PromptError
 from ..media.audio_formats import audio_format
 from ..media.image_formats import image_format
@@ -291,7 +293,8 @@ class ToolCall:
         arguments: A JSON object; copied.
         raw: The text that the model wrote; empty if unknown.
         parsed: For a tool with a type or a function: its arguments, converted to Python values.
-            ``None`` otherwise.
+            For a custom tool: its input. ``None`` otherwise.
+        is_custom: Whether the tool is a custom tool. Its arguments are ``{"input": …}``.
     """
 
     id: str
@@ -301,6 +304,7 @@ class ToolCall:
     parsed: Annotated[Any, pydantic.Field(exclude=True)] = field(
         default=None, hash=False, compare=False
     )
+    is_custom: bool = False
 
     def __post_init__(self) -> None:
         for name in ("id", "name", "raw"):
@@ -310,15 +314,25 @@ class ToolCall:
             raise PromptError(f"the arguments of a tool call should be an object, not {given}")
         copied = json_copy("an argument of a tool call", dict(self.arguments))
         object.__setattr__(self, "arguments", copied)
+        if self.is_custom and self.input is None:
+            raise PromptError(f"the arguments of a call of a custom tool are {{{INPUT!r}: …}}")
+
+    @property
+    def input(self) -> str | None:
+        """The input of a custom tool; ``None`` for other tools."""
+        given = self.arguments.get(INPUT) if self.is_custom and len(self.arguments) == 1 else None
+        return given if isinstance(given, str) else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return ``{"type": "action", "id": …, "name": …, "arguments": {…}}``, and ``raw``."""
-        written: dict[str, Any] = {
-            "type": "action",
-            "id": self.id,
-            "name": self.name,
-            "arguments": json_copy("an argument of a tool call", self.arguments),
-        }
+        """Return ``{"type": "action", "id": …, "name": …, "arguments": {…}}``, and ``raw``.
+
+        The call of a custom tool has ``input`` instead of ``arguments``.
+        """
+        written: dict[str, Any] = {"type": "action", "id": self.id, "name": self.name}
+        if self.is_custom:
+            written[INPUT] = self.input
+        else:
+            written["arguments"] = json_copy("an argument of a tool call", self.arguments)
         return {**written, "raw": self.raw} if self.raw else written
 
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
 from typing import Any
 
+from state_machines.tool_calls.notations import INPUT
+
 from ..errors import MediaError, PromptError
 from ..text_checks import short_repr
 from .content import (
@@ -31,8 +33,10 @@ _MEDIA: dict[str, type[ImageContent | AudioContent | VideoContent | FileContent]
 # Fields of OpenAI's and Anthropic's parts that say nothing to a language model.
 _IGNORED = ("annotations", "logprobs", "cache_control")
 _CALL_KEYS = ("id", "type", "index", "function")
+_CUSTOM_CALL_KEYS = ("id", "type", "index", "custom")
 _FUNCTION_KEYS = ("name", "arguments", "parsed_arguments")
-_FLAT_CALL_KEYS = ("id", "type", "index", "name", "arguments", "raw")
+_FLAT_CALL_KEYS = ("id", "type", "index", "name", "arguments", "raw", "is_custom")
+_FLAT_CUSTOM_CALL_KEYS = ("id", "type", "index", "name", "input", "raw")
 
 
 def refuse_unknown_keys(what: str, given: Mapping[Any, Any], known: Collection[str]) -> None:
@@ -99,13 +103,21 @@ def tool_call_from_dict(call: Any, new_id: Callable[[], str] | None = None) -> T
 
     Args:
         call: ``{"id": …, "type": "function", "function": {"name": …, "arguments": …}}``, or the
-            same without the inner object. The arguments are an object or its JSON text.
+            same without the inner object. The arguments are an object or its JSON text. The call of
+            a custom tool is ``{"id": …, "type": "custom", "custom": {"name": …, "input": …}}``.
         new_id: Makes the id of a call that has none; without it, the call needs one.
 
     Raises:
         PromptError: The call is malformed.
     """
     match call:
+        case {"type": "custom", "custom": {"name": str(name), "input": str(text), **rest}}:
+            refuse_unknown_keys("a tool call", call, _CUSTOM_CALL_KEYS)
+            refuse_unknown_keys("the custom tool of a call", rest, ())
+            return _custom_call(call, name, text, new_id)
+        case {"type": "custom" | "action", "name": str(name), "input": str(text)}:
+            refuse_unknown_keys("a tool call", call, _FLAT_CUSTOM_CALL_KEYS)
+            return _custom_call(call, name, text, new_id)
         case {"function": {"name": str(name)} as inner}:
             refuse_unknown_keys("a tool call", call, _CALL_KEYS)
             refuse_unknown_keys("the function of a tool call", inner, _FUNCTION_KEYS)
@@ -131,7 +143,19 @@ def tool_call_from_dict(call: Any, new_id: Callable[[], str] | None = None) -> T
     id = call.get("id")
     if id is None and new_id is not None:
         id = new_id()
-    return ToolCall(id, name, {} if arguments is None else arguments, call.get("raw") or "")
+    raw = call.get("raw") or ""
+    is_custom = bool(call.get("is_custom"))
+    return ToolCall(id, name, {} if arguments is None else arguments, raw, is_custom=is_custom)
+
+
+def _custom_call(
+    call: Mapping[Any, Any], name: str, text: str, new_id: Callable[[], str] | None
+) -> ToolCall:
+    check_text("the name of a tool call", name)
+    id = call.get("id")
+    if id is None and new_id is not None:
+        id = new_id()
+    return ToolCall(id, name, {INPUT: text}, call.get("raw") or "", is_custom=True)  # type: ignore[arg-type]  # checked there
 
 
 def _media(kind: str, values: Mapping[Any, Any]) -> Content:

@@ -150,10 +150,7 @@ class Interaction:
         is_one_text = len(parts) < 2 or self.role is Role.ASSISTANT
         if not is_one_text or not all(isinstance(p, TextContent | JsonContent) for p in parts):
             content = [_openai_part(part) for part in parts]
-        calls = [
-            openai_tool_call(call, json.dumps(call.arguments, ensure_ascii=False))
-            for call in self.tool_calls
-        ]
+        calls = [_openai_tool_call(call) for call in self.tool_calls]
         more = {
             "tool_calls": calls or None,
             "reasoning_content": self.reasoning,
@@ -270,8 +267,20 @@ def read_interaction(value: Any, new_call_id: Callable[[int], str]) -> Interacti
     )
 
 
-def openai_tool_call(call: ToolCall, arguments: object) -> dict[str, Any]:
-    """Return a tool call as OpenAI writes it, with the given form of its arguments."""
+def _openai_tool_call(call: ToolCall) -> dict[str, Any]:
+    if call.is_custom:
+        custom = {"name": call.name, "input": call.input}
+        return {"id": call.id, "type": "custom", "custom": custom}
+    return function_call(call, json.dumps(call.arguments, ensure_ascii=False))
+
+
+def function_call(call: ToolCall, arguments: object) -> dict[str, Any]:
+    """Return a tool call as OpenAI writes those of functions.
+
+    Args:
+        call: The call; also one of a custom tool, which chat templates do not know.
+        arguments: The arguments, as an object or as text.
+    """
     function = {"name": call.name, "arguments": arguments}
     return {"id": call.id, "type": "function", "function": function}
 

@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeAlias
 
 from ..errors import MediaError, PromptError
 from ..text_checks import listed
-from .content import AudioContent, Content, ImageContent, ToolCall, VideoContent
-from .interaction import Interaction, Role, openai_tool_call, read_interaction
+from .content import AudioContent, Content, ImageContent, ToolCall, VideoContent, json_copy
+from .interaction import Interaction, Role, function_call, read_interaction
 from .media_markers import check_no_marker, media_marker
 from .raw_prompt import RawPrompt
 
@@ -234,7 +234,10 @@ def _located(error: PromptError, index: int) -> PromptError:
 def _template_message(interaction: Interaction, index: int) -> dict[str, Any]:
     """Return a message whose ``content`` is to be written, once the order of messages is known."""
     parts = [part for part in interaction.content if not isinstance(part, ToolCall)]
-    calls = [openai_tool_call(call, call.to_dict()["arguments"]) for call in interaction.tool_calls]
+    calls = [
+        function_call(call, json_copy("an argument of a tool call", call.arguments))
+        for call in interaction.tool_calls
+    ]
     more = {
         # Some templates test whether the key exists, not whether there is a call.
         "tool_calls": calls or None,

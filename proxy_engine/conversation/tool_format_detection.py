@@ -6,19 +6,25 @@ prompted with Hermes' format, in plain text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
-from mlx_lm.tokenizer_utils import TokenizerWrapper
+from typing import TYPE_CHECKING, Any
 
 from state_machines.errors import CompositionError
 from state_machines.tool_calls import FORMATS, Delimiters, ToolFormat, format_named
+from state_machines.tool_calls.hunyuan_families import hunyuan_tags
 
 from ..errors import InvalidOptionError
 from ..text_checks import short_repr
 
+if TYPE_CHECKING:
+    # Calls can be read without MLX.
+    from mlx_lm.tokenizer_utils import TokenizerWrapper
+
 DEFAULT_FORMAT = "hermes"
 """The format of unknown models."""
+
+_MINIMAX_M3 = "]<]minimax[>["
 
 
 def format_of(tokenizer: TokenizerWrapper, explicit: str | ToolFormat | None = None) -> ToolFormat:
@@ -41,10 +47,15 @@ def format_of(tokenizer: TokenizerWrapper, explicit: str | ToolFormat | None = N
                 option="tool_format",
             )
         try:
-            return format_named(explicit)
+            named = format_named(explicit)
         except CompositionError as error:
             raise InvalidOptionError(error.what, option="tool_format", hint=error.hint) from error
+        tags = _Traits(tokenizer).hunyuan_tags()
+        return tags if tags is not None and tags.name == named.name else named
     model = _Traits(tokenizer)
+    tags = model.hunyuan_tags()
+    if tags is not None:
+        return tags
     parser = model.parser
     if parser is not None:
         by_parser = _BY_PARSER.get(parser)
@@ -102,6 +113,21 @@ class _Traits:
         """Return whether the chat template contains all of these texts."""
         return all(text in self.template for text in texts)
 
+    def hunyuan_tags(self) -> ToolFormat | None:
+        """Return the format of Hunyuan 3 or 4 with the suffix of the tokenizer's tags."""
+        for token in self._tokenizer.get_added_vocab():
+            found = re.fullmatch(r"<tool_calls(|:[^\s<>]+)>", token)
+            if found is not None and self.has(f"<arg_key{found[1]}>"):
+                return hunyuan_tags(3 if self.has(f"<tool_sep{found[1]}>") else 4, found[1])
+        return None
+
+
+def _hermes(model: _Traits) -> str:
+    # mlx-lm finds <tool_call> in the chat template.
+    if model.has(_MINIMAX_M3):
+        return "minimax_m3"
+    return "ernie" if model.has("<response>", "</response>") else "hermes"
+
 
 def _mistral(model: _Traits) -> str:
     return "mistral_args" if model.has("[ARGS]") or model.says("[ARGS]") else "mistral"
@@ -119,7 +145,7 @@ _BY_PARSER: Mapping[str, Callable[[_Traits], str]] = {
     "function_gemma": lambda _: "function_gemma",
     "gemma4": lambda _: "gemma4",
     "glm47": _glm,
-    "json_tools": lambda _: "hermes",
+    "json_tools": _hermes,
     "kimi_k2": lambda _: "kimi_k2",
     "kimi_k3": lambda _: "kimi_k3",
     "laguna": lambda _: "glm4_7",
@@ -134,9 +160,28 @@ _BY_PARSER: Mapping[str, Callable[[_Traits], str]] = {
 """The format by mlx-lm's parser; the chat template distinguishes formats that share a parser."""
 
 _BY_TRAITS: Sequence[tuple[str, Callable[[_Traits], bool]]] = (
-    ("deepseek_v3_2", lambda m: m.template_type == "deepseek_v32" or m.has("｜DSML｜")),
+    ("deepseek_v3_2", lambda m: m.template_type == "deepseek_v32"),
+    ("deepseek_v4_1", lambda m: m.has("｜DSML｜") and m.says(" calls>")),
+    ("deepseek_v4", lambda m: m.has("｜DSML｜") and m.says("tool_calls>")),
+    ("deepseek_v3_2", lambda m: m.has("｜DSML｜")),
+    ("minimax_m3", lambda m: m.has(_MINIMAX_M3)),
+    ("gigachat3_5", lambda m: m.has("｜GCML｜") or m.says("<｜GCML｜")),
+    ("gigachat3_1", lambda m: m.has("<|function_call|>", "<|role_sep|>\n")),
+    ("gigachat3", lambda m: m.has("<|role_sep|>\n") or m.says("function call", "<|role_sep|>")),
+    ("hunyuan", lambda m: m.says("<tool_calls>[")),
+    ("olmo3", lambda m: m.says("<function_calls>", "<functions>")),
+    ("apertus", lambda m: m.has("<|tools_prefix|>", "<|tools_suffix|>")),
+    ("internlm", lambda m: m.has("<|action_start|>", "<|action_end|>", "<|plugin|>")),
+    ("phi4_mini", lambda m: m.says("functools[") or m.has("<|tool|>", "<|/tool|>")),
+    ("xlam", lambda m: m.says('[{"name": "tool_call_name"')),
     ("deepseek_r1", lambda m: m.has("<｜tool▁sep｜>") and m.says("```json")),
     ("deepseek_v3_1", lambda m: m.has("<｜tool▁sep｜>")),
+    ("step3", lambda m: m.has("<｜tool_sep｜>", "<｜tool_calls_begin｜>")),
+    ("seed_oss", lambda m: m.has("<seed:tool_call>")),
+    ("granite", lambda m: m.has("<|tool_call|>", "<|start_of_role|>")),
+    ("cohere_text", lambda m: m.has("<|START_ACTION|>") and m.says("<|START_TEXT|>")),
+    ("cohere", lambda m: m.has("<|START_ACTION|>", "<|START_RESPONSE|>")),
+    ("cohere_text", lambda m: m.has("<|START_ACTION|>", "<|START_TEXT|>")),
     ("gpt_oss", lambda m: m.has("<|channel|>", "<|constrain|>", "<|call|>")),
     ("llama4", lambda m: m.has("<|python_start|>", "<|python_end|>")),
     ("llama3", lambda m: m.has("<|start_header_id|>", "<|eot_id|>")),

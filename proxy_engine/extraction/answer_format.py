@@ -13,6 +13,7 @@ import pydantic
 from pydantic_core import to_jsonable_python
 
 from state_machines import JsonSchemaStateMachine, StateMachine
+from state_machines.json_schema.quotes import SUBSTRING_OF
 
 from ..errors import InvalidOptionError, InvalidResponseFormatError
 from ..pydantic_schemas import ClosedJsonSchema
@@ -24,6 +25,8 @@ from .missing import is_missing
 if TYPE_CHECKING:
     from ..results import GenerationResult
 
+INPUT = "input"
+"""The source of quotes that is the text of the record, unless the options give another."""
 RESULT = "result"
 """The column of answers that are no objects with known properties."""
 ERROR = "error"
@@ -64,6 +67,16 @@ class AnswerFormat:
         found = None if schema is None else _properties(schema, schema)
         names, is_open = found or ({}, False)
         return cls(response_format, adapter, schema, tuple(names), is_open, prefix)
+
+    @property
+    def has_quotes(self) -> bool:
+        """Whether answers are quoted from sources."""
+        return self.schema is not None and f'"{SUBSTRING_OF}"' in json.dumps(self.schema)
+
+    @property
+    def quotes_input(self) -> bool:
+        """Whether answers are quoted from the text of their record."""
+        return self.has_quotes and f'"{SUBSTRING_OF}": "{INPUT}"' in json.dumps(self.schema)
 
     @property
     def columns(self) -> tuple[str, ...]:

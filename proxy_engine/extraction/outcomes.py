@@ -12,12 +12,13 @@ from state_machines.errors import ProxyError
 
 from ..errors import EngineClosedError, PromptError
 from ..extras import is_installed
+from .answer_format import INPUT
 from .inputs import Content, Inputs, Item
 from .prompts import Prompts
 
 if TYPE_CHECKING:
     from ..conversation.messages import Prompt
-    from ..requests.batches import BatchStream
+    from ..requests.batches import BatchRequest, BatchStream
     from ..results import GenerationResult
 
 # The running requests wait this long for a further record to join the batch.
@@ -64,6 +65,7 @@ class Batch:
         options: The options.
         admit: Checks the fields of a record; a ``ValueError`` is the record's error.
         check: Checks the content of a record. Its exceptions end the run.
+        quotes_input: Whether answers are quoted from the text of their record.
     """
 
     prompts: Prompts
@@ -71,6 +73,7 @@ class Batch:
     options: Mapping[str, Any]
     admit: Callable[[Mapping[str, Any]], None]
     check: Callable[[Content], None]
+    quotes_input: bool = False
 
     def outcomes(self, engine: Engine, inputs: Inputs) -> Generator[Outcome]:
         """Yield the outcome of each record. Closing the generator cancels the requests.
@@ -97,8 +100,8 @@ class Batch:
                     yield replace(outcome, result=item.result, error=_error_of_record(item.error))
             yield from pending
 
-    def _prompts(self, inputs: Inputs, pending: deque[Outcome]) -> Iterator[Prompt]:
-        """Yield the prompts of the valid records, and append every record to ``pending``."""
+    def _prompts(self, inputs: Inputs, pending: deque[Outcome]) -> Iterator[Any]:
+        """Yield the requests of the valid records, and append every record to ``pending``."""
         invalid = 0
         while invalid < _MAX_INVALID_ITEMS and (not pending or inputs.is_ready(_ITEM_SECONDS)):
             item = next(inputs, None)
@@ -114,7 +117,20 @@ class Batch:
             else:
                 self.check(content)
                 pending.append(Outcome(item))
-                yield prompt
+                yield self._request(prompt, content)
+
+    def _request(self, prompt: Prompt, content: Content) -> Prompt | BatchRequest:
+        if not self.quotes_input:
+            return prompt
+        # Deferred: `--help` of the command line need not wait for it.
+        from ..requests.batches import BatchRequest  # noqa: PLC0415
+
+        return BatchRequest(prompt, options={"sources": with_input(self.options, content.text)})
+
+
+def with_input(options: Mapping[str, Any], text: str) -> Mapping[str, str]:
+    """Return the option ``sources`` with the text of a record as the source :data:`INPUT`."""
+    return {INPUT: text, **(options.get("sources") or {})}
 
 
 def check_reads(engine: Engine, content: Content, *, hint: str) -> None:

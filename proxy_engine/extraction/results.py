@@ -14,7 +14,7 @@ from .missing import is_missing
 from .records import RecordReader
 
 if TYPE_CHECKING:
-    from ..results import Usage
+    from ..results import Quotation, Usage
 
 T = TypeVar("T")
 
@@ -35,6 +35,8 @@ class ExtractedRecord(Generic[T]):
         error: The error, if the record failed.
         usage: Token counts and times; ``None`` if the record failed, or its row was read from the
             output of an earlier run.
+        quotes: Where the quotes of the value stand in the text of the record, as
+            ``GenerationResult.quotes``; empty for rows of an earlier run.
     """
 
     index: int
@@ -42,6 +44,7 @@ class ExtractedRecord(Generic[T]):
     value: T | None = None
     error: Exception | None = None
     usage: Usage | None = None
+    quotes: tuple[Quotation, ...] = ()
 
 
 class ExtractionResults(Sequence[ExtractedRecord[T]]):

@@ -89,7 +89,14 @@ class Run:
         def check(content: Content) -> None:
             check_reads(self.engine, content, hint="Load a multimodal model.")
 
-        batch = Batch(prompts, self.answers.response_format, self.options, rows.admit, check)
+        batch = Batch(
+            prompts,
+            self.answers.response_format,
+            self.options,
+            rows.admit,
+            check,
+            quotes_input=self.answers.quotes_input,
+        )
         return batch.outcomes(self.engine, self.inputs)
 
     def _write(self, output: Output, outcome: Outcome) -> None:
@@ -101,7 +108,13 @@ def _record(outcome: Outcome) -> ExtractedRecord[Any]:
     index, record = _position(outcome.item)
     if outcome.result is None:
         return ExtractedRecord(index, record, error=outcome.error)
-    return ExtractedRecord(index, record, outcome.result.parsed, usage=outcome.result.usage)
+    return ExtractedRecord(
+        index,
+        record,
+        outcome.result.parsed,
+        usage=outcome.result.usage,
+        quotes=outcome.result.quotes,
+    )
 
 
 def _earlier_record(item: Item, read: Read) -> ExtractedRecord[Any]:

@@ -82,7 +82,8 @@ def generate_step(
         text has the log-probability 0.
 
     Raises:
-        InvalidOptionError: An argument is out of range, or ``vocabulary`` does not fit the model.
+        InvalidOptionError: An argument is out of range, ``vocabulary`` does not fit the model, or
+            rules of the machine have a temperature.
         MaxTokensTooSmallError: No text of the grammar fits into ``max_tokens``.
         GrammarBudgetError: No completion is found within the step budget.
         VocabularyError: The tokenizer is not supported.
@@ -90,6 +91,12 @@ def generate_step(
     prompt_ids = _checked_prompt(prompt)
     if max_tokens < 1:
         raise InvalidOptionError(f"max_tokens is {max_tokens}, not at least 1", option="max_tokens")
+    if machine is not None and machine.temperatures:
+        raise InvalidOptionError(
+            "rules of the grammar have a temperature, and one sampler selects all tokens",
+            option="machine",
+            hint="Use InferenceEngine, or leave out the option temperature of the rules.",
+        )
     if not isinstance(tokenizer, TokenizerWrapper):
         tokenizer = TokenizerWrapper(tokenizer)
     # Lazy: the pass is not evaluated.

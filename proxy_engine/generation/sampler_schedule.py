@@ -1,4 +1,4 @@
-"""The sampler and the length limits of each next token, by part of the answer."""
+"""The sampler and the length limits of each next token, by part of the answer and by rule."""
 
 from __future__ import annotations
 
@@ -82,7 +82,8 @@ def end_boost(generated: int, soft_max_tokens: int, max_tokens: int) -> float:
 class SamplerSchedule:
     """Chooses the sampler of each token, and enforces the token limits of parts.
 
-    Where the next token may belong to several parts, the options of the preferred part apply.
+    Where the next token may belong to several parts, the options of the preferred part apply. The
+    temperature of a grammar's rule takes the place of the part's (:attr:`Matcher.temperature`).
 
     Args:
         options: The request's options; ``parts`` overrides them by part.
@@ -109,14 +110,14 @@ class SamplerSchedule:
         self._hooks = hooks or SamplingHooks()
         self._xtc_special_tokens = xtc_special_tokens
         self._options = options
-        self._matcher = matcher if isinstance(matcher, RootMatcher) else None
+        self._follow(matcher)
         self._only_part = part
         self._guard = guard
         self._deadline = deadline
         self._stream = stream
-        self._samplers: dict[str, Sampler] = {}
+        self._samplers: dict[tuple[str, float | None], Sampler] = {}
         self._samplers_by_parameters: dict[SamplingParameters, Sampler] = {}
-        self._streams = _streams(options)
+        self._streams = _streams(options, () if matcher is None else matcher.temperatures)
         self._read: int | None = None
         self._part: Part | None = None
         self._part_start = 0
@@ -170,8 +171,8 @@ class SamplerSchedule:
                 # It did not exist yet in that state.
                 del self._samplers_by_parameters[parameters]
         known = list(self._samplers_by_parameters.values())
-        for name in [name for name, sampler in self._samplers.items() if sampler not in known]:
-            del self._samplers[name]
+        for key in [key for key, sampler in self._samplers.items() if sampler not in known]:
+            del self._samplers[key]
 
     def fork(self, matcher: Matcher | None, guard: Guard | None, stream: int) -> SamplerSchedule:
         """Return a schedule in the same state for a copy of the sequence.
@@ -182,7 +183,7 @@ class SamplerSchedule:
             stream: The copy's random stream.
         """
         twin = copy(self)
-        twin._matcher = matcher if isinstance(matcher, RootMatcher) else None
+        twin._follow(matcher)
         twin._guard = guard
         twin._stream = stream
         twin._samplers = {}
@@ -202,10 +203,15 @@ class SamplerSchedule:
             generated: Tokens that this schedule's sequence has generated.
         """
         twin = copy(self)
-        twin._matcher = matcher if isinstance(matcher, RootMatcher) else None
+        twin._follow(matcher)
         twin._guard = guard
         twin._read = generated if self._read is None else self._read
         return twin
+
+    def _follow(self, matcher: Matcher | None) -> None:
+        """Take parts from a matcher that has them, and temperatures from one whose rules do."""
+        self._matcher = matcher if isinstance(matcher, RootMatcher) else None
+        self._rules = matcher if matcher is not None and matcher.temperatures else None
 
     def _tokens_in_time(self, generated: int) -> int | None:
         """Return how many more tokens fit before the deadline; ``None``: no limit is known."""
@@ -243,22 +249,38 @@ class SamplerSchedule:
             self._guard.replan()
 
     def _sampler(self, part: str) -> Sampler:
-        """Return the sampler of a part. Parts with equal parameters share one."""
-        sampler = self._samplers.get(part)
+        """Return the sampler of a part and of the rule that comes next.
+
+        Parts and rules with equal parameters share one.
+        """
+        temperature = None if self._rules is None else self._rules.temperature
+        sampler = self._samplers.get((part, temperature))
         if sampler is None:
-            parameters = self._options.sampling(part)
+            parameters = _at_temperature(self._options.sampling(part), temperature)
             sampler = self._samplers_by_parameters.get(parameters)
             # With equal keys, the tokens of one part would depend on those of another.
             stream = (self._stream, self._streams[parameters])
             sampler = sampler or make_sampler(parameters, stream, self._xtc_special_tokens)
-            self._samplers[part] = self._samplers_by_parameters[parameters] = sampler
+            self._samplers[part, temperature] = sampler
+            self._samplers_by_parameters[parameters] = sampler
         return sampler
 
 
-def _streams(options: GenerationOptions) -> dict[SamplingParameters, int]:
+def _streams(
+    options: GenerationOptions, temperatures: Sequence[float]
+) -> dict[SamplingParameters, int]:
     """Number the different sampling parameters, whatever part of the answer comes first."""
-    parameters = dict.fromkeys(map(options.sampling, ("", *options.parts)))
-    return {one: number for number, one in enumerate(parameters)}
+    parameters = list(map(options.sampling, ("", *options.parts)))
+    of_rules = [_at_temperature(one, each) for each in temperatures for one in parameters]
+    return {one: number for number, one in enumerate(dict.fromkeys([*parameters, *of_rules]))}
+
+
+def _at_temperature(
+    parameters: SamplingParameters, temperature: float | None
+) -> SamplingParameters:
+    if temperature is None:
+        return parameters
+    return parameters.model_copy(update={"temperature": temperature})
 
 
 def _name(part: Part | None) -> str:

@@ -6,6 +6,7 @@ import difflib
 import logging
 import threading
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from samplers import SamplingParameters
@@ -36,6 +37,7 @@ from ..prompt_cache.prompt_caches import PromptCaches
 from ..tools import ToolChoice, resolve_tools
 from .dialects import Dialects
 from .prompt_encoding import PromptEncoder
+from .quote_sources import check_sources, sources, tool_sources
 from .request import Request
 
 _log = logging.getLogger(__name__)
@@ -118,9 +120,10 @@ class Preparation:
         self._check_tokens(options)
         _check_answers(options, self._batch_size)
         _check_sampling(options, overrides, hooks)
-        response = self._formats.compile(response_format, job)
+        response = self._formats.compile(response_format, job, partial(sources, prompt, options))
         _check_parts(overrides.get("parts", {}), response)
         known_tools = resolve_tools(tools)
+        check_sources(options.sources if overrides.get("sources") else None, response, known_tools)
         has_messages = not isinstance(prompt, RawPrompt | EncodedPrompt)
         if known_tools and not has_messages:
             raise PromptError("a raw prompt cannot describe tools; give messages")
@@ -133,7 +136,7 @@ class Preparation:
         dialect = self._dialects.of(options)
         style = PromptStyle(
             thinking=self._answers.thinks(response, choice, options),
-            tools=[tool.to_openai() for tool in known_tools],
+            tools=[tool.to_function() for tool in known_tools],
             tool_text=dialect.tool_text,
             native_tools=dialect.is_native,
             schema_text=self._schema_text(response, choice, options),
@@ -154,8 +157,15 @@ class Preparation:
             dialect.answers,
             has_tools=bool(known_tools),
             open_reasoning=open_reasoning,
+            sources=sources(prompt, options) if tool_sources(choice.tools) else None,
             job=job,
         )
+        if hooks.sampler is not None and answer.machine is not None and answer.machine.temperatures:
+            raise InvalidOptionError(
+                "rules of the grammar have a temperature, which has no effect beside a sampler",
+                option="sampler",
+                hint="Leave out the sampler, or the option temperature of the rules.",
+            )
         max_tokens = self._available_tokens(len(prompt_ids), options.token_limit)
         guard = self._guard(answer, max_tokens, job)
         if job.used_seconds > _SLOW_SECONDS:

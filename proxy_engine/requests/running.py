@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,8 +16,16 @@ import numpy as np
 import numpy.typing as npt
 from mlx_lm.models.cache import make_prompt_cache
 
-from state_machines import Matcher, Vocabulary
-from state_machines.root import Piece, RootMatcher, Text, repeated_part_names
+from state_machines import (
+    GrammarBudgetError,
+    GrammarStateMachine,
+    InvalidArgumentError,
+    Matcher,
+    Vocabulary,
+)
+from state_machines.budgets import step_budget
+from state_machines.limits import LIMITS
+from state_machines.root import Piece, RootMatcher, Structured, Text, repeated_part_names
 
 from ..answers.compiler import Answer
 from ..answers.reader import AnswerReader
@@ -46,9 +55,12 @@ from ..speculation import Drafter, lookups
 from ..speculation.draft_length import PassCost
 from ..tools import Tool
 from ..validation import json_validator
+from .quote_sources import quotations
 from .request import Request
 from .token_facts import token_origin, with_choices, written_lengths
 from .usage import measured_usage
+
+_log = logging.getLogger(__name__)
 
 Emit: TypeAlias = Callable[[Event], None]
 """Receives the events of a request, on the thread that runs it."""
@@ -275,6 +287,7 @@ class RunningRequest:
         return GenerationResult(
             text=reader.text,
             parsed=None if is_cancelled else _parsed(reader, request.answer),
+            quotes=() if is_cancelled else quotations(reader, request.answer),
             finish_reason=self._finish_reason,
             usage=measured_usage(
                 request,
@@ -294,6 +307,7 @@ class RunningRequest:
             scored_choices=tuple(self.sequence.scored_choices),
             token_origins=with_choices(self._origins, lengths, self.sequence.scored_choices),
             token_lengths=lengths,
+            captures={} if is_cancelled else _captures(reader),
         )
 
     def _token_event(self, token: Token) -> TokenGenerated:
@@ -399,6 +413,24 @@ def _parsed(reader: AnswerReader, answer: Answer) -> Any:
         else:
             parsed[part.name] = value
     return next(iter(parsed.values())) if len(parsed) == 1 else parsed or None
+
+
+def _captures(reader: AnswerReader) -> dict[str, str | list[str]]:
+    """Return the captured texts of the grammars in an answer."""
+    found: dict[str, list[str]] = {}
+    for part, text in reader.values:
+        machine = part.grammar if isinstance(part, Structured) else None
+        if not isinstance(machine, GrammarStateMachine):
+            continue
+        try:
+            with step_budget(LIMITS.mask_steps):
+                captures = machine.captures(text)
+        except (GrammarBudgetError, InvalidArgumentError) as error:
+            _log.warning("the rules of %r that are captured have no texts: %s", part.name, error)
+            continue
+        for name, texts in captures.items():
+            found.setdefault(name, []).extend([texts] if isinstance(texts, str) else texts)
+    return {name: texts[0] if len(texts) == 1 else texts for name, texts in found.items()}
 
 
 def _checked_calls(reader: AnswerReader, tools: Mapping[str, Tool]) -> Iterator[ToolCall]:

@@ -19,6 +19,7 @@ from state_machines.errors import (
     PatternError,
     ProxyError,
     SchemaError,
+    StructuralTagError,
 )
 
 from ..errors import (
@@ -185,6 +186,9 @@ def api_error(
         case SchemaError():
             field = "response_format" if error.tool is None else "tools"
             return refused("invalid_schema", field, **_schema_location(error))
+        case StructuralTagError():
+            pointer = error.pointer
+            return refused("invalid_structural_tag", "response_format", tag_pointer=pointer)
         case PatternError():
             facts = {"pattern": error.pattern, "pattern_position": error.position}
             return refused("invalid_pattern", "response_format", **facts)

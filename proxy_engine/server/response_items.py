@@ -28,6 +28,9 @@ _PART_KEYS = {
 }
 
 
+_RESULTS = ("function_call_output", "custom_tool_call_output")
+
+
 def messages_of_items(
     items: Iterable[Mapping[str, Any]], names: Sequence[str]
 ) -> tuple[list[dict[str, Any]], list[str]]:
@@ -48,7 +51,7 @@ def messages_of_items(
         except PromptError as error:
             raise ApiError(400, str(error), code="invalid_prompt", param=name) from error
         # An item adds to the last message, or adds one.
-        key = "output" if item.get("type") == "function_call_output" else "content"
+        key = "output" if item.get("type") in _RESULTS else "content"
         fields += [f"{name}.{key}"] * (len(messages) - len(fields))
     return messages, fields
 
@@ -63,8 +66,15 @@ def _add_item(messages: list[dict[str, Any]], item: Mapping[str, Any]) -> None:
         case "message", {"role": "user" | "system" | "developer" as role, "content": content}:
             messages.append({"role": role, "content": _content(content)})
         case "function_call", {"name": str(name), "arguments": str(arguments)}:
-            _add_call(messages, item.get("call_id"), name, arguments)
-        case "function_call_output", {"call_id": str(id), "output": output}:
+            function = {"name": name, "arguments": arguments}
+            _add_call(messages, item.get("call_id"), {"type": "function", "function": function})
+        case "custom_tool_call", {"name": str(name), "input": str(text)}:
+            custom = {"name": name, "input": text}
+            _add_call(messages, item.get("call_id"), {"type": "custom", "custom": custom})
+        case "function_call_output" | "custom_tool_call_output", {
+            "call_id": str(id),
+            "output": output,
+        }:
             messages.append({"role": "tool", "tool_call_id": id, "content": _content(output)})
         case "reasoning", _:
             parts = _parts(item.get("content") or item.get("summary") or [])
@@ -136,8 +146,7 @@ def _add_reasoning(messages: list[dict[str, Any]], text: str) -> None:
         message["reasoning_content"] = message.get("reasoning_content", "") + text
 
 
-def _add_call(messages: list[dict[str, Any]], id: Any, name: str, arguments: str) -> None:
-    call = {"type": "function", "function": {"name": name, "arguments": arguments}}
+def _add_call(messages: list[dict[str, Any]], id: Any, call: dict[str, Any]) -> None:
     if isinstance(id, str):
         call["id"] = id
     _assistant_message(messages).setdefault("tool_calls", []).append(call)

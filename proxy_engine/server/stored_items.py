@@ -16,6 +16,8 @@ _ID_PREFIXES = {
     "message": "msg_",
     "function_call": "fc_",
     "function_call_output": "fco_",
+    "custom_tool_call": "ctc_",
+    "custom_tool_call_output": "ctco_",
     "reasoning": "rs_",
 }
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from .call_parsing import ParsedToolCalls, parse_tool_calls
 from .choice import ToolChoice, ToolChoiceMode
 from .functions import tool_from_function
+from .input_format import InputFormat
 from .resolve import resolve_tool, resolve_tools, tool_from_dict
 from .tool import Tool, tool_schema_errors
 from .types import tool_from_type
 
 __all__ = [
+    "InputFormat",
     "ParsedToolCalls",
     "Tool",
     "ToolChoice",

@@ -10,6 +10,8 @@ from typing import Any, Protocol
 import jsonschema
 import pydantic
 
+from state_machines.tool_calls.notations import INPUT
+
 from ..validation import json_validator
 
 
@@ -86,6 +88,20 @@ class KeywordArguments:
 
     def call(self, function: Callable[..., Any], value: Any) -> Any:
         return function(**value)
+
+
+@dataclass(frozen=True, slots=True)
+class InputArguments:
+    """The arguments of a custom tool: one text, the only argument of the function."""
+
+    def read(self, arguments: Mapping[str, Any]) -> str:
+        text = arguments.get(INPUT)
+        if len(arguments) != 1 or not isinstance(text, str):
+            raise ValueError(f"a custom tool has the argument {INPUT!r} alone, a text")
+        return text
+
+    def call(self, function: Callable[..., Any], value: Any) -> Any:
+        return function(value)
 
 
 def _written(arguments: Mapping[str, Any]) -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain, count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from state_machines.tool_calls import (
     CALL,
     CallArguments,
     ToolFormat,
-    ToolSignature,
     UnreadableCall,
     WrittenCall,
     format_named,
@@ -19,8 +18,10 @@ from state_machines.tool_calls import (
 )
 
 from ..conversation.content import ToolCall
+from ..conversation.tool_format_detection import format_of
 from ..errors import (
     InvalidOptionError,
+    InvalidToolError,
     OutputValidationError,
     PromptError,
     ProxyError,
@@ -29,6 +30,10 @@ from ..errors import (
 from ..text_checks import short_repr
 from .resolve import resolve_tools
 from .tool import Tool, tool_schema_errors
+
+if TYPE_CHECKING:
+    # The package can be imported without MLX.
+    from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,9 @@ class ParsedToolCalls:
 
 
 def parse_tool_calls(
-    text: str, tools: Iterable[Any], tool_format: str | ToolFormat = "hermes"
+    text: str,
+    tool_format: str | ToolFormat | TokenizerWrapper = "hermes",
+    tools: Iterable[Any] | None = None,
 ) -> ParsedToolCalls:
     """Return the tool calls of a text that was generated without the grammar of the calls.
 
@@ -57,8 +64,11 @@ def parse_tool_calls(
 
     Args:
         text: The text, with special tokens as their names.
-        tools: The tools, in any form that ``resolve_tools`` accepts.
-        tool_format: A format of :data:`state_machines.tool_calls.FORMATS` by name, or a format.
+        tool_format: A format of :data:`state_machines.tool_calls.FORMATS` by name, a format, or the
+            tokenizer of the model that wrote the text, whose format is detected.
+        tools: The tools, in any form that ``resolve_tools`` accepts. ``None`` reads the calls of
+            any tool and does not check their arguments. Values whose type depends on the schema
+            are read as those of properties that the schema does not list.
 
     Raises:
         InvalidToolError: A tool is invalid.
@@ -66,14 +76,21 @@ def parse_tool_calls(
         CompositionError: There is no format of that name.
 
     >>> written = 'Yes. <tool_call>{"name": "f", "arguments": {}}</tool_call>'
-    >>> parsed = parse_tool_calls(written, [Tool("f")])
+    >>> parsed = parse_tool_calls(written, "hermes", [Tool("f")])
     >>> parsed.text, parsed.calls[0].name
     ('Yes. ', 'f')
+    >>> written = 'functools[{"name": "f", "arguments": {"n": 1}}]'
+    >>> parse_tool_calls(written, "phi4_mini").calls[0].arguments
+    {'n': 1}
     """
     if not isinstance(text, str):
         raise InvalidOptionError(f"the text is {short_repr(text)}", option="text")
-    own = tool_format if isinstance(tool_format, ToolFormat) else format_named(tool_format)
-    reader = _Reader(own, {tool.name: tool for tool in resolve_tools(tools)})
+    if isinstance(tool_format, str):
+        own = format_named(tool_format)
+    else:
+        own = tool_format if isinstance(tool_format, ToolFormat) else format_of(tool_format)
+    known = None if tools is None else {tool.name: tool for tool in resolve_tools(tools)}
+    reader = _Reader(own, known)
     free = []
     for piece in split_calls(text, own):
         match piece:
@@ -92,9 +109,10 @@ def parse_tool_calls(
 class _Reader:
     """Checks calls, and converts them to those of a message."""
 
-    def __init__(self, tool_format: ToolFormat, tools: Mapping[str, Tool]) -> None:
+    def __init__(self, tool_format: ToolFormat, tools: Mapping[str, Tool] | None) -> None:
         self._format = tool_format
-        self._tools = tools
+        self._tools = dict(tools or {})
+        self._reads_any_tool = tools is None
         self._arguments: dict[tuple[str, str], CallArguments] = {}
         self._ids: set[str] = set()
         self.calls: list[ToolCall] = []
@@ -102,7 +120,11 @@ class _Reader:
 
     def read(self, call: WrittenCall) -> None:
         """Add a call, or an error."""
-        tool = self._tools.get(call.name)
+        try:
+            tool = self._tool(call.name)
+        except InvalidToolError as error:
+            self.refuse(str(error), call.raw)
+            return
         if tool is None:
             self.refuse(f"there is no tool {call.name!r}", call.raw)
             return
@@ -111,11 +133,17 @@ class _Reader:
             tool.validate(arguments)
             id = self._unique_id(call)
             parsed = tool.parse(arguments)
-            self.calls.append(ToolCall(id, tool.name, arguments, call.raw, parsed))
+            is_custom = tool.input is not None
+            self.calls.append(ToolCall(id, tool.name, arguments, call.raw, parsed, is_custom))
         except ToolArgumentsError as error:
             self.errors.append(error)
         except (ValueError, PromptError) as error:
             self.refuse(f"the arguments of the call of {tool.name!r}: {error}", call.raw)
+
+    def _tool(self, name: str) -> Tool | None:
+        if self._reads_any_tool and name not in self._tools:
+            self._tools[name] = Tool(name, "", {"type": "object"})
+        return self._tools.get(name)
 
     def refuse(self, what: str, text: str) -> None:
         """Add an error."""
@@ -124,11 +152,11 @@ class _Reader:
     def _arguments_of(self, tool: Tool, call: WrittenCall) -> dict[str, Any]:
         key = (tool.name, call.format.name)
         if key not in self._arguments:
-            schema = tool.arguments_schema
+            signature = tool.signature
             self._arguments[key] = CallArguments(
                 CALL,
-                tool=ToolSignature(tool.name, schema),
-                schema=schema,
+                tool=signature,
+                schema=signature.parameters,
                 notation=call.format.notation,
             )
         with tool_schema_errors(tool):

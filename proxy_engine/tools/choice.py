@@ -47,6 +47,7 @@ class ToolChoice:
                 …}``. A tool named like one of the three words needs a dict. OpenAI's ``{"type":
                 "allowed_tools", "allowed_tools": {"mode": "auto", "tools": […]}}``, also without
                 the inner object, permits some of the tools; the other mode is ``"required"``.
+                Custom tools have the type ``"custom"``.
             tools: The tools.
 
         Raises:
@@ -64,8 +65,8 @@ class ToolChoice:
                 return cls._allowed(allowed_tools, tools)
             case {"type": "allowed_tools", **allowed}:
                 return cls._allowed(allowed, tools)
-            case Mapping() if (tool_name := _name_in(given)) is not None:
-                return cls("named", (_named(tool_name, tools),))
+            case Mapping() if (reference := _reference_in(given)) is not None:
+                return cls("named", (_referenced(reference, tools),))
             case Mapping():
                 raise _invalid(
                     f"{short_repr(given)} is not known",
@@ -82,10 +83,11 @@ class ToolChoice:
         match given:
             case {"mode": "auto" | "required" as mode, "tools": [_, *_] as allowed, **rest}:
                 _refuse_extra(rest)
-                names = [_name_in(one) for one in allowed]
-                if None not in names:
-                    found = (_named(str(name), tools) for name in dict.fromkeys(names))
-                    return cls("required" if mode == "required" else "auto", tuple(found))
+                references = [_reference_in(one) for one in allowed]
+                known = [one for one in references if one is not None]
+                if len(known) == len(allowed):
+                    found = tuple(_referenced(one, tools) for one in dict.fromkeys(known))
+                    return cls("required" if mode == "required" else "auto", found)
         raise _invalid(
             "allowed_tools is malformed",
             'It is {"mode": "auto" or "required", "tools": [{"type": "function", …}]}.',
@@ -129,15 +131,28 @@ def _named(name: str, tools: Sequence[Tool]) -> Tool:
     raise _invalid(f"there is no tool {short_repr(name)}", hint)
 
 
-def _name_in(given: Any) -> str | None:
-    """Return the name in an OpenAI-style reference to a tool; ``None`` if it is none."""
+def _referenced(reference: tuple[str, str], tools: Sequence[Tool]) -> Tool:
+    """Return the tool of a type and a name."""
+    kind, name = reference
+    tool = _named(name, tools)
+    own = "function" if tool.input is None else "custom"
+    if own != kind:
+        raise _invalid(f"{short_repr(name)} is a tool of type {own!r}, not {kind!r}")
+    return tool
+
+
+def _reference_in(given: Any) -> tuple[str, str] | None:
+    """Return type and name of an OpenAI-style reference to a tool; ``None`` if it is none."""
     match given:
         case {"type": "function", "function": {"name": str(name), **more}, **rest}:
             _refuse_extra({**more, **rest})
-            return name
-        case {"type": "function", "name": str(name), **rest}:
+            return "function", name
+        case {"type": "custom", "custom": {"name": str(name), **more}, **rest}:
+            _refuse_extra({**more, **rest})
+            return "custom", name
+        case {"type": "function" | "custom" as kind, "name": str(name), **rest}:
             _refuse_extra(rest)
-            return name
+            return kind, name
     return None
 
 

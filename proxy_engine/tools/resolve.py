@@ -8,6 +8,7 @@ from typing import Any
 from ..errors import InvalidToolError
 from ..text_checks import listed, short_repr
 from .functions import tool_from_function
+from .input_format import input_format_from_dict
 from .tool import Tool
 from .types import is_tool_type, tool_from_type
 
@@ -94,6 +95,8 @@ def tool_from_dict(
     ``{"name": …, "input_schema": …}``                                   Anthropic
     ``{"name": …, "inputSchema": …}``                                    Model Context Protocol
     ``{"name": …, "type": "object", "properties": …}``                   schemas with a name
+    ``{"type": "custom", "custom": {"name": …, "format": …}}``           OpenAI's custom tools
+    ``{"type": "custom", "name": …, "format": …}``                       OpenAI's Responses API
     ===================================================================  =====================
 
     ``description`` and ``strict`` may be added. Members that do not concern the model, such as
@@ -107,6 +110,8 @@ def tool_from_dict(
         InvalidToolError: The dict is malformed.
     """
     given = _stated(definition)
+    if given.get("type") == "custom" and "input_schema" not in given:
+        return _custom_tool(given, function)
     if "function" in given:
         given = _inner(given)
     kind = given.pop("type", None)
@@ -125,6 +130,24 @@ def tool_from_dict(
         raise InvalidToolError("the tool has no name", hint=_HINT)
     known = {name: value for name, value in given.items() if name in _KEYS}
     return Tool(**known, function=function)
+
+
+def _custom_tool(given: dict[str, Any], function: Callable[..., Any] | None) -> Tool:
+    inner = given.get("custom")
+    if inner is not None:
+        _refuse_extra(given, {"type", "custom"}, "a custom tool")
+        if not isinstance(inner, Mapping):
+            raise InvalidToolError("'custom' is not an object", hint=_HINT)
+        given = _stated(inner)
+    known = {"type", "name", "description", "format"}
+    _refuse_extra(given, known, "a custom tool")
+    if "name" not in given:
+        raise InvalidToolError("the tool has no name", hint=_HINT)
+    try:
+        own = input_format_from_dict(given.get("format"))
+    except InvalidToolError as error:
+        raise InvalidToolError(error.what, tool=_name(given), hint=error.hint) from error
+    return Tool(given["name"], given.get("description", ""), function=function, input=own)
 
 
 def _stated(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,17 +172,19 @@ def _unknown_type(given: Any, kind: object) -> InvalidToolError:
     return InvalidToolError(f"{what} is not known", tool=name, hint=_HINT)
 
 
-def _refuse_extra(given: Mapping[str, Any], known: set[str]) -> None:
+def _refuse_extra(
+    given: Mapping[str, Any], known: set[str], what: str = "a tool's definition"
+) -> None:
     extra = [key for key in given if key not in known and key not in _IGNORED]
     if extra:
         raise InvalidToolError(
-            f"a tool's definition has no {', '.join(map(short_repr, extra))}",
+            f"{what} has no {', '.join(map(short_repr, extra))}",
             tool=_name(given),
             hint=f"Known are {', '.join(map(repr, sorted(known)))}.",
         )
 
 
 def _name(given: Mapping[str, Any]) -> str | None:
-    inner = given.get("function")
+    inner = given.get("function") or given.get("custom")
     name = inner.get("name") if isinstance(inner, Mapping) else given.get("name")
     return name if isinstance(name, str) else None

@@ -13,11 +13,14 @@ from dataclasses import dataclass, field
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any
 
+from state_machines import StateMachine
 from state_machines.errors import SchemaError
+from state_machines.tool_calls import ToolSignature, input_schema
 
 from ..errors import InvalidToolError, ToolArgumentsError, ToolSchemaError
 from ..text_checks import has_surrogate, short_repr
-from .arguments import ArgumentReader, JsonArguments
+from .arguments import ArgumentReader, InputArguments, JsonArguments
+from .input_format import InputFormat, InputSyntax
 
 _NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}
@@ -36,6 +39,8 @@ class Tool:
         strict: OpenAI's field. Every schema is enforced here.
         function: The function to call, sync or async; ``None`` if the caller runs the tool.
         reader: Converts arguments for the function; by default they are passed by keyword.
+        input: For a custom tool, the format of its input, which is its only argument; ``None`` for
+            other tools. The parameters then follow from it.
 
     Raises:
         InvalidToolError: A value is invalid.
@@ -48,6 +53,41 @@ class Tool:
     strict: bool | None = None
     function: Callable[..., Any] | None = None
     reader: ArgumentReader | None = field(default=None, repr=False, compare=False)
+    input: InputFormat | None = None
+
+    @classmethod
+    def from_grammar(
+        cls,
+        name: str,
+        grammar: str | StateMachine | None = None,
+        *,
+        syntax: InputSyntax | None = None,
+        description: str = "",
+        function: Callable[[str], Any] | None = None,
+    ) -> Tool:
+        r"""Return a custom tool: one that is called with a text, its input.
+
+        The grammar is compiled by the first request with the tool.
+
+        Args:
+            name: The name.
+            grammar: The grammar of the input, or a state machine; ``None`` for free text.
+            syntax: The notation of a grammar: ``"lark"`` (the default), ``"regex"`` or ``"gbnf"``.
+            description: Text for the model. The grammar is described to it as well.
+            function: Called with the input.
+
+        Raises:
+            InvalidToolError: An argument is invalid.
+
+        >>> tool = Tool.from_grammar("at", r"\d\d:\d\d", syntax="regex", function=str.strip)
+        >>> tool.invoke({"input": "12:30"})
+        '12:30'
+        """
+        try:
+            own = InputFormat.of(grammar, syntax)
+        except InvalidToolError as error:
+            raise InvalidToolError(error.what, tool=str(name), hint=error.hint) from error
+        return cls(name, description, function=function, input=own)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
@@ -63,6 +103,9 @@ class Tool:
             raise self._invalid("the description has a lone surrogate")
         if self.function is not None and not callable(self.function):
             raise self._invalid(f"the function is not callable: {short_repr(self.function)}")
+        if self.input is not None:
+            object.__setattr__(self, "parameters", input_schema(self.input.description))
+            object.__setattr__(self, "reader", InputArguments())
         object.__setattr__(self, "parameters", self._copied_parameters())
         # Raises now, not at the first call, if the parameters are no object.
         _ = self.arguments_schema
@@ -107,7 +150,10 @@ class Tool:
                 arguments=arguments,
             )
         try:
-            return self._reader.read(arguments)
+            value = self._reader.read(arguments)
+            if self.input is not None and not self.input.admits(value):
+                raise ValueError("the input does not match its grammar")
+            return value
         except ValueError as error:
             raise ToolArgumentsError(
                 f"invalid arguments for {self.name!r}: {error}",
@@ -119,9 +165,9 @@ class Tool:
         """Return ``arguments`` as Python values, if the tool was made from a type or a function.
 
         Returns:
-            An instance of the tool's type, or a dict of the function's keyword arguments. ``None``
-            for a tool that has a JSON Schema only, and for arguments that the type's own validators
-            refuse; :meth:`validate` raises then.
+            An instance of the tool's type, a dict of the function's keyword arguments, or the input
+            of a custom tool. ``None`` for a tool with a JSON Schema only, and for arguments that
+            the type's own validators refuse; :meth:`validate` raises then.
         """
         if self.reader is None:
             return None
@@ -152,8 +198,39 @@ class Tool:
             result = await asyncio.to_thread(self._reader.call, function, value)
         return await result if isawaitable(result) else result
 
+    @property
+    def signature(self) -> ToolSignature:
+        """The name, the parameters and the compiled input.
+
+        Raises:
+            InvalidToolError: The grammar of the input is refused.
+        """
+        try:
+            machine = None if self.input is None else self.input.machine
+        except InvalidToolError as error:
+            raise InvalidToolError(error.what, tool=self.name, hint=error.hint) from error
+        return ToolSignature(self.name, self.arguments_schema, machine)
+
     def to_openai(self) -> dict[str, Any]:
-        """Return ``{"type": "function", "function": {…}}``, a new dict."""
+        """Return the tool in the form of OpenAI's chat API, a new dict.
+
+        Raises:
+            InvalidToolError: The input of a custom tool is given by a state machine.
+        """
+        if self.input is None:
+            return self.to_function()
+        custom = {
+            "name": self.name,
+            "description": self.description,
+            "format": self.input.to_openai(),
+        }
+        return {"type": "custom", "custom": custom}
+
+    def to_function(self) -> dict[str, Any]:
+        """Return ``{"type": "function", "function": {…}}``, a new dict.
+
+        A custom tool is a function with the string ``input``, as chat templates know no other.
+        """
         function = {
             "name": self.name,
             "description": self.description,

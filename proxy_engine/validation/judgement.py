@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from contextvars import ContextVar, Token
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from state_machines.budgets import spend
+
+if TYPE_CHECKING:
+    from ..results import Quotation
 
 MIN_STEPS = 5_000
 """Steps of every validation, about 25 ms."""
@@ -39,6 +42,8 @@ class Judgement:
         base_uri: The URI of the whole schema.
         dynamic: Number of results so far that depend on the dynamic scope.
         limit: The budget, in steps.
+        sources: The texts that strings are quoted from; ``None``: quotes are not checked.
+        quotations: The quotes found, by number of the string and source.
     """
 
     __slots__ = (
@@ -50,9 +55,13 @@ class Judgement:
         "dynamic",
         "known",
         "limit",
+        "quotations",
+        "sources",
     )
 
-    def __init__(self, value: Any, schema: Any) -> None:
+    def __init__(self, value: Any, schema: Any, sources: Mapping[str, str] | None = None) -> None:
+        self.sources = sources
+        self.quotations: dict[tuple[int, str], Quotation] = {}
         self._schema = schema
         self.base_uri = ""
         self._searched: int | None = None

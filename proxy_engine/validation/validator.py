@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import cache
+from operator import itemgetter
 from typing import Any
 
 import jsonschema
@@ -16,10 +17,13 @@ from referencing import Registry
 
 from state_machines.budgets import spend, step_budget
 from state_machines.errors import GrammarBudgetError, ProxyError
+from state_machines.json_schema.quotes import SUBSTRING_OF
 
+from ..results import Quotation
 from .evaluated import unevaluated_items, unevaluated_properties
 from .judgement import Judgement, UndecidedError
 from .keywords import replaced
+from .quotes import located, substring_of
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -38,12 +42,18 @@ class JsonValidator:
     Args:
         schema: The schema, of the draft in its ``$schema``; default: 2020-12.
         registry: Documents that references may name; nothing is fetched.
+        sources: The texts that strings are quoted from; ``None``: quotes are not checked.
     """
 
     def __init__(
-        self, schema: Mapping[str, Any] | bool, *, registry: Registry[Any] | None = None
+        self,
+        schema: Mapping[str, Any] | bool,
+        *,
+        registry: Registry[Any] | None = None,
+        sources: Mapping[str, str] | None = None,
     ) -> None:
         self._schema = schema
+        self._sources = sources
         self._registry = _NOTHING if registry is None else registry
         self._validator: Any = None
 
@@ -73,8 +83,23 @@ class JsonValidator:
         self.validate(json.loads(text, parse_float=_exactly))
         return value
 
+    def quotations(self, text: str) -> tuple[Quotation, ...]:
+        """Parse and validate a JSON text, and return where its quotes stand in the sources.
+
+        Raises:
+            As :meth:`read`.
+        """
+        value = located(json.loads(text, parse_float=_exactly))
+        judgement = Judgement(value, self._schema, self._sources)
+        error = self._judge(value, judgement)
+        if error is not None:
+            raise error
+        return tuple(quote for _, quote in sorted(judgement.quotations.items(), key=itemgetter(0)))
+
     def _first_error(self, value: Any) -> jsonschema.ValidationError | None:
-        judgement = Judgement(value, self._schema)
+        return self._judge(value, Judgement(value, self._schema, self._sources))
+
+    def _judge(self, value: Any, judgement: Judgement) -> jsonschema.ValidationError | None:
         try:
             with step_budget(judgement.limit), judgement:
                 if self._validator is None:
@@ -103,10 +128,13 @@ class JsonValidator:
 
 
 def json_validator(
-    schema: Mapping[str, Any] | bool, *, registry: Registry[Any] | None = None
+    schema: Mapping[str, Any] | bool,
+    *,
+    registry: Registry[Any] | None = None,
+    sources: Mapping[str, str] | None = None,
 ) -> JsonValidator:
-    """Return a validator for a schema."""
-    return JsonValidator(schema, registry=registry)
+    """Return a validator for a schema; the arguments are those of :class:`JsonValidator`."""
+    return JsonValidator(schema, registry=registry, sources=sources)
 
 
 def _check_dialect(schema: Any) -> None:
@@ -120,7 +148,7 @@ def _check_dialect(schema: Any) -> None:
 @cache
 def _bounded(draft: Any) -> Any:
     """Return a draft's class of validators, whose work is counted in steps."""
-    keywords: dict[str, Any] = dict(draft.VALIDATORS)
+    keywords: dict[str, Any] = {**draft.VALIDATORS, SUBSTRING_OF: substring_of}
     if "unevaluatedProperties" in keywords:
         keywords["unevaluatedProperties"] = unevaluated_properties
         keywords["unevaluatedItems"] = unevaluated_items

@@ -113,6 +113,7 @@ class Extractor:
             self._settings.options,
             admit,
             check,
+            quotes_input=self.answers.quotes_input,
         )
         with contextlib.closing(batch.outcomes(self._engine, inputs)) as outcomes:
             for outcome in outcomes:

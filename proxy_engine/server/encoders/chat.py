@@ -8,13 +8,22 @@ from typing import Any
 
 from state_machines import Vocabulary
 
-from ...events import ReasoningDelta, StreamEvent, TextDelta, ToolCallDelta, ToolCallStarted
+from ...conversation.content import ToolCall
+from ...events import (
+    ReasoningDelta,
+    StreamEvent,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallStarted,
+    ToolInputDelta,
+)
 from ...results import GenerationResult
 from ..schemas.chat import (
     ChatChoice,
     ChatChunk,
     ChatChunkChoice,
     ChatCompletion,
+    ChatCustomTool,
     ChatDelta,
     ChatFinishReason,
     ChatFunction,
@@ -68,6 +77,13 @@ class ChatEncoder(ChoicesEncoder[ChatDelta]):
                 return ChatDelta(content=text)
             case ReasoningDelta(text=text) if self._options.reasoning:
                 return ChatDelta(reasoning_content=text, reasoning=text)
+            case ToolCallStarted(is_custom=True):
+                custom = ChatCustomTool(name=event.name, input="")
+                call = ChatToolCall(index=event.index, id=event.id, type="custom", custom=custom)
+                return ChatDelta(tool_calls=[call])
+            case ToolInputDelta():
+                custom = ChatCustomTool(input=event.input)
+                return ChatDelta(tool_calls=[ChatToolCall(index=event.index, custom=custom)])
             case ToolCallStarted():
                 function = ChatFunction(name=event.name, arguments="")
                 if self._has_function_call:
@@ -106,17 +122,11 @@ class ChatEncoder(ChoicesEncoder[ChatDelta]):
         message = ChatMessage(role="assistant", content=content, refusal=None)
         if result.reasoning and self._options.reasoning:
             message.reasoning_content = message.reasoning = result.reasoning
-        functions = [
-            ChatFunction(name=call.name, arguments=json.dumps(call.arguments, ensure_ascii=False))
-            for call in result.tool_calls
-        ]
-        if functions and self._has_function_call:
-            message.function_call = functions[0]
-        elif functions:
-            message.tool_calls = [
-                ChatToolCall(id=call.id, type="function", function=function)
-                for call, function in zip(result.tool_calls, functions, strict=True)
-            ]
+        calls = [_whole_call(call) for call in result.tool_calls]
+        if calls and self._has_function_call:
+            message.function_call = calls[0].function
+        elif calls:
+            message.tool_calls = calls
         return ChatChoice(
             index=index, message=message, logprobs=logprobs, finish_reason=self._reason(result)
         )
@@ -130,3 +140,12 @@ class ChatEncoder(ChoicesEncoder[ChatDelta]):
             return "function_call"
         # The client of a cancelled request gets an error, not this.
         return "stop" if reason == "cancelled" else reason
+
+
+def _whole_call(call: ToolCall) -> ChatToolCall:
+    if call.input is not None:
+        custom = ChatCustomTool(name=call.name, input=call.input)
+        return ChatToolCall(id=call.id, type="custom", custom=custom)
+    arguments = json.dumps(call.arguments, ensure_ascii=False)
+    function = ChatFunction(name=call.name, arguments=arguments)
+    return ChatToolCall(id=call.id, type="function", function=function)

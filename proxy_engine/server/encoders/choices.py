@@ -24,7 +24,15 @@ from ..schemas.common import (
     TokenLogprob,
 )
 from ..streaming import DONE, frame
-from .encoder import TokenTexts, new_id, prompt_details, seconds_now, timings, token_info
+from .encoder import (
+    TokenTexts,
+    new_id,
+    prompt_details,
+    quotation_infos,
+    seconds_now,
+    timings,
+    token_info,
+)
 
 D = TypeVar("D")
 
@@ -181,8 +189,13 @@ class ChoicesEncoder(ABC, Generic[D]):
         return self._logprobs(choice.logprobs[:sent], choice.logprobs[sent:])
 
     def _extended(self, choice: ExtendedChoice, result: GenerationResult[Any]) -> ExtendedChoice:
+        added: dict[str, Any] = {}
         if self._options.confidence:
-            choice.proxy_engine = ChoiceExtension(confidence=result.confidences())
+            added["confidence"] = result.confidences()
+        if result.quotes:
+            added["quotes"] = quotation_infos(result)
+        if added:
+            choice.proxy_engine = ChoiceExtension(**added)
         return choice
 
     def _timings(self, result: GenerationResult[Any]) -> dict[str, Any]:

@@ -13,9 +13,16 @@ from state_machines.tool_calls.call import CALL
 from ... import own_process
 from ...answers.composition import REASONING
 from ...events import StreamEvent, TokenGenerated
-from ...results import Logprob, TokenLogprobs, Usage
+from ...results import GenerationResult, Logprob, TokenLogprobs, Usage
 from ..errors import ApiError
-from ..schemas.common import PromptDetails, Timings, TokenInfo, TokenLogprob, TopLogprob
+from ..schemas.common import (
+    PromptDetails,
+    QuotationInfo,
+    Timings,
+    TokenInfo,
+    TokenLogprob,
+    TopLogprob,
+)
 
 # JSON has no infinity; OpenAI writes this number.
 _MIN_LOGPROB = -9999.0
@@ -107,6 +114,14 @@ def timings(usage: Usage) -> Timings:
     """Return the timings for the extension ``include_tokens``, rounded to microseconds."""
     values = {name: getattr(usage, name) for name in Timings.model_fields}
     return Timings(**{name: round(value, 6) for name, value in values.items()})
+
+
+def quotation_infos(result: GenerationResult[Any]) -> list[QuotationInfo]:
+    """Return where the quotes of an answer stand."""
+    return [
+        QuotationInfo(**{name: getattr(quote, name) for name in QuotationInfo.model_fields})
+        for quote in result.quotes
+    ]
 
 
 def prompt_details(usages: Iterable[Usage]) -> PromptDetails:

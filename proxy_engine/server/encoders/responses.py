@@ -17,10 +17,12 @@ from ...events import (
     ToolCallDelta,
     ToolCallFinished,
     ToolCallStarted,
+    ToolInputDelta,
 )
 from ...results import GenerationResult
 from ..errors import ApiError
 from ..schemas.responses import (
+    CustomToolCallItem,
     FunctionCallItem,
     MessageItem,
     OutputItem,
@@ -34,7 +36,7 @@ from ..schemas.responses import (
     ResponsesUsage,
 )
 from ..streaming import frame
-from .encoder import TokenTexts, new_id, prompt_details, timings, token_info
+from .encoder import TokenTexts, new_id, prompt_details, quotation_infos, timings, token_info
 
 
 class ResponsesEncoder:
@@ -81,21 +83,16 @@ class ResponsesEncoder:
                 yield from self._add_reasoning(text)
             case TextDelta(text=text):
                 yield from self._add_text(text)
-            case ToolCallStarted(id=id, name=name):
-                yield from self._begin_item(
-                    FunctionCallItem(
-                        id=new_id("fc_"),
-                        type="function_call",
-                        status="in_progress",
-                        call_id=id,
-                        name=name,
-                        arguments="",
-                    )
-                )
+            case ToolCallStarted():
+                yield from self._begin_item(_call_item(event))
             case ToolCallDelta(arguments=arguments):
                 assert isinstance(self._item, FunctionCallItem), "deltas follow the call's start"
                 self._item.arguments += arguments
                 yield self._item_event("response.function_call_arguments.delta", delta=arguments)
+            case ToolInputDelta(input=text):
+                assert isinstance(self._item, CustomToolCallItem), "deltas follow the call's start"
+                self._item.input += text
+                yield self._item_event("response.custom_tool_call_input.delta", delta=text)
             case ToolCallFinished():
                 yield from self._end_item("completed")
             case Finished(result=result):
@@ -184,6 +181,8 @@ class ResponsesEncoder:
             yield self._item_event(
                 "response.function_call_arguments.done", name=item.name, arguments=item.arguments
             )
+        elif isinstance(item, CustomToolCallItem):
+            yield self._item_event("response.custom_tool_call_input.done", input=item.input)
         else:
             part = item.content[0]
             if isinstance(part, OutputText):
@@ -222,6 +221,8 @@ class ResponsesEncoder:
             added["timings"] = timings(usage)
         if self._confidence:
             added["confidence"] = result.confidences()
+        if result.quotes:
+            added["quotes"] = quotation_infos(result)
         if added:
             self._response.proxy_engine = ResponseExtension(**added)
         self._on_finished(self._response)
@@ -235,3 +236,23 @@ class ResponsesEncoder:
         event = ResponseEvent(type=type, sequence_number=self._sequence_number, **fields)
         self._sequence_number += 1
         return frame(event, type)
+
+
+def _call_item(event: ToolCallStarted) -> FunctionCallItem | CustomToolCallItem:
+    if event.is_custom:
+        return CustomToolCallItem(
+            id=new_id("ctc_"),
+            type="custom_tool_call",
+            status="in_progress",
+            call_id=event.id,
+            name=event.name,
+            input="",
+        )
+    return FunctionCallItem(
+        id=new_id("fc_"),
+        type="function_call",
+        status="in_progress",
+        call_id=event.id,
+        name=event.name,
+        arguments="",
+    )

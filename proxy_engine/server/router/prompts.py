@@ -21,7 +21,7 @@ _STORED_ID = re.compile(r"(?:resp|conv|msg|fc|fco|rs)_([0-9a-f]{2})[0-9a-f]{22}"
 _LEADING_FIELDS = ("tools", "functions", "chat_template_kwargs", "instructions")
 _PROMPT_FIELDS = ("messages", "input", "prompt")
 _MODEL_FIELDS = ("model", "adapters", "draft_model")
-_GENERATED_TYPES = {"function_call", "reasoning"}
+_GENERATED_TYPES = {"function_call", "custom_tool_call", "reasoning"}
 
 
 class Block(NamedTuple):

@@ -20,7 +20,7 @@ from .common import (
 )
 from .constraints import Constraints
 from .request_model import RequestModel
-from .sampling import CHAT_TEMPLATE_KWARGS, SCHEMA_IN_PROMPT, TOOL_OPTIONS, TextFields
+from .sampling import CHAT_TEMPLATE_KWARGS, SCHEMA_IN_PROMPT, SOURCES, TOOL_OPTIONS, TextFields
 
 ChatFinishReason = Literal["stop", "length", "tool_calls", "function_call"]
 
@@ -54,6 +54,7 @@ class Message(RequestModel):
 @with_options(
     schema_in_prompt=SCHEMA_IN_PROMPT,
     chat_template_kwargs=CHAT_TEMPLATE_KWARGS,
+    sources=SOURCES,
     **TOOL_OPTIONS,
 )
 class ChatRequest(TextFields, Constraints, IgnoredFields):
@@ -128,13 +129,21 @@ class ChatFunction(ResponseModel):
     arguments: str
 
 
+class ChatCustomTool(ResponseModel):
+    """The name and input of a custom tool. Chunks have the name once, and pieces of the input."""
+
+    name: str | None = None
+    input: str
+
+
 class ChatToolCall(ResponseModel):
     """A tool call. In chunks, ``index`` identifies the call."""
 
     index: int | None = None
     id: str | None = None
-    type: Literal["function"] | None = None
-    function: ChatFunction
+    type: Literal["function", "custom"] | None = None
+    function: ChatFunction | None = None
+    custom: ChatCustomTool | None = None
 
 
 class ChatMessage(ResponseModel):

@@ -121,10 +121,25 @@ class Extension(ResponseModel):
     timings: Timings | None = None
 
 
-class ChoiceExtension(ResponseModel):
-    """What ``include_confidence`` adds to an answer: probabilities of values by JSON Pointer."""
+class QuotationInfo(ResponseModel):
+    """Where a quote of the answer stands in its source, in code points."""
 
-    confidence: dict[str, float]
+    pointer: str
+    source: str
+    start: int
+    end: int
+    occurrences: int
+
+
+class ChoiceExtension(ResponseModel):
+    """What is added to an answer.
+
+    With ``include_confidence``, the probabilities of values by JSON Pointer; the quotes of the
+    answer, if its schema has ``x-substring-of``.
+    """
+
+    confidence: dict[str, float] | None = None
+    quotes: list[QuotationInfo] | None = None
 
 
 class ExtendedChoice(ResponseModel):

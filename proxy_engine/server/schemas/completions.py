@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from ...option_fields import with_options
 from .common import (
     ChoicesUsage,
     ExtendedChoice,
@@ -15,11 +16,12 @@ from .common import (
     StreamOptions,
 )
 from .constraints import Constraints
-from .sampling import TextFields
+from .sampling import SOURCES, TextFields
 
 Tokens = Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_length=1)]
 
 
+@with_options(sources=SOURCES)
 class CompletionRequest(TextFields, Constraints, IgnoredFields):
     """Texts to continue, or token ids."""
 

@@ -28,6 +28,7 @@ class StructuredOutputs(RequestModel):
     choice: list[str] | None = None
     grammar: str | None = None
     json_object: bool | None = None
+    structural_tag: dict[str, Any] | str | None = None
 
 
 class ConstrainedRequest(RequestModel):
@@ -86,9 +87,11 @@ class TextConstraints(ConstrainedRequest):
     regex: str | None = Field(default=None, description="Extension: an ECMA-262 pattern.")
     choice: list[str] | None = Field(default=None, description="Extension: one of these texts.")
     grammar: str | None = Field(
-        default=None, description="Extension: a context-free grammar in GBNF with the rule `root`."
+        default=None,
+        description="Extension: a grammar, in GBNF with the rule `root` or in Lark with "
+        "the rule `start`. A text with `name ::=` is GBNF.",
     )
-    ebnf: str | None = Field(default=None, description="Synonym of `grammar`.")
+    ebnf: str | None = Field(default=None, description="Extension: a grammar in GBNF.")
     guided_regex: str | None = Field(default=None, description="Synonym of `regex`.")
     guided_choice: list[str] | None = Field(default=None, description="Synonym of `choice`.")
     guided_grammar: str | None = Field(default=None, description="Synonym of `grammar`.")
@@ -102,6 +105,9 @@ class Constraints(TextConstraints):
     )
     guided_json: dict[str, Any] | bool | str | None = Field(
         default=None, description="Synonym of `json_schema`."
+    )
+    structural_tag: dict[str, Any] | str | None = Field(
+        default=None, description="Extension: a structural tag, or its JSON text."
     )
     structured_outputs: StructuredOutputs | None = Field(
         default=None, description="Extension: vLLM's object of constraints."
@@ -133,7 +139,11 @@ def _choice(name: str, texts: list[str]) -> MachineSource:
 
 
 def _grammar(name: str, grammar: str) -> MachineSource:
-    return MachineSource(GrammarStateMachine, grammar)
+    return MachineSource(GrammarStateMachine.from_text, grammar)
+
+
+def _gbnf(name: str, grammar: str) -> MachineSource:
+    return MachineSource(GrammarStateMachine.from_gbnf, grammar)
 
 
 def _schema(name: str, schema: Any) -> Any:
@@ -149,6 +159,27 @@ def _schema(name: str, schema: Any) -> Any:
     return {"type": "json_schema", "json_schema": {"schema": schema}}
 
 
+def _structural_tag(name: str, tag: Any) -> Any:
+    if isinstance(tag, str):
+        try:
+            tag = json.loads(tag)
+        except (ValueError, RecursionError) as error:
+            raise ApiError(
+                400,
+                f"the structural tag is not JSON: {error}",
+                code="invalid_structural_tag",
+                param=name,
+            ) from error
+    if not isinstance(tag, dict) or tag.get("type", "structural_tag") != "structural_tag":
+        raise ApiError(
+            400,
+            "a structural tag is an object of the type 'structural_tag'",
+            code="invalid_structural_tag",
+            param=name,
+        )
+    return {**tag, "type": "structural_tag"}
+
+
 def _json_object(name: str, value: bool) -> dict[str, str]:
     return {"type": "json_object"}
 
@@ -162,7 +193,8 @@ _CONVERTERS: dict[str, Callable[[str, Any], Any]] = {
     "json_": _schema,
     "json_schema": _schema,
     "json_object": _json_object,
+    "structural_tag": _structural_tag,
     "grammar": _grammar,
-    "ebnf": _grammar,
+    "ebnf": _gbnf,
     "guided_grammar": _grammar,
 }

@@ -14,6 +14,8 @@ ITEM_KEYS: Mapping[str, frozenset[str]] = {
     "message": frozenset({"role", "content", "phase"}),
     "function_call": frozenset({"call_id", "name", "arguments", "parsed_arguments"}),
     "function_call_output": frozenset({"call_id", "output", "name"}),
+    "custom_tool_call": frozenset({"call_id", "name", "input"}),
+    "custom_tool_call_output": frozenset({"call_id", "output", "name"}),
     "reasoning": frozenset({"content", "summary", "encrypted_content"}),
     "item_reference": frozenset(),
 }

@@ -12,13 +12,20 @@ from .common import (
     Extension,
     IgnoredFields,
     PromptDetails,
+    QuotationInfo,
     ResponseModel,
     StreamOptions,
 )
 from .constraints import Constraints
 from .items import unknown_item_keys
 from .request_model import RequestModel
-from .sampling import CHAT_TEMPLATE_KWARGS, SCHEMA_IN_PROMPT, TOOL_OPTIONS, SamplingFields
+from .sampling import (
+    CHAT_TEMPLATE_KWARGS,
+    SCHEMA_IN_PROMPT,
+    SOURCES,
+    TOOL_OPTIONS,
+    SamplingFields,
+)
 
 Status = Literal["in_progress", "completed", "incomplete", "failed"]
 
@@ -47,6 +54,7 @@ class ConversationReference(RequestModel):
 @with_options(
     schema_in_prompt=SCHEMA_IN_PROMPT,
     chat_template_kwargs=CHAT_TEMPLATE_KWARGS,
+    sources=SOURCES,
     **TOOL_OPTIONS,
 )
 class ResponsesRequest(SamplingFields, Constraints, IgnoredFields):
@@ -143,7 +151,18 @@ class FunctionCallItem(ResponseModel):
     arguments: str
 
 
-OutputItem = MessageItem | ReasoningItem | FunctionCallItem
+class CustomToolCallItem(ResponseModel):
+    """A call of a custom tool."""
+
+    id: str
+    type: Literal["custom_tool_call"]
+    status: Status
+    call_id: str
+    name: str
+    input: str
+
+
+OutputItem = MessageItem | ReasoningItem | FunctionCallItem | CustomToolCallItem
 
 
 class OutputTokensDetails(ResponseModel):
@@ -163,9 +182,10 @@ class ResponsesUsage(ResponseModel):
 
 
 class ResponseExtension(Extension):
-    """What ``include_tokens`` and ``include_confidence`` add to a response."""
+    """What is added to a response, as :class:`ChoiceExtension` is to an answer."""
 
     confidence: dict[str, float] | None = None
+    quotes: list[QuotationInfo] | None = None
 
 
 class ResponseObject(ResponseModel):

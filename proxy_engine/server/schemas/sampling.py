@@ -58,6 +58,8 @@ SCHEMA_IN_PROMPT = _extension("schema_in_prompt")
 """The field of requests with messages. A text to continue has no place for a schema."""
 CHAT_TEMPLATE_KWARGS = _extension("chat_template_kwargs")
 """The field of requests with messages."""
+SOURCES = _extension("sources")
+"""The field of requests with a response format."""
 TOOL_OPTIONS = {name: _extension(name) for name in ("tool_format", "tool_delimiters")}
 """The fields of requests with tools."""
 

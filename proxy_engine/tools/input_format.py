@@ -1,0 +1,166 @@
+"""The input of custom tools: free text, or the texts of a grammar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, TypeAlias, get_args
+
+from state_machines import GrammarStateMachine, RegexStateMachine, StateMachine
+from state_machines.budgets import step_budget
+from state_machines.errors import GrammarBudgetError, GrammarError, PatternError
+from state_machines.limits import LIMITS
+from state_machines.tool_calls import any_text
+
+from ..errors import InvalidToolError
+from ..text_checks import has_surrogate, short_repr
+
+InputSyntax: TypeAlias = Literal["text", "lark", "regex", "gbnf", "machine"]
+"""``"text"``: any text. ``"machine"``: a state machine. The others: a grammar's notation."""
+
+_READERS: Mapping[str, Callable[[str], StateMachine]] = {
+    "lark": lambda text: GrammarStateMachine(text, notation="lark"),
+    "gbnf": GrammarStateMachine,
+    "regex": lambda text: RegexStateMachine(text, syntax="rust"),
+}
+_DESCRIPTIONS = {
+    "text": "Free text.",
+    "lark": "Text that matches this Lark grammar:\n{}",
+    "gbnf": "Text that matches this GBNF grammar:\n{}",
+    "regex": "Text that matches this regular expression:\n{}",
+    "machine": "",
+}
+
+
+@dataclass(frozen=True)
+class InputFormat:
+    """The texts that the input of a custom tool may be. Compiled on first use.
+
+    Attributes:
+        syntax: The kind of the format.
+        definition: The text of the grammar, the state machine, or ``""`` for free text.
+    """
+
+    syntax: InputSyntax = "text"
+    definition: str | StateMachine = ""
+
+    def __post_init__(self) -> None:
+        if self.syntax not in get_args(InputSyntax):
+            known = ", ".join(map(repr, get_args(InputSyntax)))
+            raise InvalidToolError(
+                f"there is no syntax {short_repr(self.syntax)} of grammars",
+                hint=f"Known are {known}.",
+            )
+        kind = StateMachine if self.syntax == "machine" else str
+        if not isinstance(self.definition, kind):
+            raise InvalidToolError(
+                f"the definition of a grammar is a {kind.__name__}, not "
+                f"{short_repr(self.definition)}"
+            )
+        if isinstance(self.definition, str) and has_surrogate(self.definition):
+            raise InvalidToolError("the definition of a grammar has a lone surrogate")
+
+    @classmethod
+    def of(cls, grammar: str | StateMachine | None, syntax: InputSyntax | None) -> InputFormat:
+        """Return the format of a text, a state machine, or ``None`` for free text."""
+        if grammar is None and syntax in (None, "text"):
+            return cls()
+        if isinstance(grammar, StateMachine) and syntax in (None, "machine"):
+            return cls("machine", grammar)
+        return cls(syntax or "lark", grammar)  # type: ignore[arg-type]  # checked there
+
+    @cached_property
+    def machine(self) -> StateMachine:
+        """The machine of the texts.
+
+        Raises:
+            InvalidToolError: The grammar is refused; the cause has the line and the column. Tokens
+                by name or number, limits on the tokens of a
+                rule, and temperatures of rules are refused.
+        """
+        if isinstance(self.definition, str):
+            machine = self._compile(self.definition)
+        else:
+            machine = self.definition
+        # An input is a text, which formats escape and delimit.
+        if machine.token_sets:
+            raise InvalidToolError(
+                "the grammar of the input has tokens by name or by number",
+                hint="Write the texts of tokens in quotes.",
+            )
+        if machine.limits_tokens:
+            raise InvalidToolError(
+                "the grammar of the input limits the tokens of a part",
+                hint="Limit characters, as in /.{0,100}/, or use the option max_tokens.",
+            )
+        if machine.temperatures:
+            raise InvalidToolError(
+                "the grammar of the input has temperatures of rules",
+                hint='Give the temperature of the part "tool_call".',
+            )
+        return machine
+
+    def _compile(self, text: str) -> StateMachine:
+        if self.syntax == "text":
+            return any_text()
+        try:
+            return _READERS[self.syntax](text)
+        except (GrammarError, PatternError) as error:
+            raise InvalidToolError(f"the grammar of the input: {error}") from error
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for formats with equal machines."""
+        text = self.definition
+        return self.syntax, text if isinstance(text, str) else id(text)
+
+    @property
+    def description(self) -> str:
+        """The format in words, for the model."""
+        if isinstance(self.definition, GrammarStateMachine):
+            return _DESCRIPTIONS["gbnf"].format(self.definition.text)
+        return _DESCRIPTIONS[self.syntax].format(self.definition)
+
+    def admits(self, text: str) -> bool:
+        """Return whether a text is of the format."""
+        try:
+            with step_budget(LIMITS.compile_steps):
+                return self.machine.matches(text)
+        except GrammarBudgetError:
+            return False
+
+    def to_openai(self) -> dict[str, Any]:
+        """Return the member ``format`` of OpenAI's chat API."""
+        if self.syntax == "text":
+            return {"type": "text"}
+        syntax, text = self.syntax, self.definition
+        if isinstance(text, GrammarStateMachine):
+            syntax, text = "gbnf", text.text
+        if not isinstance(text, str):
+            raise InvalidToolError("a state machine cannot be written as JSON")
+        return {"type": "grammar", "grammar": {"syntax": syntax, "definition": text}}
+
+
+def input_format_from_dict(given: Any) -> InputFormat:
+    """Return the format of OpenAI's member ``format``, in the form of either API.
+
+    Raises:
+        InvalidToolError: The format is malformed.
+    """
+    match given:
+        case None:
+            return InputFormat()
+        case {"type": "text", **rest} if not rest:
+            return InputFormat()
+        case {"type": "grammar", "grammar": Mapping() as grammar, **rest} if not rest:
+            return input_format_from_dict({"type": "grammar", **grammar})
+        case {"type": "grammar", "syntax": str(syntax), "definition": str(text), **rest} if (
+            not rest and syntax in _READERS
+        ):
+            return InputFormat(syntax, text)  # type: ignore[arg-type]  # a key of _READERS
+    raise InvalidToolError(
+        f"the format of a custom tool's input is malformed: {short_repr(given)}",
+        hint='It is {"type": "text"} or {"type": "grammar", "grammar": {"syntax": "lark" or '
+        '"regex", "definition": …}}.',
+    )
