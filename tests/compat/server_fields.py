@@ -44,6 +44,8 @@ SGLANG = "SGLang"
 _LARGEST = "the largest window of the penalties in use"
 _TEXT = {"type": "object", "properties": {}}
 _TOOL = {"type": "function", "function": {"name": "f", "parameters": _TEXT}}
+_DIGIT = {"type": "regex", "pattern": "[0-9]"}
+_TAG = {"type": "structural_tag", "format": _DIGIT}
 _SCHEMA = {"type": "integer", "minimum": 1, "maximum": 9}
 
 FIELDS: tuple[Field, ...] = (
@@ -135,9 +137,9 @@ FIELDS: tuple[Field, ...] = (
     Field(VLLM, "guided_json", _SCHEMA, "honoured"),
     Field(VLLM, "guided_regex", "[0-9]", "honoured"),
     Field(VLLM, "guided_choice", ["a", "b"], "honoured"),
-    Field(VLLM, "guided_grammar", 'root ::= "a"', "honoured", "GBNF"),
+    Field(VLLM, "guided_grammar", 'start: "a"', "honoured", "GBNF or Lark"),
     Field(VLLM, "guided_decoding_backend", "xgrammar", "ignored"),
-    Field(VLLM, "structural_tag", "{}", "refused", "it constrains the answer"),
+    Field(VLLM, "structural_tag", _TAG, "honoured", "an object, or its text"),
     Field(VLLM, "priority", 1, "ignored"),
     Field(VLLM, "request_id", "r", "ignored", "send the header `X-Request-ID`"),
     Field(VLLM, "logits_processors", ["x"], "ignored"),
@@ -149,7 +151,7 @@ FIELDS: tuple[Field, ...] = (
     Field(VLLM, "include_reasoning", False, "honoured"),
     Field(VLLM, "reasoning_effort", "low", "honoured"),
     Field(LLAMA_CPP, "json_schema", _SCHEMA, "honoured"),
-    Field(LLAMA_CPP, "grammar", 'root ::= "a"', "honoured", "GBNF"),
+    Field(LLAMA_CPP, "grammar", 'root ::= "a"', "honoured", "GBNF or Lark"),
     Field(LLAMA_CPP, "grammar_lazy", True, "refused", "it constrains the answer"),
     Field(
         LLAMA_CPP,
@@ -190,7 +192,7 @@ FIELDS: tuple[Field, ...] = (
     Field(OLLAMA, "system", "x", "ignored", "send a message with the role `system`"),
     Field(OLLAMA, "template", "x", "ignored"),
     Field(SGLANG, "regex", "[0-9]", "honoured"),
-    Field(SGLANG, "ebnf", 'root ::= "a"', "honoured", "as `grammar`"),
+    Field(SGLANG, "ebnf", 'root ::= "a"', "honoured", "GBNF"),
     Field(SGLANG, "separate_reasoning", True, "ignored", "reasoning is `reasoning_content`"),
     Field(SGLANG, "stream_reasoning", True, "ignored"),
     Field(SGLANG, "no_stop_trim", True, "ignored"),

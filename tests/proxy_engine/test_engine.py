@@ -268,7 +268,7 @@ class TestRefusedBeforeTheModelRuns:
             ("x", {"max_tokens": True}, InvalidOptionError),
             ("x", {"prefill_step_size": 0}, InvalidOptionError),
             ("x", {"logit_bias": {320: 1.0}}, InvalidOptionError),
-            ("x", {"response_format": {"type": "nothing"}}, InvalidSchemaError),
+            ("x", {"response_format": {"type": "nothing"}}, InvalidResponseFormatError),
             ("x", {"response_format": {"minLength": "3"}}, InvalidSchemaError),
             ("x", {"response_format": {"enum": []}}, UnsatisfiableSchemaError),
             ("x", {"response_format": False}, UnsatisfiableSchemaError),

@@ -316,7 +316,6 @@ def test_start_names_another_rule() -> None:
         ('root ::= "a"+++', "in a row", 1, 15),
         ("root ::= 'a'", "not expected", 1, 10),
         ('root ::= (= "a")', "not expected", 1, 10),
-        ("root ::= <think>", "not expected", 1, 10),
         ('root : "a"', "a rule was expected", 1, 1),
         ('start: "a" | /b/', "a rule was expected", 1, 1),
         ("root ::= " + "(" * 100, "groups inside each other", 1, 10 + LIMITS.nested_groups),

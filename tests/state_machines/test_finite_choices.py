@@ -177,9 +177,13 @@ def test_names_of_tools_are_options_in_every_format(family: ToolFormat) -> None:
     machine = RootStateMachine(family.calls(TOOLS))
     options = options_of(machine) or ()
     found = {option.label.decode() for option in options}
-    if family.without_arguments is None:
+    if "{id}" in family.head.partition("{name}")[0]:
+        # The call's id precedes the name, and is no finite choice.
+        assert not options
+        return
+    if family.without_arguments is None and not family.also:
         assert found == {"get_weather", "get_time", "get"}
-    assert all(any(tool.name in label for label in found) for tool in TOOLS)
+    assert family.also or all(any(tool.name in label for label in found) for tool in TOOLS)
     for option in options:
         ending = an_ending(option.state)
         assert ending is None or machine.matches(ending)

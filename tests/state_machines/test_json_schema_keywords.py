@@ -80,7 +80,13 @@ VALUES: dict[str, list[Any]] = {
     "object": [{}, {"a": None}, {"a": 1}, {"long": 1}, {"b": 1, "a": 2, "long": 3}],
 }
 
-READ = [(k, draft) for k in KEYWORDS if k.read is not None for draft in sorted(k.drafts)]
+READ = [
+    (keyword, draft)
+    for keyword in KEYWORDS
+    # Quotes need sources, and `jsonschema` does not know them: see `test_substring`.
+    if keyword.read is not None and keyword.name != "x-substring-of"
+    for draft in sorted(keyword.drafts)
+]
 
 
 def schema_of(keyword: Keyword, draft: str) -> dict[str, Any]:

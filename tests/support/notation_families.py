@@ -11,6 +11,8 @@ from typing import Any
 
 from state_machines.tool_calls.notations import (
     DSML,
+    DSML_V4,
+    DSML_V4_1,
     FUNCTION_GEMMA,
     GEMMA4,
     GLM,
@@ -21,6 +23,8 @@ from state_machines.tool_calls.notations import (
     PYTHONIC,
     PYTHONIC_JSON,
     QWEN_CODER,
+    SEED,
+    XTML,
     Notation,
     TaggedNotation,
 )
@@ -47,6 +51,7 @@ class Family:
             call = module.parse_tool_call(self.around.replace("ARGUMENTS", text), tools)
         except Exception as error:
             return repr(error)
+        call = call[0] if isinstance(call, list) else call
         return call["arguments"] if isinstance(call, dict) and call["name"] == "tool" else call
 
 
@@ -86,8 +91,26 @@ def _tags(
     return texts
 
 
-def _dsml(value: Any) -> str:
-    return f'true">{value}' if isinstance(value, str) else f'false">{_json(value)}'
+def _typed(notation: TaggedNotation) -> Callable[[Any], str]:
+    kinds = {bool: "boolean", int: "number", float: "number", str: "string", list: "array"}
+
+    def written(value: Any) -> str:
+        kind = "null" if value is None else kinds.get(type(value), "object")
+        return notation.kinds[kind] + _raw(value)
+
+    return written
+
+
+def _with_kinds(notation: TaggedNotation) -> Callable[[dict[str, Any]], Iterator[str]]:
+    write = _typed(notation)
+
+    def texts(value: dict[str, Any]) -> Iterator[str]:
+        yield notation.between.join(
+            f"{notation.before_name}{name}{notation.after_name}{write(item)}{notation.after_value}"
+            for name, item in value.items()
+        )
+
+    return texts
 
 
 def _python(value: Any) -> str:
@@ -147,5 +170,17 @@ FAMILIES = [
         "call:toolARGUMENTS",
         lambda value: iter([_marked(value, "<escape>")]),
     ),
-    Family(DSML, None, "ARGUMENTS", _tags(DSML, _dsml)),
+    *(Family(n, None, "ARGUMENTS", _with_kinds(n)) for n in (DSML, DSML_V4, DSML_V4_1)),
+    Family(
+        XTML,
+        "kimi_k3",
+        '<|open|>call tool="tool" index="1"<|sep|>ARGUMENTS<|close|>call<|sep|>',
+        _with_kinds(XTML),
+    ),
+    Family(
+        SEED,
+        "qwen3_coder",
+        "<function=tool>\nARGUMENTS</function>",
+        _tags(SEED, _by_jinja),
+    ),
 ]

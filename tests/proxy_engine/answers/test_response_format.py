@@ -15,7 +15,8 @@ from proxy_engine import Fenced, InvalidResponseFormatError, OutputValidationErr
 from proxy_engine.answers.response_format import ResponseFormatCompiler
 from state_machines import RegexStateMachine
 from state_machines.errors import ProxyError
-from state_machines.root import Text
+from state_machines.root import RootStateMachine, Text
+from state_machines.structural_tags import StructuralTagPart
 from state_machines.tool_calls import Delimiters
 
 
@@ -81,6 +82,43 @@ def test_the_machine_takes_what_the_parser_understands(given: Any, text: str, pa
     assert not compiled.machine.matches(text + "!")
     assert compiled.parse(text) == parsed
     assert type(compiled.parse(text)) is type(parsed)
+
+
+TAG = {
+    "type": "tag",
+    "begin": "<call>",
+    "content": {"type": "json_schema", "json_schema": OBJECT},
+    "end": "</call>",
+}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"type": "structural_tag", "format": TAG},
+        {
+            "type": "structural_tag",
+            "structures": [{"begin": "<call>", "schema": OBJECT, "end": "</call>"}],
+            "triggers": ["<call>"],
+        },
+    ],
+)
+def test_structural_tag_is_a_part_whose_value_is_its_text(given: Any) -> None:
+    compiler = ResponseFormatCompiler()
+    part = compiler.compile(given).part
+    assert isinstance(part, StructuralTagPart)
+    machine = RootStateMachine(part)
+    assert machine.matches('<call>{"n":1}</call>')
+    assert not machine.matches('<call>{"n":"x"}</call>')
+    assert part.parse("<call>") == "<call>"
+    assert compiler.compile(dict(given)).part is part
+
+
+def test_unknown_type_of_a_response_format_lists_the_known_ones() -> None:
+    with pytest.raises(InvalidResponseFormatError, match="'json_shema'") as caught:
+        ResponseFormatCompiler().compile({"type": "json_shema", "json_schema": {"schema": OBJECT}})
+    for name in ("json_object", "json_schema", "structural_tag", "text", "integer"):
+        assert name in caught.value.hint
 
 
 @pytest.mark.parametrize("given", [None, {"type": "text"}])

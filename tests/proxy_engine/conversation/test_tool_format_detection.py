@@ -30,6 +30,14 @@ TEMPLATES = {
     "function_gemma": "<start_function_call>",
     "gemma4": "<|tool_call>call:f<tool_call|>",
 }
+TEMPLATES_WITHOUT_PARSER = {
+    "hunyuan": "<tool_calls>[",
+    "olmo3": "<functions>{{ tools }}</functions><function_calls>",
+    "phi4_mini": "functools[",
+    "xlam": '[{"name": "tool_call_name", "arguments": {}}]',
+    "gigachat3": "{{ 'function call' }}<|role_sep|>\n",
+    "gigachat3_5": "<｜GCML｜tool_calls>",
+}
 TOKENS = {
     "kimi_k3": ("<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>"),
     "lfm2": ("<|tool_call_start|>", "<|tool_call_end|>"),
@@ -41,7 +49,21 @@ TOKENS = {
     "gemma3": ("<start_of_turn>", "<end_of_turn>"),
     "deepseek_v3_1": DEEPSEEK,
     "deepseek_v3_2": ("｜DSML｜", *DEEPSEEK),
+    "step3": FORMATS["step3"].tokens,
+    "seed_oss": FORMATS["seed_oss"].tokens,
+    "minimax_m3": FORMATS["minimax_m3"].tokens,
+    "granite": ("<|tool_call|>", "<|start_of_role|>", "<|end_of_role|>"),
+    "cohere": FORMATS["cohere"].tokens,
+    "cohere_text": FORMATS["cohere_text"].tokens,
     "hermes": ("<|im_start|>",),
+    "hunyuan3": FORMATS["hunyuan3"].tokens,
+    "hunyuan4": FORMATS["hunyuan4"].tokens,
+    "apertus": FORMATS["apertus"].tokens,
+    "internlm": ("<|im_start|>", *FORMATS["internlm"].tokens),
+    "phi4_mini": ("<|tool|>", "<|/tool|>", "<|tool_call|>"),
+    "gigachat3": ("<|role_sep|>\n", "<|message_sep|>\n\n"),
+    "gigachat3_1": ("<|role_sep|>\n", "<|message_sep|>\n\n", "<|function_call|>"),
+    "gigachat3_5": ("｜GCML｜", "<|role_sep|>\n"),
 }
 
 
@@ -51,6 +73,31 @@ def test_the_chat_template_tells_the_format(name: str, tmp_path: Path) -> None:
     entry = format_of(tokenizer)
     assert entry.name == name
     assert tokenizer.tool_parser.__module__.endswith(str(entry.parser))
+
+
+@pytest.mark.parametrize("name", TEMPLATES_WITHOUT_PARSER)
+def test_the_chat_template_tells_the_format_without_a_parser(name: str, tmp_path: Path) -> None:
+    tokenizer = family_tokenizer(tmp_path, template=TEMPLATES_WITHOUT_PARSER[name])
+    assert format_of(tokenizer).name == name
+
+
+def test_ernie_has_tokens_around_its_answer(tmp_path: Path) -> None:
+    template = TEMPLATES["hermes"]
+    tokenizer = family_tokenizer(tmp_path, ("<response>", "</response>"), template=template)
+    assert format_of(tokenizer).name == "ernie"
+
+
+@pytest.mark.parametrize("name", ["hunyuan3", "hunyuan4"])
+def test_tags_of_hunyuan_have_the_suffix_of_the_tokenizer(name: str, tmp_path: Path) -> None:
+    suffixed = [token.replace(">", ":opensource>") for token in FORMATS[name].tokens]
+    tokenizer = family_tokenizer(tmp_path, suffixed, ("<think:opensource>",))
+    entry = format_of(tokenizer)
+    assert (entry.name, entry.tokens) == (name, tuple(suffixed))
+    assert entry.start == "<tool_calls:opensource>"
+    assert format_of(tokenizer, name) is entry
+    assert reasoning_of(tokenizer, entry) == Delimiters("<think:opensource>", "</think:opensource>")
+    plain = family_tokenizer(tmp_path, FORMATS[name].tokens)
+    assert format_of(plain) is FORMATS[name]
 
 
 @pytest.mark.parametrize("name", TOKENS)
@@ -63,13 +110,44 @@ def test_template_distinguishes_deepseek_r1_from_its_successor(tmp_path: Path) -
     assert format_of(tokenizer).name == "deepseek_r1"
 
 
+@pytest.mark.parametrize(
+    ("name", "template"),
+    [
+        ("deepseek_v3_2", "'<' + dsml_token + 'function_calls>\n'"),
+        ("deepseek_v4", "'<' + dsml_token + 'tool_calls>\n'"),
+        ("deepseek_v4_1", "'<' + dsml_token + ' calls>\n'"),
+    ],
+)
+def test_template_distinguishes_versions_of_deepseek(
+    name: str, template: str, tmp_path: Path
+) -> None:
+    tokenizer = family_tokenizer(tmp_path, ("｜DSML｜", *DEEPSEEK), template=template)
+    assert format_of(tokenizer).name == name
+
+
+def test_mark_of_minimax_m3_precedes_the_tag_of_hermes(tmp_path: Path) -> None:
+    template = "{{ ns }}<tool_call> {{ ns }}<invoke {{ tool_call.name }}"
+    tokenizer = family_tokenizer(tmp_path, FORMATS["minimax_m3"].tokens, template=template)
+    assert tokenizer.tool_parser.__module__.endswith("json_tools")
+    assert format_of(tokenizer).name == "minimax_m3"
+
+
+def test_template_distinguishes_models_of_cohere(tmp_path: Path) -> None:
+    tokens = {*FORMATS["cohere"].tokens, *FORMATS["cohere_text"].tokens}
+    tokenizer = family_tokenizer(tmp_path, tokens, template="<|START_TEXT|>x<|END_TEXT|>")
+    assert format_of(tokenizer).name == "cohere_text"
+    tokenizer = family_tokenizer(tmp_path, tokens, template="<|START_RESPONSE|>")
+    assert format_of(tokenizer).name == "cohere"
+
+
 def test_every_format_can_be_found_or_asked_for(tmp_path: Path) -> None:
     tokenizer = family_tokenizer(tmp_path)
     assert format_of(tokenizer).name == "hermes"
     for name, entry in FORMATS.items():
         assert format_of(tokenizer, name) is entry
         assert format_of(tokenizer, entry) is entry
-    found = {*TEMPLATES, *TOKENS, "deepseek_r1"}
+    found = {*TEMPLATES, *TEMPLATES_WITHOUT_PARSER, *TOKENS, "deepseek_r1", "ernie"}
+    found |= {"deepseek_v4", "deepseek_v4_1"}
     assert set(FORMATS) - found == {"json_fence", "llama3_python_tag"}
 
 

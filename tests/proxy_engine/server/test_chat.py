@@ -99,6 +99,17 @@ def test_client_streams_into_a_pydantic_model(client: openai.OpenAI) -> None:
     assert isinstance(completion.choices[0].message.parsed, Review)
 
 
+TAG = {
+    "type": "structural_tag",
+    "format": {
+        "type": "tag",
+        "begin": "<",
+        "content": {"type": "regex", "pattern": "[12]"},
+        "end": ">",
+    },
+}
+
+
 @pytest.mark.parametrize(
     ("given", "check"),
     [
@@ -110,6 +121,7 @@ def test_client_streams_into_a_pydantic_model(client: openai.OpenAI) -> None:
             lambda t: t.strip("()") == "x",
         ),
         ({"extra_body": {"guided_grammar": 'root ::= root "a" | "b"'}}, lambda t: t[0] == "b"),
+        ({"extra_body": {"guided_grammar": 'start: "b" "a"~2'}}, lambda t: t == "baa"),
         (
             {"extra_body": {"structured_outputs": {"grammar": "root ::= [0-9]{3}"}}},
             lambda t: t.isdigit() and len(t) == 3,
@@ -122,6 +134,12 @@ def test_client_streams_into_a_pydantic_model(client: openai.OpenAI) -> None:
         (
             {"extra_body": {"structured_outputs": {"json": {"const": 1}}}},
             lambda t: json.loads(t) == 1,
+        ),
+        ({"response_format": TAG}, lambda t: t in ("<1>", "<2>")),
+        ({"extra_body": {"structural_tag": TAG}}, lambda t: t in ("<1>", "<2>")),
+        (
+            {"extra_body": {"structured_outputs": {"structural_tag": json.dumps(TAG)}}},
+            lambda t: t in ("<1>", "<2>"),
         ),
         ({"stop": ["e", "a"], "max_tokens": 40}, lambda t: not set("ea") & set(t)),
         ({"extra_body": {"top_k": 1, "min_p": 0.1, "repetition_penalty": 1.1}}, lambda t: True),
@@ -288,7 +306,7 @@ def test_every_kind_of_message_is_accepted(client: openai.OpenAI) -> None:
             "regex",
             "conflicting_constraints",
         ),
-        ({"response_format": {"type": "yaml"}}, 400, "response_format", "invalid_schema"),
+        ({"response_format": {"type": "yaml"}}, 400, "response_format", "invalid_response_format"),
         ({"tools": [{"type": "function"}]}, 400, "tools[0]", "invalid_tool"),
         ({"tools": [TOOL], "tool_choice": "wether"}, 400, "tool_choice", "invalid_value"),
         ({"tool_choice": "required"}, 400, "tool_choice", "invalid_value"),

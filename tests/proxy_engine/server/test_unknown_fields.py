@@ -69,7 +69,6 @@ def test_ignored_fields_are_logged_once(live: Live, caplog: pytest.LogCaptureFix
         ({"responseFormat": {"type": "json"}}, "responseFormat", "Did you mean"),
         ({"format": "json"}, "format", "format'?"),
         ({"allowed_token_ids": [5]}, "allowed_token_ids", "Known are"),
-        ({"structural_tag": {"structures": []}}, "structural_tag", ""),
         ({"options": {"temperature": 1, "format": "json"}}, "options.format", ""),
         ({"extra_body": {"regex": "a"}}, "extra_body.regex", "members of extra_body"),
         ({"structured_outputs": {"whitespace_pattern": "a"}}, "structured_outputs.whitespace_pattern", ""),

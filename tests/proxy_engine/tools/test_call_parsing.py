@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 from call_walks import a_walk, calls_in
+from family_tokenizers import family_tokenizer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -63,7 +65,7 @@ def test_generated_calls_are_parsed_in_any_text(name: str, seed: int, own: bool)
     written = b"".join(piece.text for piece in pieces).decode()
     tools = [Tool(tool.name, "", tool.parameters) for tool in signatures]  # type: ignore[arg-type]
     for before, after in (("", ""), ("I look. ", "\nWell, <that> [is] {it}.")):
-        parsed = parse_tool_calls(before + written + after, tools, entry)
+        parsed = parse_tool_calls(before + written + after, entry, tools)
         assert not parsed.errors
         assert parsed.text == before + after
         assert [(c.name, c.arguments) for c in parsed.calls] == [
@@ -78,7 +80,7 @@ def test_calls_of_a_history_are_parsed(name: str) -> None:
     entry = FORMATS[name]
     arguments = {"city": 'Ha "x" )]', "days": 3}
     text = tool_text_of(entry).write_calls([("get_weather", arguments)])
-    (call,) = parse_tool_calls(text, [WEATHER], name).calls
+    (call,) = parse_tool_calls(text, name, [WEATHER]).calls
     assert call.arguments == arguments
 
 
@@ -99,6 +101,17 @@ def test_calls_of_a_history_are_parsed(name: str) -> None:
             '```tool\n[\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n]\n```',
         ),
         ("gemma3", "```tool_code\nget_weather(city='Oslo')\n```"),
+        ("olmo3", "<function_calls>\nget_weather(city='Oslo')\n</function_calls>"),
+        ("apertus", '<|tools_prefix|>[{"get_weather":{"city":"Oslo"}}]'),
+        (
+            "internlm",
+            '<|action_start|> <|plugin|>{"name":"get_weather","parameters":{"city":"Oslo"}}',
+        ),
+        (
+            "hunyuan3",
+            "<tool_calls><tool_call>get_weather<tool_sep><arg_key>city</arg_key>\n"
+            "<arg_value>Oslo</arg_value>\n</tool_call></tool_calls>",
+        ),
         ("gemma3", '```tool_code\nget_weather( city = """Oslo""" )```'),
         ("lfm2", '<|tool_call_start|>[ get_weather(city="Oslo") ]<|tool_call_end|>'),
         (
@@ -109,7 +122,7 @@ def test_calls_of_a_history_are_parsed(name: str) -> None:
     ],
 )
 def test_other_white_space_quotes_and_a_missing_end_are_accepted(name: str, text: str) -> None:
-    parsed = parse_tool_calls(text, [WEATHER], name)
+    parsed = parse_tool_calls(text, name, [WEATHER])
     assert not parsed.errors
     assert parsed.text == ""
     assert [(call.name, call.arguments) for call in parsed.calls] == [
@@ -117,19 +130,45 @@ def test_other_white_space_quotes_and_a_missing_end_are_accepted(name: str, text
     ]
 
 
+@pytest.mark.parametrize("name", FORMATS)
+def test_calls_of_unknown_tools_are_read_without_tools(name: str) -> None:
+    entry = FORMATS[name]
+    arguments = {"city": "Oslo", "place": "a <b>\n"}
+    text = tool_text_of(entry).write_calls([("get_weather", arguments)])
+    parsed = parse_tool_calls(f"So: {text} and", entry)
+    assert parsed.text.strip() in ("So:  and", "So: and")
+    (call,) = parsed.calls
+    assert (call.name, call.arguments, call.parsed) == ("get_weather", arguments, None)
+
+
+def test_names_that_no_tool_can_have_are_errors() -> None:
+    text = '[TOOL_CALLS] [{"name": "a:b", "arguments": {}}, {"name": "c", "arguments": {}}]'
+    parsed = parse_tool_calls(text, "mistral")
+    assert [call.name for call in parsed.calls] in (["a:b", "c"], ["c"])
+    assert len(parsed.calls) + len(parsed.errors) == 2
+
+
+def test_tokenizer_tells_the_format(tmp_path: Path) -> None:
+    tokenizer = family_tokenizer(tmp_path, FORMATS["apertus"].tokens)
+    text = '<|tools_prefix|>[{"f": {"a": 1}}, {"g": {}}]<|tools_suffix|>'
+    parsed = parse_tool_calls(text, tokenizer)
+    assert [(call.name, call.arguments) for call in parsed.calls] == [("f", {"a": 1}), ("g", {})]
+    assert not parsed.text
+
+
 def test_several_fences_with_text_between_are_parsed() -> None:
     text = (
         "First.\n```tool_code\nclock()\nget_weather(city='Oslo', days=2)\n```\nThen\n"
         "```tool_code\nclock()\n``` done."
     )
-    parsed = parse_tool_calls(text, [WEATHER, clock], "gemma3")
+    parsed = parse_tool_calls(text, "gemma3", [WEATHER, clock])
     assert parsed.text == "First.\n\nThen\n done."
     assert [call.name for call in parsed.calls] == ["clock", "get_weather", "clock"]
 
 
 def test_arguments_are_converted_for_functions() -> None:
     text = CALL.replace("get_weather", "book").replace('"city": "Oslo"', '"title": "T"')
-    (call,) = parse_tool_calls(text, [book]).calls
+    (call,) = parse_tool_calls(text, tools=[book]).calls
     assert call.parsed == {"title": "T"}
     assert call.raw == '{"name": "book", "arguments": {"title": "T"}}'
 
@@ -138,7 +177,7 @@ def test_invalid_calls_are_errors_and_other_calls_are_parsed() -> None:
     unknown = CALL.replace("get_weather", "fly")
     invalid = CALL.replace('"Oslo"', "3")
     unreadable = "<tool_call>\nnothing\n</tool_call>"
-    parsed = parse_tool_calls(f"{unknown}{invalid} a {unreadable} b {CALL}", [WEATHER])
+    parsed = parse_tool_calls(f"{unknown}{invalid} a {unreadable} b {CALL}", tools=[WEATHER])
     assert [call.arguments for call in parsed.calls] == [{"city": "Oslo"}]
     first, second, third = parsed.errors
     assert isinstance(first, OutputValidationError)
@@ -155,7 +194,7 @@ def test_invalid_calls_are_errors_and_other_calls_are_parsed() -> None:
 def test_arguments_that_are_no_json_values_are_errors(value: str) -> None:
     tool = Tool("f", "", {"type": "object", "properties": {"x": {}}})
     text = f'<tool_call>{{"name": "f", "arguments": {{"x": {value}}}}}</tool_call>'
-    parsed = parse_tool_calls(text, [tool])
+    parsed = parse_tool_calls(text, tools=[tool])
     assert not parsed.calls
     assert len(parsed.errors) == 1
 
@@ -163,22 +202,22 @@ def test_arguments_that_are_no_json_values_are_errors(value: str) -> None:
 def test_repeated_ids_become_unique() -> None:
     call = "<|tool_call_begin|>functions.clock:0<|tool_call_argument_begin|>{}<|tool_call_end|>"
     text = f"<|tool_calls_section_begin|>{call * 2}<|tool_calls_section_end|>"
-    parsed = parse_tool_calls(text, [clock], "kimi_k2")
+    parsed = parse_tool_calls(text, "kimi_k2", [clock])
     assert [call.id for call in parsed.calls] == ["functions.clock:0", "functions.clock:1"]
 
 
 def test_many_unreadable_calls_are_text() -> None:
     text = "```tool_code\nf(" * 2_000
-    parsed = parse_tool_calls(text, [clock], "gemma3")
+    parsed = parse_tool_calls(text, "gemma3", [clock])
     assert parsed.text == text
     assert len(parsed.errors) == 100
 
 
 def test_invalid_arguments_of_the_parser_raise() -> None:
     with pytest.raises(CompositionError, match="no tool format 'hermis'"):
-        parse_tool_calls("", [], "hermis")
+        parse_tool_calls("", "hermis", [])
     with pytest.raises(InvalidOptionError, match="3"):
-        parse_tool_calls(3, [])  # type: ignore[arg-type]
+        parse_tool_calls(3, "hermes", [])  # type: ignore[arg-type]
 
 
 @given(
@@ -191,6 +230,6 @@ def test_invalid_arguments_of_the_parser_raise() -> None:
 def test_any_text_is_parsed(name: str, pieces: list[str]) -> None:
     entry = FORMATS[name]
     text = entry.start + "".join(pieces) + entry.end
-    parsed = parse_tool_calls(text, [clock], entry)
+    parsed = parse_tool_calls(text, entry, [clock])
     assert parsed.calls or parsed.errors
     assert parsed.text == text or not any("cannot be read" in str(e) for e in parsed.errors)

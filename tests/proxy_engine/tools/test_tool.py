@@ -224,7 +224,7 @@ def with_hint(hint: str) -> Any:
         ([int], 0, None, "class int"),
         ([{"type": "retrieval"}], 0, None, "retrieval"),
         ([{"name": "f"}], 0, "f", "without a type"),
-        ([{"type": "custom", "name": "f"}], 0, "f", "custom"),
+        ([{"type": "custom", "name": "f", "format": "lark"}], 0, "f", "custom"),
         ([{"type": "custom", "name": "f", "parameters": {}}], 0, "f", "custom"),
         ([{"type": "array", "name": "f", "parameters": {}}], 0, "f", "array"),
         ([{"function": {"name": "f"}}], 0, "f", "without a type"),

@@ -26,6 +26,7 @@ from proxy_engine import (
     GenerationOptions,
     InferenceEngine,
     InvalidOptionError,
+    InvalidResponseFormatError,
     MediaError,
     PromptError,
     RawPrompt,
@@ -34,7 +35,7 @@ from proxy_engine import (
 from proxy_engine.media.audio import load_audio
 from proxy_engine.media.options import MediaOptions
 from proxy_engine.transcription.whisper import Whisper
-from state_machines import RegexStateMachine, SchemaError
+from state_machines import RegexStateMachine
 
 SHORT = speech_file()
 LONG = np.concatenate([sine(20.0), np.zeros(160_000, np.float32), sine(2.0, frequency=900.0)])
@@ -184,7 +185,7 @@ def test_constrained_recording_has_one_window(whisper_engine: InferenceEngine) -
 
 
 def test_invalid_format_or_option_is_refused_by_the_call(whisper_engine: InferenceEngine) -> None:
-    with pytest.raises(SchemaError):
+    with pytest.raises(InvalidResponseFormatError):
         whisper_engine.transcribe_stream(SHORT, response_format={"type": "nothing"})
     with pytest.raises(InvalidOptionError) as caught:
         whisper_engine.transcribe_stream(SHORT, language="klingon")

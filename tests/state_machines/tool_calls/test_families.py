@@ -15,7 +15,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from judging import Judge
 from schema_strategies import examples, object_schemas, schemas
-from tool_readers import READERS
+from tool_readers import READERS, SCHEMA_READERS
 
 from state_machines.errors import SchemaError
 from state_machines.root import RootStateMachine
@@ -115,9 +115,13 @@ def same(one: Any, other: Any) -> bool:
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
-@pytest.mark.parametrize("entry", FORMATS.values(), ids=list(FORMATS))
+# Readers need the meant values of MiniMax M3's elements: see `notations/test_nested.py`.
+READ = {name: entry for name, entry in FORMATS.items() if name != "minimax_m3"}
+
+
+@pytest.mark.parametrize("entry", READ.values(), ids=list(READ))
 @given(tools=toolboxes(), seed=st.integers(0, 2**32))
-@examples(15)
+@examples(8)
 def test_family_parser_reads_generated_calls(
     entry: ToolFormat, tools: list[ToolSignature], seed: int
 ) -> None:
@@ -140,11 +144,12 @@ def assert_read_back(entry: ToolFormat, tools: list[ToolSignature], seed: int) -
         schema = next(tool.parameters for tool in tools if tool.name == call.name)
         assert Judge(schema).admits(call.arguments), (schema, call)
     text = written.replace(b"\xff", b"").decode()
-    parsed = (
-        READERS[entry.name](text)
-        if entry.parser is None
-        else as_parsed(entry, text, of_openai(pieces))
-    )
+    if entry.parser is not None:
+        parsed = as_parsed(entry, text, of_openai(pieces))
+    elif entry.name in SCHEMA_READERS:
+        parsed = SCHEMA_READERS[entry.name](text, of_openai(pieces))
+    else:
+        parsed = READERS[entry.name](text)
     assert [call.name for call in parsed] == [call.name for call in meant]
     for own, other in zip(meant, parsed, strict=True):
         assert same(own.arguments, other.arguments), text

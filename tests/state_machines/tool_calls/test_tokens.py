@@ -111,8 +111,10 @@ def test_tool_is_known_before_its_arguments(name: str) -> None:
         parts = matcher.parts
         if any(isinstance(part, CallArguments) for part in parts) and len(parts) == 1:
             break
-        byte = next(iter(_forced_or_first(matcher)))
-        matcher.advance(byte)
+        token = next(iter(_forced_or_first(matcher)), None)
+        if token is None:  # A call without arguments is complete.
+            break
+        matcher.advance(token)
         told = told or any(isinstance(p.part, CallStart) for p in matcher.take_pieces())
     assert told
 

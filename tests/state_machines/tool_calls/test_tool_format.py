@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,16 @@ from state_machines.errors import (
     UnsatisfiableSchemaError,
 )
 from state_machines.root import Optional, RootStateMachine, Sequence, Text
-from state_machines.tool_calls import FORMATS, ToolFormat, ToolSignature, format_named
+from state_machines.tool_calls import (
+    FORMATS,
+    ToolFormat,
+    ToolSignature,
+    WrittenCall,
+    format_named,
+    in_compact_json,
+    split_calls,
+)
+from state_machines.tool_calls.notations import JsonNotation
 
 ROOT = Path(__file__).parents[3]
 CITY: dict[str, Any] = {
@@ -42,10 +52,33 @@ WRITTEN = {
     "kimi_k2": "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0"
     '<|tool_call_argument_begin|>{"city": "Oslo"}<|tool_call_end|><|tool_call_begin|>'
     "functions.clock:1<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>",
-    "kimi_k3": '<|open|>tools<|sep|><|open|>call tool="get_weather" index="1"<|sep|><|open|>json '
-    'type="object"<|sep|>{"city": "Oslo"}<|close|>json<|sep|><|close|>call<|sep|><|open|>call '
-    'tool="clock" index="2"<|sep|><|open|>json type="object"<|sep|>{}<|close|>json<|sep|>'
-    "<|close|>call<|sep|><|close|>tools<|sep|>",
+    "kimi_k3": '<|open|>tools<|sep|><|open|>call tool="get_weather" index="1"<|sep|><|open|>argument '
+    'key="city" type="string"<|sep|>Oslo<|close|>argument<|sep|><|close|>call<|sep|><|open|>call '
+    'tool="clock" index="2"<|sep|><|close|>call<|sep|><|close|>tools<|sep|>',
+    "granite": '<|tool_call|>[{"name": "get_weather", "arguments": {"city": "Oslo"}}, '
+    '{"name": "clock", "arguments": {}}]',
+    "cohere": '<|START_ACTION|>[\n    {"tool_call_id": "0", "tool_name": "get_weather", "parameters": '
+    '{"city": "Oslo"}},\n    {"tool_call_id": "1", "tool_name": "clock", "parameters": {}}\n]'
+    "<|END_ACTION|>",
+    "cohere_text": '<|START_ACTION|>[\n    {"tool_call_id": "0", "tool_name": "get_weather", '
+    '"parameters": {"city": "Oslo"}},\n    {"tool_call_id": "1", "tool_name": "clock", "parameters": '
+    "{}}\n]<|END_ACTION|>",
+    "deepseek_v4": '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="get_weather">\n<｜DSML｜parameter '
+    'name="city" string="true">Oslo</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke '
+    'name="clock">\n\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>',
+    "deepseek_v4_1": '<｜DSML｜ calls>\n<｜DSML｜ invoke name="get_weather">\n<｜DSML｜ parameter '
+    'name="city" string="true">Oslo</｜DSML｜ parameter>\n</｜DSML｜ invoke>\n<｜DSML｜ invoke '
+    'name="clock">\n\n</｜DSML｜ invoke>\n</｜DSML｜ calls>',
+    "seed_oss": "<seed:tool_call>\n<function=get_weather>\n<parameter=city>Oslo</parameter>\n"
+    "</function>\n</seed:tool_call>\n<seed:tool_call>\n<function=clock>\n</function>\n"
+    "</seed:tool_call>",
+    "step3": "<｜tool_calls_begin｜>\n<｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke "
+    'name="get_weather">\n<steptml:parameter name="city">Oslo</steptml:parameter>\n'
+    "</steptml:invoke><｜tool_call_end｜>\n<｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke "
+    'name="clock">\n</steptml:invoke><｜tool_call_end｜>\n<｜tool_calls_end｜>',
+    "minimax_m3": ']<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name="get_weather">'
+    "]<]minimax[>[<city>Oslo]<]minimax[>[</city>]<]minimax[>[</invoke>\n]<]minimax[>["
+    '<invoke name="clock">]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>',
     "longcat_json": '<longcat_tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n'
     '</longcat_tool_call>\n<longcat_tool_call>\n{"name": "clock", "arguments": {}}\n'
     "</longcat_tool_call>",
@@ -85,6 +118,30 @@ WRITTEN = {
     "<|tool_call>call:clock{}<tool_call|>",
     "function_gemma": "<start_function_call>call:get_weather{city:<escape>Oslo<escape>}"
     "<end_function_call><start_function_call>call:clock{}<end_function_call>",
+    "ernie": '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>\n'
+    '<tool_call>\n{"name": "clock", "arguments": {}}\n</tool_call>',
+    "internlm": '<|action_start|><|plugin|>\n{"name": "get_weather", "parameters": '
+    '{"city": "Oslo"}}<|action_end|><|action_start|><|plugin|>\n{"name": "clock", '
+    '"parameters": {}}<|action_end|>',
+    "apertus": '<|tools_prefix|>[{"get_weather": {"city": "Oslo"}}, {"clock": {}}]<|tools_suffix|>',
+    "phi4_mini": 'functools[{"name": "get_weather", "arguments": {"city": "Oslo"}}, '
+    '{"name": "clock", "arguments": {}}]',
+    "xlam": '[{"name": "get_weather", "arguments": {"city": "Oslo"}}, '
+    '{"name": "clock", "arguments": {}}]',
+    "gigachat3": "<|message_sep|>\n\nfunction call<|role_sep|>\n"
+    '{"name": "get_weather", "arguments": {"city": "Oslo"}}',
+    "gigachat3_1": '<|function_call|>{"name": "get_weather", "arguments": {"city": "Oslo"}}',
+    "gigachat3_5": '<｜GCML｜tool_calls>\n<｜GCML｜invoke name="get_weather">\n<｜GCML｜parameter '
+    'name="city" string="true">Oslo</｜GCML｜parameter>\n</｜GCML｜invoke>\n<｜GCML｜invoke '
+    'name="clock">\n\n</｜GCML｜invoke>\n</｜GCML｜tool_calls>',
+    "hunyuan": '<tool_calls>[{"name": "get_weather", "arguments": {"city": "Oslo"}}, '
+    '{"name": "clock", "arguments": {}}]</tool_calls>',
+    "hunyuan3": "<tool_calls>\n<tool_call>get_weather<tool_sep>\n<arg_key>city</arg_key>\n"
+    "<arg_value>Oslo</arg_value>\n</tool_call>\n<tool_call>clock<tool_sep>\n</tool_call>\n"
+    "</tool_calls>",
+    "hunyuan4": "<tool_calls><tool_call>get_weather<arg_key>city</arg_key><arg_value>Oslo"
+    "</arg_value></tool_call><tool_call>clock</tool_call></tool_calls>",
+    "olmo3": '<function_calls>get_weather(city="Oslo")\nclock()</function_calls>',
 }
 """A call of the weather, and where there can be two then one of the clock, as templates write it."""
 
@@ -104,6 +161,19 @@ def test_template_output_is_admitted_and_read(name: str) -> None:
         assert len(calls) == 1
     assert not machine.matches(text.replace("Oslo", "Rome"))
     assert not machine.matches(text.replace("get_weather", "clock"))
+
+
+@pytest.mark.parametrize("kind", ["json", "<|constrain|>json"])
+def test_recipient_of_gpt_oss_may_stand_in_the_header_of_the_role(kind: str) -> None:
+    entry = FORMATS["gpt_oss"]
+    machine = RootStateMachine(entry.calls([WEATHER, CLOCK]))
+    text = f' to=functions.get_weather<|channel|>commentary {kind}<|message|>{{"city": "Oslo"}}<|call|>'
+    (call,) = calls_in(machine.pieces(text))
+    assert (call.name, call.arguments) == ("get_weather", {"city": "Oslo"})
+    assert not machine.matches(text.replace("Oslo", "Rome"))
+    (written,) = split_calls(text, entry)
+    assert isinstance(written, WrittenCall)
+    assert (written.name, written.arguments) == ("get_weather", '{"city": "Oslo"}')
 
 
 def test_docs_list_every_format() -> None:
@@ -245,6 +315,67 @@ def test_custom_format() -> None:
     assert machine.matches('CALL get_weather {"city": "Oslo"};\nCALL clock {};')
     assert machine.matches("")
     assert not machine.matches("CALL clock {}")
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, entry in FORMATS.items() if isinstance(entry.notation, JsonNotation)]
+)
+def test_arguments_are_spaced_or_compact_as_a_whole(name: str) -> None:
+    names = ("a", "b")
+    schema = {
+        "type": "object",
+        "properties": {each: {"const": 1} for each in names},
+        "required": [*names],
+        "additionalProperties": False,
+    }
+    entry, tool = FORMATS[name], ToolSignature("clock", schema)
+    spaced = '{"a": 1, "b": 1}'
+    text = tool_text_of_clock(entry, spaced)
+    machine = RootStateMachine(entry.calls([tool], 1, 1))
+    assert machine.matches(text)
+    assert machine.matches(text.replace(spaced, '{"a":1,"b":1}'))
+    assert not machine.matches(text.replace(spaced, '{"a":1, "b": 1}'))
+    assert not machine.matches(text.replace(spaced, '{"a": 1,"b": 1}'))
+    own = in_compact_json(entry)
+    compact = RootStateMachine(own.calls([tool], 1, 1))
+    assert compact.matches(tool_text_of_clock(own, '{"a":1,"b":1}'))
+    assert not compact.matches(text)
+
+
+def tool_text_of_clock(entry: ToolFormat, arguments: str) -> str:
+    head, foot = (text.replace("{id}", "1") for text in (entry.head, entry.foot[0]))
+    call = f"{head.replace('{name}', 'clock')}{arguments}{foot}"
+    return f"{entry.start}{entry.opening[0]}{call}{entry.closing}{entry.end}"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name, entry in FORMATS.items()
+        if isinstance(entry.notation, JsonNotation) and len(entry.end) > 1
+    ],
+)
+@pytest.mark.parametrize("separators", [(", ", ": "), (",", ":")])
+def test_strings_in_json_contain_no_end_delimiter(name: str, separators: tuple[str, str]) -> None:
+    entry = FORMATS[name]
+    node = RootStateMachine(entry.calls([ToolSignature("clock", {"type": "object"})], 1, 1))
+    end = entry.end
+
+    def is_written(arguments: Any) -> bool:
+        text = json.dumps(arguments, separators=separators, ensure_ascii=False)
+        return node.matches(tool_text_of_clock(entry, text))
+
+    assert is_written({"a": end[:-1], "b": [{"c": end[1:]}]})
+    # JSON escapes a line feed, so no parser finds such a delimiter in a string.
+    is_escaped = not end.isprintable()
+    for arguments in ({"a": end}, {"a": 1, "b": [{"c": f"x{end}x"}]}, {end: 1}):
+        assert is_written(arguments) == is_escaped
+
+
+def test_formats_without_json_have_no_compact_layout() -> None:
+    with pytest.raises(CompositionError, match="does not write its arguments as JSON"):
+        in_compact_json(FORMATS["lfm2"])
 
 
 @pytest.mark.parametrize("name", FORMATS)

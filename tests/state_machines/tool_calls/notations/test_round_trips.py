@@ -77,7 +77,7 @@ def admits(judge: Judge, value: Any) -> bool:
 
 
 @FAMILY
-@examples(60)
+@examples(30)
 @given(
     SCHEMAS,
     st.sampled_from(("schema", "any")),
@@ -127,7 +127,7 @@ def test_written_arguments_are_read_back_and_end_where_they_end(family: Family) 
 
 
 @FAMILY
-@examples(60)
+@examples(30)
 @given(st.data())
 def test_template_arguments_are_admitted(family: Family, data: st.DataObject) -> None:
     schema = data.draw(SCHEMAS)
@@ -167,7 +167,7 @@ def _is_read(family: Family, arguments: CompiledArguments, text: str, value: Any
 
 
 @FAMILY
-@examples(15)
+@examples(10)
 @given(SCHEMAS, st.integers(0, 2**32))
 def test_masks_equal_brute_force(family: Family, schema: Any, seed: int) -> None:
     arguments = compiled(family, schema)
@@ -233,7 +233,7 @@ OF_TEXTS: list[dict[str, Any]] = [
 
 
 @FAMILY
-@examples(150)
+@examples(80)
 @given(TEXTS, st.sampled_from(OF_TEXTS), st.sampled_from("ab"))
 def test_texts_made_of_marker_fragments_are_read_back(
     family: Family, text: str, schema: Any, name: str

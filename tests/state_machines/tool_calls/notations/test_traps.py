@@ -12,6 +12,8 @@ from state_machines import UnsatisfiableSchemaError, UnsupportedSchemaError, Voc
 from state_machines.matcher import Matcher
 from state_machines.tool_calls.notations import (
     DSML,
+    DSML_V4,
+    DSML_V4_1,
     FUNCTION_GEMMA,
     GEMMA4,
     GLM,
@@ -22,12 +24,15 @@ from state_machines.tool_calls.notations import (
     PYTHONIC,
     PYTHONIC_JSON,
     QWEN_CODER,
+    SEED,
+    XTML,
     Notation,
     TaggedNotation,
 )
 
 BY_NOTATION = {family.notation: family for family in FAMILIES}
 TAGGED = [QWEN_CODER, MINIMAX, GLM, GLM_COMPACT, LONGCAT]
+WITH_KINDS = [DSML, DSML_V4, DSML_V4_1, XTML]
 
 TEXT = {"type": "string"}
 TEXT_OR_NULL = {"anyOf": [{"type": "string"}, {"type": "null"}]}
@@ -89,14 +94,14 @@ def test_string_properties_are_raw(notation: TaggedNotation, text: str) -> None:
     assert_reads(notation, of_a(TEXT), tagged(notation, text), {"a": text})
 
 
-@pytest.mark.parametrize("notation", [*TAGGED, DSML], **NAMED)
+@pytest.mark.parametrize("notation", [*TAGGED, *WITH_KINDS], **NAMED)
 @pytest.mark.parametrize("schema", [TEXT, TEXT_OR_NULL, ANYTHING, {"type": "object"}])
 def test_value_cannot_contain_its_end(notation: TaggedNotation, schema: Any) -> None:
     for end in (notation.closing, *notation.avoid):
         values = (f"a{end}b", {end: 1})
         hidden = [f"a{end}b", *(json.dumps(value, ensure_ascii=False) for value in values)]
-        mark = [f'{kind}">{text}' for kind in ("true", "false") for text in hidden]
-        texts = mark if notation.says_string else hidden
+        kinds = set(notation.kinds.values())
+        texts = [f"{kind}{text}" for kind in kinds for text in hidden] if kinds else hidden
         assert_not_written(notation, of_a(schema), *(tagged(notation, text) for text in texts))
 
 
@@ -189,9 +194,9 @@ def test_property_is_raw_only_if_all_alternatives_are_strings() -> None:
     )
 
 
-@pytest.mark.parametrize("notation", [*TAGGED, DSML], **NAMED)
+@pytest.mark.parametrize("notation", [*TAGGED, *WITH_KINDS], **NAMED)
 def test_string_constraints_hold_for_raw_values(notation: TaggedNotation) -> None:
-    mark = 'true">' if notation.says_string else ""
+    mark = notation.kinds.get("string", "")
     for schema, admitted, refused in (
         ({"type": "string", "maxLength": 3}, "a😀b", "abcd"),
         ({"type": "string", "pattern": "^[0-9]+$"}, "12", "1a"),
@@ -202,10 +207,10 @@ def test_string_constraints_hold_for_raw_values(notation: TaggedNotation) -> Non
         assert_not_written(notation, of_a(schema), tagged(notation, mark + refused))
 
 
-@pytest.mark.parametrize("notation", [*TAGGED, DSML, PYTHONIC], **NAMED)
+@pytest.mark.parametrize("notation", [*TAGGED, *WITH_KINDS, PYTHONIC], **NAMED)
 def test_names_are_unique_and_required_ones_present(notation: Notation) -> None:
     schema = {"type": "object", "additionalProperties": TEXT, "required": ["a"], "maxProperties": 2}
-    mark = 'true">' if notation is DSML else ""
+    mark = notation.kinds.get("string", "") if isinstance(notation, TaggedNotation) else ""
 
     def written(*names: str) -> str:
         if isinstance(notation, TaggedNotation):
@@ -407,3 +412,24 @@ def test_schema_errors_keep_their_pointers() -> None:
     for family in FAMILIES:
         with pytest.raises(UnsatisfiableSchemaError, match="no JSON object"):
             family.notation.compile({"type": "array"})
+
+
+def test_string_with_outer_line_feeds_is_written_between_two_more() -> None:
+    schema = of_a(TEXT)
+    for value in ("a", "", " a ", "a\nb"):
+        assert_reads(SEED, schema, tagged(SEED, value), {"a": value})
+    for value in ("a\n", "\na", "\n", "\n\n", "a", ""):
+        assert_reads(SEED, schema, tagged(SEED, f"\n{value}\n"), {"a": value})
+    assert_not_written(SEED, schema, tagged(SEED, "a\n"), tagged(SEED, "\na"), tagged(SEED, "\n"))
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [(None, "null"), (True, "boolean"), (1.5, "number"), ([1], "array"), ({}, "object")],
+)
+def test_type_of_an_argument_is_that_of_its_value(value: Any, kind: str) -> None:
+    text = XTML.write({"a": value})
+    assert f'type="{kind}"' in text
+    assert_reads(XTML, of_a(ANYTHING), text, {"a": value})
+    for other in set(XTML.kinds) - {kind, "string"}:
+        assert_not_written(XTML, of_a(ANYTHING), text.replace(kind, other))

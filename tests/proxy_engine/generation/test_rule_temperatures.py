@@ -1,0 +1,171 @@
+"""Temperatures of rules in grammars: they select the sampler of every token."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from adversarial_drafters import KINDS
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+from prefix_model import PrefixModel
+from speculation_checks import Comparison, babbling_model, complete_masks
+
+from proxy_engine import InferenceEngine, InvalidOptionError, PartOptions, generate_step
+from proxy_engine.generation import SamplerSchedule
+from proxy_engine.options import GenerationOptions
+from state_machines import GrammarStateMachine, Vocabulary
+
+COLD = GrammarStateMachine.from_lark(
+    'start: cold free\ncold[temperature=0, suffix=":"]: /[abx]{6}/\nfree: /[ab12]{6}/'
+)
+HOT = GrammarStateMachine.from_lark(
+    'start: hot free\nhot[temperature=1.5, suffix=":"]: /[abx]{6}/\nfree: /[ab12]{6}/'
+)
+PLAIN = GrammarStateMachine.from_lark(
+    'start: cold free\ncold[suffix=":"]: /[abx]{6}/\nfree: /[ab12]{6}/'
+)
+CHOICES = GrammarStateMachine.from_lark(
+    'start: one ":" two\none[temperature=0]: "ab" | "x" | "12"\ntwo: ("ab" | "x") ("a" | "2")'
+)
+SEEDS = range(6)
+
+
+@pytest.fixture(scope="module")
+def engine(tiny_tokenizer: TokenizerWrapper) -> Iterator[InferenceEngine]:
+    model = babbling_model(tiny_tokenizer)
+    with complete_masks(), InferenceEngine(model, tiny_tokenizer, batch_size=16) as engine:
+        yield engine
+
+
+def written(engine: InferenceEngine, machine: GrammarStateMachine, temperature: float) -> set[str]:
+    return {
+        engine.generate(
+            "hello", response_format=machine, temperature=temperature, seed=seed, max_tokens=30
+        ).text
+        for seed in SEEDS
+    }
+
+
+def test_rule_at_temperature_zero_has_the_most_likely_tokens(engine: InferenceEngine) -> None:
+    texts = written(engine, COLD, 1.5)
+    assert len(texts) > 1
+    greedy = engine.generate("hello", response_format=PLAIN, max_tokens=30).text
+    assert {text.partition(":")[0] for text in texts} == {greedy.partition(":")[0]}
+
+
+def test_rule_with_a_temperature_is_sampled_in_a_greedy_request(engine: InferenceEngine) -> None:
+    texts = written(engine, HOT, 0)
+    assert len({text.partition(":")[0] for text in texts}) > 1
+
+
+def test_temperature_of_a_rule_takes_the_place_of_that_of_a_part(engine: InferenceEngine) -> None:
+    texts = {
+        engine.generate(
+            "hello",
+            response_format=COLD,
+            seed=seed,
+            max_tokens=30,
+            parts={"structured": PartOptions(temperature=1.5)},
+        ).text
+        for seed in SEEDS
+    }
+    assert len(texts) > 1
+    assert len({text.partition(":")[0] for text in texts}) == 1
+
+
+@pytest.mark.parametrize("machine", [COLD, HOT, CHOICES], ids=["cold", "hot", "choices"])
+@pytest.mark.parametrize("exact_choices", [False, True])
+def test_drafts_do_not_change_answers(
+    engine: InferenceEngine, machine: GrammarStateMachine, exact_choices: bool
+) -> None:
+    for seed, kind in enumerate(KINDS[:3]):
+        options = {"response_format": machine, "temperature": 0.8, "seed": seed, "max_tokens": 30}
+        Comparison(engine, "hello", **options, exact_choices=exact_choices).run(kind, seed=seed)
+
+
+def test_forks_and_copies_follow_their_own_matcher() -> None:
+    vocabulary = Vocabulary([b"a", b":", b"1", b"</s>"], end_token_ids=[3])
+    machine = GrammarStateMachine.from_lark('start: w ":" "1"\nw[temperature=0]: /a+/')
+    matcher = machine.matcher(vocabulary)
+    schedule = SamplerSchedule(GenerationOptions(temperature=0.8, seed=1), matcher, None)
+    matcher.advance(0)
+    assert schedule.current_sampler().parameters.temperature == 0
+    ahead = matcher.copy()
+    ahead.advance(1)
+    twin = schedule.ahead(ahead, None, 1)
+    assert twin.current_sampler().parameters.temperature == 0.8
+    assert schedule.fork(ahead, None, 1).current_sampler().parameters.temperature == 0.8
+    assert schedule.current_sampler().parameters.temperature == 0
+
+
+def test_rules_and_other_text_draw_independent_numbers() -> None:
+    vocabulary = Vocabulary([b"a", b":", b"1", b"</s>"], end_token_ids=[3])
+    machine = GrammarStateMachine.from_lark('start: w ":" "1"\nw[temperature=0.9]: /a+/')
+    matcher = machine.matcher(vocabulary)
+    schedule = SamplerSchedule(GenerationOptions(temperature=1.0, seed=3), matcher, None)
+    samplers = [schedule.current_sampler()]
+    matcher.advance(0)
+    matcher.advance(1)
+    samplers.append(schedule.current_sampler())
+    drawn = [[one(mx.zeros(1000), []).item() for _ in range(8)] for one in samplers]
+    assert not set(drawn[0]) & set(drawn[1])
+
+
+def test_particles_are_weighed_at_the_temperature_of_their_rule(
+    tiny_tokenizer: TokenizerWrapper,
+) -> None:
+    a, b, x = (int(tiny_tokenizer.convert_tokens_to_ids(token)) for token in "abx")
+    end = int(tiny_tokenizer.eos_token_id)
+    table = {
+        (): {a: 0.5, b: 0.2, x: 0.3},
+        (a,): {a: 0.05, b: 0.25, x: 0.7},
+        (b,): {a: 0.6, b: 0.1, x: 0.3},
+    }
+
+    def probabilities(text: tuple[int, ...]) -> dict[int, float]:
+        return table.get(text, {end: 0.6, a: 0.4})
+
+    def distribution(text: tuple[int, ...], temperature: float) -> np.ndarray:
+        logits = np.full(320, -30.0)
+        for token, share in probabilities(text).items():
+            logits[token] = math.log(share)
+        scaled = np.exp(logits / temperature)
+        return scaled / scaled.sum()
+
+    exact = sum(
+        distribution((), 1)[one] * distribution((one,), 3)[two] * distribution((one, two), 1)[end]
+        for one in (a, b)
+        for two in (a, b)
+    )
+    machine = GrammarStateMachine.from_lark("start: /[ab]/ hot\nhot[temperature=3]: /[ab]/")
+    model = PrefixModel(320, (a, b, x), 2, probabilities)
+    with InferenceEngine(model, tiny_tokenizer, batch_size=8) as engine:
+        evidence = []
+        for seed in range(40):
+            result = engine.generate(
+                "hello",
+                response_format=machine,
+                temperature=1.0,
+                particles=4,
+                seed=seed,
+                max_tokens=5,
+            )
+            assert result.log_evidence is not None
+            evidence.append(math.exp(result.log_evidence))
+    error = float(np.std(evidence)) / math.sqrt(len(evidence))
+    assert abs(np.mean(evidence) - exact) < 4 * error
+
+
+def test_functions_that_select_tokens_refuse_temperatures(
+    engine: InferenceEngine, tiny_tokenizer: TokenizerWrapper
+) -> None:
+    with pytest.raises(InvalidOptionError, match="temperature") as raised:
+        engine.generate(
+            "hello", response_format=COLD, sampler=lambda logprobs: mx.argmax(logprobs, axis=-1)
+        )
+    assert raised.value.option == "sampler"
+    with pytest.raises(InvalidOptionError, match="temperature"):
+        generate_step([1], babbling_model(tiny_tokenizer), tokenizer=tiny_tokenizer, machine=COLD)

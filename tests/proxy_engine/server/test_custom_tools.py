@@ -1,0 +1,173 @@
+"""Custom tools over HTTP, in both APIs of OpenAI."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import openai
+import pytest
+
+PLAIN: dict[str, Any] = {
+    "type": "custom",
+    "name": "clock",
+    "description": "Set the clock.",
+    "format": {"type": "grammar", "syntax": "regex", "definition": r"[0-2][0-9]:[0-5][0-9]\n"},
+}
+NESTED: dict[str, Any] = {
+    "type": "custom",
+    "custom": {
+        "name": "clock",
+        "description": "Set the clock.",
+        "format": {
+            "type": "grammar",
+            "grammar": {"syntax": "regex", "definition": r"[0-2][0-9]:[0-5][0-9]\n"},
+        },
+    },
+}
+ADD: dict[str, Any] = {
+    "type": "function",
+    "function": {"name": "add", "parameters": {"type": "object", "additionalProperties": False}},
+}
+CLOCK = re.compile(r"[0-2][0-9]:[0-5][0-9]\n")
+NAMED: dict[str, Any] = {"type": "custom", "custom": {"name": "clock"}}
+
+
+@pytest.fixture(scope="module")
+def model(client: openai.OpenAI) -> str:
+    return client.models.list().data[0].id
+
+
+@pytest.mark.parametrize("tool", [NESTED, PLAIN], ids=["nested", "flat"])
+@pytest.mark.parametrize("tool_format", ["hermes", "qwen3_coder", "gemma3"])
+def test_chat_answers_with_a_custom_call(
+    client: openai.OpenAI, model: str, tool: Any, tool_format: str
+) -> None:
+    completion = client.chat.completions.create(
+        model=model,
+        messages=[{"role": "user", "content": "What time is it?"}],
+        tools=[tool],
+        tool_choice="required",
+        parallel_tool_calls=False,
+        extra_body={"tool_format": tool_format},
+    )
+    choice = completion.choices[0]
+    assert choice.finish_reason == "tool_calls"
+    assert choice.message.tool_calls is not None
+    (call,) = choice.message.tool_calls
+    assert call.type == "custom"
+    assert call.custom.name == "clock"
+    assert CLOCK.fullmatch(call.custom.input)
+
+
+def test_chat_streams_the_input(client: openai.OpenAI, model: str) -> None:
+    stream = client.chat.completions.create(
+        model=model,
+        messages=[{"role": "user", "content": "What time is it?"}],
+        tools=[ADD, NESTED],
+        tool_choice=NAMED,  # type: ignore[arg-type]
+        stream=True,
+    )
+    calls = [
+        call
+        for chunk in stream
+        if chunk.choices
+        for call in chunk.choices[0].delta.tool_calls or ()
+    ]
+    assert calls[0].type == "custom"
+    assert calls[0].custom["name"] == "clock"  # type: ignore[attr-defined]
+    assert all(call.index == 0 and call.function is None for call in calls)
+    deltas = [call.custom["input"] for call in calls]  # type: ignore[attr-defined]
+    assert CLOCK.fullmatch("".join(deltas))
+    assert len(deltas) > 2
+
+
+def test_chat_history_and_allowed_tools(client: openai.OpenAI, model: str) -> None:
+    tools: list[Any] = [ADD, NESTED]
+    messages: list[Any] = [
+        {"role": "user", "content": "What time is it?"},
+        {
+            "role": "assistant",
+            "tool_calls": [
+                {"id": "c1", "type": "custom", "custom": {"name": "clock", "input": "12:00\n"}}
+            ],
+        },
+        {"role": "tool", "tool_call_id": "c1", "content": "set"},
+    ]
+    choice: Any = {
+        "type": "allowed_tools",
+        "allowed_tools": {"mode": "required", "tools": [NAMED]},
+    }
+    completion = client.chat.completions.create(
+        model=model,
+        messages=messages,
+        tools=tools,
+        tool_choice=choice,
+        parallel_tool_calls=False,
+    )
+    assert completion.choices[0].message.tool_calls is not None
+    (call,) = completion.choices[0].message.tool_calls
+    assert call.type == "custom"
+
+
+def test_responses_stream_and_continue_a_custom_call(client: openai.OpenAI, model: str) -> None:
+    tools: list[Any] = [PLAIN]
+    with client.responses.stream(
+        model=model, input="What time is it?", tools=tools, tool_choice="required"
+    ) as stream:
+        events = list(stream)
+        response = stream.get_final_response()
+    item = response.output[-1]
+    assert item.type == "custom_tool_call"
+    assert CLOCK.fullmatch(item.input)
+    deltas = [e.delta for e in events if e.type == "response.custom_tool_call_input.delta"]
+    assert "".join(deltas) == "".join(i.input for i in response.output if i.type == item.type)
+    done = [e for e in events if e.type == "response.custom_tool_call_input.done"]
+    assert done[-1].input == item.input
+    assert done[-1].item_id == item.id
+    output: Any = {
+        "type": "custom_tool_call_output",
+        "call_id": item.call_id,
+        "output": "set",
+    }
+    named: Any = {"type": "custom", "name": "clock"}
+    second = client.responses.create(
+        model=model,
+        previous_response_id=response.id,
+        input=[output],
+        tools=tools,
+        tool_choice={"type": "allowed_tools", "mode": "auto", "tools": [named]},
+        max_output_tokens=8,
+    )
+    assert second.output
+    items: list[Any] = [{"role": "user", "content": "What time is it?"}, item.to_dict(), output]
+    third = client.responses.create(model=model, input=items, tools=tools, tool_choice=named)
+    assert third.output[-1].type == "custom_tool_call"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": {"type": "grammar", "syntax": "ebnf", "definition": "x"}}, "malformed"),
+        (
+            {"format": {"type": "grammar", "syntax": "regex", "definition": "("}},
+            "grammar of the input",
+        ),
+        ({"schema": {}}, "no 'schema'"),
+        ({"name": "a b"}, "not a valid name"),
+    ],
+)
+def test_malformed_custom_tools_are_refused(
+    client: openai.OpenAI, model: str, changes: dict[str, Any], message: str
+) -> None:
+    tools: list[Any] = [{**PLAIN, **changes}]
+    with pytest.raises(openai.BadRequestError, match=message) as caught:
+        client.responses.create(model=model, input="What time is it?", tools=tools)
+    assert str(caught.value.param).startswith("tools")
+
+
+def test_choice_names_the_type_of_a_tool(client: openai.OpenAI, model: str) -> None:
+    tools: list[Any] = [PLAIN]
+    choice: Any = {"type": "function", "name": "clock"}
+    with pytest.raises(openai.BadRequestError, match="type 'custom'"):
+        client.responses.create(model=model, input="?", tools=tools, tool_choice=choice)

@@ -1,0 +1,148 @@
+"""Custom tools: definitions, choices, calls in text and messages, the tool loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from proxy_engine import Interaction, InvalidOptionError, Role, ToolChoice
+from proxy_engine.conversation.content import ToolCall
+from proxy_engine.conversation.messages import template_messages
+from proxy_engine.errors import InvalidToolError, PromptError, ToolArgumentsError
+from proxy_engine.tools import InputFormat, Tool, parse_tool_calls, resolve_tool
+from proxy_engine.tools.tool_loop import run_tools
+from state_machines import GrammarStateMachine, RegexStateMachine, StateMachine
+
+LARK = 'start: "set " /[0-2][0-9]/ ":" /[0-5][0-9]/'
+GRAMMAR = {"syntax": "lark", "definition": LARK}
+CLOCK = Tool.from_grammar("clock", LARK, description="Set it.", function=str.upper)
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        {"custom": {"name": "clock", "format": {"type": "grammar", "grammar": GRAMMAR}}},
+        {"name": "clock", "format": {"type": "grammar", **GRAMMAR}, "description": None},
+    ],
+)
+def test_both_forms_of_openai_are_read(definition: dict[str, Any]) -> None:
+    tool = resolve_tool({"type": "custom", **definition})
+    assert tool.input == InputFormat("lark", LARK)
+    assert tool.input.admits("set 12:30")
+    assert resolve_tool(tool.to_openai()) == tool
+    function = tool.to_function()["function"]
+    assert LARK in function["parameters"]["properties"]["input"]["description"]
+
+
+@pytest.mark.parametrize(
+    ("grammar", "syntax", "inside"),
+    [
+        (LARK, None, "set 23:59"),
+        (r"(?i)abc\d", "regex", "aBc7"),
+        ('root ::= "(" root ")" | ""', "gbnf", "(())"),
+        (RegexStateMachine("a+"), None, "aaa"),
+        (None, None, "anything\n"),
+    ],
+)
+def test_kinds_of_grammars(grammar: str | StateMachine | None, syntax: Any, inside: str) -> None:
+    tool = Tool.from_grammar("t", grammar, syntax=syntax, function=len)
+    assert tool.invoke({"input": inside}) == len(inside)
+    assert tool.parse({"input": inside}) == inside
+    if grammar is not None:
+        with pytest.raises(ToolArgumentsError, match="does not match"):
+            tool.invoke({"input": inside + "!"})
+    with pytest.raises(ToolArgumentsError, match="alone"):
+        tool.validate({"input": inside, "more": 1})
+
+
+@pytest.mark.parametrize(
+    ("grammar", "syntax", "said"),
+    [
+        ("start: nothing", "lark", "line 1"),
+        ("(", "regex", "offset 0"),
+        ("root ::= <[5]>", "gbnf", "tokens by name or by number"),
+        ("start: a\na[max_tokens=3]: /[a-z]+/", "lark", "limits the tokens"),
+        ("start: a\na[temperature=1]: /[a-z]+/", "lark", "temperatures of rules"),
+    ],
+)
+def test_grammars_that_are_refused(grammar: str, syntax: Any, said: str) -> None:
+    tool = Tool.from_grammar("t", grammar, syntax=syntax)
+    with pytest.raises(InvalidToolError, match=said) as caught:
+        _ = tool.signature
+    assert caught.value.tool == "t"
+
+
+def test_arguments_that_are_refused() -> None:
+    with pytest.raises(InvalidToolError, match="no syntax 'ebnf'"):
+        Tool.from_grammar("t", "x", syntax="ebnf")  # type: ignore[arg-type]
+    with pytest.raises(InvalidToolError, match="the definition of a grammar"):
+        Tool.from_grammar("t", 5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidToolError, match="cannot be written as JSON"):
+        Tool.from_grammar("t", RegexStateMachine("a")).to_openai()
+    grammar = GrammarStateMachine('root ::= "a"')
+    assert Tool.from_grammar("t", grammar).to_openai()["custom"]["format"]["grammar"] == {
+        "syntax": "gbnf",
+        "definition": grammar.text,
+    }
+
+
+def test_choices_name_custom_tools_by_their_type() -> None:
+    tools = (CLOCK, Tool("f"))
+    for given in ({"type": "custom", "name": "clock"}, "clock"):
+        assert ToolChoice.of(given, tools) == ToolChoice("named", (CLOCK,))
+    both = [{"type": "function", "name": "f"}, {"type": "custom", "custom": {"name": "clock"}}]
+    allowed = {"type": "allowed_tools", "mode": "required", "tools": both}
+    assert ToolChoice.of(allowed, tools) == ToolChoice("required", tools[::-1])
+    for wrong in ({"type": "function", "name": "clock"}, {"type": "custom", "name": "f"}):
+        with pytest.raises(InvalidOptionError, match="is a tool of type"):
+            ToolChoice.of(wrong, tools)
+
+
+def test_calls_in_messages_and_dicts() -> None:
+    call = ToolCall("c1", "clock", {"input": "set 12:30"}, is_custom=True)
+    turn = Interaction(Role.ASSISTANT, tool_calls=[call])
+    custom = {"name": "clock", "input": "set 12:30"}
+    assert turn.to_message()["tool_calls"] == [{"id": "c1", "type": "custom", "custom": custom}]
+    for written in (turn.to_message(), turn.to_dict()):
+        (read,) = Interaction.from_dict(written).tool_calls
+        assert read == call
+        assert read.input == "set 12:30"
+    (message,) = template_messages([turn]).messages
+    assert message["tool_calls"][0]["function"]["arguments"] == {"input": "set 12:30"}
+    with pytest.raises(PromptError, match="custom tool"):
+        ToolCall("c1", "clock", {"x": 1}, is_custom=True)
+
+
+@pytest.mark.parametrize(
+    ("tool_format", "written"),
+    [
+        ("hermes", '<tool_call>{"name":"clock","arguments":{"input":"set %s"}}</tool_call>'),
+        ("gpt_oss", "<|channel|>commentary to=functions.clock code<|message|>set %s<|call|>"),
+    ],
+)
+def test_calls_in_text_are_checked(tool_format: str, written: str) -> None:
+    parsed = parse_tool_calls(written % "12:30" + written % "99:99", tool_format, [CLOCK])
+    assert [(call.input, call.parsed, call.is_custom) for call in parsed.calls] == [
+        ("set 12:30", "set 12:30", True)
+    ]
+    (error,) = parsed.errors
+    assert isinstance(error, ToolArgumentsError)
+
+
+@dataclass
+class _Answer:
+    tool_calls: Sequence[ToolCall]
+    finish_reason: str = "stop"
+
+    def to_interaction(self) -> Interaction:
+        return Interaction(Role.ASSISTANT, "", tool_calls=self.tool_calls)
+
+
+def test_tool_loop_calls_the_function_with_the_input() -> None:
+    call = ToolCall("c1", "clock", {"input": "set 12:30"}, is_custom=True)
+    answers = iter([_Answer([call]), _Answer([])])
+    run = run_tools(lambda *_: next(answers), "Set the clock.", [CLOCK])
+    assert run.conversation[-2].text == "SET 12:30"

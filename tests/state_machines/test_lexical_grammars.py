@@ -1,0 +1,110 @@
+"""Grammars over lexemes against a reference lexer and brute force."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+from lexical_reference import ReferenceLexer, lexical_references
+from small_vocabulary import an_ending, brute_force_mask, small_vocabulary
+
+from state_machines import GrammarStateMachine, StateMachine, UnsatisfiableGrammarError
+from state_machines.context_free.lexical import LexicalCompiler
+from state_machines.context_free.rules import RuleBook
+from state_machines.grammar.deep import compute_word_derivative
+from state_machines.grammar.node import EMPTY
+
+VOCABULARY = small_vocabulary()
+TEXTS = ["".join(letters) for size in range(6) for letters in product("ab ", repeat=size)]
+
+
+def compiled(reference: ReferenceLexer) -> StateMachine | None:
+    """Return the machine of a grammar; ``None`` if the compiler says that no text matches."""
+    compiler = LexicalCompiler(reference.grammar, "root")
+    book = RuleBook(compiler.compile)
+    try:
+        start = compiler.compile(book)
+    except UnsatisfiableGrammarError:
+        return None
+    return StateMachine(start, book.clear)
+
+
+def check_texts(reference: ReferenceLexer, texts: list[str]) -> None:
+    machine = compiled(reference)
+    accepted = {text for text in texts if reference.accepts(text)}
+    event("satisfiable" if machine is not None else "empty")
+    if machine is None:
+        assert not accepted
+        return
+    seen = set()
+    for text in texts:
+        assert machine.matches(text) == (text in accepted), text
+        state = compute_word_derivative(machine.start, text.encode())
+        if state is not EMPTY and state not in seen:
+            seen.add(state)
+            # A prefix has a state only if some text continues it.
+            ending = an_ending(state)
+            assert ending is None or reference.accepts(text + ending.decode()), (text, ending)
+
+
+def check_masks(reference: ReferenceLexer, choices: list[int]) -> None:
+    machine = compiled(reference)
+    if machine is None:
+        return
+    matcher = machine.matcher(VOCABULARY)
+    for number in choices:
+        allowed = matcher.allowed_tokens()
+        np.testing.assert_array_equal(allowed, brute_force_mask(matcher.state, VOCABULARY))
+        assert allowed.any(), "no state is a dead end"
+        matcher.advance(int(np.flatnonzero(allowed)[number % allowed.sum()]))
+        if matcher.is_finished:
+            break
+
+
+CHOICES = st.lists(st.integers(0, 999), min_size=4, max_size=9)
+
+
+@settings(max_examples=25)
+@given(lexical_references(), st.sets(st.sampled_from(TEXTS), max_size=40))
+def test_machine_admits_the_texts_of_the_reference(
+    reference: ReferenceLexer, texts: set[str]
+) -> None:
+    check_texts(reference, sorted(texts))
+
+
+@pytest.mark.soak
+@settings(max_examples=200)
+@given(lexical_references())
+def test_machine_admits_exactly_the_texts_of_the_reference(reference: ReferenceLexer) -> None:
+    check_texts(reference, TEXTS)
+
+
+@settings(max_examples=15)
+@given(lexical_references(), CHOICES)
+def test_masks_equal_brute_force(reference: ReferenceLexer, choices: list[int]) -> None:
+    check_masks(reference, choices)
+
+
+@pytest.mark.soak
+@settings(max_examples=200)
+@given(lexical_references(), CHOICES)
+def test_masks_of_many_grammars_equal_brute_force(
+    reference: ReferenceLexer, choices: list[int]
+) -> None:
+    check_masks(reference, choices)
+
+
+@pytest.mark.soak
+@settings(max_examples=200)
+@given(lexical_references(plain=True))
+def test_lark_grammars_admit_the_texts_of_the_reference(reference: ReferenceLexer) -> None:
+    accepted = {text for text in TEXTS if reference.accepts(text)}
+    try:
+        machine = GrammarStateMachine.from_lark(reference.lark)
+    except UnsatisfiableGrammarError:
+        assert not accepted
+        return
+    assert {text for text in TEXTS if machine.matches(text)} == accepted

@@ -1,0 +1,308 @@
+"""Languages of substrings: their words, their masks, quotes in JSON Schema."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import numpy as np
+import pydantic
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from state_machines import (
+    InvalidArgumentError,
+    InvalidSchemaError,
+    JsonSchemaStateMachine,
+    MissingSourceError,
+    QuoteFrom,
+    StateMachine,
+    SubstringStateMachine,
+    UnsatisfiableSchemaError,
+    UnsupportedSchemaError,
+    Vocabulary,
+)
+from state_machines.grammar.boolean import intersection
+from state_machines.grammar.encoding import JSON_STRING, RAW, encoded
+from state_machines.grammar.node import EMPTY, Node
+from state_machines.grammar.nodes import concatenation, literal, optional, repetition, symbols
+from state_machines.grammar.substring import (
+    find_quote,
+    substring_language,
+    substring_of,
+    suffix_array,
+    words_of,
+)
+from state_machines.grammar.symbols import ANY_CODE_POINT
+from state_machines.grammar.words import list_words
+from state_machines.limits import Limits
+from state_machines.masks import substring_walk
+
+TEXTS = st.one_of(
+    st.text(alphabet, max_size=12)
+    for alphabet in ("ab ", "a", 'aé日😀"\\\n ', "ab\x01\té", "a-_1 \u0301")
+)
+BOUNDS = st.sampled_from([(0, None), (0, None), (1, None), (4, None), (0, 2), (2, 2), (1, 4)])
+DOCUMENT = 'The quick brown fox.\nIt jumps — "over" the lazy dog, the quick one.'
+
+
+def runs(chunks: Sequence[str]) -> set[str]:
+    """Return all runs of consecutive chunks."""
+    ends = range(len(chunks) + 1)
+    return {"".join(chunks[first:last]) for first in ends for last in ends if first <= last}
+
+
+def of_length(language: Node, min_chars: int, max_chars: int | None) -> Node:
+    """Return the words of a length within bounds."""
+    return intersection((language, repetition(symbols(ANY_CODE_POINT), min_chars, max_chars)))
+
+
+@settings(max_examples=40)
+@given(st.lists(st.integers(0, 4), max_size=60))
+def test_suffix_array_sorts_the_suffixes(ranks: list[int]) -> None:
+    found = suffix_array(np.array(ranks, np.int32), 5)
+    assert found.tolist() == sorted(range(len(ranks)), key=lambda at: ranks[at:])
+
+
+def test_words_are_runs_of_letters_of_space_and_of_other_characters() -> None:
+    assert words_of("foo bar. baz_1") == ["foo", " ", "bar", ".", " ", "baz_1"]
+    assert words_of("") == []
+    assert "".join(words_of(DOCUMENT)) == DOCUMENT
+
+
+@settings(max_examples=30)
+@given(TEXTS, st.booleans(), BOUNDS)
+def test_language_is_the_set_of_runs_of_chunks(
+    text: str, is_divided: bool, bounds: tuple[int, int | None]
+) -> None:
+    chunks = words_of(text) if is_divided else list(text)
+    min_chars, max_chars = bounds
+    longest = len(text) if max_chars is None else max_chars
+    expected = {word for word in runs(chunks) if min_chars <= len(word) <= longest}
+    language = of_length(substring_language(chunks), min_chars, max_chars)
+    if language is EMPTY or language.is_empty:
+        assert not expected
+        return
+    words = list_words(language, 10_000)
+    assert words is not None
+    assert len(words) == len(expected)
+    assert set(words) == expected
+
+
+@settings(max_examples=30)
+@given(TEXTS)
+def test_quotes_have_every_spelling_of_json(text: str) -> None:
+    quotes = encoded(substring_language(words_of(text)), JSON_STRING, b'"')
+    for word in runs(words_of(text)):
+        assert quotes.matches(json.dumps(word)[1:].encode())
+        assert quotes.matches(json.dumps(word, ensure_ascii=False)[1:].encode())
+        assert substring_of(words_of(text)).matches(word.encode())
+        assert not quotes.matches(json.dumps(word + "x")[1:].encode())
+
+
+def vocabulary_of(text: str, parts: list[tuple[int, int, int, bytes]]) -> Vocabulary:
+    """Return a vocabulary of all bytes and of parts of the text's spellings."""
+    spellings = [
+        text.encode(),
+        json.dumps(text).encode(),
+        json.dumps(text, ensure_ascii=False).encode() + b',"',
+        b"x" + text.encode() + b"yy",
+    ]
+    forms = {bytes((byte,)) for byte in range(256)}
+    for which, start, length, tail in parts:
+        spelling = spellings[which]
+        start %= len(spelling) or 1
+        forms.add(spelling[start : start + length] + tail)
+    forms.discard(b"")
+    return Vocabulary([*sorted(forms), b"</s>"], end_token_ids=[len(forms)])
+
+
+PARTS = st.lists(
+    st.tuples(
+        st.integers(0, 3),
+        st.integers(0, 30),
+        st.integers(1, 6),
+        st.sampled_from([b"", b"", b'"', b'",', b'"}', b"\\", b"\\u", b"y", b"\xe6"]),
+    ),
+    min_size=20,
+    max_size=40,
+)
+
+
+@settings(max_examples=25)
+@given(TEXTS.filter(bool), st.booleans(), BOUNDS, PARTS, st.sampled_from([0, 2, 96]), st.data())
+def test_masks_are_those_of_brute_force(
+    text: str,
+    is_divided: bool,
+    bounds: tuple[int, int | None],
+    parts: list[tuple[int, int, int, bytes]],
+    few_positions: int,
+    data: st.DataObject,
+) -> None:
+    chunks = words_of(text) if is_divided else list(text)
+    quotes = of_length(substring_language(chunks), *bounds)
+    if quotes is EMPTY or quotes.is_empty:
+        return
+    in_json = concatenation(literal(b'"'), encoded(quotes, JSON_STRING, b'"'))
+    starts = [
+        encoded(quotes, RAW),
+        concatenation(literal(b"x"), encoded(quotes, RAW), optional(literal(b"yy"))),
+        in_json,
+        concatenation(optional(literal(b" ")), in_json, literal(b"}")),
+    ]
+    vocabulary = vocabulary_of(text, parts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(substring_walk, "FEW_POSITIONS", few_positions)
+        matcher = StateMachine(data.draw(st.sampled_from(starts))).matcher(vocabulary)
+        for _ in range(6):
+            mask = matcher.allowed_tokens()
+            forms = [form or b"" for form in vocabulary.token_bytes[:-1]]
+            state = matcher.state
+            # The vocabulary has no form for the mark of special tokens.
+            expected = [
+                bool(form) and state.compute_word_derivative(form) is not EMPTY for form in forms
+            ]
+            wrong = np.flatnonzero(mask[:-1] != np.array(expected))
+            assert [(forms[at], bool(mask[at])) for at in wrong] == []
+            assert mask[-1] == state.nullable
+            allowed = sorted(np.flatnonzero(mask[:-1]), key=lambda at: -len(forms[at]))
+            if not allowed:
+                break
+            matcher.advance(int(data.draw(st.sampled_from(allowed[:8]))))
+
+
+def test_raw_machine_accepts_quotes() -> None:
+    machine = SubstringStateMachine(DOCUMENT)
+    assert machine.matches("fox.\nIt jumps")
+    assert not machine.matches("uick")
+    assert not machine.matches("")
+    assert SubstringStateMachine(DOCUMENT, "chars").matches("uick br")
+    assert SubstringStateMachine(DOCUMENT, allow_empty=True).matches("")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("", "words"), "the source is empty"),
+        (("a", "lines"), "unit must be"),
+        ((7, "words"), "must be a string"),
+        (("a\ud800", "chars"), "lone surrogate at position 1"),
+    ],
+)
+def test_unusable_sources_are_refused(arguments: Any, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        SubstringStateMachine(*arguments)
+
+
+def test_long_sources_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("state_machines.grammar.substring.LIMITS", Limits(source_characters=5))
+    with pytest.raises(InvalidArgumentError, match="at most 5"):
+        SubstringStateMachine("abcdef")
+
+
+def schema_machine(**keywords: Any) -> JsonSchemaStateMachine:
+    schema = {"type": "string", "x-substring-of": "d", **keywords}
+    return JsonSchemaStateMachine(schema, sources={"d": DOCUMENT, "other": "-"})
+
+
+@pytest.mark.parametrize(
+    ("keywords", "accepted", "refused"),
+    [
+        ({}, ["fox", '"over" the', "fox.\nIt"], ["", "cat", "qui"]),
+        ({"x-substring-unit": "chars"}, ["qui", "— "], ["", "cat"]),
+        ({"minLength": 60}, [DOCUMENT[:-1]], ["fox"]),
+        ({"maxLength": 3}, ["fox", "dog"], ["quick"]),
+        (
+            {"minLength": 9, "maxLength": 9},
+            ["quick one", "The quick", "the quick"],
+            ["brown fox"[:5]],
+        ),
+        ({"pattern": "^[a-z]+ [a-z]+$"}, ["brown fox", "lazy dog"], ["fox", "The quick"]),
+        ({"enum": ["fox", "cat", "lazy dog"]}, ["fox", "lazy dog"], ["cat"]),
+        ({"not": {"pattern": "o"}}, ["quick"], ["fox"]),
+    ],
+)
+def test_keyword_combines_with_others(
+    keywords: dict[str, Any], accepted: list[str], refused: list[str]
+) -> None:
+    machine = schema_machine(**keywords)
+    for text in accepted:
+        assert machine.matches(json.dumps(text)), text
+        assert machine.matches(json.dumps(text, ensure_ascii=False)), text
+    for text in refused:
+        assert not machine.begins(json.dumps(text) + " "), text
+        assert not machine.matches(json.dumps(text)), text
+
+
+@pytest.mark.parametrize(
+    ("keywords", "error", "where"),
+    [
+        ({"x-substring-of": "e"}, MissingSourceError, "/x-substring-of"),
+        ({"x-substring-of": 3}, InvalidSchemaError, "/x-substring-of"),
+        ({"x-substring-unit": "lines"}, InvalidSchemaError, "/x-substring-unit"),
+        ({"minLength": 1000}, UnsatisfiableSchemaError, ""),
+        ({"pattern": "^[0-9]+$"}, UnsatisfiableSchemaError, ""),
+        ({"enum": ["cat"]}, UnsatisfiableSchemaError, ""),
+    ],
+)
+def test_unenforceable_quotes_are_refused(
+    keywords: dict[str, Any], error: type[UnsupportedSchemaError], where: str
+) -> None:
+    with pytest.raises(error) as caught:
+        schema_machine(**keywords)
+    assert caught.value.pointer == where
+
+
+def test_missing_source_names_those_that_are_known() -> None:
+    with pytest.raises(MissingSourceError, match=re.escape("Known are 'd', 'other'")) as caught:
+        schema_machine(**{"x-substring-of": "e"})
+    assert (caught.value.source, caught.value.known) == ("e", ("d", "other"))
+
+
+def test_machine_keeps_the_sources_that_it_quotes() -> None:
+    assert schema_machine().sources == {"d": DOCUMENT}
+    assert JsonSchemaStateMachine({}, sources={"d": DOCUMENT}).sources == {}
+
+
+def test_equal_sources_share_their_suffix_array() -> None:
+    one, other = substring_language(DOCUMENT), substring_language(str(DOCUMENT))
+    assert one is other
+
+
+def test_quote_from_adds_the_keyword_to_pydantic_types() -> None:
+    adapter = pydantic.TypeAdapter(Annotated[str | None, QuoteFrom("d", unit="chars")])
+    schema = adapter.json_schema()
+    assert schema["x-substring-of"] == "d"
+    assert schema["x-substring-unit"] == "chars"
+    machine = JsonSchemaStateMachine(schema, sources={"d": DOCUMENT})
+    assert [machine.matches(text) for text in ("null", '"ick b"', '"cat"')] == [True, True, False]
+    with pytest.raises(TypeError, match="annotates a string"):
+        pydantic.TypeAdapter(Annotated[list[str], QuoteFrom("d")]).json_schema()
+
+
+@pytest.mark.parametrize(
+    ("quote", "unit", "found"),
+    [
+        ("quick", "words", (4, 2)),
+        ("uick", "words", None),
+        ("uick", "chars", (5, 2)),
+        ("cat", "chars", None),
+        ("The", "words", (0, 1)),
+    ],
+)
+def test_quote_is_found_between_the_boundaries_of_its_unit(
+    quote: str, unit: str, found: tuple[int, int] | None
+) -> None:
+    assert find_quote(DOCUMENT, quote, unit) == found
+
+
+@settings(max_examples=40)
+@given(TEXTS, st.data())
+def test_quote_is_found_where_the_language_has_it(text: str, data: st.DataObject) -> None:
+    word = text[data.draw(st.integers(0, len(text))) :][: data.draw(st.integers(1, 5))]
+    for unit, chunks in (("words", words_of(text)), ("chars", list(text))):
+        if word:
+            assert (find_quote(text, word, unit) is not None) == (word in runs(chunks))
