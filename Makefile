@@ -27,6 +27,7 @@ SERVE_ARGS ?=
 BENCH_ARGS ?=
 MEMORY_ARGS ?=
 GROWTH_ARGS ?=
+GRAMMARS_ARGS ?=
 E2E_ARGS ?=
 SPECULATION_ARGS ?=
 VISION_ARGS ?=
@@ -42,7 +43,7 @@ RUNTIMES ?= torch llama-cpp-python
 NOTEBOOKS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-ray test-runtimes runtime-tests processor-figures coverage matrix data lint docs notebooks screenshots bench memory growth bench-e2e bench-speculation bench-vision bench-faithfulness bench-hostile bench-quality bench-calibration bench-processors bench-distributed bench-router bench-prompt-cache bench-ray plots fuzz ledgers compat soak model clean
+.PHONY: help demo serve test test-ray test-runtimes runtime-tests processor-figures coverage matrix data lint docs notebooks screenshots bench memory growth bench-grammars bench-e2e bench-speculation bench-vision bench-faithfulness bench-hostile bench-quality bench-calibration bench-processors bench-distributed bench-router bench-prompt-cache bench-ray plots fuzz ledgers compat soak model clean
 
 help:
 	@echo "make demo          a real model turns a text into JSON that matches a schema"
@@ -65,6 +66,7 @@ help:
 	@echo "make bench         masks on MaskBench (BENCH_ARGS='--data FILE.jsonl.gz --tokenizer FILE')"
 	@echo "make memory        memory over many schemas and texts (MEMORY_ARGS='--data ... --tokenizer FILE')"
 	@echo "make growth        growth of costs with size (GROWTH_ARGS='--tokenizer FILE')"
+	@echo "make bench-grammars  masks of grammars, beside llguidance and XGrammar (GRAMMARS_ARGS='--only json.lark')"
 	@echo "make bench-e2e     whole requests with a model (E2E_ARGS='--data FILE.jsonl.gz')"
 	@echo "make bench-speculation  time and forward passes with drafts (SPECULATION_ARGS='--repeats 3')"
 	@echo "make bench-vision  questions about images, beside mlx-vlm (VISION_ARGS='--repeats 5')"
@@ -146,6 +148,9 @@ memory: $(INSTALLED)-bench
 growth: $(INSTALLED)-bench
 	$(BIN)/python benchmarks/growth.py $(GROWTH_ARGS)
 
+bench-grammars: $(INSTALLED)-bench
+	PYTHONPATH=tests/support $(BIN)/python benchmarks/grammars.py $(GRAMMARS_ARGS)
+
 bench-e2e: $(INSTALLED)-bench model
 	$(FAST) $(BIN)/python benchmarks/end_to_end.py $(E2E_ARGS)
 
@@ -194,6 +199,7 @@ fuzz: $(INSTALLED)-dev
 
 ledgers: $(INSTALLED)-dev
 	$(BIN)/python tests/conformance/ledger.py
+	$(BIN)/python tests/conformance/lark_ledger.py
 
 # Each client is installed in an environment of its own, in the cache directory.
 compat: $(INSTALLED)-dev model

@@ -18,6 +18,7 @@ import matplotlib as mpl
 from calibration_plot import draw_calibration
 from documents import STRING
 from faithfulness_plot import draw_faithfulness
+from grammar_plot import draw_grammars
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from overlap import CPU_WORK, busiest, flights
@@ -100,6 +101,8 @@ def _drawings(name: str, report: dict[str, Any]) -> dict[str, Figure]:
         return {"overlap.svg": draw_overlap(report)}
     if name == "end_to_end" and report["overhead"]:
         return {"end-to-end.svg": draw_overhead(report)}
+    if name == "grammars":
+        return {"grammars.svg": draw_grammars(report)}
     return {}
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from distributed import distributed_rows
 from end_to_end_tables import figure_rows, left_out, missed_targets, overhead_rows
+from grammar_figures import engine_rows, ratio_rows, refusals
 from growth import findings, growth_rows, set_up_rows
 from hostile_load_figures import Figures, rows
 from memory import point_after
@@ -29,6 +30,7 @@ __all__ = [
     "distributed_table",
     "end_to_end_tables",
     "filled",
+    "grammars_table",
     "growth_table",
     "hostile_load_table",
     "logits_processors_table",
@@ -163,6 +165,30 @@ def growth_table(report: dict[str, Any]) -> str:
             )
         )
     return "\n\n".join([*blocks, "![Growth](plots/growth.svg)"])
+
+
+def grammars_table(report: dict[str, Any]) -> str:
+    """Return the ratios to the faster peer, and the times of the first pass of each engine."""
+    cases = report["cases"]
+    versions = {
+        engine: figures["version"] for case in cases for engine, figures in case["engines"].items()
+    }
+    engines = ", ".join(f"{name} {version}" for name, version in versions.items())
+    sentence = (
+        f"{engines}; {report['tokenizer']}, {report['vocabulary_size']:,} tokens; medians of "
+        f"{report['repeats']} repeats. xgrammar has no Lark and gets the same grammar in GBNF."
+    )
+    blocks = [
+        _machine(report),
+        sentence,
+        "Ours over the faster peer, first pass and second pass (*again*):",
+        markdown(ratio_rows(cases), texts=2),
+        "First pass:",
+        markdown(engine_rows(cases), texts=3),
+    ]
+    if refused := refusals(cases):
+        blocks.append("\n".join(f"- {sentence}" for sentence in refused))
+    return "\n\n".join([*blocks, "![Time between masks by grammar](plots/grammars.svg)"])
 
 
 def end_to_end_tables(report: dict[str, Any]) -> str:

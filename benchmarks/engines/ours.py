@@ -12,11 +12,15 @@ from tokenizers import Tokenizer
 from engines.base import RefusedSchemaError, TokenizerSource
 from state_machines import (
     GrammarBudgetError,
+    GrammarError,
+    GrammarStateMachine,
+    InvalidArgumentError,
     JsonSchemaStateMachine,
     Matcher,
     PatternError,
     RegexStateMachine,
     SchemaError,
+    StateMachine,
     Vocabulary,
 )
 
@@ -43,7 +47,7 @@ class _Matcher:
 
 
 class _Compiled:
-    def __init__(self, machine: JsonSchemaStateMachine, vocabulary: Vocabulary) -> None:
+    def __init__(self, machine: StateMachine, vocabulary: Vocabulary) -> None:
         self._machine = machine
         self._vocabulary = vocabulary
         self._ends = tuple(vocabulary.end_token_ids)
@@ -68,6 +72,13 @@ class _Engine:
         try:
             machine = JsonSchemaStateMachine(schema)
         except (SchemaError, PatternError, GrammarBudgetError) as error:
+            raise RefusedSchemaError(f"{type(error).__name__}: {error}") from error
+        return _Compiled(machine, self._vocabulary)
+
+    def compile_grammar(self, grammar: str, notation: str, gbnf: str) -> _Compiled:
+        try:
+            machine = GrammarStateMachine(grammar, notation=notation)
+        except (GrammarError, InvalidArgumentError) as error:
             raise RefusedSchemaError(f"{type(error).__name__}: {error}") from error
         return _Compiled(machine, self._vocabulary)
 

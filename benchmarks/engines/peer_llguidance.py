@@ -1,11 +1,14 @@
-"""llguidance (Rust): strict about keywords by default, any whitespace, its slices for JSON."""
+"""llguidance (Rust): strict about keywords by default, any whitespace, its slices for JSON.
+
+Grammars get its general slices, its default. GBNF is converted to Lark by its own converter.
+"""
 
 from __future__ import annotations
 
 from importlib.metadata import version
 from typing import Any
 
-from llguidance import LLMatcher, LLTokenizer
+from llguidance import LLMatcher, LLTokenizer, grammar_from
 from llguidance.numpy import fill_next_token_bitmask
 
 from engines.base import RefusedSchemaError, TokenizerSource
@@ -60,6 +63,7 @@ class _Engine:
             eos_token=list(source.end_token_ids),
             slices=LLTokenizer.json_slices(),
         )
+        self._general = self._tokenizer.with_slices(LLTokenizer.general_slices())
         self._bitmask = empty_bitmask(self._tokenizer.vocab_size)
 
     def compile(self, schema: Any) -> _Compiled:
@@ -67,7 +71,17 @@ class _Engine:
             grammar = LLMatcher.grammar_from_json_schema(schema)
         except ValueError as error:
             raise RefusedSchemaError(str(error)) from error
-        matcher = LLMatcher(self._tokenizer, grammar, log_level=0)
+        return self._compiled(self._tokenizer, grammar)
+
+    def compile_grammar(self, grammar: str, notation: str, gbnf: str) -> _Compiled:
+        try:
+            converted = grammar_from(notation, grammar)
+        except ValueError as error:
+            raise RefusedSchemaError(str(error)) from error
+        return self._compiled(self._general, converted)
+
+    def _compiled(self, tokenizer: LLTokenizer, grammar: str) -> _Compiled:
+        matcher = LLMatcher(tokenizer, grammar, log_level=0)
         if matcher.is_error():
             raise RefusedSchemaError(matcher.get_error())
         return _Compiled(matcher, self._bitmask, self._ends)

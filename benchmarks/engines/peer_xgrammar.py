@@ -1,4 +1,7 @@
-"""xgrammar (C++): additional properties as the schema says (not strict), any whitespace."""
+"""xgrammar (C++): additional properties as the schema says (not strict), any whitespace.
+
+It reads GBNF. Instead of a grammar in Lark it gets the same language in GBNF.
+"""
 
 from __future__ import annotations
 
@@ -73,6 +76,13 @@ class _Engine:
         except (RuntimeError, ValueError) as error:
             raise RefusedSchemaError(str(error)) from error
         return _Compiled(grammar, self._bitmask, self._ends)
+
+    def compile_grammar(self, grammar: str, notation: str, gbnf: str) -> _Compiled:
+        try:
+            compiled = self._compiler.compile_grammar(gbnf, root_rule_name="root")
+        except (RuntimeError, ValueError) as error:
+            raise RefusedSchemaError(str(error)) from error
+        return _Compiled(compiled, self._bitmask, self._ends)
 
 
 def make_engine(source: TokenizerSource) -> _Engine:
