@@ -66,6 +66,27 @@ def test_folders_of_the_engine_have_no_import_cycle() -> None:
     TopologicalSorter(graph).prepare()
 
 
+def modules_imported(tree: ast.AST) -> Iterator[str]:
+    """The modules that a module imports when it runs, also within functions."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+        elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            yield from modules_imported(node)
+
+
+def test_folders_of_the_state_machines_have_no_import_cycle() -> None:
+    graph: dict[str, set[str]] = {}
+    for path in sorted((ROOT / "state_machines").rglob("*.py")):
+        folder = path.relative_to(ROOT / "state_machines").parts[0].removesuffix(".py")
+        if folder != "__init__":
+            modules = modules_imported(ast.parse(path.read_text(encoding="utf-8")))
+            found = {name.split(".")[1] for name in modules if name.startswith("state_machines.")}
+            graph.setdefault(folder, set()).update(found - {folder})
+    assert "structural_tags" in graph["root"]
+    TopologicalSorter(graph).prepare()
+
+
 @pytest.mark.parametrize(
     ("statement", "absent"),
     [

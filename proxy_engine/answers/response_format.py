@@ -34,8 +34,7 @@ from referencing import Registry
 
 from state_machines import JsonSchemaStateMachine, StateMachine
 from state_machines.json_schema.quotes import SUBSTRING_OF
-from state_machines.root import Part, Structured, leaves
-from state_machines.structural_tags import StructuralTagPart
+from state_machines.root import Part, StructuralTagPart, Structured, leaves
 from state_machines.tool_calls.tool_format import NO_DELIMITERS, Delimiters
 
 from ..errors import InvalidResponseFormatError, OutputValidationError

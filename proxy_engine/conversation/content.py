@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 import numpy.typing as npt
 import pydantic
 
-from state_machines.tool_calls.notations import INPUT
+from state_machines.argument_notations import INPUT
 
 from ..errors import MediaError, PromptError
 from ..media.audio_formats import audio_format

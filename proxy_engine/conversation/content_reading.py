@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
 from typing import Any
 
-from state_machines.tool_calls.notations import INPUT
+from state_machines.argument_notations import INPUT
 
 from ..errors import MediaError, PromptError
 from ..text_checks import short_repr

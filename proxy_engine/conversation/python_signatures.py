@@ -23,7 +23,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from state_machines.tool_calls.notations import python_literal
+from state_machines.argument_notations import python_literal
 
 from .schema_keywords import listed, qualifiers_of, reference_of, target_of, types_of
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from state_machines.argument_notations import JSON, PYTHONIC, PYTHONIC_JSON, Notation
 from state_machines.tool_calls import FORMATS, ToolFormat
-from state_machines.tool_calls.notations import JSON, PYTHONIC, PYTHONIC_JSON, Notation
 
 from ..errors import PromptError
 from .python_signatures import python_signatures

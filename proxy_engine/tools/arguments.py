@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import jsonschema
 import pydantic
 
-from state_machines.tool_calls.notations import INPUT
+from state_machines.argument_notations import INPUT
 
 from ..validation import json_validator
 

@@ -13,13 +13,17 @@ all that handles special tokens handles these.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 from state_machines.budgets import spend
 from state_machines.grammar.node import EPSILON, Node, Transitions, intern_node
 from state_machines.grammar.nodes import branch, concatenation, literal, repetition, symbols, union
 from state_machines.grammar.symbols import byte_range
 from state_machines.grammar.tries import literals
+
+Spell: TypeAlias = Callable[[str], bytes]
+"""Returns the bytes of a text in a vocabulary, where it may contain names of special tokens."""
 
 SPECIAL_MARK = b"\xff"
 """The first byte of the form of a special token."""

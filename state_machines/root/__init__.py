@@ -16,6 +16,7 @@ from state_machines.root.parts import (
     part_names,
     repeated_part_names,
 )
+from state_machines.root.structural_tag import StructuralTagPart
 
 __all__ = [
     "Choice",
@@ -27,6 +28,7 @@ __all__ = [
     "RootMatcher",
     "RootStateMachine",
     "Sequence",
+    "StructuralTagPart",
     "Structured",
     "SubState",
     "Text",

@@ -19,9 +19,10 @@ from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import branch, concatenation, literal, optional, union
+from state_machines.grammar.tokens import Spell
 from state_machines.grammar.until import AhoCorasick, aho_corasick, text_until, text_without
 from state_machines.limits import LIMITS
-from state_machines.root.parts import Marker, Part, Spell, SubState, Text
+from state_machines.root.parts import Marker, Part, SubState, Text
 from state_machines.root.positions import FollowEntry, Position, Positions, Skipped, part_name
 from state_machines.vocabulary import Vocabulary
 

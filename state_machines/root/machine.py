@@ -14,6 +14,7 @@ from state_machines.matcher import Matcher
 from state_machines.root.answer_automaton import AnswerAutomaton, speller
 from state_machines.root.attribution import Attribution, Piece
 from state_machines.root.parts import Part
+from state_machines.root.structural_tag import StructuralTagPart
 from state_machines.vocabulary import Vocabulary
 
 _RECURSION_BUDGET = recursion_budget()
@@ -75,9 +76,6 @@ class RootStateMachine(StateMachine):
         >>> RootStateMachine.from_structural_tag(tag).matches("...")
         True
         """
-        # Imported late: the part is built with notations of tool calls, which import this package.
-        from state_machines.structural_tags import StructuralTagPart  # noqa: PLC0415
-
         return cls(StructuralTagPart.of(tag), vocabulary)
 
     def matcher(self, vocabulary: Vocabulary) -> RootMatcher:

@@ -14,14 +14,12 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from state_machines.errors import CompositionError
 from state_machines.grammar.node import Node
+from state_machines.grammar.tokens import Spell
 from state_machines.machine import StateMachine
-
-Spell: TypeAlias = Callable[[str], bytes]
-"""Returns the bytes of a marker's text in a vocabulary, where it may contain special tokens."""
 
 _LARGEST = 2**63 - 1
 _BOUNDS = "Bounds are not negative, and the lower one comes first"

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from state_machines.errors import CompositionError
 from state_machines.grammar.node import Node
 from state_machines.grammar.token_limits import LimitedRule
+from state_machines.grammar.tokens import Spell
 from state_machines.root.parts import (
     Choice,
     Loop,
@@ -21,7 +22,6 @@ from state_machines.root.parts import (
     Optional,
     Part,
     Sequence,
-    Spell,
     SubState,
     Text,
 )

@@ -1,4 +1,4 @@
-"""Structural tags: XGrammar's interchange format of constraints, as parts of an answer.
+"""Structural tags: XGrammar's interchange format of constraints, as languages.
 
 Reading order: :mod:`~state_machines.structural_tags.formats` (the typed tree),
 :mod:`~state_machines.structural_tags.fields` and :mod:`~state_machines.structural_tags.parsing`
@@ -8,6 +8,8 @@ grammars), :mod:`~state_machines.structural_tags.json_values` and
 :mod:`~state_machines.structural_tags.compiler` (from the tree to the language).
 """
 
-from state_machines.structural_tags.part import StructuralTagPart
+from state_machines.structural_tags.compiler import StructuralTagCompiler
+from state_machines.structural_tags.formats import Format
+from state_machines.structural_tags.parsing import parse
 
-__all__ = ["StructuralTagPart"]
+__all__ = ["Format", "StructuralTagCompiler", "parse"]

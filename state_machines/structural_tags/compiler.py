@@ -16,7 +16,7 @@ from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation, literal, optional, repetition, union
 from state_machines.grammar.token_limits import token_limited
-from state_machines.grammar.tokens import token_set
+from state_machines.grammar.tokens import Spell, token_set
 from state_machines.grammar.until import text_until, text_without
 from state_machines.structural_tags.bounds import ends_in_text
 from state_machines.structural_tags.formats import (
@@ -33,7 +33,6 @@ from state_machines.structural_tags.formats import (
     Repeated,
     SeparatedTags,
     Series,
-    Spell,
     Tag,
     Token,
     TokenDispatch,

@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from state_machines.grammar.node import Node
+from state_machines.grammar.tokens import Spell
 from state_machines.machine import StateMachine
-
-Spell: TypeAlias = Callable[[str], bytes]
-"""Returns the bytes of a text in a vocabulary, where it may contain special tokens."""
 
 Token: TypeAlias = str | int
 """A token by its text or by its number."""

@@ -10,26 +10,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from state_machines.argument_notations.argument_compiler import (
+    ArgumentCompiler,
+    values_of,
+    values_of_types,
+)
+from state_machines.argument_notations.nested import MINIMAX_M3_XML
+from state_machines.argument_notations.notation import NotationOptions, Schema
+from state_machines.argument_notations.raw_text import texts_without
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation, literal, union
+from state_machines.grammar.tokens import Spell
 from state_machines.grammar.words import word_language
 from state_machines.json_schema.closed_schema import closed_schema
 from state_machines.json_schema.compiler import PropertyOrder
 from state_machines.json_schema.terms import Term
 from state_machines.json_schema.value_syntax import WHITESPACE_LAYOUTS, MemberSyntax
 from state_machines.regex import compile_pattern
-from state_machines.structural_tags.formats import Spell
 from state_machines.structural_tags.json_values import json_syntax, white_space
-from state_machines.tool_calls.notations.argument_compiler import (
-    ArgumentCompiler,
-    values_of,
-    values_of_types,
-)
-from state_machines.tool_calls.notations.nested import MINIMAX_M3_XML
-from state_machines.tool_calls.notations.notation import NotationOptions, Schema
-from state_machines.tool_calls.notations.raw_text import texts_without
 
 
 @dataclass(frozen=True)

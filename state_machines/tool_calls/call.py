@@ -7,12 +7,13 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any
 
+from state_machines.argument_notations import CompiledArguments, Notation
 from state_machines.errors import SchemaError, UnsatisfiableSchemaError
 from state_machines.grammar.encoding import decoded
 from state_machines.grammar.node import Node
+from state_machines.grammar.tokens import Spell
 from state_machines.machine import RegexStateMachine, StateMachine
-from state_machines.root.parts import Marker, Spell, SubState
-from state_machines.tool_calls import notations
+from state_machines.root.parts import Marker, SubState
 
 CALL = "tool_call"
 """The name of all parts of tool calls."""
@@ -99,12 +100,10 @@ class CallArguments(SubState):
     _: KW_ONLY
     tool: ToolSignature
     schema: Mapping[str, Any] | bool
-    notation: notations.Notation
+    notation: Notation
     avoid: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
-    _compiled: dict[str, notations.CompiledArguments] = field(
-        default_factory=dict, init=False, repr=False
-    )
+    _compiled: dict[str, CompiledArguments] = field(default_factory=dict, init=False, repr=False)
 
     def machine(self) -> StateMachine:
         """Return the machine of the arguments without special tokens."""
@@ -135,13 +134,13 @@ class CallArguments(SubState):
             return True
         return True
 
-    def _last_compiled(self) -> notations.CompiledArguments:
+    def _last_compiled(self) -> CompiledArguments:
         compiled = self._compiled.get("last")
         if compiled is None:
             compiled = self._compiled["last"] = self._compile(str.encode)
         return compiled
 
-    def _compile(self, spell: Spell) -> notations.CompiledArguments:
+    def _compile(self, spell: Spell) -> CompiledArguments:
         try:
             return self.notation.compile(
                 self.schema,

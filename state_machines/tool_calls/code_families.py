@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from state_machines.tool_calls.notations import (
+from state_machines.argument_notations import (
     FUNCTION_GEMMA,
     GEMMA4,
     OLMO,

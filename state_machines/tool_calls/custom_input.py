@@ -11,10 +11,10 @@ import json
 import re
 from typing import Any
 
+from state_machines.argument_notations.notation import INPUT, Notation
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.json_schema.value_sets import ANY_TEXT
 from state_machines.machine import StateMachine
-from state_machines.tool_calls.notations.notation import INPUT, Notation
 
 _ESCAPE = re.compile(
     r"\\(?:u(?:[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|[0-9a-fA-F]{4})|[^u])"

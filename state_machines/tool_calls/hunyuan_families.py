@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from state_machines.tool_calls.notations import JSON, hunyuan_pairs
+from state_machines.argument_notations import JSON, hunyuan_pairs
 from state_machines.tool_calls.tool_format import Delimiters, ToolFormat
 
 HUNYUAN = ToolFormat(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from state_machines.argument_notations import JSON, RAW_INPUT
 from state_machines.tool_calls.call_ids import CallIds
-from state_machines.tool_calls.notations import JSON, RAW_INPUT
 from state_machines.tool_calls.tool_format import Delimiters, ToolFormat
 
 HERMES = ToolFormat(

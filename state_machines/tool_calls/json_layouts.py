@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from state_machines.argument_notations import JsonNotation, compact_json
 from state_machines.errors import CompositionError
-from state_machines.tool_calls.notations import JsonNotation, compact_json
 from state_machines.tool_calls.tool_format import ToolFormat
 
 

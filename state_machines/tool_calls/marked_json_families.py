@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from state_machines.tool_calls.notations import JSON
+from state_machines.argument_notations import JSON
 from state_machines.tool_calls.tool_format import Delimiters, ToolFormat
 
 ERNIE = ToolFormat(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from state_machines.tool_calls.call_ids import CallIds
-from state_machines.tool_calls.json_families import LONGCAT_JSON
-from state_machines.tool_calls.notations import (
+from state_machines.argument_notations import (
     ATEM,
     DSML,
     DSML_V4,
@@ -23,6 +21,8 @@ from state_machines.tool_calls.notations import (
     STEPTML,
     XTML,
 )
+from state_machines.tool_calls.call_ids import CallIds
+from state_machines.tool_calls.json_families import LONGCAT_JSON
 from state_machines.tool_calls.tool_format import Delimiters, ToolFormat
 
 QWEN3_CODER = ToolFormat(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from keyword import iskeyword
 from typing import Any, Literal
 
+from state_machines.argument_notations import Notation
 from state_machines.errors import CompositionError, MarkerError, ToolNameError
 from state_machines.root.parts import (
     Choice,
@@ -34,7 +35,6 @@ from state_machines.tool_calls.call import (
 )
 from state_machines.tool_calls.call_ids import ANY_IDS, CallIds
 from state_machines.tool_calls.call_texts import inner_texts, markers, one_of
-from state_machines.tool_calls.notations import Notation
 from state_machines.vocabulary import Vocabulary
 
 _NAME = re.compile(r"\{name\}")

@@ -10,8 +10,8 @@ from typing import Any
 from shortest_words import shortest_word
 
 from state_machines.grammar.node import EMPTY, Node, leading_bytes
+from state_machines.grammar.tokens import Spell
 from state_machines.root import Choice, Loop, Marker, Optional, Part, Piece, Sequence, SubState
-from state_machines.root.parts import Spell
 from state_machines.tool_calls import CallArguments, CallId, CallStart
 
 __all__ = ["Call", "a_walk", "a_word", "calls_in", "ending", "longest_first"]

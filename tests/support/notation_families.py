@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from state_machines.tool_calls.notations import (
+from state_machines.argument_notations import (
     DSML,
     DSML_V4,
     DSML_V4_1,

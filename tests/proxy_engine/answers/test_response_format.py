@@ -15,8 +15,7 @@ from proxy_engine import Fenced, InvalidResponseFormatError, OutputValidationErr
 from proxy_engine.answers.response_format import ResponseFormatCompiler
 from state_machines import RegexStateMachine
 from state_machines.errors import ProxyError
-from state_machines.root import RootStateMachine, Text
-from state_machines.structural_tags import StructuralTagPart
+from state_machines.root import RootStateMachine, StructuralTagPart, Text
 from state_machines.tool_calls import Delimiters
 
 

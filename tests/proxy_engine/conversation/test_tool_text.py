@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from proxy_engine import PromptError
 from proxy_engine.conversation.tool_text import PLAIN_TOOL_TEXT, tool_text_of
 from proxy_engine.tools import Tool
+from state_machines.argument_notations import JSON, PYTHONIC, PYTHONIC_JSON
 from state_machines.tool_calls import FORMATS, ToolFormat, format_named
-from state_machines.tool_calls.notations import JSON, PYTHONIC, PYTHONIC_JSON
 
 WRITTEN = sorted(
     name for name, entry in FORMATS.items() if entry.notation in (JSON, PYTHONIC, PYTHONIC_JSON)

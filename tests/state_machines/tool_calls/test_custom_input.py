@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from state_machines import GrammarStateMachine, StateMachine
+from state_machines.argument_notations import JSON, RAW_INPUT, Notation
 from state_machines.errors import SchemaError
 from state_machines.grammar.encoding import decoded
 from state_machines.root import RootStateMachine
@@ -20,7 +21,6 @@ from state_machines.tool_calls import (
     input_schema,
     split_calls,
 )
-from state_machines.tool_calls.notations import JSON, RAW_INPUT, Notation
 
 PRINTS = GrammarStateMachine('root ::= "print(\\"" [^"]* "\\")\\n" root | ""')
 PROGRAM = 'print("null")\nprint("a\\\n\u00e9😀</x>\t")\n'

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from call_walks import Call, a_walk, calls_in
 
+from state_machines.argument_notations import JsonNotation
 from state_machines.errors import (
     CompositionError,
     InvalidSchemaError,
@@ -28,7 +29,6 @@ from state_machines.tool_calls import (
     in_compact_json,
     split_calls,
 )
-from state_machines.tool_calls.notations import JsonNotation
 
 ROOT = Path(__file__).parents[3]
 CITY: dict[str, Any] = {

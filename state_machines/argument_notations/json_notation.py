@@ -8,17 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from state_machines.grammar.nodes import union
-from state_machines.json_schema.value_syntax import JSON_SYNTAXES, Whitespace
-from state_machines.tool_calls.notations.argument_compiler import ArgumentCompiler, values_of
-from state_machines.tool_calls.notations.notation import (
+from state_machines.argument_notations.argument_compiler import ArgumentCompiler, values_of
+from state_machines.argument_notations.notation import (
     CompiledArguments,
     Notation,
     NotationOptions,
     Schema,
     unique_members,
 )
-from state_machines.tool_calls.notations.raw_text import texts_without
+from state_machines.argument_notations.raw_text import texts_without
+from state_machines.grammar.nodes import union
+from state_machines.json_schema.value_syntax import JSON_SYNTAXES, Whitespace
 
 _DECODER = json.JSONDecoder()
 _SPACES = re.compile(r'(?<=":) |(?<=[^,:]["}],) |(?<=^,) ')

@@ -8,12 +8,11 @@ from typing import Any, Self
 from state_machines.budgets import recursion_budget, step_budget
 from state_machines.errors import GrammarBudgetError, UnsupportedStructuralTagError
 from state_machines.grammar.node import EMPTY, Node
+from state_machines.grammar.tokens import Spell
 from state_machines.limits import LIMITS
 from state_machines.machine import StateMachine
-from state_machines.root.parts import Spell, SubState
-from state_machines.structural_tags.compiler import StructuralTagCompiler
-from state_machines.structural_tags.formats import Format
-from state_machines.structural_tags.parsing import parse
+from state_machines.root.parts import SubState
+from state_machines.structural_tags import Format, StructuralTagCompiler, parse
 
 
 @dataclass(frozen=True, eq=False)

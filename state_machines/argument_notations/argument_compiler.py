@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from state_machines.argument_notations.notation import INPUT, NotationOptions, Schema
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.boolean import complement
 from state_machines.grammar.node import Node
@@ -26,7 +27,6 @@ from state_machines.json_schema.schema_copy import pointer_token
 from state_machines.json_schema.terms import FALSE, Evaluated, Term
 from state_machines.json_schema.value_sets import ANY_TEXT, ANY_VALUE, ValueSet, disjoin
 from state_machines.json_schema.value_syntax import MemberSyntax, ValueSyntax
-from state_machines.tool_calls.notations.notation import INPUT, NotationOptions, Schema
 
 
 class ArgumentCompiler:

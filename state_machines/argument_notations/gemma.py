@@ -13,28 +13,28 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from state_machines.grammar.boolean import intersection
-from state_machines.grammar.encoding import RAW, encoded
-from state_machines.grammar.node import EPSILON, Node
-from state_machines.grammar.nodes import concatenation, literal
-from state_machines.json_schema.terms import Term
-from state_machines.json_schema.value_sets import ANY_VALUE, ValueSet
-from state_machines.json_schema.value_syntax import WHITESPACE_LAYOUTS, MemberSyntax, ValueSyntax
-from state_machines.regex import compile_pattern
-from state_machines.root.parts import Spell
-from state_machines.tool_calls.notations.argument_compiler import (
+from state_machines.argument_notations.argument_compiler import (
     ArgumentCompiler,
     check_names,
     values_of,
 )
-from state_machines.tool_calls.notations.json_notation import read_json_object
-from state_machines.tool_calls.notations.notation import (
+from state_machines.argument_notations.json_notation import read_json_object
+from state_machines.argument_notations.notation import (
     CompiledArguments,
     Notation,
     NotationOptions,
     Schema,
 )
-from state_machines.tool_calls.notations.raw_text import texts_without
+from state_machines.argument_notations.raw_text import texts_without
+from state_machines.grammar.boolean import intersection
+from state_machines.grammar.encoding import RAW, encoded
+from state_machines.grammar.node import EPSILON, Node
+from state_machines.grammar.nodes import concatenation, literal
+from state_machines.grammar.tokens import Spell
+from state_machines.json_schema.terms import Term
+from state_machines.json_schema.value_sets import ANY_VALUE, ValueSet
+from state_machines.json_schema.value_syntax import WHITESPACE_LAYOUTS, MemberSyntax, ValueSyntax
+from state_machines.regex import compile_pattern
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ from schema_strategies import (
 from small_vocabulary import an_ending, brute_force_mask, small_vocabulary
 
 from state_machines import Matcher, UnsatisfiableSchemaError, UnsupportedSchemaError
+from state_machines.argument_notations import FUNCTION_GEMMA, GEMMA4, CompiledArguments
 from state_machines.errors import InvalidSchemaError
 from state_machines.grammar.node import leading_bytes
 from state_machines.grammar.words import contains_word
 from state_machines.json_schema.value_syntax import Whitespace
-from state_machines.tool_calls.notations import FUNCTION_GEMMA, GEMMA4, CompiledArguments
 
 pytest.importorskip("mlx_lm.tool_parsers", reason="the parsers are mlx-lm's")
 

@@ -12,6 +12,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from state_machines.argument_notations.argument_compiler import (
+    ArgumentCompiler,
+    check_names,
+    property_pointer,
+)
+from state_machines.argument_notations.elements import Element, ElementReader
+from state_machines.argument_notations.notation import (
+    CompiledArguments,
+    Notation,
+    NotationOptions,
+    Schema,
+)
+from state_machines.argument_notations.raw_text import NO_LITERAL, NOT_NULL, texts_without
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.encoding import RAW, encoded
@@ -30,19 +43,6 @@ from state_machines.json_schema.value_syntax import (
     MemberSyntax,
 )
 from state_machines.regex import compile_pattern
-from state_machines.tool_calls.notations.argument_compiler import (
-    ArgumentCompiler,
-    check_names,
-    property_pointer,
-)
-from state_machines.tool_calls.notations.elements import Element, ElementReader
-from state_machines.tool_calls.notations.notation import (
-    CompiledArguments,
-    Notation,
-    NotationOptions,
-    Schema,
-)
-from state_machines.tool_calls.notations.raw_text import NO_LITERAL, NOT_NULL, texts_without
 
 _NO_WORD = compile_pattern(r"^(?!\s*(true|false|null)\s*$)[^]*$", search=True)
 # Python reads digits of other alphabets as numbers.

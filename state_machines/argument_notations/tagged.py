@@ -16,11 +16,32 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
+from state_machines.argument_notations.argument_compiler import (
+    ArgumentCompiler,
+    values_of,
+    values_of_types,
+)
+from state_machines.argument_notations.json_notation import read_json
+from state_machines.argument_notations.notation import (
+    CompiledArguments,
+    Notation,
+    NotationOptions,
+    Schema,
+    unique_members,
+)
+from state_machines.argument_notations.raw_text import (
+    NO_LITERAL,
+    NOT_JSON,
+    TRIMMED,
+    raw_texts,
+    texts_without,
+)
 from state_machines.grammar.boolean import difference, intersection
 from state_machines.grammar.encoding import JSON_STRING, RAW, encoded
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.symbols import ANY_CODE_POINT
+from state_machines.grammar.tokens import Spell
 from state_machines.json_schema.terms import Term
 from state_machines.json_schema.value_sets import ValueSet
 from state_machines.json_schema.value_syntax import (
@@ -30,27 +51,6 @@ from state_machines.json_schema.value_syntax import (
     ValueSyntax,
 )
 from state_machines.regex import compile_pattern
-from state_machines.root.parts import Spell
-from state_machines.tool_calls.notations.argument_compiler import (
-    ArgumentCompiler,
-    values_of,
-    values_of_types,
-)
-from state_machines.tool_calls.notations.json_notation import read_json
-from state_machines.tool_calls.notations.notation import (
-    CompiledArguments,
-    Notation,
-    NotationOptions,
-    Schema,
-    unique_members,
-)
-from state_machines.tool_calls.notations.raw_text import (
-    NO_LITERAL,
-    NOT_JSON,
-    TRIMMED,
-    raw_texts,
-    texts_without,
-)
 
 _NULL = literal(b"null")
 _LINE_FEED = literal(b"\n")

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from state_machines.errors import UnsatisfiableSchemaError
-from state_machines.grammar.boolean import intersection
-from state_machines.grammar.encoding import RAW, encoded
-from state_machines.tool_calls.notations.notation import (
+from state_machines.argument_notations.notation import (
     INPUT,
     CompiledArguments,
     Notation,
     NotationOptions,
     Schema,
 )
-from state_machines.tool_calls.notations.raw_text import texts_without
+from state_machines.argument_notations.raw_text import texts_without
+from state_machines.errors import UnsatisfiableSchemaError
+from state_machines.grammar.boolean import intersection
+from state_machines.grammar.encoding import RAW, encoded
 
 
 @dataclass(frozen=True)

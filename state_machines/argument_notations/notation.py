@@ -11,9 +11,9 @@ from referencing import Registry
 
 from state_machines.errors import CompositionError
 from state_machines.grammar.node import Node
+from state_machines.grammar.tokens import Spell
 from state_machines.json_schema.compiler import PropertyOrder
 from state_machines.json_schema.value_syntax import Whitespace
-from state_machines.root.parts import Spell
 
 Schema = Mapping[str, Any] | bool
 

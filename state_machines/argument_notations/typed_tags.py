@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from state_machines.tool_calls.notations.tagged import TaggedNotation
+from state_machines.argument_notations.tagged import TaggedNotation
 
 _NOT_STRINGS = ("null", "boolean", "number", "array", "object")
 

@@ -1,13 +1,13 @@
 """Notations of families whose tags pair names with values, or name the type of a value.
 
-They are instances of :class:`~state_machines.tool_calls.notations.tagged.TaggedNotation`.
+They are instances of :class:`~state_machines.argument_notations.tagged.TaggedNotation`.
 """
 
 from __future__ import annotations
 
 from functools import cache
 
-from state_machines.tool_calls.notations.tagged import TaggedNotation
+from state_machines.argument_notations.tagged import TaggedNotation
 
 _SPACE = r"\s\x1c-\x1f\x85"
 

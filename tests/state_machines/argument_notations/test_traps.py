@@ -9,8 +9,7 @@ import pytest
 from notation_families import FAMILIES, is_same
 
 from state_machines import UnsatisfiableSchemaError, UnsupportedSchemaError, Vocabulary
-from state_machines.matcher import Matcher
-from state_machines.tool_calls.notations import (
+from state_machines.argument_notations import (
     DSML,
     DSML_V4,
     DSML_V4_1,
@@ -29,6 +28,7 @@ from state_machines.tool_calls.notations import (
     Notation,
     TaggedNotation,
 )
+from state_machines.matcher import Matcher
 
 BY_NOTATION = {family.notation: family for family in FAMILIES}
 TAGGED = [QWEN_CODER, MINIMAX, GLM, GLM_COMPACT, LONGCAT]

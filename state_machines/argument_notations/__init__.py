@@ -1,6 +1,6 @@
 """Notations of the arguments of tool calls: JSON, and those of model families.
 
->>> from state_machines.tool_calls.notations import JSON, QWEN_CODER
+>>> from state_machines.argument_notations import JSON, QWEN_CODER
 >>> schema = {"type": "object", "properties": {"city": {"type": "string"}}}
 >>> JSON.compile(schema).node.matches(b'{"city": "Oslo"}')
 True
@@ -11,7 +11,7 @@ True
 {'city': 'Oslo'}
 """
 
-from state_machines.tool_calls.notations.family_tags import (
+from state_machines.argument_notations.family_tags import (
     ATEM,
     GLM,
     GLM_COMPACT,
@@ -22,30 +22,30 @@ from state_machines.tool_calls.notations.family_tags import (
     SEED,
     STEPTML,
 )
-from state_machines.tool_calls.notations.gemma import FUNCTION_GEMMA, GEMMA4, MarkedNotation
-from state_machines.tool_calls.notations.json_notation import JSON, JsonNotation, compact_json
-from state_machines.tool_calls.notations.nested import MINIMAX_M3_XML, NestedNotation
-from state_machines.tool_calls.notations.notation import (
+from state_machines.argument_notations.gemma import FUNCTION_GEMMA, GEMMA4, MarkedNotation
+from state_machines.argument_notations.json_notation import JSON, JsonNotation, compact_json
+from state_machines.argument_notations.nested import MINIMAX_M3_XML, NestedNotation
+from state_machines.argument_notations.notation import (
     INPUT,
     CompiledArguments,
     Notation,
     NotationOptions,
 )
-from state_machines.tool_calls.notations.paired import (
+from state_machines.argument_notations.paired import (
     HUNYUAN3,
     HUNYUAN4,
     hunyuan_pairs,
 )
-from state_machines.tool_calls.notations.pythonic import (
+from state_machines.argument_notations.pythonic import (
     OLMO,
     PYTHONIC,
     PYTHONIC_JSON,
     PythonicNotation,
     python_literal,
 )
-from state_machines.tool_calls.notations.raw_input import RAW_INPUT, RawInputNotation
-from state_machines.tool_calls.notations.tagged import TaggedNotation
-from state_machines.tool_calls.notations.typed_tags import (
+from state_machines.argument_notations.raw_input import RAW_INPUT, RawInputNotation
+from state_machines.argument_notations.tagged import TaggedNotation
+from state_machines.argument_notations.typed_tags import (
     DSML,
     DSML_V4,
     DSML_V4_1,

@@ -15,6 +15,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from state_machines.argument_notations.argument_compiler import ArgumentCompiler, values_of
+from state_machines.argument_notations.notation import (
+    CompiledArguments,
+    Notation,
+    NotationOptions,
+    Schema,
+    unique_members,
+)
+from state_machines.argument_notations.raw_text import texts_without
 from state_machines.grammar.boolean import difference, intersection
 from state_machines.grammar.encoding import PYTHON_STRING, RAW, encoded
 from state_machines.grammar.node import EPSILON, Node
@@ -28,15 +37,6 @@ from state_machines.json_schema.value_syntax import (
     ValueSyntax,
 )
 from state_machines.regex import compile_pattern
-from state_machines.tool_calls.notations.argument_compiler import ArgumentCompiler, values_of
-from state_machines.tool_calls.notations.notation import (
-    CompiledArguments,
-    Notation,
-    NotationOptions,
-    Schema,
-    unique_members,
-)
-from state_machines.tool_calls.notations.raw_text import texts_without
 
 Words = Literal["python", "both"]
 
