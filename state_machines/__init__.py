@@ -40,7 +40,7 @@ from state_machines.machine import ChoiceStateMachine, RegexStateMachine, StateM
 from state_machines.matcher import Matcher
 from state_machines.quotes import QuoteFrom, SubstringStateMachine
 from state_machines.vocabulary import Vocabulary
-from state_machines.vocabulary.disk_cache import VocabularyCache
+from state_machines.vocabulary_cache import VocabularyCache
 
 __all__ = [
     "ChoiceStateMachine",
