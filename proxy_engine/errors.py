@@ -211,7 +211,17 @@ class InvalidToolError(EngineError, ValueError):
 
     def at(self, index: int) -> Self:
         """Return the same error with an index in the list of tools."""
-        return type(self)(self.what, tool=self.tool, index=index, hint=self.hint)
+        return self._copy(index=index)
+
+    def named(self, tool: str) -> Self:
+        """Return the same error with the name of the tool."""
+        return self._copy(tool=tool)
+
+    def _copy(self, **changes: Any) -> Self:
+        return type(self)(self.what, **(self._facts() | changes))
+
+    def _facts(self) -> dict[str, Any]:
+        return {"tool": self.tool, "index": self.index, "hint": self.hint}
 
     def _where(self) -> str:
         place = "" if self.index is None else f" {self.index}"
@@ -240,23 +250,13 @@ class ToolSchemaError(InvalidToolError, SchemaError):
         self.tool = tool
         self.index = index
 
-    def at(self, index: int) -> Self:
-        """Return the same error with an index in the list of tools."""
-        return self._copy(index=index)
-
     def located(self, pointer: str, keyword: str | None) -> Self:
         """Return the same error with a location in the schema."""
         return self._copy(pointer=pointer, keyword=self.keyword or keyword)
 
-    def _copy(self, **changes: Any) -> Self:
-        facts = {
-            "tool": self.tool,
-            "index": self.index,
-            "pointer": self.pointer if self.is_located else None,
-            "keyword": self.keyword,
-            "hint": self.hint,
-        }
-        return type(self)(self.what, **(facts | changes))
+    def _facts(self) -> dict[str, Any]:
+        pointer = self.pointer if self.is_located else None
+        return {**super()._facts(), "pointer": pointer, "keyword": self.keyword}
 
     def _where(self) -> str:
         return f"{SchemaError._where(self)}{InvalidToolError._where(self)}"

@@ -13,12 +13,13 @@
     │   └── UnsupportedPatternError     a construct that is not regular (back-reference, …)
     ├── GrammarError (V)                located by line and column of the grammar
     │   ├── GrammarSyntaxError          a syntax error, or a rule that is missing or defined twice
-    │   ├── UnsupportedGrammarError     compiling the grammar takes too much work
+    │   ├── UnsupportedGrammarError     an unsupported construct, or too much work to compile
     │   └── UnsatisfiableGrammarError   no text matches the grammar
     ├── StructuralTagError (V)          located by a JSON Pointer into the structural tag
     │   ├── InvalidStructuralTagError   the structural tag is malformed
     │   └── UnsupportedStructuralTagError  a part of it cannot be enforced
     ├── VocabularyError                 the tokens of a tokenizer cannot be read as bytes
+    │   ├── UnknownTokenError           the vocabulary lacks a token that a grammar names
     │   ├── MarkerError                 the vocabulary lacks a marker of a tool format
     │   └── UnwritableTextError         no tokens of the vocabulary write a required text
     ├── CompositionError (V)            parts of an answer that cannot be combined
@@ -56,12 +57,16 @@ class ProxyError(Exception):
         self.what = what
         self.hint = hint
 
+    @property
+    def summary(self) -> str:
+        """The problem and its location, without the remedy."""
+        return f"{self.what}{self._where()}"
+
     def _where(self) -> str:
         return ""
 
     def __str__(self) -> str:
-        text = f"{self.what}{self._where()}"
-        return f"{text}. {self.hint}" if self.hint else text
+        return f"{self.summary}. {self.hint}" if self.hint else self.summary
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The constructors of subclasses require keyword arguments, which `args` lacks.
@@ -223,7 +228,7 @@ class GrammarSyntaxError(GrammarError):
 
 
 class UnsupportedGrammarError(GrammarError):
-    """Compiling the grammar takes more work than its budget allows."""
+    """The grammar has a construct that is not supported, or takes too much work to compile."""
 
 
 class UnsatisfiableGrammarError(GrammarError):

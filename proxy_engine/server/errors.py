@@ -20,6 +20,7 @@ from state_machines.errors import (
     ProxyError,
     SchemaError,
     StructuralTagError,
+    UnknownTokenError,
 )
 
 from ..errors import (
@@ -182,7 +183,8 @@ def api_error(
         case InvalidToolError():
             tool = "tools" if error.index is None else f"tools[{error.index}]"
             code = "invalid_schema" if isinstance(error, SchemaError) else "invalid_tool"
-            return refused(code, tool, **_schema_location(error))
+            facts = _schema_location(error) or _grammar_location(error.__cause__)
+            return refused(code, tool, **facts)
         case SchemaError():
             field = "response_format" if error.tool is None else "tools"
             return refused("invalid_schema", field, **_schema_location(error))
@@ -190,11 +192,9 @@ def api_error(
             pointer = error.pointer
             return refused("invalid_structural_tag", "response_format", tag_pointer=pointer)
         case PatternError():
-            facts = {"pattern": error.pattern, "pattern_position": error.position}
-            return refused("invalid_pattern", "response_format", **facts)
-        case GrammarError():
-            facts = {"line": error.line, "column": error.column, "rule": error.rule}
-            return refused("invalid_grammar", "response_format", **facts)
+            return refused("invalid_pattern", "response_format", **_grammar_location(error))
+        case GrammarError() | UnknownTokenError():
+            return refused("invalid_grammar", "response_format", **_grammar_location(error))
         case CompileLimitError():
             return refused("constraint_too_complex", "response_format", seconds=error.seconds)
         case GrammarBudgetError():
@@ -294,3 +294,14 @@ def _schema_location(error: ProxyError) -> dict[str, Any]:
     if not isinstance(error, SchemaError):
         return {}
     return {"schema_pointer": error.pointer, "schema_keyword": error.keyword}
+
+
+def _grammar_location(error: BaseException | None) -> dict[str, Any]:
+    match error:
+        case PatternError():
+            return {"pattern": error.pattern, "pattern_position": error.position}
+        case GrammarError():
+            return {"line": error.line, "column": error.column, "rule": error.rule}
+        case UnknownTokenError():
+            return {"line": error.line, "column": error.column}
+    return {}

@@ -20,8 +20,8 @@ InputSyntax: TypeAlias = Literal["text", "lark", "regex", "gbnf", "machine"]
 """``"text"``: any text. ``"machine"``: a state machine. The others: a grammar's notation."""
 
 _READERS: Mapping[str, Callable[[str], StateMachine]] = {
-    "lark": lambda text: GrammarStateMachine(text, notation="lark"),
-    "gbnf": GrammarStateMachine,
+    "lark": GrammarStateMachine.from_lark,
+    "gbnf": GrammarStateMachine.from_gbnf,
     "regex": lambda text: RegexStateMachine(text, syntax="rust"),
 }
 _DESCRIPTIONS = {
@@ -76,8 +76,8 @@ class InputFormat:
 
         Raises:
             InvalidToolError: The grammar is refused; the cause has the line and the column. Tokens
-                by name or number, limits on the tokens of a
-                rule, and temperatures of rules are refused.
+                by name or number, limits on the tokens of a rule, and temperatures of rules are
+                refused.
         """
         if isinstance(self.definition, str):
             machine = self._compile(self.definition)
@@ -107,7 +107,9 @@ class InputFormat:
         try:
             return _READERS[self.syntax](text)
         except (GrammarError, PatternError) as error:
-            raise InvalidToolError(f"the grammar of the input: {error}") from error
+            raise InvalidToolError(
+                f"the grammar of the input: {error.summary}", hint=error.hint
+            ) from error
 
     @property
     def key(self) -> Hashable:
@@ -119,7 +121,7 @@ class InputFormat:
     def description(self) -> str:
         """The format in words, for the model."""
         if isinstance(self.definition, GrammarStateMachine):
-            return _DESCRIPTIONS["gbnf"].format(self.definition.text)
+            return _DESCRIPTIONS[self.definition.notation].format(self.definition.text)
         return _DESCRIPTIONS[self.syntax].format(self.definition)
 
     def admits(self, text: str) -> bool:
@@ -134,12 +136,16 @@ class InputFormat:
         """Return the member ``format`` of OpenAI's chat API."""
         if self.syntax == "text":
             return {"type": "text"}
-        syntax, text = self.syntax, self.definition
+        text = self.definition
         if isinstance(text, GrammarStateMachine):
-            syntax, text = "gbnf", text.text
+            return _openai_grammar(text.notation, text.text)
         if not isinstance(text, str):
             raise InvalidToolError("a state machine cannot be written as JSON")
-        return {"type": "grammar", "grammar": {"syntax": syntax, "definition": text}}
+        return _openai_grammar(self.syntax, text)
+
+
+def _openai_grammar(syntax: str, definition: str) -> dict[str, Any]:
+    return {"type": "grammar", "grammar": {"syntax": syntax, "definition": definition}}
 
 
 def input_format_from_dict(given: Any) -> InputFormat:
@@ -161,6 +167,6 @@ def input_format_from_dict(given: Any) -> InputFormat:
             return InputFormat(syntax, text)  # type: ignore[arg-type]  # a key of _READERS
     raise InvalidToolError(
         f"the format of a custom tool's input is malformed: {short_repr(given)}",
-        hint='It is {"type": "text"} or {"type": "grammar", "grammar": {"syntax": "lark" or '
-        '"regex", "definition": …}}.',
+        hint='It is {"type": "text"} or {"type": "grammar", "grammar": {"syntax": …, '
+        f'"definition": …}}}}. A syntax is one of {", ".join(map(repr, _READERS))}.',
     )

@@ -25,6 +25,9 @@ _HINT = (
     'A tool is {"type": "function", "function": {"name": …, "description": …, "parameters": …}}, '
     "a pydantic model or dataclass, a Python function, or a Tool."
 )
+_CUSTOM_HINT = (
+    'A custom tool is {"type": "custom", "custom": {"name": …, "description": …, "format": …}}.'
+)
 
 
 def resolve_tool(given: Any) -> Tool:
@@ -137,16 +140,16 @@ def _custom_tool(given: dict[str, Any], function: Callable[..., Any] | None) -> 
     if inner is not None:
         _refuse_extra(given, {"type", "custom"}, "a custom tool")
         if not isinstance(inner, Mapping):
-            raise InvalidToolError("'custom' is not an object", hint=_HINT)
+            raise InvalidToolError("'custom' is not an object", hint=_CUSTOM_HINT)
         given = _stated(inner)
     known = {"type", "name", "description", "format"}
     _refuse_extra(given, known, "a custom tool")
     if "name" not in given:
-        raise InvalidToolError("the tool has no name", hint=_HINT)
+        raise InvalidToolError("the tool has no name", hint=_CUSTOM_HINT)
     try:
         own = input_format_from_dict(given.get("format"))
     except InvalidToolError as error:
-        raise InvalidToolError(error.what, tool=_name(given), hint=error.hint) from error
+        raise error.named(str(given["name"])) from error
     return Tool(given["name"], given.get("description", ""), function=function, input=own)
 
 

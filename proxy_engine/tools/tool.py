@@ -86,7 +86,7 @@ class Tool:
         try:
             own = InputFormat.of(grammar, syntax)
         except InvalidToolError as error:
-            raise InvalidToolError(error.what, tool=str(name), hint=error.hint) from error
+            raise error.named(str(name)) from error
         return cls(name, description, function=function, input=own)
 
     def __post_init__(self) -> None:
@@ -203,12 +203,13 @@ class Tool:
         """The name, the parameters and the compiled input.
 
         Raises:
-            InvalidToolError: The grammar of the input is refused.
+            InvalidToolError: The grammar of the input is refused. The cause is the
+                ``GrammarError`` or the ``PatternError``, which has the location.
         """
         try:
             machine = None if self.input is None else self.input.machine
         except InvalidToolError as error:
-            raise InvalidToolError(error.what, tool=self.name, hint=error.hint) from error
+            raise error.named(self.name) from (error.__cause__ or error)
         return ToolSignature(self.name, self.arguments_schema, machine)
 
     def to_openai(self) -> dict[str, Any]:

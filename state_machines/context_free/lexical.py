@@ -49,6 +49,18 @@ class LexicalGrammar:
     is_greedy: bool = True
 
     @property
+    def all_token_sets(self) -> list[TokenSet]:
+        """The tokens by name or by number, those of owners included."""
+        inner = (each for owner in self.owners for each in owner.token_sets)
+        return [*self.token_sets, *inner]
+
+    @property
+    def limits_tokens(self) -> bool:
+        """Whether a rule, or an owner, limits the number of tokens of its texts."""
+        own = any(rule.options.max_tokens is not None for rule in self.rules.values())
+        return own or any(owner.limits_tokens for owner in self.owners)
+
+    @property
     def all_limited_rules(self) -> list[LimitedRule]:
         """The limited rules, those of owners included."""
         inner = (rule for owner in self.owners for rule in owner.limited_rules)

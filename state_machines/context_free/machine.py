@@ -35,7 +35,8 @@ class GrammarStateMachine(StateMachine):
     Raises:
         GrammarSyntaxError: The text is not of the notation, or a rule is missing.
         UnsatisfiableGrammarError: No text matches.
-        UnsupportedGrammarError: Compiling takes too much work.
+        UnsupportedGrammarError: The grammar has a construct that is not supported, or compiling
+            it takes too much work.
         InvalidArgumentError: An argument has the wrong type, or there is no such notation.
 
     The first three have the ``line`` and the ``column`` of the error.
@@ -55,15 +56,13 @@ class GrammarStateMachine(StateMachine):
             raise InvalidArgumentError(
                 f"there is no notation {notation!r} of grammars",
                 argument="notation",
-                hint=f"Known are {', '.join(NOTATIONS)}",
+                hint=f"Known are {', '.join(map(repr, NOTATIONS))}",
             )
         try:
             with step_budget(LIMITS.compile_steps):
                 grammar = NOTATIONS[notation](text)
                 start_rule = grammar.start if start is None else start
-
                 compile_into = _compiler(grammar, start_rule)
-
                 book = RuleBook(compile_into)
                 first = compile_into(book)
         except GrammarBudgetError as error:
@@ -74,30 +73,23 @@ class GrammarStateMachine(StateMachine):
             raise UnsupportedGrammarError(
                 "the grammar is nested too deeply", line=1, column=1
             ) from error
-        rules = grammar.rules.values()
-        found = (part for rule in rules for part in walk(rule.body))
-        token_sets = [part for part in found if isinstance(part, TokenSet)]
-        limits_tokens = False
-        if isinstance(grammar, LexicalGrammar):
-            token_sets += grammar.token_sets
-            token_sets += (each for owner in grammar.owners for each in owner.token_sets)
-            limits_tokens = any(owner.limits_tokens for owner in grammar.owners)
+        self._text, self._notation = text, notation
+        self._captures: CaptureReader | None = None
+        if not isinstance(grammar, LexicalGrammar):
+            parts = (part for rule in grammar.rules.values() for part in walk(rule.body))
+            token_sets = [part for part in parts if isinstance(part, TokenSet)]
+            super().__init__(first, book.clear, token_sets=token_sets)
+            return
         super().__init__(
             first,
             book.clear,
-            token_sets=token_sets,
-            limits_tokens=limits_tokens
-            or any(rule.options.max_tokens is not None for rule in rules),
-            limited_rules=grammar.all_limited_rules if isinstance(grammar, LexicalGrammar) else (),
-            temperatures=grammar.temperatures if isinstance(grammar, LexicalGrammar) else (),
+            token_sets=grammar.all_token_sets,
+            limits_tokens=grammar.limits_tokens,
+            limited_rules=grammar.all_limited_rules,
+            temperatures=grammar.temperatures,
         )
-        self._text = text
-        has_captures = any(rule.options.capture is not None for rule in rules)
-        self._captures = (
-            CaptureReader(grammar, start_rule)
-            if has_captures and isinstance(grammar, LexicalGrammar)
-            else None
-        )
+        if any(rule.options.capture is not None for rule in grammar.rules.values()):
+            self._captures = CaptureReader(grammar, start_rule)
 
     def captures(self, text: str | bytes) -> dict[str, str | list[str]]:
         r"""Return the texts of the rules with the option ``capture``, by their names.
@@ -191,6 +183,11 @@ class GrammarStateMachine(StateMachine):
     def text(self) -> str:
         """The grammar."""
         return self._text
+
+    @property
+    def notation(self) -> str:
+        """The name of the notation of :attr:`text`, such as ``"lark"``."""
+        return self._notation
 
 
 def _compiler(grammar: Grammar | LexicalGrammar, start: str) -> Callable[[RuleBook], Node]:

@@ -90,8 +90,8 @@ def _located(pointer: str) -> Iterator[None]:
     try:
         yield
     except SchemaError as error:
-        raise type(error)(
-            error.what, pointer=pointer + error.pointer, keyword=error.keyword, hint=error.hint
-        ) from error
+        raise error.located(pointer + error.pointer, None) from error
     except (PatternError, GrammarError) as error:
-        raise UnsupportedStructuralTagError(str(error), pointer=pointer) from error
+        raise UnsupportedStructuralTagError(
+            error.summary, pointer=pointer, hint=error.hint
+        ) from error

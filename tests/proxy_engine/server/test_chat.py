@@ -294,6 +294,7 @@ def test_every_kind_of_message_is_accepted(client: openai.OpenAI) -> None:
             "guided_grammar",
             "invalid_grammar",
         ),
+        ({"extra_body": {"grammar": "start: <no_token>"}}, 400, "grammar", "invalid_grammar"),
         (
             {"extra_body": {"structured_outputs": {"grammar": "a"}}},
             400,

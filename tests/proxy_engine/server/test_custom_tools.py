@@ -166,6 +166,24 @@ def test_malformed_custom_tools_are_refused(
     assert str(caught.value.param).startswith("tools")
 
 
+@pytest.mark.parametrize(
+    ("syntax", "definition", "location"),
+    [
+        ("lark", "start: nothing", {"line": 1, "column": 8, "rule": "start"}),
+        ("regex", "a(", {"pattern": "a(", "pattern_position": 1}),
+    ],
+)
+def test_refused_grammars_of_inputs_are_located(
+    client: openai.OpenAI, model: str, syntax: str, definition: str, location: dict[str, Any]
+) -> None:
+    form = {"type": "grammar", "syntax": syntax, "definition": definition}
+    tools: list[Any] = [{**PLAIN, "format": form}]
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.responses.create(model=model, input="What time is it?", tools=tools)
+    assert isinstance(caught.value.body, dict)
+    assert location.items() <= caught.value.body.items()
+
+
 def test_choice_names_the_type_of_a_tool(client: openai.OpenAI, model: str) -> None:
     tools: list[Any] = [PLAIN]
     choice: Any = {"type": "function", "name": "clock"}

@@ -82,11 +82,19 @@ def test_arguments_that_are_refused() -> None:
         Tool.from_grammar("t", 5)  # type: ignore[arg-type]
     with pytest.raises(InvalidToolError, match="cannot be written as JSON"):
         Tool.from_grammar("t", RegexStateMachine("a")).to_openai()
-    grammar = GrammarStateMachine('root ::= "a"')
-    assert Tool.from_grammar("t", grammar).to_openai()["custom"]["format"]["grammar"] == {
-        "syntax": "gbnf",
-        "definition": grammar.text,
+
+
+@pytest.mark.parametrize(
+    ("syntax", "definition"), [("gbnf", 'root ::= "a"'), ("lark", 'start: "a"')]
+)
+def test_machine_of_a_grammar_is_described_in_its_notation(syntax: str, definition: str) -> None:
+    tool = Tool.from_grammar("t", GrammarStateMachine(definition, notation=syntax))
+    assert tool.to_openai()["custom"]["format"]["grammar"] == {
+        "syntax": syntax,
+        "definition": definition,
     }
+    described = tool.to_function()["function"]["parameters"]["properties"]["input"]["description"]
+    assert f"{syntax} grammar".casefold() in described.casefold()
 
 
 def test_choices_name_custom_tools_by_their_type() -> None:

@@ -9,7 +9,9 @@ import pytest
 from state_machines import (
     InvalidSchemaError,
     InvalidStructuralTagError,
+    MissingSourceError,
     ProxyError,
+    SchemaError,
     StructuralTagError,
     UnsupportedStructuralTagError,
 )
@@ -75,11 +77,17 @@ def test_unsupported_tags_are_located(content: Any, pointer: str) -> None:
     assert caught.value.pointer == pointer
 
 
-def test_errors_of_schemas_have_pointers_of_the_tag() -> None:
-    schema = {"properties": {"a": {"type": "text"}}}
+@pytest.mark.parametrize(
+    ("subschema", "kind"),
+    [({"type": "text"}, InvalidSchemaError), ({"x-substring-of": "a"}, MissingSourceError)],
+)
+def test_errors_of_schemas_have_pointers_of_the_tag(
+    subschema: Any, kind: type[SchemaError]
+) -> None:
+    schema = {"properties": {"a": subschema}}
     content = {"type": "tag", "begin": "<", "end": ">"}
     content["content"] = {"type": "json_schema", "json_schema": schema}
-    with pytest.raises(InvalidSchemaError) as caught:
+    with pytest.raises(kind) as caught:
         RootStateMachine.from_structural_tag({"type": "structural_tag", "format": content})
     assert caught.value.pointer.startswith("/format/content/json_schema/properties/a")
 
