@@ -43,8 +43,8 @@ from .replication import replica_of
 from .request_arguments import RequestArguments
 from .requests.preparation import Preparation
 from .requests.request import Request
-from .requests.running import SequenceFactory
 from .requests.scheduler import Scheduler
+from .requests.sequence_factory import SequenceFactory
 from .requests.worker import Worker
 from .text_checks import short_repr
 

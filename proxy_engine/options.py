@@ -12,7 +12,6 @@ description. From the fields derive
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from numbers import Integral
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import (
@@ -25,23 +24,23 @@ from pydantic import (
 )
 
 from samplers.parameters import ALIASES, ParameterModel, SamplingParameters
-from state_machines.limits import LIMITS
 from state_machines.tool_calls import ToolFormat
 
 from .errors import InvalidOptionError
+from .option_values import (
+    MAX_COUNT,
+    parse_delimiters,
+    parse_sources,
+    parse_stop_strings,
+    parse_stop_token_ids,
+    parse_template_variables,
+    parse_tool_format,
+)
 from .problems import problems_in, suggestion
-from .text_checks import has_surrogate, listed, short_repr
-
-MAX_COUNT = 2**63 - 1
-"""The largest count of tokens or characters: the largest signed 64-bit integer."""
+from .text_checks import has_surrogate, short_repr
 
 MAX_DRAFT_TOKENS = 64
 """The longest draft, in tokens."""
-
-_MAX_DELIMITER = 1000
-_MAX_STOP = 1000
-_MAX_STOPS = 64_000
-"""Length of a delimiter in characters. Free text is searched for delimiters at every character."""
 
 _HINTS = {
     # The names of other libraries, which are too far for a spelling distance.
@@ -153,97 +152,6 @@ class PartOptions(OptionModel, SamplingParameters):
     briefly as their schema allows."""
 
 
-_RESERVED_VARIABLES = {
-    "add_generation_prompt",
-    "chat_template",
-    "continue_final_message",
-    "conversation",
-    "documents",
-    "max_length",
-    "messages",
-    "padding",
-    "return_assistant_tokens_mask",
-    "return_dict",
-    "return_tensors",
-    "tokenize",
-    "tokenizer_kwargs",
-    "tools",
-    "truncation",
-}
-"""Arguments of ``apply_chat_template`` that a request must not set."""
-
-
-def _template_variables(given: Any) -> dict[str, Any]:
-    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
-        raise ValueError("should be a mapping from names to values")
-    for name in given:
-        if name in _RESERVED_VARIABLES:
-            raise ValueError(f"should not contain {name!r}, which the engine sets")
-    return dict(given)
-
-
-def _stop_token_ids(given: Any) -> tuple[int, ...]:
-    items = [] if given is None else listed(given)
-    if items is None or not all(_is_token_id(item) for item in items):
-        raise ValueError("should be a list of token ids")
-    return tuple(dict.fromkeys(map(int, items)))
-
-
-def _is_token_id(item: object) -> bool:
-    return isinstance(item, Integral) and not isinstance(item, bool) and 0 <= int(item) <= MAX_COUNT
-
-
-def _tool_format(given: Any) -> str | ToolFormat | None:
-    if given is not None and not isinstance(given, str | ToolFormat):
-        raise ValueError("should be a ToolFormat or the name of one")
-    return given
-
-
-def _delimiters(given: Any) -> tuple[str, str] | None:
-    if given is None:
-        return None
-    items = listed(given)
-    if items is None or len(items) != 2 or not all(isinstance(item, str) for item in items):
-        raise ValueError("should be two strings, the texts before and after")
-    if not items[0] or any(map(has_surrogate, items)):
-        raise ValueError("should be text without lone surrogates, and the first not empty")
-    if max(map(len, items)) > _MAX_DELIMITER:
-        raise ValueError(f"should have at most {_MAX_DELIMITER:,} characters each")
-    return items[0], items[1]
-
-
-def _stop_strings(given: Any) -> tuple[str, ...]:
-    if given is None:
-        return ()
-    items = listed(given)
-    texts = [given] if items is None else items
-    if not all(isinstance(text, str) and text for text in texts):
-        raise ValueError("should be a non-empty string or a list of such strings")
-    if any(map(has_surrogate, texts)):
-        raise ValueError("should be text without lone surrogates")
-    # The time to compile a stop string grows with the square of its length.
-    if any(len(text) > _MAX_STOP for text in texts) or sum(map(len, texts)) > _MAX_STOPS:
-        raise ValueError(
-            f"should have at most {_MAX_STOP:,} characters each, and {_MAX_STOPS:,} together"
-        )
-    return tuple(texts)
-
-
-def _sources(given: Any) -> dict[str, str]:
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
-        raise ValueError("should be a mapping from names to texts")
-    for name, text in given.items():
-        if not isinstance(name, str) or not isinstance(text, str):
-            raise ValueError("should be a mapping from names to texts")
-        if has_surrogate(name) or has_surrogate(text):
-            raise ValueError("should be text without lone surrogates")
-        if len(text) > LIMITS.source_characters:
-            raise ValueError(f"should have at most {LIMITS.source_characters:,} characters each")
-    return dict(given)
-
-
 class GenerationOptions(OptionModel, SamplingParameters):
     """The options of a request. Immutable.
 
@@ -267,13 +175,13 @@ class GenerationOptions(OptionModel, SamplingParameters):
     measured speed. It is complete even where that takes longer."""
     stop: Annotated[
         str | Sequence[str] | None,
-        PlainValidator(_stop_strings, json_schema_input_type=str | list[str] | None),
+        PlainValidator(parse_stop_strings, json_schema_input_type=str | list[str] | None),
     ] = ()
     """Strings that end free text and are not part of it. Reasoning does not end there. A request
     whose answer has no free text refuses them."""
     stop_token_ids: Annotated[
         Sequence[int] | None,
-        PlainValidator(_stop_token_ids, json_schema_input_type=list[int] | None),
+        PlainValidator(parse_stop_token_ids, json_schema_input_type=list[int] | None),
     ] = ()
     """Tokens that end free text, besides the model's end tokens, and are not part of it. In an
     answer with reasoning or tools, the text of such a token ends it. A request whose answer has no
@@ -293,7 +201,7 @@ class GenerationOptions(OptionModel, SamplingParameters):
     message of the user. A description that is too long is shortened; the constraint is not."""
     chat_template_kwargs: Annotated[
         Mapping[str, Any],
-        PlainValidator(_template_variables, json_schema_input_type=dict[str, Any]),
+        PlainValidator(parse_template_variables, json_schema_input_type=dict[str, Any]),
     ] = Field(default_factory=dict)
     """Further variables of the chat template. `enable_thinking` and `thinking` decide on reasoning,
     as `reasoning` does, which takes precedence."""
@@ -311,7 +219,7 @@ class GenerationOptions(OptionModel, SamplingParameters):
     must follow it, before one is chosen. At temperature 0 the best option is taken."""
     sources: Annotated[
         Mapping[str, str] | None,
-        PlainValidator(_sources, json_schema_input_type=dict[str, str] | None),
+        PlainValidator(parse_sources, json_schema_input_type=dict[str, str] | None),
     ] = Field(default_factory=dict)
     """Texts by name, from which the strings of the response format with the keyword
     `x-substring-of` are quoted. Without one of the name `prompt`, that is the text of the last
@@ -322,12 +230,12 @@ class GenerationOptions(OptionModel, SamplingParameters):
     error."""
     tool_format: Annotated[
         str | ToolFormat | None,
-        PlainValidator(_tool_format, json_schema_input_type=str | None),
+        PlainValidator(parse_tool_format, json_schema_input_type=str | None),
     ] = None
     """The format of tool calls, or its name. Default: that of the engine."""
     tool_delimiters: Annotated[
         tuple[str, str] | None,
-        PlainValidator(_delimiters, json_schema_input_type=list[str] | None),
+        PlainValidator(parse_delimiters, json_schema_input_type=list[str] | None),
     ] = None
     """The texts before and after tool calls, in place of those of the tool format."""
     parallel_tool_calls: bool = True
@@ -363,12 +271,12 @@ class GenerationOptions(OptionModel, SamplingParameters):
     @property
     def stop_strings(self) -> tuple[str, ...]:
         """``stop`` as a tuple."""
-        return _stop_strings(self.stop)
+        return parse_stop_strings(self.stop)
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
         """``stop_token_ids`` as a tuple."""
-        return _stop_token_ids(self.stop_token_ids)
+        return parse_stop_token_ids(self.stop_token_ids)
 
     @property
     def reasoning_option(self) -> bool | ReasoningOptions | None:

@@ -32,7 +32,8 @@ from ..prompt_cache.prompt_caches import PromptCaches
 from ..prompt_cache.store import common_prefix
 from .group_results import group_result
 from .request import Request
-from .running import Job, SequenceFactory
+from .running import Job
+from .sequence_factory import SequenceFactory
 from .sequence_groups import SequenceGroup, SequenceGroups
 from .slow_masks import SlowMasks
 

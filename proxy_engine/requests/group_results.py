@@ -9,7 +9,8 @@ from typing import Any
 from ..events import Event, PromptProgress
 from ..generation.particles import ParticleSystem
 from ..results import GenerationResult, Particle
-from .running import RunningRequest, SequenceFactory
+from .running import RunningRequest
+from .sequence_factory import SequenceFactory
 from .sequence_groups import Sample, SequenceGroup
 
 

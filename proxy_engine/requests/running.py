@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
@@ -12,9 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import jsonschema
-import numpy as np
-import numpy.typing as npt
-from mlx_lm.models.cache import make_prompt_cache
 
 from state_machines import (
     GrammarBudgetError,
@@ -32,31 +27,13 @@ from ..answers.reader import AnswerReader
 from ..conversation.content import ToolCall
 from ..errors import OutputValidationError
 from ..events import Event, PromptProgress, TokenGenerated
-from ..generation import (
-    Deadline,
-    DeviceMasks,
-    Drafting,
-    FastForward,
-    SamplerSchedule,
-    SequenceOptions,
-    SequenceState,
-    Timings,
-    Token,
-    device_pass_cost,
-    end_token_ids,
-    text_encoder,
-    text_token_mask,
-    xtc_special_tokens,
-)
-from ..models.loading import LoadedModel
-from ..options import GenerationOptions
+from ..generation import SequenceState, Token
 from ..results import FinishReason, GenerationResult, LogprobVectors, TokenLogprobs
-from ..speculation import Drafter, lookups
-from ..speculation.draft_length import PassCost
 from ..tools import Tool
 from ..validation import json_validator
 from .quote_sources import quotations
 from .request import Request
+from .sequence_factory import SequenceFactory
 from .token_facts import token_origin, with_choices, written_lengths
 from .usage import measured_usage
 
@@ -64,115 +41,6 @@ _log = logging.getLogger(__name__)
 
 Emit: TypeAlias = Callable[[Event], None]
 """Receives the events of a request, on the thread that runs it."""
-
-
-@dataclass(frozen=True, slots=True)
-class SequenceFactory:
-    """Creates the sequences of one model.
-
-    Attributes:
-        loaded: The model.
-        vocabulary: Its vocabulary.
-        fast_forward: Tokenizes forced text.
-        masks: Masks on the device.
-        text_tokens: Mask of unconstrained text, see ``text_token_mask``.
-        pass_cost: The cost of passes, from which the length of drafts follows.
-        xtc_special_tokens: Tokens that XTC never excludes.
-        draft_cost: Time of a pass of the draft model, in the time of one of the model; ``None``:
-            there is no draft model.
-        num_draft_tokens: Tokens that the draft model drafts, for requests that do not set it.
-    """
-
-    loaded: LoadedModel
-    vocabulary: Vocabulary
-    fast_forward: FastForward
-    masks: DeviceMasks
-    text_tokens: npt.NDArray[np.bool_] | None
-    pass_cost: PassCost
-    xtc_special_tokens: tuple[int, ...]
-    draft_cost: float | None = None
-    num_draft_tokens: int | None = None
-
-    @classmethod
-    def of(
-        cls, loaded: LoadedModel, vocabulary: Vocabulary, tokenizer_lock: threading.Lock
-    ) -> SequenceFactory:
-        """Return the factory of a model. ``tokenizer_lock`` is held while the tokenizer is used."""
-        fast_forward = FastForward(text_encoder(loaded.tokenizer, tokenizer_lock), vocabulary)
-        cost = device_pass_cost(make_prompt_cache(loaded.model))
-        text_tokens = text_token_mask(vocabulary)
-        special = xtc_special_tokens(vocabulary)
-        return cls(loaded, vocabulary, fast_forward, DeviceMasks(), text_tokens, cost, special)
-
-    def sequence(self, request: Request) -> SequenceState:
-        """Return the sequence that answers a request."""
-        options = request.options
-        guard = request.guard
-        matcher = None if guard is None else guard.matcher
-        seconds = options.max_seconds
-        begin = request.created if request.counts_waiting else time.perf_counter()
-        deadline = None if seconds is None else Deadline(begin + seconds)
-        schedule = SamplerSchedule(
-            options,
-            matcher,
-            request.answer.part,
-            guard,
-            deadline,
-            hooks=request.hooks,
-            xtc_special_tokens=self.xtc_special_tokens,
-        )
-        ends, usable_tokens = end_token_ids(self.vocabulary, self.loaded.tokenizer), None
-        if matcher is None:
-            ends = list(dict.fromkeys((*ends, *options.stop_ids)))
-            usable_tokens = self._usable_tokens(options)
-        return SequenceState(
-            request.prompt_ids,
-            SequenceOptions(
-                end_token_ids=ends,
-                max_tokens=request.max_tokens,
-                min_tokens=options.min_tokens,
-                soft_max_tokens=options.soft_max_tokens,
-                logprobs=options.logprobs,
-                logprob_vectors=request.hooks.logprob_vectors,
-                usable_tokens=usable_tokens,
-                weighs=options.particles > 1,
-            ),
-            matcher=matcher,
-            schedule=schedule,
-            masks=self.masks,
-            guard=guard,
-            fast_forward=self.fast_forward if options.fast_forward else None,
-            choices=self.fast_forward if options.exact_choices else None,
-            drafting=self._drafting(request),
-            deadline=deadline,
-            timings=Timings(is_traced=options.trace),
-        )
-
-    def _usable_tokens(self, options: GenerationOptions) -> npt.NDArray[np.bool_] | None:
-        """Return the mask of unconstrained text, which also allows the request's stop tokens."""
-        usable = self.text_tokens
-        stop = list(options.stop_ids)
-        if usable is None or usable[stop].all():
-            return usable
-        usable = usable.copy()
-        usable[stop] = True
-        return usable
-
-    def _drafting(self, request: Request) -> Drafting | None:
-        """Return the drafters of a request; ``None`` if it takes one token per pass."""
-        options = request.options.speculation_options
-        if options is None or request.sequences > 1 or request.hooks.changes_tokens:
-            return None
-        drafters: list[Drafter] = []
-        # Where no draft pays, lookups need not search.
-        if options.prompt_lookup and (self.pass_cost.base or not options.is_adaptive):
-            drafters += lookups(request.prompt_ids, self.vocabulary, self.fast_forward)
-        model_cost = None
-        # A draft model reads text only.
-        if self.draft_cost is not None and request.prompt.inputs is None:
-            model_cost = replace(self.pass_cost, per_draft_token=self.draft_cost)
-        options = options.with_defaults(self.num_draft_tokens)
-        return Drafting(drafters, options, self.pass_cost, model_cost)
 
 
 class RunningRequest:

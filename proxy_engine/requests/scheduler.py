@@ -16,7 +16,8 @@ from ..results import GenerationResult
 from .continuous_batch import ContinuousBatch
 from .request import Request
 from .request_span import trace_request
-from .running import Emit, Job, SequenceFactory
+from .running import Emit, Job
+from .sequence_factory import SequenceFactory
 from .slow_masks import SlowMasks
 from .worker import Worker
 

@@ -19,7 +19,8 @@ from state_machines.errors import ProxyError
 from ...conversation.raw_prompt import RawPrompt
 from ...events import Finished, StreamEvent
 from ...option_overrides import OptionOverrides
-from ...options import MAX_COUNT, GenerationOptions
+from ...option_values import MAX_COUNT
+from ...options import GenerationOptions
 from ..encoders.encoder import Encoder
 from ..errors import (
     INTERNAL_ERROR,

@@ -12,7 +12,8 @@ from samplers.parameters import SamplingParameters
 from ...errors import InvalidOptionError
 from ...option_fields import given_options, with_options
 from ...option_overrides import OptionOverrides
-from ...options import MAX_COUNT, MAX_DRAFT_TOKENS, GenerationOptions, SpeculationOptions
+from ...option_values import MAX_COUNT
+from ...options import MAX_DRAFT_TOKENS, GenerationOptions, SpeculationOptions
 from .request_model import RequestModel, as_number
 
 # OpenAI allows four. Each is searched for at every token.

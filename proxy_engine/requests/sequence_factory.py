@@ -1,0 +1,143 @@
+"""Creates the sequences that answer requests."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+from mlx_lm.models.cache import make_prompt_cache
+
+from state_machines import Vocabulary
+
+from ..generation import (
+    Deadline,
+    DeviceMasks,
+    Drafting,
+    FastForward,
+    SamplerSchedule,
+    SequenceOptions,
+    SequenceState,
+    Timings,
+    device_pass_cost,
+    end_token_ids,
+    text_encoder,
+    text_token_mask,
+    xtc_special_tokens,
+)
+from ..models.loading import LoadedModel
+from ..options import GenerationOptions
+from ..speculation import Drafter, lookups
+from ..speculation.draft_length import PassCost
+from .request import Request
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceFactory:
+    """Creates the sequences of one model.
+
+    Attributes:
+        loaded: The model.
+        vocabulary: Its vocabulary.
+        fast_forward: Tokenizes forced text.
+        masks: Masks on the device.
+        text_tokens: Mask of unconstrained text, see ``text_token_mask``.
+        pass_cost: The cost of passes, from which the length of drafts follows.
+        xtc_special_tokens: Tokens that XTC never excludes.
+        draft_cost: Time of a pass of the draft model, in the time of one of the model; ``None``:
+            there is no draft model.
+        num_draft_tokens: Tokens that the draft model drafts, for requests that do not set it.
+    """
+
+    loaded: LoadedModel
+    vocabulary: Vocabulary
+    fast_forward: FastForward
+    masks: DeviceMasks
+    text_tokens: npt.NDArray[np.bool_] | None
+    pass_cost: PassCost
+    xtc_special_tokens: tuple[int, ...]
+    draft_cost: float | None = None
+    num_draft_tokens: int | None = None
+
+    @classmethod
+    def of(
+        cls, loaded: LoadedModel, vocabulary: Vocabulary, tokenizer_lock: threading.Lock
+    ) -> SequenceFactory:
+        """Return the factory of a model. ``tokenizer_lock`` is held while the tokenizer is used."""
+        fast_forward = FastForward(text_encoder(loaded.tokenizer, tokenizer_lock), vocabulary)
+        cost = device_pass_cost(make_prompt_cache(loaded.model))
+        text_tokens = text_token_mask(vocabulary)
+        special = xtc_special_tokens(vocabulary)
+        return cls(loaded, vocabulary, fast_forward, DeviceMasks(), text_tokens, cost, special)
+
+    def sequence(self, request: Request) -> SequenceState:
+        """Return the sequence that answers a request."""
+        options = request.options
+        guard = request.guard
+        matcher = None if guard is None else guard.matcher
+        seconds = options.max_seconds
+        begin = request.created if request.counts_waiting else time.perf_counter()
+        deadline = None if seconds is None else Deadline(begin + seconds)
+        schedule = SamplerSchedule(
+            options,
+            matcher,
+            request.answer.part,
+            guard,
+            deadline,
+            hooks=request.hooks,
+            xtc_special_tokens=self.xtc_special_tokens,
+        )
+        ends, usable_tokens = end_token_ids(self.vocabulary, self.loaded.tokenizer), None
+        if matcher is None:
+            ends = list(dict.fromkeys((*ends, *options.stop_ids)))
+            usable_tokens = self._usable_tokens(options)
+        return SequenceState(
+            request.prompt_ids,
+            SequenceOptions(
+                end_token_ids=ends,
+                max_tokens=request.max_tokens,
+                min_tokens=options.min_tokens,
+                soft_max_tokens=options.soft_max_tokens,
+                logprobs=options.logprobs,
+                logprob_vectors=request.hooks.logprob_vectors,
+                usable_tokens=usable_tokens,
+                weighs=options.particles > 1,
+            ),
+            matcher=matcher,
+            schedule=schedule,
+            masks=self.masks,
+            guard=guard,
+            fast_forward=self.fast_forward if options.fast_forward else None,
+            choices=self.fast_forward if options.exact_choices else None,
+            drafting=self._drafting(request),
+            deadline=deadline,
+            timings=Timings(is_traced=options.trace),
+        )
+
+    def _usable_tokens(self, options: GenerationOptions) -> npt.NDArray[np.bool_] | None:
+        """Return the mask of unconstrained text, which also allows the request's stop tokens."""
+        usable = self.text_tokens
+        stop = list(options.stop_ids)
+        if usable is None or usable[stop].all():
+            return usable
+        usable = usable.copy()
+        usable[stop] = True
+        return usable
+
+    def _drafting(self, request: Request) -> Drafting | None:
+        """Return the drafters of a request; ``None`` if it takes one token per pass."""
+        options = request.options.speculation_options
+        if options is None or request.sequences > 1 or request.hooks.changes_tokens:
+            return None
+        drafters: list[Drafter] = []
+        # Where no draft pays, lookups need not search.
+        if options.prompt_lookup and (self.pass_cost.base or not options.is_adaptive):
+            drafters += lookups(request.prompt_ids, self.vocabulary, self.fast_forward)
+        model_cost = None
+        # A draft model reads text only.
+        if self.draft_cost is not None and request.prompt.inputs is None:
+            model_cost = replace(self.pass_cost, per_draft_token=self.draft_cost)
+        options = options.with_defaults(self.num_draft_tokens)
+        return Drafting(drafters, options, self.pass_cost, model_cost)
