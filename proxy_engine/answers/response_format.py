@@ -10,6 +10,7 @@ a JSON Schema: dict or bool                     the JSON value
 ``{"type": "json_schema", "json_schema": …}``   the JSON value (OpenAI's form)
 ``{"type": "json_object"}``                     the JSON object
 ``{"type": "structural_tag", …}``               the text (XGrammar's forms)
+``{"type": "grammar", "grammar": …}``           the text (OpenAI's form; GBNF or Lark)
 ``JsonSchemaStateMachine``                      the JSON value
 another state machine, a ``MachineSource``      the text
 ``Fenced``                                      that of the format inside
@@ -32,7 +33,7 @@ import jsonschema
 import pydantic
 from referencing import Registry
 
-from state_machines import JsonSchemaStateMachine, StateMachine
+from state_machines import GrammarStateMachine, JsonSchemaStateMachine, StateMachine
 from state_machines.json_schema.quotes import SUBSTRING_OF
 from state_machines.root import Part, StructuralTagPart, Structured, leaves
 from state_machines.tool_calls.tool_format import NO_DELIMITERS, Delimiters
@@ -48,7 +49,7 @@ from .machine_cache import MachineCache
 JsonSchema: TypeAlias = Mapping[str, Any] | bool
 
 _SCHEMA_TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
-_FORMAT_TYPES = ("json_object", "json_schema", "structural_tag", "text")
+_FORMAT_TYPES = ("grammar", "json_object", "json_schema", "structural_tag", "text")
 
 _QUOTING_MACHINES = 4
 """Machines with quotes that are cached; each holds its sources."""
@@ -171,8 +172,7 @@ class ResponseFormatCompiler:
         if isinstance(given, StateMachine):
             return ResponseFormat(given, str)
         if isinstance(given, MachineSource):
-            machine = self._machines.get(given, lambda: given.compile(given.source), job)
-            return ResponseFormat(machine, str)
+            return self._source(given, job)
         if isinstance(given, Part):
             return ResponseFormat(None, _no_value, given)
         if isinstance(given, Fenced):
@@ -209,6 +209,14 @@ class ResponseFormatCompiler:
                 return _delimited(self._json(wrapped["schema"], job, sources), delimiters)
             case "structural_tag":
                 return self._structural_tag(given, job)
+            case "grammar":
+                _refuse_extra_keys(given, {"type", "grammar"})
+                text = given.get("grammar")
+                if not isinstance(text, str):
+                    raise InvalidResponseFormatError(
+                        "a response format of type 'grammar' needs a string 'grammar'"
+                    )
+                return self._source(MachineSource(GrammarStateMachine.from_text, text), job)
             case str() as unknown if unknown not in _SCHEMA_TYPES:
                 raise InvalidResponseFormatError(
                     f"there is no response format of type {short_repr(unknown)}",
@@ -216,6 +224,10 @@ class ResponseFormatCompiler:
                     f"{', '.join(sorted(_SCHEMA_TYPES))}.",
                 )
         return self._json(given, job, sources)
+
+    def _source(self, given: MachineSource, job: CompileJob) -> ResponseFormat:
+        machine = self._machines.get(given, lambda: given.compile(given.source), job)
+        return ResponseFormat(machine, str)
 
     def _structural_tag(self, tag: Mapping[str, Any], job: CompileJob) -> ResponseFormat:
         key = _json_key(tag, "the structural tag")

@@ -84,7 +84,8 @@ class GenerationCommand(_Command):
     """The common fields of `generate` and `chat`: response format, tools, events, options."""
 
     response_format: dict[str, Any] | bool | None = None
-    """A JSON Schema, or OpenAI's `{"type": "json_schema", …}`. Default: free text."""
+    """A JSON Schema, or an object with one of the types `json_schema`, `json_object`, `text`,
+    `structural_tag` and `grammar`. Default: free text."""
     tools: list[dict[str, Any]] | None = None
     """OpenAI-style tools: `{"type": "function", "function": {…}}`, or of type `custom`."""
     tool_choice: str | dict[str, Any] | None = None

@@ -113,6 +113,20 @@ def test_structural_tag_is_a_part_whose_value_is_its_text(given: Any) -> None:
     assert compiler.compile(dict(given)).part is part
 
 
+@pytest.mark.parametrize("grammar", ['root ::= "ab"', 'start: "ab"'])
+def test_grammar_is_read_in_either_notation(grammar: str) -> None:
+    given = {"type": "grammar", "grammar": grammar}
+    compiler = ResponseFormatCompiler()
+    machine = compiler.compile(given).machine
+    assert machine is not None
+    assert machine.matches("ab")
+    assert compiler.compile(dict(given)).machine is machine
+    with pytest.raises(InvalidResponseFormatError, match="string 'grammar'"):
+        compiler.compile({"type": "grammar", "grammar": None})
+    with pytest.raises(InvalidResponseFormatError, match="'syntax'"):
+        compiler.compile({**given, "syntax": "lark"})
+
+
 def test_unknown_type_of_a_response_format_lists_the_known_ones() -> None:
     with pytest.raises(InvalidResponseFormatError, match="'json_shema'") as caught:
         ResponseFormatCompiler().compile({"type": "json_shema", "json_schema": {"schema": OBJECT}})
