@@ -21,7 +21,11 @@ def is_free(response_format: Any) -> bool:
 
 
 class StructuredOutputs(RequestModel):
-    """vLLM's object of constraints. At most one member may be given."""
+    """vLLM's object of constraints. At most one constraint may be given.
+
+    The members that begin with ``disable`` have no effect: there is one backend, and the whitespace
+    of JSON is that of ``json.dumps``.
+    """
 
     json_: dict[str, Any] | bool | str | None = Field(default=None, alias="json")
     regex: str | None = None
@@ -29,6 +33,8 @@ class StructuredOutputs(RequestModel):
     grammar: str | None = None
     json_object: bool | None = None
     structural_tag: dict[str, Any] | str | None = None
+    disable_fallback: bool | None = None
+    disable_any_whitespace: bool | None = None
 
 
 class ConstrainedRequest(RequestModel):

@@ -130,7 +130,10 @@ TAG = {
         ({"extra_body": {"guided_choice": ["yes"]}}, lambda t: t == "yes"),
         ({"extra_body": {"guided_json": {"const": 7}}}, lambda t: json.loads(t) == 7),
         ({"extra_body": {"guided_json": '{"const": 7}'}}, lambda t: json.loads(t) == 7),
-        ({"extra_body": {"structured_outputs": {"choice": ["a"]}}}, lambda t: t == "a"),
+        (
+            {"extra_body": {"structured_outputs": {"choice": ["a"], "disable_fallback": True}}},
+            lambda t: t == "a",
+        ),
         (
             {"extra_body": {"structured_outputs": {"json": {"const": 1}}}},
             lambda t: json.loads(t) == 1,
