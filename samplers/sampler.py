@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import mlx.core as mx
-import numpy as np
 
 from samplers.adjustments import Adjustments
 from samplers.filters import Filters
 from samplers.logprobs import log_sum
 from samplers.parameters import InvalidSamplingParameterError, SamplingParameters
+from samplers.random_keys import random_key
 from samplers.transforms import apply_mask, apply_temperature
 from samplers.verification import verify_draft
 
@@ -60,7 +59,7 @@ class Sampler:
     ) -> None:
         self.parameters = parameters
         self._filters = Filters(parameters, xtc_special_tokens)
-        self._key = mx.random.key(_seed(parameters, stream))
+        self._key = random_key(parameters.seed, stream)
         self._adjustments = Adjustments(parameters)
 
     def __call__(
@@ -152,12 +151,10 @@ class Sampler:
         Raises:
             InvalidSamplingParameterError: As in a call.
         """
-        if among is None:
-            return self._log_draw(self._adjustments.of_all(logits, tokens, prompt_tokens))
-        self._adjustments.check(logits, among)
-        few = mx.take(logits, among, axis=-1)
-        adjusted = self._adjustments.of_candidates(few, tokens, among, prompt_tokens)
+        adjusted = self._adjusted(logits, tokens, among, prompt_tokens)
         drawn = self._log_draw(adjusted, among)
+        if among is None:
+            return drawn
         nowhere = mx.full((logits.shape[-1],), -mx.inf)
         return mx.put_along_axis(nowhere, among, drawn, axis=-1)
 
@@ -198,13 +195,9 @@ class Sampler:
             )
         if self.parameters.temperature == 0 or (among is not None and among.size == 1):
             return self(logits, tokens, among, prompt_tokens=prompt_tokens)
+        adjusted = self._adjusted(logits, tokens, among, prompt_tokens)
         ids = mx.arange(logits.shape[-1], dtype=mx.uint32)
-        if among is None:
-            adjusted = self._adjustments.of_all(logits, tokens, prompt_tokens)
-        else:
-            self._adjustments.check(logits, among)
-            few = mx.take(logits, among, axis=-1)
-            adjusted = self._adjustments.of_candidates(few, tokens, among, prompt_tokens)
+        if among is not None:
             ids = among.astype(mx.uint32)
             log_q = mx.take(log_q, ids)
         self._key, key = mx.random.split(self._key)
@@ -342,6 +335,20 @@ class Sampler:
         self._key, key = mx.random.split(self._key)
         return mx.random.gumbel((count,), key=key)
 
+    def _adjusted(
+        self,
+        logits: mx.array,
+        tokens: Sequence[int],
+        among: mx.array | None,
+        prompt_tokens: int,
+    ) -> mx.array:
+        """Return the logits after biases and penalties: of all tokens, or of the candidates."""
+        if among is None:
+            return self._adjustments.of_all(logits, tokens, prompt_tokens)
+        self._adjustments.check(logits, among)
+        few = mx.take(logits, among, axis=-1)
+        return self._adjustments.of_candidates(few, tokens, among, prompt_tokens)
+
     def _draw(self, logits: mx.array, ids: mx.array | None = None) -> _Drawn:
         """Draw an index into ``logits``, which are those of the tokens ``ids``, or of all."""
         parameters = self.parameters
@@ -398,17 +405,6 @@ class _Drawn(NamedTuple):
 
     token: mx.array
     is_kept: mx.array | None = None
-
-
-def _seed(parameters: SamplingParameters, stream: tuple[int, ...]) -> int:
-    if parameters.seed is None:
-        return secrets.randbits(64)
-    while stream and stream[-1] == 0:
-        stream = stream[:-1]
-    if not stream:
-        return int(parameters.seed)
-    sequence = np.random.SeedSequence(int(parameters.seed), spawn_key=stream)
-    return int(sequence.generate_state(1, np.uint64)[0])
 
 
 def make_sampler(
