@@ -12,8 +12,10 @@ import numpy.typing as npt
 from samplers import Sampler
 from state_machines import Matcher, Vocabulary
 from state_machines.budgets import step_budget
+from state_machines.completion import Guard
 from state_machines.errors import GrammarBudgetError
-from state_machines.grammar.finite_choices import ChoiceOption
+from state_machines.grammar.finite_choices import ChoiceOption, finite_choice
+from state_machines.grammar.temperatures import same_temperature
 
 from ..results import ScoredChoice, ScoredOption
 from .choice_scores import Candidate, ChoiceScores
@@ -21,6 +23,9 @@ from .fast_forward import FastForward
 
 _MASK_STEPS = 5_000
 """Step budget of the masks behind the options, about 25 ms."""
+
+_TEMPERATURE_STEPS = 20_000
+"""Step budget of the temperatures of the options, about 0.1 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,36 +43,56 @@ class OpenChoice:
     sampler: Sampler
 
     @classmethod
-    def of(
+    def at(
         cls,
-        options: Sequence[ChoiceOption],
+        matcher: Matcher,
+        guard: Guard | None,
         sampler: Sampler,
-        vocabulary: Vocabulary,
         tokenize: FastForward,
         generated: Sequence[int],
     ) -> OpenChoice | None:
-        """Tokenize the options in their context; ``None`` if a mask behind them takes too long.
+        """Return the choice that a matcher has reached, with the options tokenized in context.
 
         Args:
-            options: The options, at least one.
+            matcher: The matcher.
+            guard: Refuses options that do not fit into the token budget.
             sampler: The sampler of the next token.
-            vocabulary: The vocabulary.
             tokenize: Tokenizes forced text.
             generated: The tokens so far.
+
+        Returns:
+            ``None`` if there is no choice, its options have several temperatures, or a mask behind
+            them takes too long.
         """
+        found = finite_choice(matcher.state) or ()
+        options = [one for one in found if guard is None or guard.fits(one.state)]
+        if not options or not _has_one_temperature(matcher, found):
+            return None
+        vocabulary = matcher.vocabulary
         forms = vocabulary.token_bytes
         candidates = []
         try:
             with step_budget(_MASK_STEPS):
                 for option in options:
-                    matcher = Matcher(option.state, vocabulary)
-                    tokens = tokenize.tokens(matcher, generated)
+                    behind = Matcher(option.state, vocabulary)
+                    tokens = tokenize.tokens(behind, generated)
                     text = b"".join(forms[token_id] or b"" for token_id in tokens)
-                    matcher.narrow(option.state.word_derivative(text))
-                    candidates.append(Candidate(tokens, matcher.allowed_tokens()))
+                    behind.narrow(option.state.word_derivative(text))
+                    candidates.append(Candidate(tokens, behind.allowed_tokens()))
         except GrammarBudgetError:
             return None
         return cls(options, candidates, sampler)
+
+
+def _has_one_temperature(matcher: Matcher, options: Sequence[ChoiceOption]) -> bool:
+    """Whether all options can be drawn at the temperature of their first token."""
+    if not matcher.temperatures:
+        return True
+    try:
+        with step_budget(_TEMPERATURE_STEPS):
+            return all(same_temperature(matcher.state, one.text) for one in options)
+    except GrammarBudgetError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,7 @@ from state_machines import Matcher, Vocabulary
 from state_machines.budgets import step_budget
 from state_machines.completion import Guard
 from state_machines.errors import GrammarBudgetError, TokenRejectedError
-from state_machines.grammar.finite_choices import ChoiceOption, finite_choice
-from state_machines.grammar.temperatures import same_temperature
+from state_machines.grammar.finite_choices import finite_choice
 from state_machines.root import Part, RootMatcher
 
 from ..results import ScoredChoice
@@ -188,13 +187,9 @@ class SequenceState:
             return None
         # The schedule may change the limits and the state.
         sampler = self._schedule.next_sampler(self.generated)
-        found = finite_choice(matcher.state) or ()
-        fitting = [one for one in found if self.guard is None or self.guard.fits(one.state)]
-        if matcher.temperatures and not _has_one_temperature(matcher, found):
+        if not isinstance(sampler, Sampler):
             return None
-        if not fitting or not isinstance(sampler, Sampler):
-            return None
-        return OpenChoice.of(fitting, sampler, matcher.vocabulary, self._choices, self.tokens)
+        return OpenChoice.at(matcher, self.guard, sampler, self._choices, self.tokens)
 
     def take_option(self, drawn: DrawnOption) -> list[Token]:
         """Narrow the grammar to an option, and append the tokens that this forces.
@@ -466,12 +461,3 @@ class SequenceState:
 
     def _may_stop(self) -> bool:
         return self._matcher is None or self._matcher.is_accepting
-
-
-def _has_one_temperature(matcher: Matcher, options: Sequence[ChoiceOption]) -> bool:
-    """Whether all options can be drawn at the temperature of their first token."""
-    try:
-        with step_budget(ADVANCE_STEPS):
-            return all(same_temperature(matcher.state, one.text) for one in options)
-    except GrammarBudgetError:
-        return False

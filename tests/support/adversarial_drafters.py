@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from proxy_engine import SpeculationOptions
-from proxy_engine.requests import running
+from proxy_engine.requests import sequence_factory
 from proxy_engine.speculation import Drafter
 from state_machines import Matcher
 
@@ -30,7 +30,7 @@ def drafters(make: Make) -> Iterator[None]:
     def made(prompt_ids: Sequence[int], *_: Any) -> list[Drafter]:
         return list(make(prompt_ids))
 
-    with patch.object(running, "lookups", made):
+    with patch.object(sequence_factory, "lookups", made):
         yield
 
 
