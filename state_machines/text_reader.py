@@ -33,7 +33,7 @@ class TextReader(ABC):
 
     @abstractmethod
     def unsupported(self, what: str, position: int | None = None, hint: str = "") -> NoReturn:
-        """Raise for text that has a meaning but is not supported."""
+        """Raise for text that has a meaning but is not supported; ``what`` names the construct."""
 
     def class_member(self) -> int | CodePointSet:
         """Read one character, or one escape that stands for a set, inside of a class."""

@@ -19,13 +19,13 @@ depends on what follows. As in ECMA-262's Annex B, a ``{`` that opens no quantif
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from state_machines.budgets import spend
 from state_machines.grammar.symbols import ANY_CODE_POINT, MAX_CODE_POINT, CodePointSet, code_points
 from state_machines.limits import LIMITS
 from state_machines.regex.assertions import End, Start
 from state_machines.regex.characters import CharacterReader
+from state_machines.regex.rust_classes import ascii_class, perl_class
 from state_machines.regex.unicode_classes import loose_property_set
 from state_machines.syntax_tree import Alternatives, Characters, Expression, Repeat, Series
 from state_machines.text_reader import CLASS_MEMBERS_PER_STEP, REPETITION_MARKS
@@ -41,23 +41,6 @@ _DIGITS = {"x": 2, "u": 4, "U": 8}
 _SET_OPERATORS = ("&&", "--", "~~")
 _NO_LOOK = "Terminals with & and ~ express conditions on the text of a lexeme"
 _NOTHING = CodePointSet(())
-
-_ASCII_CLASSES = {
-    "alnum": [("0", "9"), ("A", "Z"), ("a", "z")],
-    "alpha": [("A", "Z"), ("a", "z")],
-    "ascii": [("\0", "\x7f")],
-    "blank": [("\t", "\t"), (" ", " ")],
-    "cntrl": [("\0", "\x1f"), ("\x7f", "\x7f")],
-    "digit": [("0", "9")],
-    "graph": [("!", "~")],
-    "lower": [("a", "z")],
-    "print": [(" ", "~")],
-    "punct": [("!", "/"), (":", "@"), ("[", "`"), ("{", "~")],
-    "space": [("\t", "\r"), (" ", " ")],
-    "upper": [("A", "Z")],
-    "word": [("0", "9"), ("A", "Z"), ("_", "_"), ("a", "z")],
-    "xdigit": [("0", "9"), ("A", "F"), ("a", "f")],
-}
 
 
 def parse(pattern: str, flags: str = "") -> Expression:
@@ -265,7 +248,7 @@ class _Parser(CharacterReader):
         letter = self.text[self.position]
         if letter in "dDwWsS":
             self.position += 1
-            members = self.folded(_perl_class(letter.lower()))
+            members = self.folded(perl_class(letter.lower()))
             return members if letter.islower() else ~members
         if letter not in "pP":
             return None
@@ -385,11 +368,10 @@ class _Parser(CharacterReader):
             named = _ASCII_CLASS.match(self.text, start)
             if named is None:
                 return self.bracketed(start)
-            if named[2] not in _ASCII_CLASSES:
+            members = ascii_class(named[2])
+            if members is None:
                 self.invalid(f"there is no class [:{named[2]}:]", start)
             self.position = named.end()
-            pairs = _ASCII_CLASSES[named[2]]
-            members = CodePointSet((ord(first), ord(last)) for first, last in pairs)
             return ~members if named[1] else members
         if character != "\\":
             return ord(character)
@@ -397,19 +379,3 @@ class _Parser(CharacterReader):
             self.invalid("nothing follows a backslash", start)
         members_or_none = self.class_escape(start)
         return self.character_escape(start) if members_or_none is None else members_or_none
-
-
-@lru_cache(maxsize=3)
-def _perl_class(letter: str) -> CodePointSet:
-    """Return the Unicode set of ``d``, ``s`` or ``w`` (UTS #18, Annex C)."""
-    names = {
-        "d": ("Nd",),
-        "s": ("White_Space",),
-        "w": ("Alphabetic", "M", "Nd", "Pc", "Join_Control"),
-    }
-    found = _NOTHING
-    for name in names[letter]:
-        members = loose_property_set(name)
-        assert members is not None, name
-        found = found | members
-    return found

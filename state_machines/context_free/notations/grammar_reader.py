@@ -37,4 +37,6 @@ class GrammarReader(TextReader):
 
     def unsupported(self, what: str, position: int | None = None, hint: str = "") -> NoReturn:
         line, column = self.source_position(self.position if position is None else position)
-        raise UnsupportedGrammarError(what, line=line, column=column, rule=self.rule, hint=hint)
+        raise UnsupportedGrammarError(
+            f"{what} is not supported", line=line, column=column, rule=self.rule, hint=hint
+        )
