@@ -179,6 +179,7 @@ _BY_TRAITS: Sequence[tuple[str, Callable[[_Traits], bool]]] = (
     ("step3", lambda m: m.has("<｜tool_sep｜>", "<｜tool_calls_begin｜>")),
     ("seed_oss", lambda m: m.has("<seed:tool_call>")),
     ("granite", lambda m: m.has("<|tool_call|>", "<|start_of_role|>")),
+    ("cohere_cofl", lambda m: m.says("<cofl:tool_calls>")),
     ("cohere_text", lambda m: m.has("<|START_ACTION|>") and m.says("<|START_TEXT|>")),
     ("cohere", lambda m: m.has("<|START_ACTION|>", "<|START_RESPONSE|>")),
     ("cohere_text", lambda m: m.has("<|START_ACTION|>", "<|START_TEXT|>")),

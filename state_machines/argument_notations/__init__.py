@@ -11,6 +11,7 @@ True
 {'city': 'Oslo'}
 """
 
+from state_machines.argument_notations.cofl import COFL, CoflNotation
 from state_machines.argument_notations.family_tags import (
     ATEM,
     GLM,
@@ -55,6 +56,7 @@ from state_machines.argument_notations.typed_tags import (
 
 __all__ = [
     "ATEM",
+    "COFL",
     "DSML",
     "DSML_V4",
     "DSML_V4_1",
@@ -79,6 +81,7 @@ __all__ = [
     "SEED",
     "STEPTML",
     "XTML",
+    "CoflNotation",
     "CompiledArguments",
     "JsonNotation",
     "MarkedNotation",

@@ -138,7 +138,7 @@ class Translator:
         any_spelling: bool = False,
     ) -> None:
         self._evaluator = evaluator
-        self._syntax = syntax
+        self.syntax = syntax
         self._is_indented = syntax.layout.is_indented
         self._any_order = any_order
         self._any_spelling = any_spelling
@@ -175,7 +175,7 @@ class Translator:
         return [*nodes.values(), *self._transient_derivatives.clear()]
 
     def _scalars(self, values: ValueSet) -> Node:
-        syntax = self._syntax
+        syntax = self.syntax
         alternatives = []
         if values.null:
             alternatives.append(syntax.null)
@@ -183,14 +183,13 @@ class Translator:
             alternatives.append(syntax.booleans(values.booleans))
         if not values.numbers.is_empty:
             alternatives.append(encoded(self._numbers(values.numbers), NUMBER))
-        if not values.strings.is_empty:
-            alternatives.append(syntax.string(values.strings))
-        return union(alternatives)
+        found = syntax.scalar(union(alternatives))
+        return found if values.strings.is_empty else union((found, syntax.string(values.strings)))
 
     def _numbers(self, numbers: NumberSet) -> Node:
         if self._any_spelling and not numbers.intervals:
             return union(map(every_spelling, sorted(numbers.points)))
-        return number_language(numbers, plain_integers=self._syntax.plain_integers)
+        return number_language(numbers, plain_integers=self.syntax.plain_integers)
 
     def strings(self, term: Term) -> Node:
         """Return the strings among a term's values, as a language of code points."""
@@ -214,7 +213,7 @@ class Translator:
             # A new evaluator, because the number of values that may be written is unbounded.
             evaluator = self._evaluator.empty_copy()
             table = evaluator.table
-            translator = Translator(evaluator, self._syntax, any_order=True, any_spelling=True)
+            translator = Translator(evaluator, self.syntax, any_order=True, any_spelling=True)
             return translator.value(table.evaluated(constant(_parsed(text), table)), depth)
 
         return self._constants.get((text, depth), make)
@@ -231,7 +230,7 @@ class Translator:
             return ArrayPlan(
                 shape,
                 table=table,
-                syntax=self._syntax,
+                syntax=self.syntax,
                 depth=depth,
                 is_empty=is_empty,
                 value_node=self.value,
@@ -240,7 +239,7 @@ class Translator:
                 count_values=lambda term, limit: Cardinality(self._evaluator).count(term, limit),
                 transient_derivatives=self._transient_derivatives,
             ).node()
-        members = self._syntax.members
+        members = self.syntax.members
         return self.object(shape, members, lambda term, _: self.value(term, depth + 1), depth)
 
     def object(
@@ -294,7 +293,9 @@ class Container(Lazy):
         self.translator = translator
         self.shape = shape
         self.depth = depth
-        self._first = 1 << ord("[" if isinstance(shape, ArrayShape) else "{")
+        syntax = translator.syntax
+        brackets = syntax.items if isinstance(shape, ArrayShape) else syntax.members
+        self._first = brackets.begin.first_bytes
 
     def expand(self) -> Node:
         """Return the opening bracket and the rest of the value."""

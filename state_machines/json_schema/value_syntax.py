@@ -1,7 +1,7 @@
 """How JSON values are written: whitespace, brackets, names and strings.
 
-:class:`ValueSyntax` and :class:`MemberSyntax` write JSON. Notations of tool calls subclass them.
-Below the outermost value, arrays and objects always have the brackets and commas of JSON.
+:class:`ValueSyntax`, :class:`MemberSyntax` and :class:`ItemSyntax` write JSON. Notations of the
+arguments of tool calls subclass them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,15 @@ from typing import Literal
 from state_machines.grammar.boolean import everything
 from state_machines.grammar.encoding import JSON_STRING, encoded
 from state_machines.grammar.node import EPSILON, Node
-from state_machines.grammar.nodes import concatenation, literal, optional, union
-from state_machines.grammar.symbols import ANY_CODE_POINT
+from state_machines.grammar.nodes import (
+    concatenation,
+    literal,
+    optional,
+    repetition,
+    symbols,
+    union,
+)
+from state_machines.grammar.symbols import ANY_CODE_POINT, byte_set
 
 QUOTE = literal(b'"')
 
@@ -77,12 +84,52 @@ WHITESPACE_LAYOUTS: dict[Whitespace, WhitespaceLayout] = {
 }
 
 
-class MemberSyntax:
+_SPACE_BYTES = byte_set(map(ord, " \n\r\t"))
+
+
+def white_space(max_chars: int | None) -> Node:
+    """Return runs of JSON's white space."""
+    return repetition(symbols(_SPACE_BYTES), 0, max_chars)
+
+
+class ContainerSyntax:
+    """How the parts of an array or object are separated.
+
+    Attributes:
+        begin: The text before all parts.
+        end: The text after all parts.
+    """
+
+    begin: Node
+    end: Node
+
+    def __init__(self, layout: WhitespaceLayout) -> None:
+        self.layout = layout
+
+    def opening(self, depth: int) -> Node:
+        """Return the text before the first part."""
+        return self.layout.opening(depth)
+
+    def comma(self, depth: int) -> Node:
+        """Return the text between two parts."""
+        return self.layout.comma(depth)
+
+    def closing(self, depth: int) -> Node:
+        """Return the text after the last part."""
+        return self.layout.closing(depth)
+
+
+class ItemSyntax(ContainerSyntax):
+    """How the items of an array are written; this class writes JSON."""
+
+    begin: Node = literal(b"[")
+    end: Node = literal(b"]")
+
+
+class MemberSyntax(ContainerSyntax):
     """How the members of an object are written; this class writes JSON.
 
     Attributes:
-        begin: The text before all members.
-        end: The text after all members.
         name_begin: The text before a name. A name's terminator is part of its spelling.
         value_end: The text after a value.
         any_name: The spellings of all names with their terminators; ``None`` if names are not JSON
@@ -96,20 +143,8 @@ class MemberSyntax:
     any_name: Node | None = encoded(everything(ANY_CODE_POINT), JSON_STRING, b'"')
 
     def __init__(self, layout: WhitespaceLayout) -> None:
-        self.layout = layout
+        super().__init__(layout)
         self.colon = layout.colon
-
-    def opening(self, depth: int) -> Node:
-        """Return the text before the first member."""
-        return self.layout.opening(depth)
-
-    def comma(self, depth: int) -> Node:
-        """Return the text between two members."""
-        return self.layout.comma(depth)
-
-    def closing(self, depth: int) -> Node:
-        """Return the text after the last member."""
-        return self.layout.closing(depth)
 
     def spellings(self, name: str) -> Iterable[bytes]:
         """Yield the spellings of a name with its terminator; no spelling is a prefix of another."""
@@ -147,11 +182,16 @@ class ValueSyntax:
     def __init__(self, layout: WhitespaceLayout, *, plain_integers: bool = True) -> None:
         self.layout = layout
         self.members = MemberSyntax(layout)
+        self.items = ItemSyntax(layout)
         self.plain_integers = plain_integers
 
     def booleans(self, values: Iterable[bool]) -> Node:
         """Return the spellings of Booleans."""
         return union(self.true if value else self.false for value in sorted(values))
+
+    def scalar(self, spellings: Node) -> Node:
+        """Return how ``null``, Booleans and numbers are written, given their spellings."""
+        return spellings
 
     def string(self, words: Node) -> Node:
         """Return the spellings, with quotes, of a language of code points."""

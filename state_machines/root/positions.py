@@ -160,15 +160,14 @@ class Positions:
         return node
 
     def _spell_inside(self, text: str) -> bytes:
-        """Return the bytes of a text inside a sub-state, where no token can end the output."""
-        form = self._spell(text)
-        for special in form.split(Vocabulary.SPECIAL_MARK)[1:]:
-            if any(special.startswith(name) for name in self._end_tokens):
-                raise CompositionError(
-                    f"a token inside {text!r} ends the output",
-                    part=text,
-                    hint="Leave out the text: the output ends there by itself",
-                )
+        """Return the bytes of a text inside a sub-state.
+
+        An end token ends the output, so its name is written in ordinary tokens there.
+        """
+        form, *specials = self._spell(text).split(Vocabulary.SPECIAL_MARK)
+        for special in specials:
+            is_end = any(special.startswith(name) for name in self._end_tokens)
+            form += special if is_end else Vocabulary.SPECIAL_MARK + special
         return form
 
     def spelling(self, marker: Marker) -> Spelling:

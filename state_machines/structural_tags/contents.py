@@ -18,23 +18,15 @@ from state_machines.structural_tags.fields import FieldReader
 from state_machines.structural_tags.formats import Arguments, Format, MachineText
 from state_machines.structural_tags.json_values import JsonValueStateMachine
 from state_machines.structural_tags.xml_arguments import (
-    NESTED_STYLE,
+    NESTED_STYLES,
     STYLES,
-    UNSUPPORTED_STYLES,
     argument_language,
 )
 
 
 def json_schema(reader: FieldReader, _: int) -> Format:
     """Read a format of the type ``json_schema``."""
-    style = reader.choice("style", ["json", *STYLES, NESTED_STYLE, *UNSUPPORTED_STYLES], "json")
-    if style in UNSUPPORTED_STYLES:
-        raise UnsupportedStructuralTagError(
-            f"the style {style!r} is not supported",
-            pointer=reader.at("style"),
-            hint=f"Supported are json, {', '.join((*STYLES, NESTED_STYLE))}",
-        )
-    return _schema_text(reader, style)
+    return _schema_text(reader, reader.choice("style", ["json", *STYLES, *NESTED_STYLES], "json"))
 
 
 def qwen_xml_parameter(reader: FieldReader, _: int) -> Format:

@@ -8,18 +8,16 @@ from typing import Any
 from state_machines.argument_notations.argument_compiler import values_of
 from state_machines.argument_notations.raw_text import texts_without
 from state_machines.grammar.node import Node
-from state_machines.grammar.nodes import concatenation, literal, repetition, symbols
+from state_machines.grammar.nodes import concatenation, literal
 from state_machines.json_schema.closed_schema import closed_schema
 from state_machines.json_schema.compiler import Compilation, PropertyOrder
-from state_machines.json_schema.value_syntax import JSON_SYNTAXES, ValueSyntax, WhitespaceLayout
+from state_machines.json_schema.value_syntax import (
+    JSON_SYNTAXES,
+    ValueSyntax,
+    WhitespaceLayout,
+    white_space,
+)
 from state_machines.machine import StateMachine
-
-_SPACE_BYTES = sum(1 << ord(letter) for letter in " \n\r\t")
-
-
-def white_space(max_chars: int | None) -> Node:
-    """Return runs of JSON's white space."""
-    return repetition(symbols(_SPACE_BYTES), 0, max_chars)
 
 
 class BoundedWhitespace(WhitespaceLayout):

@@ -15,6 +15,7 @@ from state_machines.argument_notations.argument_compiler import (
     values_of,
     values_of_types,
 )
+from state_machines.argument_notations.cofl import CoflNotation
 from state_machines.argument_notations.nested import MINIMAX_M3_XML
 from state_machines.argument_notations.notation import NotationOptions, Schema
 from state_machines.argument_notations.raw_text import texts_without
@@ -27,9 +28,9 @@ from state_machines.grammar.words import word_language
 from state_machines.json_schema.closed_schema import closed_schema
 from state_machines.json_schema.compiler import PropertyOrder
 from state_machines.json_schema.terms import Term
-from state_machines.json_schema.value_syntax import WHITESPACE_LAYOUTS, MemberSyntax
+from state_machines.json_schema.value_syntax import WHITESPACE_LAYOUTS, MemberSyntax, white_space
 from state_machines.regex import compile_pattern
-from state_machines.structural_tags.json_values import json_syntax, white_space
+from state_machines.structural_tags.json_values import json_syntax
 
 
 @dataclass(frozen=True)
@@ -83,11 +84,8 @@ STYLES = {
 }
 """The styles that write each member between two tags, with values in JSON."""
 
-NESTED_STYLE = "minimax_m3_xml"
-"""The style that writes a tag for each member and item, at any depth."""
-
-UNSUPPORTED_STYLES = ("cohere_xml",)
-"""Styles of XGrammar that are refused by name."""
+NESTED_STYLES = ("cohere_xml", "minimax_m3_xml")
+"""The styles that write a tag for each member and item, at any depth."""
 
 _NAMES = compile_pattern(r"^[^<>\"&\s]+$", search=True)
 
@@ -112,15 +110,17 @@ def argument_language(
     Raises:
         SchemaError: The schema is refused, or its values cannot be written.
     """
-    if style != NESTED_STYLE:
+    if style not in NESTED_STYLES:
         return ArgumentLanguage(
             schema, style, any_order=any_order, max_whitespace=max_whitespace, excludes=excludes
         ).node
     order: PropertyOrder = "any" if any_order else "schema"
     closed, avoid = closed_schema(schema), tuple(excludes)
+    cofl = CoflNotation(max_whitespace=max_whitespace)
+    notation = cofl if style == "cohere_xml" else MINIMAX_M3_XML
 
     def compiled(spell: Spell) -> Node:
-        return MINIMAX_M3_XML.compile(closed, avoid=avoid, spell=spell, property_order=order).node
+        return notation.compile(closed, avoid=avoid, spell=spell, property_order=order).node
 
     compiled(str.encode)
     return compiled

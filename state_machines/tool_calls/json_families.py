@@ -200,7 +200,7 @@ GPT_OSS = ToolFormat(
     joint="<|start|>assistant",
 )
 
-GRANITE = ToolFormat(
+_GRANITE = ToolFormat(
     name="granite",
     models="Granite 3",
     start="<|tool_call|>",
@@ -213,6 +213,9 @@ GRANITE = ToolFormat(
     closing="]",
     tokens=("<|tool_call|>",),
 )
+
+# Granite 3.1 also writes the marker in ordinary tokens.
+GRANITE = replace(_GRANITE, also=(replace(_GRANITE, start="<tool_call>", tokens=()),))
 
 COHERE = ToolFormat(
     name="cohere",

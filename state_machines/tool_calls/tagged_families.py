@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from state_machines.argument_notations import (
     ATEM,
+    COFL,
     DSML,
     DSML_V4,
     DSML_V4_1,
@@ -22,7 +23,7 @@ from state_machines.argument_notations import (
     XTML,
 )
 from state_machines.tool_calls.call_ids import CallIds
-from state_machines.tool_calls.json_families import LONGCAT_JSON
+from state_machines.tool_calls.json_families import COHERE_TEXT, LONGCAT_JSON
 from state_machines.tool_calls.tool_format import Delimiters, ToolFormat
 
 QWEN3_CODER = ToolFormat(
@@ -160,6 +161,21 @@ _SEED_CUSTOM = ToolFormat(
     tokens=("<seed:tool_call>", "</seed:tool_call>"),
 )
 
+COHERE_COFL = replace(
+    COHERE_TEXT,
+    name="cohere_cofl",
+    models="Command 5 and others with <cofl:tool_calls>",
+    start="<cofl:tool_calls>",
+    opening=("",),
+    head='<cofl:tool_call id="{id}" name="{name}">',
+    notation=COFL,
+    foot=("</cofl:tool_call>",),
+    between=("",),
+    closing="",
+    end="</cofl:tool_calls>",
+    tokens=("<|START_TEXT|>", "<|END_TEXT|>"),
+)
+
 SEED_OSS = ToolFormat(
     name="seed_oss",
     models="Seed-OSS",
@@ -257,4 +273,5 @@ KIMI_K3 = ToolFormat(
 TAGGED_FAMILIES = (
     *(QWEN3_CODER, GLM4_5, GLM4_7, LONGCAT_TAGS, MINIMAX_M2, MINICPM5, MUSE_SPARK, KIMI_K3),
     *(DEEPSEEK_V3_2, DEEPSEEK_V4, DEEPSEEK_V4_1, SEED_OSS, STEP3, GIGACHAT3_5, MINIMAX_M3),
+    COHERE_COFL,
 )

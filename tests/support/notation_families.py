@@ -10,6 +10,7 @@ from itertools import product
 from typing import Any
 
 from state_machines.argument_notations import (
+    COFL,
     DSML,
     DSML_V4,
     DSML_V4_1,
@@ -138,6 +139,21 @@ def _marked(value: Any, marker: str) -> str:
     return f"{marker}{value}{marker}" if isinstance(value, str) else _json(value)
 
 
+_XML_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
+
+
+def _cofl(value: Any, name: str | None = None) -> str:
+    kinds: dict[type, tuple[str, Callable[[Any], str]]] = {
+        str: ("raw", str),
+        dict: ("dict", lambda members: "".join(_cofl(v, k) for k, v in members.items())),
+        list: ("list", lambda items: "".join(map(_cofl, items))),
+    }
+    kind, write = kinds.get(type(value), ("json", _json))
+    escaped = "" if name is None else name.translate(_XML_ESCAPES)
+    attribute = "" if name is None else f' name="{escaped}"'
+    return f'<cofl:value{attribute} type="{kind}">{write(value)}</cofl:value>'
+
+
 def names_in(value: Any) -> Iterator[str]:
     """Yield the names of all members of a value."""
     if isinstance(value, list):
@@ -182,5 +198,11 @@ FAMILIES = [
         "qwen3_coder",
         "<function=tool>\nARGUMENTS</function>",
         _tags(SEED, _by_jinja),
+    ),
+    Family(
+        COFL,
+        None,
+        "ARGUMENTS",
+        lambda value: iter(["".join(_cofl(v, k) for k, v in value.items())]),
     ),
 ]

@@ -16,9 +16,13 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 from data_files import xgrammar_tests
 
 __all__ = ["TagCase", "refused_tags", "tag_cases"]
+
+
+_PARAMETERS = type(pytest.param())
 
 
 @dataclass(frozen=True)
@@ -88,9 +92,11 @@ def _arguments(marks: list[Any]) -> Iterator[dict[str, Any]]:
     for mark in marks:
         names, rows = mark.args[:2]
         split = [name.strip() for name in names.split(",")] if isinstance(names, str) else names
-        tables.append(
-            [dict(zip(split, row if len(split) > 1 else (row,), strict=True)) for row in rows]
+        values = (
+            row.values if isinstance(row, _PARAMETERS) else row if len(split) > 1 else (row,)
+            for row in rows
         )
+        tables.append([dict(zip(split, each, strict=True)) for each in values])
     for rows in itertools.product(*tables):
         yield {name: value for row in rows for name, value in row.items()}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import html
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -85,7 +86,7 @@ def _dsml(text: str, section: str, space: str = "") -> list[Call]:
 
 
 def _granite(text: str) -> list[Call]:
-    calls = json.loads(text.removeprefix("<|tool_call|>"))
+    calls = json.loads(text.removeprefix("<|tool_call|>").removeprefix("<tool_call>"))
     assert all(set(call) == {"name", "arguments"} for call in calls)
     return [Call(call["name"], call["arguments"]) for call in calls]
 
@@ -94,6 +95,42 @@ def _cohere(text: str) -> list[Call]:
     calls = json.loads(text.removeprefix("<|START_ACTION|>").removesuffix("<|END_ACTION|>"))
     assert all(set(call) == {"tool_call_id", "tool_name", "parameters"} for call in calls)
     return [Call(call["tool_name"], call["parameters"]) for call in calls]
+
+
+def _cofl(text: str) -> tuple[dict[str, Any] | list[Any], str]:
+    """Read members or items up to a text that is no element; return that text, too."""
+    members: dict[str, Any] = {}
+    items: list[Any] = []
+    while tag := re.match(r'<cofl:value(?: name="([^"]*)")? type="(\w+)">', text):
+        text = text[tag.end() :]
+        if tag[2] in ("raw", "json"):
+            value, _, text = text.partition("</cofl:value>")
+            value = value if tag[2] == "raw" else json.loads(value)
+        else:
+            value, text = _cofl(text)
+            value = value or ([] if tag[2] == "list" else {})
+            assert isinstance(value, list if tag[2] == "list" else dict)
+            assert text.startswith("</cofl:value>")
+            text = text.removeprefix("</cofl:value>")
+        if tag[1] is None:
+            items.append(value)
+        else:
+            members[html.unescape(tag[1])] = value
+    return members or items, text
+
+
+def _cohere_cofl(text: str) -> list[Call]:
+    """As Cohere's template writes it."""
+    inner = text.removeprefix("<cofl:tool_calls>").removesuffix("</cofl:tool_calls>")
+    calls = []
+    while inner:
+        head = re.match(r'<cofl:tool_call id="\d+" name="([^"]+)">', inner)
+        assert head is not None
+        arguments, inner = _cofl(inner[head.end() :])
+        assert inner.startswith("</cofl:tool_call>")
+        inner = inner.removeprefix("</cofl:tool_call>")
+        calls.append(Call(head[1], dict(arguments)))
+    return calls
 
 
 def _python_calls(calls: list[ast.expr]) -> list[Call]:
@@ -255,6 +292,7 @@ READERS: Mapping[str, Callable[[str], list[Call]]] = {
     "deepseek_v4_1": lambda text: _dsml(text, " calls", " "),
     "cohere": _cohere,
     "cohere_text": _cohere,
+    "cohere_cofl": _cohere_cofl,
     "granite": _granite,
     "gemma3": _gemma3,
     "gpt_oss": _gpt_oss,

@@ -62,7 +62,6 @@ class ArrayPlan:
         count_values: Callable[[Term, int], int],
         transient_derivatives: TransientDerivatives,
     ) -> None:
-        self.layout = syntax.layout
         self.syntax = syntax
         self.depth = depth
         self.transient_derivatives = transient_derivatives
@@ -87,7 +86,7 @@ class ArrayPlan:
     def node(self) -> Node:
         """Return the node of the whole array."""
         return concatenation(
-            literal(b"["), self.items(self.steps.start, DistinctValues(), is_first=True)
+            self.syntax.items.begin, self.items(self.steps.start, DistinctValues(), is_first=True)
         )
 
     def items(self, state: ItemState, seen: DistinctValues, *, is_first: bool = False) -> Node:
@@ -269,12 +268,12 @@ class RemainingItems(Lazy):
 
     def expand(self) -> Node:
         """Return the union of the next items and the end."""
-        plan, layout, depth = self.plan, self.plan.layout, self.plan.depth + 1
+        plan, syntax, depth = self.plan, self.plan.syntax.items, self.plan.depth + 1
         alternatives = []
         if plan.steps.is_final(self.state):
-            closing = EPSILON if self.is_first else layout.closing(depth)
-            alternatives.append(concatenation(closing, literal(b"]")))
-        gap = layout.opening(depth) if self.is_first else layout.comma(depth)
+            closing = EPSILON if self.is_first else syntax.closing(depth)
+            alternatives.append(concatenation(closing, syntax.end))
+        gap = syntax.opening(depth) if self.is_first else syntax.comma(depth)
         alternatives.extend(
             concatenation(gap, plan.item(term, target, self.seen))
             for term, target in plan.steps.transitions(self.state)

@@ -70,4 +70,5 @@ PARSERS: Mapping[str, Parsers] = {
     "granite": Parsers("granite"),
     "cohere": Parsers("cohere_command3", "cohere_command4"),
     "cohere_text": Parsers("cohere_command4", "cohere_command4"),
+    "cohere_cofl": Parsers("cmd5"),
 }

@@ -63,6 +63,8 @@ class Vllm:
         )
         if parser == "openai":
             return self._read_harmony(request, case["text"])
+        if parser == "cmd5":
+            return self._read_by_melody(case["text"])
         tokenizer = tokenizer_with(case["tokens"])
         if parser.startswith("cohere"):
             return self._read_cohere(request, case["text"], parser, tokenizer)
@@ -94,6 +96,13 @@ class Vllm:
 
         *_, calls = Reader(tokenizer, request.tools).parse(text, request, True)
         return [_call(call.name, call.arguments) for call in calls or ()]
+
+    @staticmethod
+    def _read_by_melody(text: str) -> list[dict[str, Any]]:
+        """Return the calls that Cohere's library reads. vLLM has no preset for the format."""
+        melody = importlib.import_module("cohere_melody")
+        calls = melody.PyFilter.cmd5().process_full_text(text).tool_calls
+        return [_call(call.name, call.arguments) for call in calls]
 
 
 class Sglang:

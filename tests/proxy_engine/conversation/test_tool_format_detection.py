@@ -37,6 +37,7 @@ TEMPLATES_WITHOUT_PARSER = {
     "xlam": '[{"name": "tool_call_name", "arguments": {}}]',
     "gigachat3": "{{ 'function call' }}<|role_sep|>\n",
     "gigachat3_5": "<｜GCML｜tool_calls>",
+    "cohere_cofl": "<cofl:tool_calls><cofl:tool_call id=",
 }
 TOKENS = {
     "kimi_k3": ("<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>"),

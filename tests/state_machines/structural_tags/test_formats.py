@@ -125,6 +125,11 @@ def test_any_order_keeps_names_unique_and_required() -> None:
             "]<]minimax[>[<city>Oslo]<]minimax[>[</city>]<]minimax[>[<days>3]<]minimax[>[</days>",
         ),
         (
+            "cohere_xml",
+            '<cofl:value name="city" type="raw">Oslo</cofl:value>\n'
+            '<cofl:value name="days" type="json"> 3 </cofl:value>\n',
+        ),
+        (
             "deepseek_xml",
             '<｜DSML｜parameter name="city" string="true">Oslo</｜DSML｜parameter>\n'
             '<｜DSML｜parameter name="days" string="false">3</｜DSML｜parameter>',

@@ -22,7 +22,6 @@ from structural_tags import (
 )
 
 from state_machines import (
-    CompositionError,
     ProxyError,
     StructuralTagError,
     TokenRejectedError,
@@ -130,10 +129,13 @@ def test_formats_of_tokens(content: dict[str, Any], tokens: list[int], accepted:
     assert accepts(machine(content, SPECIAL), SPECIAL, tokens) is accepted
 
 
-@pytest.mark.parametrize("content", [const("</s>"), tag("<", const("x"), "</s>")])
-def test_strings_with_end_tokens_are_refused(content: dict[str, Any]) -> None:
-    with pytest.raises(CompositionError, match="</s>"):
-        machine(content, SPECIAL)
+@pytest.mark.parametrize("content", [const("x</s>"), tag("x", ANY, "</s>")])
+def test_names_of_end_tokens_are_written_in_ordinary_tokens(content: dict[str, Any]) -> None:
+    compiled = machine(content, SPECIAL)
+    assert accepts(compiled, SPECIAL, ids("x</s>"))
+    assert not accepts(compiled, SPECIAL, ids("x"))
+    assert not accepts(compiled, SPECIAL, ids("x", 258))
+    assert not accepts(compiled, SPECIAL, ids("x</s>", "a"))
 
 
 def test_unknown_token_is_named() -> None:

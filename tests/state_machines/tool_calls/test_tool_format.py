@@ -63,6 +63,9 @@ WRITTEN = {
     "cohere_text": '<|START_ACTION|>[\n    {"tool_call_id": "0", "tool_name": "get_weather", '
     '"parameters": {"city": "Oslo"}},\n    {"tool_call_id": "1", "tool_name": "clock", "parameters": '
     "{}}\n]<|END_ACTION|>",
+    "cohere_cofl": '<cofl:tool_calls><cofl:tool_call id="0" name="get_weather"><cofl:value name="city" '
+    'type="raw">Oslo</cofl:value></cofl:tool_call><cofl:tool_call id="1" name="clock">'
+    "</cofl:tool_call></cofl:tool_calls>",
     "deepseek_v4": '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="get_weather">\n<｜DSML｜parameter '
     'name="city" string="true">Oslo</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke '
     'name="clock">\n\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>',
@@ -176,8 +179,19 @@ def test_recipient_of_gpt_oss_may_stand_in_the_header_of_the_role(kind: str) -> 
     assert (written.name, written.arguments) == ("get_weather", '{"city": "Oslo"}')
 
 
+def test_calls_of_granite_begin_with_either_marker() -> None:
+    entry = format_named("granite")
+    call = '[{"name": "get_weather", "arguments": {"city": "Oslo"}}]'
+    machine = RootStateMachine(Sequence(Text("text"), entry.calls([WEATHER], 0)))
+    for text in (f"<|tool_call|>{call}", f"Sure. <tool_call> {call}"):
+        assert [each.arguments for each in calls_in(machine.pieces(text))] == [{"city": "Oslo"}]
+        assert any(isinstance(each, WrittenCall) for each in split_calls(text, entry))
+    assert not machine.matches("Sure. <tool_call> It is called.")
+
+
 def test_docs_list_every_format() -> None:
-    rows = (ROOT / "docs" / "tool-formats.md").read_text(encoding="utf-8").splitlines()
+    page = (ROOT / "docs" / "tool-formats.md").read_text(encoding="utf-8")
+    rows = page.partition("\n## ")[0].splitlines()
     named = {match[1]: row for row in rows if (match := re.match(r"\| `(\w+)` ", row))}
     assert set(named) == set(FORMATS)
     for name, row in named.items():

@@ -1,0 +1,263 @@
+r"""Cohere's notation: nested elements that say their type.
+
+A member is ``<cofl:value name="NAME" type="TYPE">VALUE</cofl:value>``, an item of an array the same
+without a name. The type is ``raw`` for a string, which is written as it is, ``dict`` and ``list``
+for objects and arrays of further elements, and ``json`` for other values.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from state_machines.argument_notations.argument_compiler import (
+    ArgumentCompiler,
+    values_of,
+)
+from state_machines.argument_notations.elements import MAX_ELEMENT_DEPTH
+from state_machines.argument_notations.json_notation import read_json, read_json_object
+from state_machines.argument_notations.notation import (
+    CompiledArguments,
+    Notation,
+    NotationOptions,
+    Schema,
+)
+from state_machines.argument_notations.raw_text import texts_without
+from state_machines.grammar.encoding import RAW, encode_set, encoded
+from state_machines.grammar.lazy import Lazy
+from state_machines.grammar.node import EMPTY, EPSILON, Node, intern_node
+from state_machines.grammar.nodes import concatenation, literal, union
+from state_machines.grammar.symbols import CodePointSet
+from state_machines.grammar.tokens import SPECIAL_MARK, Spell
+from state_machines.json_schema.value_syntax import (
+    WHITESPACE_LAYOUTS,
+    ItemSyntax,
+    MemberSyntax,
+    ValueSyntax,
+    white_space,
+)
+
+_BEGIN, _END = "<cofl:value", "</cofl:value>"
+_TAG = re.compile(rf'\s*{_BEGIN}(?: name="([^"]*)")? type="(raw|json|dict|list)">')
+
+_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
+_ESCAPED = CodePointSet.of("".join(_ESCAPES))
+
+
+@dataclass(frozen=True)
+class CoflNotation(Notation):
+    """Members and items as elements that say the type of their value.
+
+    Attributes:
+        max_whitespace: The greatest number of consecutive white space characters between elements
+            and around values other than strings; ``None`` if there is no bound.
+        avoid: Texts that no string contains, beside the closing tag.
+    """
+
+    name: str = "cofl"
+    max_whitespace: int | None = 0
+    avoid: tuple[str, ...] = ()
+
+    def write(self, arguments: Mapping[str, Any]) -> str:
+        """Return the members as elements."""
+        return "".join(_element(value, name) for name, value in arguments.items())
+
+    def end(self, text: str, start: int) -> int:
+        """Return the position after the last element; see :meth:`Notation.end`."""
+        return _as_json(text, start, is_object=True)[1]
+
+    def _compile(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
+        space = white_space(self.max_whitespace)
+        syntax = _CoflSyntax(space, options.spell)
+        compiler = ArgumentCompiler(schema, options, syntax)
+        names = texts_without(options.avoid)
+        values = values_of(texts_without((_END, *self.avoid, *options.avoid)), names)
+        term = compiler.restrict(lambda _: values, names, values, f"the notation {self.name!r}")
+        members = _Members(space, options.spell, EPSILON, EPSILON)
+        node = compiler.object_node(
+            term, members, lambda value, _: compiler.translator.value(value, 1)
+        )
+        return CompiledArguments(node, _read, compiler.parser_schema)
+
+
+def _element(value: Any, name: str | None = None) -> str:
+    kind, text = "json", ""
+    if isinstance(value, str):
+        kind, text = "raw", value
+    elif isinstance(value, Mapping):
+        kind, text = "dict", "".join(_element(each, key) for key, each in value.items())
+    elif isinstance(value, list):
+        kind, text = "list", "".join(map(_element, value))
+    else:
+        text = json.dumps(value)
+    attribute = "" if name is None else f' name="{_escaped(name)}"'
+    return f'{_BEGIN}{attribute} type="{kind}">{text}{_END}'
+
+
+def _escaped(name: str) -> str:
+    for letter, entity in _ESCAPES.items():
+        name = name.replace(letter, entity)
+    return name
+
+
+def _unescaped(text: str) -> str:
+    for letter, entity in reversed(_ESCAPES.items()):
+        text = text.replace(entity, letter)
+    return text
+
+
+def _read(text: str) -> dict[str, Any]:
+    found, end = _as_json(text, 0, is_object=True)
+    if text[end:].strip():
+        raise ValueError(f"no element: {text[end : end + 40]!r}")
+    return read_json_object(found)
+
+
+def _as_json(text: str, at: int, *, is_object: bool, depth: int = 1) -> tuple[str, int]:
+    """Return the JSON of the elements from a position on, and the position after the last one."""
+    if depth > MAX_ELEMENT_DEPTH:
+        raise ValueError("nested too deeply")
+    parts = []
+    while tag := _TAG.match(text, at):
+        name, kind = tag.groups()
+        if (name is not None) != is_object:
+            raise ValueError(f"a name is for members of objects: {tag[0][:40]!r}")
+        if kind in ("raw", "json"):
+            end = text.find(_END, tag.end())
+            if end < 0:
+                raise ValueError(f"a value does not end: {text[at : at + 40]!r}")
+            value = text[tag.end() : end]
+            value = json.dumps(value) if kind == "raw" else value.strip()
+            if kind == "json":
+                read_json(value)
+            at = end + len(_END)
+        else:
+            value, at = _as_json(text, tag.end(), is_object=kind == "dict", depth=depth + 1)
+            at = len(text) - len(text[at:].lstrip())
+            if not text.startswith(_END, at):
+                raise ValueError(f"{_END!r} was expected, not {text[at : at + 40]!r}")
+            at += len(_END)
+        parts.append(value if name is None else f"{json.dumps(_unescaped(name))}: {value}")
+    begin, end_mark = "{}" if is_object else "[]"
+    return f"{begin}{', '.join(parts)}{end_mark}", at
+
+
+class _Members(MemberSyntax):
+    """Members with names, in the content of an element or as arguments."""
+
+    any_name = None
+
+    def __init__(self, space: Node, spell: Spell, begin: Node, end: Node) -> None:
+        super().__init__(WHITESPACE_LAYOUTS["compact"])
+        self.begin, self.end = begin, concatenation(space, end)
+        self.name_begin = concatenation(space, literal(spell(f'{_BEGIN} name="')))
+        self.colon = EPSILON
+
+    def comma(self, depth: int) -> Node:
+        """Return the empty text: white space precedes each name."""
+        del depth
+        return EPSILON
+
+    def spellings(self, name: str) -> Iterable[bytes]:
+        """Return the name with its closing quote."""
+        return (f'{_escaped(name)}"'.encode(),)
+
+    def names(self, words: Node) -> Node:
+        """Return the spellings of a language of names."""
+        return _escaped_names(words)
+
+    def read_name(self, text: bytes) -> str:
+        """Return the name of a spelling."""
+        return _unescaped(text[:-1].decode())
+
+
+class _EscapedNames(Lazy):
+    """The spellings of a language of names, each with the closing quote."""
+
+    __slots__ = ("names",)
+
+    def __init__(self, names: Node) -> None:
+        super().__init__(min_length=names.min_length + 1)
+        self.names = names
+        self.transient = names.transient
+
+    def expand(self) -> Node:
+        """Return the union of the spellings of first characters, each with the rest of the name."""
+        found = [literal(b'"')] if self.names.nullable else []
+        for characters, target in self.names.transitions:
+            rest = _escaped_names(target)
+            found.append(concatenation(encode_set(characters & ~_ESCAPED, RAW), rest))
+            found.extend(
+                concatenation(literal(entity.encode()), rest)
+                for letter, entity in _ESCAPES.items()
+                if ord(letter) in characters
+            )
+        return union(found)
+
+
+def _escaped_names(names: Node) -> Node:
+    if names.is_empty:
+        return EMPTY
+    return intern_node((_EscapedNames, id(names)), lambda: _EscapedNames(names))
+
+
+class _Items(ItemSyntax):
+    """Items without names."""
+
+    def __init__(self, space: Node, begin: Node, tag: Node, end: Node) -> None:
+        super().__init__(WHITESPACE_LAYOUTS["compact"])
+        self.begin, self.end = concatenation(begin, space), concatenation(space, end)
+        self._tag = tag
+
+    def opening(self, depth: int) -> Node:
+        """Return the beginning of an item's tag."""
+        del depth
+        return self._tag
+
+    comma = opening
+
+
+class _CoflSyntax(ValueSyntax):
+    """Values from the type of their element to its end."""
+
+    quotes_strings = False
+
+    def __init__(self, space: Node, spell: Spell) -> None:
+        super().__init__(WHITESPACE_LAYOUTS["compact"])
+
+        def begin(kind: str) -> Node:
+            return literal(spell(f' type="{kind}">'))
+
+        self._end = literal(spell(_END))
+        self._raw, self._json, self._space = begin("raw"), begin("json"), space
+        self.members = _Members(space, spell, begin("dict"), self._end)
+        self.items = _Items(space, begin("list"), literal(spell(_BEGIN)), self._end)
+
+    def scalar(self, spellings: Node) -> Node:
+        """Return elements of the type ``json``."""
+        if spellings is EMPTY:
+            return EMPTY
+        return concatenation(self._json, self._space, spellings, self._space, self._end)
+
+    def string(self, words: Node) -> Node:
+        """Return elements of the type ``raw``."""
+        return concatenation(self._raw, encoded(words, RAW), self._end)
+
+    def as_json(self, text: bytes) -> str:
+        """Return the JSON of a value."""
+        plain = text.replace(SPECIAL_MARK, b"").decode()
+        return _as_json(_BEGIN + plain, 0, is_object=False)[0][1:-1]
+
+
+COFL = CoflNotation(
+    # The parser searches for these texts before it reads the elements, tags with any white space.
+    avoid=(
+        *("<cofl:tool_calls>", "</cofl:tool_calls>", "</cofl:value", "cofl:value>"),
+        *("<|START_TEXT|>", "<|END_TEXT|>", "<|START_RESPONSE|>", "<|END_RESPONSE|>"),
+        *("<|START_THINKING|>", "<|END_THINKING|>"),
+    )
+)
+"""Cohere's Command 5."""
