@@ -13,7 +13,7 @@ import pydantic
 from pydantic_core import to_jsonable_python
 
 from state_machines import JsonSchemaStateMachine, StateMachine
-from state_machines.json_schema.quotes import SUBSTRING_OF
+from state_machines.json_schema.quotes import source_names
 
 from ..errors import InvalidOptionError, InvalidResponseFormatError
 from ..pydantic_schemas import ClosedJsonSchema
@@ -71,12 +71,12 @@ class AnswerFormat:
     @property
     def has_quotes(self) -> bool:
         """Whether answers are quoted from sources."""
-        return self.schema is not None and f'"{SUBSTRING_OF}"' in json.dumps(self.schema)
+        return bool(source_names(self.schema))
 
     @property
     def quotes_input(self) -> bool:
         """Whether answers are quoted from the text of their record."""
-        return self.has_quotes and f'"{SUBSTRING_OF}": "{INPUT}"' in json.dumps(self.schema)
+        return INPUT in source_names(self.schema)
 
     @property
     def columns(self) -> tuple[str, ...]:

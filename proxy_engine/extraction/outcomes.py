@@ -87,7 +87,7 @@ class Batch:
         while inputs.peek() is not None:
             pending: deque[Outcome] = deque()
             items = engine.iter_batch(
-                self._prompts(inputs, pending),
+                self._requests(inputs, pending),
                 response_format=self.response_format,
                 ordered=True,
                 **self.options,
@@ -100,7 +100,7 @@ class Batch:
                     yield replace(outcome, result=item.result, error=_error_of_record(item.error))
             yield from pending
 
-    def _prompts(self, inputs: Inputs, pending: deque[Outcome]) -> Iterator[Any]:
+    def _requests(self, inputs: Inputs, pending: deque[Outcome]) -> Iterator[Prompt | BatchRequest]:
         """Yield the requests of the valid records, and append every record to ``pending``."""
         invalid = 0
         while invalid < _MAX_INVALID_ITEMS and (not pending or inputs.is_ready(_ITEM_SECONDS)):

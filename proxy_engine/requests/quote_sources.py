@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-from state_machines.json_schema.quotes import SUBSTRING_OF
+from state_machines.json_schema.quotes import source_names
 
 from ..answers.compiler import Answer
 from ..answers.reader import AnswerReader
@@ -53,19 +52,8 @@ def quotations(reader: AnswerReader, answer: Answer) -> tuple[Quotation, ...]:
 
 
 def tool_sources(tools: Iterable[Tool]) -> set[str]:
-    """Return the names of sources in the schemas of tools."""
-    named: set[str] = set()
-    for tool in tools:
-        pending: list[Any] = [tool.parameters]
-        while pending:
-            value = pending.pop()
-            if isinstance(value, Mapping):
-                name = value.get(SUBSTRING_OF)
-                named |= {name} if isinstance(name, str) else set()
-                pending += value.values()
-            elif isinstance(value, list):
-                pending += value
-    return named
+    """Return the names of the sources that the parameters of tools are quoted from."""
+    return {name for tool in tools for name in source_names(tool.parameters)}
 
 
 def check_sources(

@@ -7,6 +7,7 @@ it, is ``"words"`` (the default) or ``"chars"``.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from state_machines.errors import InvalidArgumentError, MissingSourceError
 from state_machines.grammar.boolean import intersection
@@ -21,6 +22,22 @@ SUBSTRING_UNIT = "x-substring-unit"
 UNITS = ("words", "chars")
 
 _NOT_EMPTY = repetition(symbols(ANY_CODE_POINT), 1, None)
+
+
+def source_names(schema: Any) -> set[str]:
+    """Return the names of the sources that a schema quotes from, wherever the keyword stands."""
+    names: set[str] = set()
+    pending = [schema]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, Mapping):
+            name = value.get(SUBSTRING_OF)
+            if isinstance(name, str):
+                names.add(name)
+            pending += value.values()
+        elif isinstance(value, list):
+            pending += value
+    return names
 
 
 class QuoteSources:
