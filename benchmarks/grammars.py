@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from alternation import rotated
-from arguments import NamedTokenizer, engine_names, environment, named_tokenizer, positive
-from data_files import tokenizer_files
+from arguments import engine_names, environment, named_tokenizer, positive
+from default_tokenizer import default_tokenizer
 from engines import ENGINES
 from grammar_cases import NOTATIONS, GrammarCase, further_cases, load_cases, warm_up_case
 from grammar_figures import case_figures, engine_rows, ratio_rows, refusals, slowest_rows
@@ -31,14 +31,13 @@ from tokenizers import Tokenizer
 __all__ = ["main", "measure"]
 
 _WORKER = Path(__file__).with_name("grammar_worker.py")
-_TOKENIZER = "tokenizer-llama3_2-"
 _SHOWN_CHARACTERS = 24
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command. Returns its exit status."""
     options = _parser().parse_args(arguments)
-    named = options.tokenizer or _default_tokenizer()
+    named = options.tokenizer or default_tokenizer()
     tokenizer, vocabulary = named.load()
     cases = [
         case
@@ -123,14 +122,6 @@ def _folder(text: str) -> Path:
     if not path.is_dir():
         raise argparse.ArgumentTypeError(f"no directory {text!r}")
     return path
-
-
-def _default_tokenizer() -> NamedTokenizer:
-    """Return Llama 3.2's. Raises ``SystemExit`` where it cannot be downloaded."""
-    for path in tokenizer_files():
-        if path.parent.name.startswith(_TOKENIZER):
-            return NamedTokenizer("Llama 3.2", path)
-    raise SystemExit("Llama 3.2's tokenizer cannot be downloaded; name one with --tokenizer")
 
 
 def measure(job: GrammarJob) -> GrammarResult:

@@ -17,7 +17,7 @@ from statistics import mean, median
 from typing import Any
 
 from arguments import NamedTokenizer, environment, named_tokenizer, positive
-from data_files import tokenizer_files
+from default_tokenizer import default_tokenizer
 from records import write_record
 from tables import aligned
 from tokenizers import Tokenizer
@@ -27,7 +27,6 @@ from state_machines.grammar.substring import substring_language, words_of
 
 __all__ = ["main", "masks", "quotes_of", "source_of"]
 
-_TOKENIZER = "tokenizer-llama3_2-"
 _DOCUMENTS = Path(__file__).parents[1]
 _WORDS_OF_A_QUOTE = 60
 
@@ -38,7 +37,7 @@ Step = Callable[[int], None]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command. Returns its exit status."""
     options = _parser().parse_args(arguments)
-    named = options.tokenizer or _default_tokenizer()
+    named = options.tokenizer or default_tokenizer()
     tokenizer, vocabulary = named.load()
     report: dict[str, Any] = {"environment": environment(), **named.facts(vocabulary), "rows": []}
     for size in options.characters:
@@ -204,14 +203,6 @@ def _row(
         "again_us": mean(second),
         "masks": len(first),
     }
-
-
-def _default_tokenizer() -> NamedTokenizer:
-    """Return Llama 3.2's. Raises ``SystemExit`` where it cannot be downloaded."""
-    for path in tokenizer_files():
-        if path.parent.name.startswith(_TOKENIZER):
-            return NamedTokenizer("Llama 3.2", path)
-    raise SystemExit("Llama 3.2's tokenizer cannot be downloaded; name one with --tokenizer")
 
 
 def _parser() -> argparse.ArgumentParser:
