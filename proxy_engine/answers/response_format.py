@@ -27,7 +27,7 @@ import json
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import jsonschema
 import pydantic
@@ -45,6 +45,8 @@ from ..text_checks import has_surrogate, short_repr
 from ..validation import json_validator
 from .compile_job import CompileJob
 from .machine_cache import MachineCache
+
+V = TypeVar("V")
 
 JsonSchema: TypeAlias = Mapping[str, Any] | bool
 
@@ -295,16 +297,7 @@ def _with_quotes(response: ResponseFormat, machine: JsonSchemaStateMachine) -> R
     if not sources:
         return response
     validator = json_validator(machine.schema, registry=machine.registry, sources=sources)
-
-    def quotes(text: str) -> tuple[Quotation, ...]:
-        try:
-            return validator.quotations(text)
-        except (ValueError, RecursionError, jsonschema.ValidationError) as error:
-            raise OutputValidationError(
-                f"the output does not match the schema: {error}", text=text
-            ) from error
-
-    return replace(response, quotes=quotes, sources=frozenset(sources))
+    return replace(response, quotes=_checked(validator.quotations), sources=frozenset(sources))
 
 
 def _json_key(value: JsonSchema, what: str) -> str:
@@ -348,17 +341,21 @@ def _json_parser(
     registry: Registry[Any] | None = None,
     sources: Mapping[str, str] | None = None,
 ) -> Callable[[str], Any]:
-    validator = json_validator(schema, registry=registry, sources=sources or None)
+    return _checked(json_validator(schema, registry=registry, sources=sources or None).read)
 
-    def parse(text: str) -> Any:
+
+def _checked(read: Callable[[str], V]) -> Callable[[str], V]:
+    """Return a reader that raises ``OutputValidationError`` where an output violates a schema."""
+
+    def read_output(text: str) -> V:
         try:
-            return validator.read(text)
+            return read(text)
         except (ValueError, RecursionError, jsonschema.ValidationError) as error:
             raise OutputValidationError(
                 f"the output does not match the schema: {error}", text=text
             ) from error
 
-    return parse
+    return read_output
 
 
 def _type_parser(adapter: pydantic.TypeAdapter[Any]) -> Callable[[str], Any]:
