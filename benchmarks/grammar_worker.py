@@ -145,13 +145,10 @@ def _run(job: GrammarJob) -> GrammarResult:
     result = GrammarResult(engine.version)
     case, warm_up, texts = job.case, job.warm_up, tokens(job.case)
     try:
-        walk_texts(
-            engine.compile_grammar(warm_up.grammar, warm_up.notation, warm_up.gbnf),
-            tokens(warm_up),
-        )
+        walk_texts(engine.compile_grammar(warm_up.grammar, warm_up.notation), tokens(warm_up))
         gc.collect()
         begun = perf_counter_ns()
-        compiled = engine.compile_grammar(case.grammar, case.notation, case.gbnf)
+        compiled = engine.compile_grammar(case.grammar, case.notation)
         result.compile_ns = perf_counter_ns() - begun
     except RefusedSchemaError as error:
         result.reason = str(error)

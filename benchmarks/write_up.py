@@ -176,7 +176,7 @@ def grammars_table(report: dict[str, Any]) -> str:
     engines = ", ".join(f"{name} {version}" for name, version in versions.items())
     sentence = (
         f"{engines}; {report['tokenizer']}, {report['vocabulary_size']:,} tokens; medians of "
-        f"{report['repeats']} repeats. xgrammar has no Lark and gets the same grammar in GBNF."
+        f"{report['repeats']} repeats."
     )
     blocks = [
         _machine(report),

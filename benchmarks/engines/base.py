@@ -60,13 +60,12 @@ class Engine(Protocol):
     def compile(self, schema: Any) -> CompiledSchema:
         """Compile a JSON Schema. Raises :class:`RefusedSchemaError` if the engine says no."""
 
-    def compile_grammar(self, grammar: str, notation: str, gbnf: str) -> CompiledSchema:
+    def compile_grammar(self, grammar: str, notation: str) -> CompiledSchema:
         """Compile a grammar. Raises :class:`RefusedSchemaError` if the engine says no.
 
         Args:
             grammar: The grammar.
             notation: ``gbnf``, whose start is ``root``, or ``lark``, whose start is ``start``.
-            gbnf: The same language in GBNF, which an engine without ``notation`` compiles instead.
         """
 
 

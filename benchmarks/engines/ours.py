@@ -75,7 +75,7 @@ class _Engine:
             raise RefusedSchemaError(f"{type(error).__name__}: {error}") from error
         return _Compiled(machine, self._vocabulary)
 
-    def compile_grammar(self, grammar: str, notation: str, gbnf: str) -> _Compiled:
+    def compile_grammar(self, grammar: str, notation: str) -> _Compiled:
         try:
             machine = GrammarStateMachine(grammar, notation=notation)
         except (GrammarError, InvalidArgumentError) as error:

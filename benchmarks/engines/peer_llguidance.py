@@ -73,7 +73,7 @@ class _Engine:
             raise RefusedSchemaError(str(error)) from error
         return self._compiled(self._tokenizer, grammar)
 
-    def compile_grammar(self, grammar: str, notation: str, gbnf: str) -> _Compiled:
+    def compile_grammar(self, grammar: str, notation: str) -> _Compiled:
         try:
             converted = grammar_from(notation, grammar)
         except ValueError as error:

@@ -1,7 +1,4 @@
-"""xgrammar (C++): additional properties as the schema says (not strict), any whitespace.
-
-It reads GBNF. Instead of a grammar in Lark it gets the same language in GBNF.
-"""
+"""xgrammar (C++): additional properties as the schema says (not strict), any whitespace."""
 
 from __future__ import annotations
 
@@ -77,9 +74,12 @@ class _Engine:
             raise RefusedSchemaError(str(error)) from error
         return _Compiled(grammar, self._bitmask, self._ends)
 
-    def compile_grammar(self, grammar: str, notation: str, gbnf: str) -> _Compiled:
+    def compile_grammar(self, grammar: str, notation: str) -> _Compiled:
         try:
-            compiled = self._compiler.compile_grammar(gbnf, root_rule_name="root")
+            if notation == "lark":
+                compiled = self._compiler.compile_lark(grammar)
+            else:
+                compiled = self._compiler.compile_grammar(grammar, root_rule_name="root")
         except (RuntimeError, ValueError) as error:
             raise RefusedSchemaError(str(error)) from error
         return _Compiled(compiled, self._bitmask, self._ends)

@@ -29,14 +29,12 @@ class GrammarCase:
         name: The name in tables.
         notation: ``gbnf`` or ``lark``.
         grammar: The grammar in this notation.
-        gbnf: The same language in GBNF, for engines without Lark.
         texts: The texts by name.
     """
 
     name: str
     notation: str
     grammar: str
-    gbnf: str
     texts: dict[str, str]
 
 
@@ -65,15 +63,14 @@ def further_cases(folder: Path) -> list[GrammarCase]:
         texts = next(filter(None, map(_texts, folders)), {})
         if texts:
             grammar = file.read_text(encoding="utf-8")
-            cases.append(GrammarCase(f"{folder.name}/{file.stem}", "gbnf", grammar, grammar, texts))
+            cases.append(GrammarCase(f"{folder.name}/{file.stem}", "gbnf", grammar, texts))
     return cases
 
 
 def _case(name: str, notation: str) -> GrammarCase:
     folder = _FOLDER / name
-    gbnf = (folder / "grammar.gbnf").read_text(encoding="utf-8")
     grammar = (folder / f"grammar.{notation}").read_text(encoding="utf-8")
-    return GrammarCase(name, notation, grammar, gbnf, _texts(folder))
+    return GrammarCase(name, notation, grammar, _texts(folder))
 
 
 def _texts(folder: Path) -> dict[str, str]:

@@ -31,7 +31,7 @@ def test_each_grammar_is_in_both_notations_with_the_same_texts() -> None:
     assert len(cases) == len(NAMES) * len(NOTATIONS)
     for gbnf, lark in zip(cases[::2], cases[1::2], strict=True):
         assert (gbnf.notation, lark.notation) == ("gbnf", "lark")
-        assert (gbnf.name, gbnf.texts, gbnf.grammar) == (lark.name, lark.texts, lark.gbnf)
+        assert (gbnf.name, gbnf.texts) == (lark.name, lark.texts)
         assert 3 <= len(gbnf.texts) <= 6
 
 
@@ -178,17 +178,20 @@ def encoded(source: TokenizerSource, text: str) -> list[int]:
         pytest.param("xgrammar", marks=pytest.mark.soak),
     ],
 )
-def test_engine_walks_grammars_and_refuses_bad_ones(source: TokenizerSource, engine: str) -> None:
+@pytest.mark.parametrize("notation", NOTATIONS)
+def test_engine_walks_grammars_and_refuses_bad_ones(
+    source: TokenizerSource, engine: str, notation: str
+) -> None:
     if engine != "ours":
         pytest.importorskip(engine)
-    adapter, case = load_engine(engine, source), warm_up_case("gbnf")
-    compiled = adapter.compile_grammar(case.grammar, "gbnf", case.gbnf)
+    adapter, case = load_engine(engine, source), warm_up_case(notation)
+    compiled = adapter.compile_grammar(case.grammar, notation)
     texts = {name: encoded(source, text) for name, text in case.texts.items()}
     assert walk_texts(compiled, texts)[1] == []
     broken = encoded(source, "%2024/x")
     assert walk_texts(compiled, {"broken": broken})[1] == [("broken", 6, broken[6], "")]
     with pytest.raises(RefusedSchemaError):
-        adapter.compile_grammar("root ::= (", "gbnf", "root ::= (")
+        adapter.compile_grammar({"gbnf": "root ::= (", "lark": "start: ("}[notation], notation)
 
 
 @pytest.mark.soak
