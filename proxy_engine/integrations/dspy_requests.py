@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from state_machines import Vocabulary
+from state_machines.json_schema.closed_schema import closed_schema
 
 from ..conversation.content import (
     AudioContent,
@@ -22,7 +23,6 @@ from ..events import Finished, ReasoningDelta, TextDelta, ToolCallDelta, ToolCal
 from ..extras import requires_extra
 from ..options import PartOptions
 from ..results import GenerationResult
-from .closed_schemas import closed_schema
 from .conversion import reasoning_tokens
 
 with requires_extra("dspy", purpose="ProxyEngineLM"):

@@ -8,11 +8,12 @@ from typing import Any, TypeAlias
 
 import pydantic
 
+from state_machines.json_schema.closed_schema import closed_schema
+
 from ..errors import InvalidOptionError, InvalidResponseFormatError
 from ..extras import requires_extra
 from ..pydantic_schemas import ClosedJsonSchema
 from ..text_checks import short_repr
-from .closed_schemas import closed_schema
 
 with requires_extra("langchain", purpose="LangChain's tools"):
     from langchain_core.exceptions import OutputParserException

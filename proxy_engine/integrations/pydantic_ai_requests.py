@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from state_machines.json_schema.closed_schema import closed_schema
+
 from ..extras import requires_extra
 from ..option_overrides import OptionOverrides
 from ..request_arguments import RequestArguments
-from .closed_schemas import closed_schema
 
 with requires_extra("pydantic-ai", purpose="ProxyEngineModel"):
     from pydantic_ai.exceptions import UserError

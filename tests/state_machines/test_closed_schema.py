@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from proxy_engine.integrations.closed_schemas import closed_schema
+from state_machines import JsonSchemaStateMachine
+from state_machines.json_schema.closed_schema import closed_schema
 
 
 class Place(BaseModel):
@@ -34,15 +35,36 @@ def test_objects_of_python_types_have_their_properties_alone() -> None:
     "schema",
     [
         {"type": "object", "properties": {}, "additionalProperties": {"type": "string"}},
-        {"type": "object", "properties": {"a": {}}, "allOf": [{"properties": {"b": {}}}]},
-        {"properties": {"a": {}}, "anyOf": [{"properties": {"b": {}}}]},
         {"properties": {"a": {}}, "required": ["b"]},
         {"type": "object"},
-        {"properties": {"a": {"properties": {}, "$ref": "#/$defs/B"}}, "$defs": {"B": {}}},
     ],
 )
 def test_objects_that_may_have_other_properties_stay_as_they_are(schema: dict[str, Any]) -> None:
     assert closed_schema(schema) == schema
+
+
+BASE = {"properties": {"b": {"type": "integer"}}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"allOf": [BASE]},
+        {"anyOf": [BASE]},
+        {"$ref": "#/$defs/Base", "$defs": {"Base": BASE}},
+        {
+            "allOf": [{"$ref": "#/$defs/Sub"}],
+            "$defs": {"Base": BASE, "Sub": {"$ref": "#/$defs/Base"}},
+        },
+    ],
+)
+def test_objects_that_several_schemas_describe_have_all_their_properties(
+    schema: dict[str, Any],
+) -> None:
+    given = {**schema, "type": "object", "properties": {"a": {"type": "integer"}}}
+    machine = JsonSchemaStateMachine(closed_schema(given), property_order="any")
+    assert machine.matches('{"a": 1, "b": 2}')
+    assert not machine.matches('{"a": 1, "b": 2, "c": 3}')
 
 
 def test_names_of_properties_are_no_keywords() -> None:
