@@ -1,4 +1,7 @@
+import re
+
 import openai
+from openai.types.chat import ChatCompletionMessageCustomToolCall
 from pydantic import BaseModel, Field
 from reporting import FAILING_PROMPT, KEY, MODEL, PERSON, URL, WEATHER, check, raised, run
 
@@ -6,6 +9,11 @@ client = openai.OpenAI(base_url=URL, api_key=KEY, max_retries=0, timeout=120)
 later = openai.AsyncOpenAI(base_url=URL, api_key=KEY, max_retries=0, timeout=120)
 HELLO = [{"role": "user", "content": "Say hello."}]
 TOOL = {"type": "function", "function": {"name": "weather", "parameters": WEATHER}}
+OTHER_TOOL = {"type": "function", "function": {"name": "other", "parameters": WEATHER}}
+NUMBER = {"type": "grammar", "grammar": {"syntax": "regex", "definition": "[0-9]{3}"}}
+CUSTOM_TOOL = {"type": "custom", "custom": {"name": "number", "format": NUMBER}}
+LARK = {"type": "grammar", "syntax": "lark", "definition": "start: /[0-9]{3}/"}
+RESPONSES_CUSTOM_TOOL = {"type": "custom", "name": "number", "format": LARK}
 RESPONSES_TOOL = {"type": "function", "name": "weather", "parameters": WEATHER, "strict": True}
 
 
@@ -105,6 +113,55 @@ def tool_stream():
     assert final.choices[0].message.tool_calls[0].function.name == "weather"
 
 
+@check("custom tools", "chat.completions.create with a grammar, then the tool's result")
+def custom_tools():
+    first = client.chat.completions.create(
+        model=MODEL,
+        messages=HELLO,
+        tools=[CUSTOM_TOOL, TOOL],
+        tool_choice={"type": "custom", "custom": {"name": "number"}},
+        max_tokens=200,
+    )
+    message = first.choices[0].message
+    (call,) = message.tool_calls
+    assert isinstance(call, ChatCompletionMessageCustomToolCall)
+    assert re.fullmatch("[0-9]{3}", call.custom.input)
+    result = {"role": "tool", "tool_call_id": call.id, "content": "It is even."}
+    client.chat.completions.create(
+        model=MODEL, messages=[*HELLO, message, result], tools=[CUSTOM_TOOL], max_tokens=20
+    )
+
+
+@check("allowed tools", "tool_choice allowed_tools, in chats and responses")
+def allowed_tools():
+    answer = client.chat.completions.create(
+        model=MODEL,
+        messages=HELLO,
+        tools=[TOOL, OTHER_TOOL],
+        tool_choice={
+            "type": "allowed_tools",
+            "allowed_tools": {
+                "mode": "required",
+                "tools": [{"type": "function", "function": {"name": "weather"}}],
+            },
+        },
+        max_tokens=200,
+    )
+    assert {call.function.name for call in answer.choices[0].message.tool_calls} == {"weather"}
+    response = client.responses.create(
+        model=MODEL,
+        input="Say hello.",
+        tools=[RESPONSES_TOOL, RESPONSES_CUSTOM_TOOL],
+        tool_choice={
+            "type": "allowed_tools",
+            "mode": "required",
+            "tools": [{"type": "custom", "name": "number"}],
+        },
+        max_output_tokens=200,
+    )
+    assert {item.type for item in response.output} == {"custom_tool_call"}
+
+
 @check("legacy functions", "functions and function_call, with a function's result")
 def functions():
     function = TOOL["function"]
@@ -183,6 +240,31 @@ def responses_tools():
     ]
     client.responses.create(
         model=MODEL, input=results, previous_response_id=first.id, max_output_tokens=20
+    )
+
+
+@check("streamed custom tools", "responses.create with a grammar, custom_tool_call_input.delta")
+def responses_custom_tools():
+    events = list(
+        client.responses.create(
+            model=MODEL,
+            input="Say hello.",
+            tools=[RESPONSES_CUSTOM_TOOL],
+            tool_choice={"type": "custom", "name": "number"},
+            max_output_tokens=200,
+            stream=True,
+        )
+    )
+    deltas = [e.delta for e in events if e.type == "response.custom_tool_call_input.delta"]
+    (done,) = [e.input for e in events if e.type == "response.custom_tool_call_input.done"]
+    assert "".join(deltas) == done
+    assert re.fullmatch("[0-9]{3}", done)
+    response = events[-1].response
+    (call,) = [item for item in response.output if item.type == "custom_tool_call"]
+    assert call.input == done
+    output = {"type": "custom_tool_call_output", "call_id": call.call_id, "output": "It is even."}
+    client.responses.create(
+        model=MODEL, input=[output], previous_response_id=response.id, max_output_tokens=20
     )
 
 
