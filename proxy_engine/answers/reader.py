@@ -134,15 +134,14 @@ class AnswerReader:
         is_single = len({part.name for part, _ in self._values}) == 1
         counts: Counter[str] = Counter()
         call = -1
-        # The tool's name until it was written: some formats write the call's id before it.
-        name_to_come = ""
+        # Some formats write the call's id before the tool's name.
+        unwritten_name = ""
         for part, _ in self._written:
-            match part:
-                case CallStart():
-                    call += 1
-                    name_to_come = part.tool.name
-            if name_to_come and isinstance(part, Marker) and name_to_come in part.text:
-                name_to_come = ""
+            if isinstance(part, CallStart):
+                call += 1
+                unwritten_name = part.tool.name
+            if unwritten_name and isinstance(part, Marker) and unwritten_name in part.text:
+                unwritten_name = ""
                 yield f"/tool_calls/{call}/name"
                 continue
             match part:

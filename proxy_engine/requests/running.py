@@ -294,7 +294,7 @@ def _captures(reader: AnswerReader) -> dict[str, str | list[str]]:
             with step_budget(LIMITS.mask_steps):
                 captures = machine.captures(text)
         except (GrammarBudgetError, InvalidArgumentError) as error:
-            _log.warning("the rules of %r that are captured have no texts: %s", part.name, error)
+            _log.warning("the captures of %r are missing: %s", part.name, error)
             continue
         for name, texts in captures.items():
             found.setdefault(name, []).extend([texts] if isinstance(texts, str) else texts)

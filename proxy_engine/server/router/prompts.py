@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 
 from pydantic_core import from_json, to_json
 
+from ..id_prefixes import STORED_ID_PREFIXES
 from ..json_bodies import has_too_many_values
 
 _FIRST_BLOCK = 512
 """Size of the first two blocks of a part, in bytes. Each further block is as long as all before."""
 
 _MAX_BLOCKS = 1000
-_STORED_ID = re.compile(r"(?:resp|conv|msg|fc|fco|rs)_([0-9a-f]{2})[0-9a-f]{22}")
+_STORED_ID = re.compile(rf"(?:{'|'.join(STORED_ID_PREFIXES)})([0-9a-f]{{2}})[0-9a-f]{{22}}")
 # Where a prompt begins: tools precede the first message, instructions are one.
 _LEADING_FIELDS = ("tools", "functions", "chat_template_kwargs", "instructions")
 _PROMPT_FIELDS = ("messages", "input", "prompt")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from proxy_engine import own_process
 from proxy_engine.server.encoders.encoder import new_id
+from proxy_engine.server.id_prefixes import ITEM_ID_PREFIXES
 from proxy_engine.server.router.prompts import PromptKeys, read_prompt, stored_on
 
 
@@ -95,6 +96,8 @@ def test_stored_ids_name_their_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     assert keys(input="Hello", conversation={"id": conversation}).worker == 37
     assert keys(input=[{"type": "item_reference", "id": item}]).worker == 37
     assert keys(items=[{"id": item}]).worker == 37
+    for prefix in ITEM_ID_PREFIXES.values():
+        assert keys(items=[{"id": new_id(prefix)}]).worker == 37
     # An id in a text is none.
     assert keys(input=f"What is {response}?").worker is None
     assert keys(messages=[message(response)]).worker is None
