@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from ..events import (
     ReasoningDelta,
     TextDelta,
     ToolCallDelta,
+    ToolCallFinished,
     ToolCallStarted,
 )
 from ..extras import requires_extra
@@ -85,6 +87,11 @@ def to_chunk(vocabulary: Vocabulary, event: Event) -> ChatGenerationChunk | None
         case ToolCallDelta(index=index, arguments=arguments):
             # The id is merged by concatenation, so only the first chunk of a call has it.
             call = tool_call_chunk(args=arguments, index=index)
+            message = AIMessageChunk(content="", tool_call_chunks=[call])
+        case ToolCallFinished(index=index, arguments=arguments, is_custom=True):
+            # LangChain reads arguments as JSON, so the input is sent once it is complete.
+            written = json.dumps(arguments, ensure_ascii=False)
+            call = tool_call_chunk(args=written, index=index)
             message = AIMessageChunk(content="", tool_call_chunks=[call])
         case Finished(result=result):
             message = AIMessageChunk(

@@ -41,10 +41,16 @@ def to_openai_tool(tool: ToolLike, *, strict: bool | None = None) -> dict[str, A
     """Return a tool as OpenAI's dict.
 
     Objects that come from Python types have ``additionalProperties: false``, since validation
-    drops further properties. Those of a dict stay as they are, unless ``strict``.
+    drops further properties. Those of a dict stay as they are, unless ``strict``. Custom tools stay
+    as they are.
     """
+    # Anthropic's tools of the type have a schema.
+    if isinstance(tool, Mapping) and tool.get("type") == "custom" and "input_schema" not in tool:
+        return dict(tool)
     model = tool.tool_call_schema if isinstance(tool, BaseTool) else tool
     written = dict(convert_to_openai_tool(tool))
+    if written.get("type") == "custom":
+        return written
     function = dict(written.get("function", {}))
     if _is_model(model):
         function["parameters"] = _closed_schema(model)
@@ -67,13 +73,13 @@ def to_tool_choice(given: Any, tools: Sequence[Mapping[str, Any]]) -> Any:
     a name, OpenAI's or Anthropic's dict          it calls this tool
     ============================================  ================================
     """
-    names = {tool.get("function", tool).get("name") for tool in tools}
+    types = {_definition(tool).get("name"): tool.get("type", "function") for tool in tools}
     match given:
         case None | False:
             return None
-        case str(name) if name in names:
+        case str(name) if name in types:
             # A dict, since a tool may be named like a mode.
-            return {"type": "function", "function": {"name": name}}
+            return {"type": types[name], types[name]: {"name": name}}
         case True | "any" | {"type": "any"}:
             return "required"
         case {"type": "auto" | "none" as mode}:
@@ -81,6 +87,12 @@ def to_tool_choice(given: Any, tools: Sequence[Mapping[str, Any]]) -> Any:
         case {"type": "tool", "name": str(name)}:
             return {"type": "function", "function": {"name": name}}
     return given
+
+
+def _definition(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the member with the name of a tool; the flat forms have it themselves."""
+    inner = tool.get(str(tool.get("type", "function")))
+    return inner if isinstance(inner, Mapping) else tool
 
 
 def to_response_format(schema: SchemaLike, *, strict: bool | None = None) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import io
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, TypedDict
@@ -144,6 +145,22 @@ def test_streamed_tool_calls_add_up_to_the_calls(model: ChatProxyEngine) -> None
     ]
     assert {made["name"] for made in streamed.tool_calls} == {"weather"}
     assert all(made["id"] for made in streamed.tool_calls)
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_custom_tools_are_called_with_their_input(
+    model: ChatProxyEngine, *, is_nested: bool
+) -> None:
+    grammar = {"syntax": "regex", "definition": "[0-9]{3}"}
+    form = {"type": "grammar", **({"grammar": grammar} if is_nested else grammar)}
+    definition = {"name": "dial", "format": form}
+    custom = {"type": "custom", **({"custom": definition} if is_nested else definition)}
+    bound = model.bind_tools([weather, custom], tool_choice="dial", max_tokens=120)
+    whole, streamed = bound.invoke("Hello"), merged(bound.stream("Hello"))  # type: ignore[arg-type]
+    for message in (whole, streamed):
+        (made,) = message.tool_calls
+        assert made["name"] == "dial"
+        assert re.fullmatch("[0-9]{3}", made["args"]["input"])
 
 
 def test_reasoning_is_a_content_block_and_counted(scripted: Scripted) -> None:
