@@ -25,6 +25,7 @@ from state_machines.argument_notations.notation import (
     NotationOptions,
     Schema,
 )
+from state_machines.argument_notations.plain_members import PlainMembers
 from state_machines.argument_notations.raw_text import texts_without
 from state_machines.grammar.encoding import RAW, encode_set, encoded
 from state_machines.grammar.lazy import Lazy
@@ -35,7 +36,6 @@ from state_machines.grammar.tokens import SPECIAL_MARK, Spell
 from state_machines.json_schema.value_syntax import (
     WHITESPACE_LAYOUTS,
     ItemSyntax,
-    MemberSyntax,
     ValueSyntax,
     white_space,
 )
@@ -76,7 +76,7 @@ class CoflNotation(Notation):
         names = texts_without(options.avoid)
         values = values_of(texts_without((_END, *self.avoid, *options.avoid)), names)
         term = compiler.restrict(lambda _: values, names, values, f"the notation {self.name!r}")
-        members = _Members(space, options.spell, EPSILON, EPSILON)
+        members = _Members(space, options.spell)
         node = compiler.object_node(
             term, members, lambda value, _: compiler.translator.value(value, 1)
         )
@@ -145,25 +145,18 @@ def _as_json(text: str, at: int, *, is_object: bool, depth: int = 1) -> tuple[st
     return f"{begin}{', '.join(parts)}{end_mark}", at
 
 
-class _Members(MemberSyntax):
+class _Members(PlainMembers):
     """Members with names, in the content of an element or as arguments."""
 
-    any_name = None
-
-    def __init__(self, space: Node, spell: Spell, begin: Node, end: Node) -> None:
-        super().__init__(WHITESPACE_LAYOUTS["compact"])
-        self.begin, self.end = begin, concatenation(space, end)
-        self.name_begin = concatenation(space, literal(spell(f'{_BEGIN} name="')))
-        self.colon = EPSILON
-
-    def comma(self, depth: int) -> Node:
-        """Return the empty text: white space precedes each name."""
-        del depth
-        return EPSILON
+    def __init__(
+        self, space: Node, spell: Spell, begin: Node = EPSILON, end: Node = EPSILON
+    ) -> None:
+        before = concatenation(space, literal(spell(f'{_BEGIN} name="')))
+        super().__init__(b'"', begin=begin, before_name=before, end=concatenation(space, end))
 
     def spellings(self, name: str) -> Iterable[bytes]:
         """Return the name with its closing quote."""
-        return (f'{_escaped(name)}"'.encode(),)
+        return super().spellings(_escaped(name))
 
     def names(self, words: Node) -> Node:
         """Return the spellings of a language of names."""
@@ -171,7 +164,7 @@ class _Members(MemberSyntax):
 
     def read_name(self, text: bytes) -> str:
         """Return the name of a spelling."""
-        return _unescaped(text[:-1].decode())
+        return _unescaped(super().read_name(text))
 
 
 class _EscapedNames(Lazy):

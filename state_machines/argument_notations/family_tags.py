@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from state_machines.argument_notations.tagged import TaggedNotation
 
 _SPACE = r"\s\x1c-\x1f\x85"
@@ -20,44 +22,41 @@ QWEN_CODER = TaggedNotation(
 )
 """Qwen3-Coder and Qwen3.5."""
 
-SEED = TaggedNotation(
-    "seed",
-    before_name="<parameter=",
+SEED = replace(
+    QWEN_CODER,
+    name="seed",
     after_name=">",
     after_value="</parameter>\n",
-    closing="</parameter>",
     # Another parameter ends a value for vLLM's parser, too.
     avoid=("<parameter=", "</function>", "</seed:tool_call>"),
-    names=rf"^[^<>{_SPACE}]+$",
-    reads_null=True,
-    unlisted_are_strings=True,
-    python_words=True,
     wraps_lines=True,
 )
 """Seed-OSS."""
 
-STEPTML = TaggedNotation(
-    "steptml",
-    before_name='<steptml:parameter name="',
-    after_name='">',
-    after_value="</steptml:parameter>\n",
-    closing="</steptml:parameter>",
-    avoid=("</steptml:invoke>",),
-    names=r'^[^<>"]+$',
-    trims=True,
+
+def _by_attribute(name: str, tag: str, avoid: tuple[str, ...], gap: str = "\n") -> TaggedNotation:
+    """Return a notation with names in an attribute of the tag."""
+    return TaggedNotation(
+        name,
+        before_name=f'<{tag} name="',
+        after_name='">',
+        after_value=f"</{tag}>{gap}",
+        closing=f"</{tag}>",
+        avoid=avoid,
+        names=r'^[^<>"]+$',
+        trims=True,
+    )
+
+
+STEPTML = replace(
+    _by_attribute("steptml", "steptml:parameter", ("</steptml:invoke>",)),
     unlisted_are_strings=True,
 )
 """Step 3."""
 
-MINIMAX = TaggedNotation(
-    "minimax",
-    before_name='<parameter name="',
-    after_name='">',
-    after_value="</parameter>\n",
-    closing="</parameter>",
-    avoid=("</invoke>", "</minimax:tool_call>"),
+MINIMAX = replace(
+    _by_attribute("minimax", "parameter", ("</invoke>", "</minimax:tool_call>")),
     names=r'^[^<>"]*$',
-    trims=True,
     reads_null=True,
     unlisted_are_strings=True,
 )
@@ -90,30 +89,17 @@ GLM_COMPACT = _by_pairs("glm-compact", "", "tool_call", "")
 LONGCAT = _by_pairs("longcat", "longcat_", "longcat_tool_call", "\n")
 """LongCat Flash."""
 
-MINICPM = TaggedNotation(
-    "minicpm",
-    before_name='<param name="',
-    after_name='">',
-    after_value="</param>",
-    closing="</param>",
+MINICPM = replace(
     # A value that looks like a CDATA section would be unwrapped.
-    avoid=("</function>", "<![CDATA["),
+    _by_attribute("minicpm", "param", ("</function>", "<![CDATA["), gap=""),
     names=r'^[^<>"]*$',
-    trims=True,
     reads_null=True,
     unlisted_are_strings=True,
 )
 """MiniCPM5."""
 
-ATEM = TaggedNotation(
-    "atem",
-    before_name='<atem:parameter name="',
-    after_name='">',
-    after_value="</atem:parameter>\n",
-    closing="</atem:parameter>",
-    avoid=("</atem:invoke>", "</atem:function_calls>"),
-    names=r'^[^<>"]+$',
-    trims=True,
+ATEM = replace(
+    _by_attribute("atem", "atem:parameter", ("</atem:invoke>", "</atem:function_calls>")),
     guesses=True,
     literals="json",
     knows_types=False,

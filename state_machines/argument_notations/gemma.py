@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,15 +25,16 @@ from state_machines.argument_notations.notation import (
     NotationOptions,
     Schema,
 )
+from state_machines.argument_notations.plain_members import PlainMembers
 from state_machines.argument_notations.raw_text import texts_without
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.encoding import RAW, encoded
-from state_machines.grammar.node import EPSILON, Node
+from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import concatenation, literal
 from state_machines.grammar.tokens import Spell
 from state_machines.json_schema.terms import Term
 from state_machines.json_schema.value_sets import ANY_VALUE, ValueSet
-from state_machines.json_schema.value_syntax import WHITESPACE_LAYOUTS, MemberSyntax, ValueSyntax
+from state_machines.json_schema.value_syntax import WHITESPACE_LAYOUTS, ValueSyntax
 from state_machines.regex import compile_pattern
 
 
@@ -121,29 +122,6 @@ class MarkedNotation(Notation):
 _BARE_NAME = re.compile(r"(?<=[{,])([^{},:]*):")
 
 
-class _MarkedMembers(MemberSyntax):
-    """Members whose names have no quotes."""
-
-    name_begin = EPSILON
-    any_name = None
-
-    def __init__(self) -> None:
-        super().__init__(WHITESPACE_LAYOUTS["compact"])
-        self.colon = EPSILON
-
-    def spellings(self, name: str) -> Iterable[bytes]:
-        """Return the name and the colon."""
-        return (name.encode() + b":",)
-
-    def names(self, words: Node) -> Node:
-        """Return the spellings of a language of names."""
-        return encoded(words, RAW, b":")
-
-    def read_name(self, text: bytes) -> str:
-        """Return the name of a spelling."""
-        return text[:-1].decode()
-
-
 class _MarkedSyntax(ValueSyntax):
     """Values with strings between markers."""
 
@@ -151,7 +129,9 @@ class _MarkedSyntax(ValueSyntax):
 
     def __init__(self, notation: MarkedNotation, spell: Spell) -> None:
         super().__init__(WHITESPACE_LAYOUTS["compact"])
-        self.members = _MarkedMembers()
+        self.members = PlainMembers(
+            b":", begin=literal(b"{"), between=literal(b","), end=literal(b"}")
+        )
         self._notation = notation
         self._spelled = spell(notation.marker)
         self._marker = literal(self._spelled)

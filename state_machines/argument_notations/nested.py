@@ -24,6 +24,7 @@ from state_machines.argument_notations.notation import (
     NotationOptions,
     Schema,
 )
+from state_machines.argument_notations.plain_members import PlainMembers
 from state_machines.argument_notations.raw_text import NO_LITERAL, NOT_NULL, texts_without
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.boolean import intersection
@@ -39,8 +40,6 @@ from state_machines.json_schema.terms import FALSE, Evaluated, Term
 from state_machines.json_schema.value_sets import ANY_TEXT, ANY_VALUE, ValueSet
 from state_machines.json_schema.value_syntax import (
     JSON_SYNTAXES,
-    WHITESPACE_LAYOUTS,
-    MemberSyntax,
 )
 from state_machines.regex import compile_pattern
 
@@ -103,7 +102,7 @@ class _NestedCompiler(ArgumentCompiler):
         self._notation = notation
         self._spell = options.spell
         self._title = f"the notation {notation.name!r}"
-        self._members = _NestedMembers(self._spelled(f"{notation.mark}<"))
+        self._members = PlainMembers(b">", before_name=literal(self._spelled(f"{notation.mark}<")))
         self._texts = texts_without((notation.mark, *options.avoid))
         self._written: dict[tuple[Term, Term], Evaluated] = {}
         self._contents: dict[tuple[Term, str], Node] = {}
@@ -322,36 +321,6 @@ class _Items:
                 continue
             if self.steps.can_finish(target, lambda other: not is_empty(other)):
                 yield concatenation(self._compiler.item(term), self.node(target))
-
-
-class _NestedMembers(MemberSyntax):
-    """Names as opening tags. The value has the closing tag."""
-
-    begin = EPSILON
-    end = EPSILON
-    any_name = None
-
-    def __init__(self, before_name: bytes) -> None:
-        super().__init__(WHITESPACE_LAYOUTS["compact"])
-        self.colon = EPSILON
-        self.name_begin = literal(before_name)
-
-    def comma(self, depth: int) -> Node:
-        """Return the empty text."""
-        del depth
-        return EPSILON
-
-    def spellings(self, name: str) -> tuple[bytes, ...]:
-        """Return the name and the end of the tag."""
-        return (name.encode() + b">",)
-
-    def names(self, words: Node) -> Node:
-        """Return the spellings of a language of names."""
-        return encoded(words, RAW, b">")
-
-    def read_name(self, text: bytes) -> str:
-        """Return the name of a spelling."""
-        return text[:-1].decode()
 
 
 def is_untyped(values: ValueSet) -> bool:

@@ -23,10 +23,11 @@ from state_machines.argument_notations.notation import (
     Schema,
     unique_members,
 )
+from state_machines.argument_notations.plain_members import PlainMembers
 from state_machines.argument_notations.raw_text import texts_without
 from state_machines.grammar.boolean import difference, intersection
-from state_machines.grammar.encoding import PYTHON_STRING, RAW, encoded
-from state_machines.grammar.node import EPSILON, Node
+from state_machines.grammar.encoding import PYTHON_STRING, encoded
+from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.words import word_language
@@ -172,32 +173,7 @@ _PIECE = re.compile(r'"(?:[^"\\]|\\.)*"|True|False|None', re.DOTALL)
 _WORDS = {"True": "true", "False": "false", "None": "null"}
 
 
-class _KeywordArguments(MemberSyntax):
-    """The members of the arguments: no brackets around them, no quotes around names."""
-
-    begin = EPSILON
-    end = EPSILON
-    name_begin = EPSILON
-    any_name = None
-
-    def __init__(self) -> None:
-        super().__init__(WHITESPACE_LAYOUTS["json"])
-        self.colon = EPSILON
-
-    def spellings(self, name: str) -> Iterable[bytes]:
-        """Return the name and the equals sign."""
-        return (name.encode() + b"=",)
-
-    def names(self, words: Node) -> Node:
-        """Return the spellings of a language of names."""
-        return encoded(words, RAW, b"=")
-
-    def read_name(self, text: bytes) -> str:
-        """Return the name of a spelling."""
-        return text[:-1].decode()
-
-
-_KEYWORD_ARGUMENTS = _KeywordArguments()
+_KEYWORD_ARGUMENTS = PlainMembers(b"=", between=WHITESPACE_LAYOUTS["json"].comma(0))
 _SYNTAXES: dict[Words, ValueSyntax] = {
     "python": _PythonSyntax("python"),
     "both": _PythonSyntax("both"),

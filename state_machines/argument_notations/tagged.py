@@ -29,6 +29,7 @@ from state_machines.argument_notations.notation import (
     Schema,
     unique_members,
 )
+from state_machines.argument_notations.plain_members import PlainMembers
 from state_machines.argument_notations.raw_text import (
     NO_LITERAL,
     NOT_JSON,
@@ -38,7 +39,7 @@ from state_machines.argument_notations.raw_text import (
 )
 from state_machines.grammar.boolean import difference, intersection
 from state_machines.grammar.encoding import JSON_STRING, RAW, encoded
-from state_machines.grammar.node import EMPTY, EPSILON, Node
+from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.tokens import Spell
@@ -47,7 +48,6 @@ from state_machines.json_schema.value_sets import ValueSet
 from state_machines.json_schema.value_syntax import (
     JSON_SYNTAXES,
     WHITESPACE_LAYOUTS,
-    MemberSyntax,
     ValueSyntax,
 )
 from state_machines.regex import compile_pattern
@@ -201,13 +201,28 @@ class _TaggedCompiler(ArgumentCompiler):
             raw if notation.unlisted_are_strings else values,
             f"the notation {notation.name!r}",
         )
-        node = self.object_node(term, _TaggedMembers(notation, self._spell), self._value_node)
+        node = self.object_node(term, self._member_syntax(), self._value_node)
         types: dict[str, Any] = {
             name: {"type": "string" if is_raw else "object"}
             for name, is_raw in self._raw_properties.items()
         }
         types.update((name, {"type": ["string", "null"]}) for name in self._nullable)
         return CompiledArguments(node, self.read, {"type": "object", "properties": types})
+
+    def _member_syntax(self) -> PlainMembers:
+        notation = self._notation
+        before, after, end = (
+            notation.spelled(text, self._spell)
+            for text in (notation.before_name, notation.after_name, notation.after_value)
+        )
+        # No name contains the first byte of the text after it, so a name ends there.
+        return PlainMembers(
+            after[:1],
+            before_name=literal(before),
+            after_name=literal(after[1:]),
+            after_value=literal(end),
+            between=literal(notation.between.encode()),
+        )
 
     def _is_raw(self, name: str | None) -> bool:
         default = self._notation.unlisted_are_strings
@@ -331,38 +346,3 @@ def _past(text: str, expected: str, at: int) -> int:
     if not text.startswith(expected, at):
         raise ValueError(f"{expected!r} was expected, not {text[at : at + 40]!r}")
     return at + len(expected)
-
-
-class _TaggedMembers(MemberSyntax):
-    """Members as tags, without brackets around them."""
-
-    begin = EPSILON
-    end = EPSILON
-    any_name = None
-
-    def __init__(self, notation: TaggedNotation, spell: Spell) -> None:
-        super().__init__(WHITESPACE_LAYOUTS["compact"])
-        after_name = notation.spelled(notation.after_name, spell)
-        # No name contains the first byte, so a name ends there.
-        self._terminator = after_name[:1]
-        self.colon = literal(after_name[1:])
-        self.name_begin = literal(notation.spelled(notation.before_name, spell))
-        self.value_end = literal(notation.spelled(notation.after_value, spell))
-        self._between = literal(notation.between.encode())
-
-    def comma(self, depth: int) -> Node:
-        """Return the text between two members."""
-        del depth
-        return self._between
-
-    def spellings(self, name: str) -> tuple[bytes, ...]:
-        """Return the name and the byte that ends it."""
-        return (name.encode() + self._terminator,)
-
-    def names(self, words: Node) -> Node:
-        """Return the spellings of a language of names."""
-        return encoded(words, RAW, self._terminator)
-
-    def read_name(self, text: bytes) -> str:
-        """Return the name of a spelling."""
-        return text[:-1].decode()

@@ -18,17 +18,18 @@ from state_machines.argument_notations.argument_compiler import (
 from state_machines.argument_notations.cofl import CoflNotation
 from state_machines.argument_notations.nested import MINIMAX_M3_XML
 from state_machines.argument_notations.notation import NotationOptions, Schema
+from state_machines.argument_notations.plain_members import PlainMembers
 from state_machines.argument_notations.raw_text import texts_without
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.encoding import RAW, encoded
-from state_machines.grammar.node import EMPTY, EPSILON, Node
+from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.tokens import Spell
 from state_machines.grammar.words import word_language
 from state_machines.json_schema.closed_schema import closed_schema
 from state_machines.json_schema.compiler import PropertyOrder
 from state_machines.json_schema.terms import Term
-from state_machines.json_schema.value_syntax import WHITESPACE_LAYOUTS, MemberSyntax, white_space
+from state_machines.json_schema.value_syntax import white_space
 from state_machines.regex import compile_pattern
 from state_machines.structural_tags.json_values import json_syntax
 
@@ -190,40 +191,27 @@ def _has_no_tag(name: str) -> bool:
     return bool(name) and not set(name) & {"<", ">"}
 
 
-class _Members(MemberSyntax):
-    begin = EPSILON
-    end = EPSILON
-    any_name = None
-
+class _Members(PlainMembers):
     def __init__(self, style: ArgumentStyle, space: Node, spell: Spell) -> None:
-        super().__init__(WHITESPACE_LAYOUTS["compact"])
         self._escapes = str.maketrans(dict(style.escapes))
         self._characters = {text: letter for letter, text in style.escapes.items()}
         first, *others = (spell(text) for text in style.after_name)
-        # No name contains the first byte, so a name ends there.
-        self._terminator = first[:1]
-        self.colon = literal(first[1:])
-        for other in others:
-            self.colon = concatenation(self.colon, space, literal(other))
-        self.name_begin = concatenation(space, literal(spell(style.before_name)))
-        self.value_end = literal(spell(style.after_value))
+        between = (part for text in others for part in (space, literal(text)))
+        # No name contains the first byte of the text after it, so a name ends there.
+        super().__init__(
+            first[:1],
+            before_name=concatenation(space, literal(spell(style.before_name))),
+            after_name=concatenation(literal(first[1:]), *between),
+            after_value=literal(spell(style.after_value)),
+        )
 
-    def comma(self, depth: int) -> Node:
-        """Return the empty text: white space precedes each name."""
-        del depth
-        return EPSILON
-
-    def spellings(self, name: str) -> tuple[bytes, ...]:
+    def spellings(self, name: str) -> Iterable[bytes]:
         """Return the name and the byte that ends it."""
-        return (name.translate(self._escapes).encode() + self._terminator,)
-
-    def names(self, words: Node) -> Node:
-        """Return the spellings of a language of names."""
-        return encoded(words, RAW, self._terminator)
+        return super().spellings(name.translate(self._escapes))
 
     def read_name(self, text: bytes) -> str:
         """Return the name of a spelling."""
-        name = text[:-1].decode()
+        name = super().read_name(text)
         for written, letter in reversed(self._characters.items()):
             name = name.replace(written, letter)
         return name

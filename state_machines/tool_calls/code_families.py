@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from state_machines.argument_notations import (
     FUNCTION_GEMMA,
     GEMMA4,
@@ -31,21 +33,15 @@ LFM2 = ToolFormat(
     parser="pythonic",
 )
 
-LLAMA4 = ToolFormat(
+LLAMA4 = replace(
+    LFM2,
     name="llama4",
     models="Llama 4",
     start="<|python_start|>",
-    opening=("[",),
-    head="{name}(",
     notation=PYTHONIC,
-    foot=(")",),
-    wraps="all",
-    between=(", ",),
-    closing="]",
     end="<|python_end|>",
-    names=_PYTHON_NAME,
-    python_names=True,
     tokens=("<|python_start|>", "<|python_end|>"),
+    parser=None,
 )
 
 OLMO3 = ToolFormat(

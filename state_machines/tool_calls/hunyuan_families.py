@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
-from state_machines.argument_notations import JSON, hunyuan_pairs
+from state_machines.argument_notations import hunyuan_pairs
+from state_machines.tool_calls.json_families import json_list
 from state_machines.tool_calls.tool_format import Delimiters, ToolFormat
 
-HUNYUAN = ToolFormat(
-    name="hunyuan",
-    models="Hunyuan A13B and 7B",
-    start="<tool_calls>",
-    opening=("[",),
-    head='{"name": "{name}", "arguments": ',
-    notation=JSON,
-    foot=("}",),
-    wraps="all",
-    between=(", ",),
-    closing="]",
-    end="</tool_calls>",
+HUNYUAN = replace(
+    json_list("hunyuan", "Hunyuan A13B and 7B", start="<tool_calls>", end="</tool_calls>"),
     result=Delimiters("<tool_response>", "</tool_response>"),
 )
 

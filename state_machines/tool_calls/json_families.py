@@ -46,17 +46,32 @@ LLAMA3_PYTHON_TAG = ToolFormat(
     tokens=("<|python_tag|>",),
 )
 
-MISTRAL = ToolFormat(
-    name="mistral",
-    models="Mistral up to its seventh tokenizer: 7B v0.3, Nemo, Small 3, Mixtral 8x22B",
-    start="[TOOL_CALLS]",
+
+def json_list(name: str, models: str, start: str, end: str = "") -> ToolFormat:
+    """Return a format whose calls are a JSON list."""
+    return ToolFormat(
+        name=name,
+        models=models,
+        start=start,
+        opening=("[",),
+        head='{"name": "{name}", "arguments": ',
+        notation=JSON,
+        foot=("}",),
+        wraps="all",
+        between=(", ",),
+        closing="]",
+        end=end,
+    )
+
+
+MISTRAL = replace(
+    json_list(
+        "mistral",
+        "Mistral up to its seventh tokenizer: 7B v0.3, Nemo, Small 3, Mixtral 8x22B",
+        start="[TOOL_CALLS]",
+    ),
     opening=("[", " ["),
-    head='{"name": "{name}", "arguments": ',
-    notation=JSON,
     foot=("}", ', "id": "{id}"}'),
-    wraps="all",
-    between=(", ",),
-    closing="]",
     tokens=("[TOOL_CALLS]",),
     ids=CallIds(pattern="[A-Za-z0-9]{9}", length=9),
     parser="mistral",
@@ -97,16 +112,12 @@ KIMI_K2 = ToolFormat(
     parser="kimi_k2",
 )
 
-LONGCAT_JSON = ToolFormat(
+LONGCAT_JSON = replace(
+    HERMES,
     name="longcat_json",
     models="LongCat Flash Chat",
     start="<longcat_tool_call>",
-    head='\n{"name": "{name}", "arguments": ',
-    notation=JSON,
-    foot=("}\n",),
     end="</longcat_tool_call>",
-    wraps="each",
-    between=("\n", ""),
     parser="longcat",
 )
 
@@ -158,6 +169,7 @@ _GPT_OSS_HEADER = ToolFormat(
     start=" to=functions.",
     head="{name}<|channel|>commentary json<|message|>",
     notation=JSON,
+    # An end token of these models, so an answer has one call.
     end="<|call|>",
     is_delimited=False,
     wraps="each",
@@ -165,30 +177,18 @@ _GPT_OSS_HEADER = ToolFormat(
     tokens=_HARMONY_TOKENS,
 )
 
-GPT_OSS = ToolFormat(
+GPT_OSS = replace(
+    _GPT_OSS_HEADER,
     name="gpt_oss",
-    models="gpt-oss (harmony channels)",
     start="<|channel|>commentary to=functions.",
     head="{name} <|constrain|>json<|message|>",
-    notation=JSON,
-    # An end token of these models, so an answer has one call.
-    end="<|call|>",
-    is_delimited=False,
-    wraps="each",
-    parallel=False,
-    tokens=_HARMONY_TOKENS,
-    custom=ToolFormat(
+    custom=replace(
+        _GPT_OSS_HEADER,
         name="gpt_oss_custom",
-        models="gpt-oss (harmony channels)",
         start="<|channel|>commentary to=functions.",
         # The content type of the model's own tool with raw input, python.
         head="{name} code<|message|>",
         notation=RAW_INPUT,
-        end="<|call|>",
-        is_delimited=False,
-        wraps="each",
-        parallel=False,
-        tokens=_HARMONY_TOKENS,
     ),
     also=(
         _GPT_OSS_HEADER,
@@ -200,22 +200,12 @@ GPT_OSS = ToolFormat(
     joint="<|start|>assistant",
 )
 
-_GRANITE = ToolFormat(
-    name="granite",
-    models="Granite 3",
-    start="<|tool_call|>",
-    opening=("[", " ["),
-    head='{"name": "{name}", "arguments": ',
-    notation=JSON,
-    foot=("}",),
-    wraps="all",
-    between=(", ",),
-    closing="]",
-    tokens=("<|tool_call|>",),
-)
+_GRANITE = replace(json_list("granite", "Granite 3", "<|tool_call|>"), opening=("[", " ["))
 
 # Granite 3.1 also writes the marker in ordinary tokens.
-GRANITE = replace(_GRANITE, also=(replace(_GRANITE, start="<tool_call>", tokens=()),))
+GRANITE = replace(
+    _GRANITE, tokens=("<|tool_call|>",), also=(replace(_GRANITE, start="<tool_call>"),)
+)
 
 COHERE = ToolFormat(
     name="cohere",
@@ -244,18 +234,8 @@ COHERE_TEXT = replace(
     answer=Delimiters("<|START_TEXT|>", "<|END_TEXT|>"),
 )
 
-JSON_FENCE = ToolFormat(
-    name="json_fence",
-    models="any model, on request",
-    start="```tool\n",
-    opening=("[",),
-    head='{"name": "{name}", "arguments": ',
-    notation=JSON,
-    foot=("}",),
-    wraps="all",
-    between=(", ",),
-    closing="]",
-    end="\n```",
+JSON_FENCE = replace(
+    json_list("json_fence", "any model, on request", start="```tool\n", end="\n```"),
     result=Delimiters("```tool_output\n", "\n```"),
 )
 

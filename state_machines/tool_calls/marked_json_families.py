@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from state_machines.argument_notations import JSON
+from state_machines.tool_calls.json_families import HERMES, json_list
 from state_machines.tool_calls.tool_format import Delimiters, ToolFormat
 
-ERNIE = ToolFormat(
-    name="ernie",
-    models="ERNIE 4.5 and X1.1, if they reason",
-    start="<tool_call>",
-    head='\n{"name": "{name}", "arguments": ',
-    notation=JSON,
-    foot=("}\n",),
-    end="</tool_call>",
-    wraps="each",
-    between=("\n", ""),
-    parser="json_tools",
-)
+ERNIE = replace(HERMES, name="ernie", models="ERNIE 4.5 and X1.1, if they reason")
 
 INTERNLM = ToolFormat(
     name="internlm",
@@ -33,18 +25,9 @@ INTERNLM = ToolFormat(
     tokens=("<|action_start|>", "<|plugin|>", "<|action_end|>"),
 )
 
-APERTUS = ToolFormat(
-    name="apertus",
-    models="Apertus",
-    start="<|tools_prefix|>",
-    opening=("[",),
+APERTUS = replace(
+    json_list("apertus", "Apertus", start="<|tools_prefix|>", end="<|tools_suffix|>"),
     head='{"{name}": ',
-    notation=JSON,
-    foot=("}",),
-    wraps="all",
-    between=(", ",),
-    closing="]",
-    end="<|tools_suffix|>",
     tokens=("<|tools_prefix|>", "<|tools_suffix|>"),
     result=Delimiters("[", "]"),
 )
@@ -87,15 +70,11 @@ GIGACHAT3 = ToolFormat(
     parallel=False,
 )
 
-GIGACHAT3_1 = ToolFormat(
+GIGACHAT3_1 = replace(
+    GIGACHAT3,
     name="gigachat3_1",
     models="GigaChat 3.1",
     start="<|function_call|>",
-    head='{"name": "{name}", "arguments": ',
-    notation=JSON,
-    foot=("}",),
-    wraps="each",
-    parallel=False,
     tokens=("<|function_call|>",),
 )
 

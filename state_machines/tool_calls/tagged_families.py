@@ -21,6 +21,7 @@ from state_machines.argument_notations import (
     SEED,
     STEPTML,
     XTML,
+    Notation,
 )
 from state_machines.tool_calls.call_ids import CallIds
 from state_machines.tool_calls.json_families import COHERE_TEXT, LONGCAT_JSON
@@ -51,16 +52,13 @@ GLM4_5 = ToolFormat(
     parser="glm47",
 )
 
-GLM4_7 = ToolFormat(
+GLM4_7 = replace(
+    GLM4_5,
     name="glm4_7",
     models="GLM 4.7 and 5, Laguna",
-    start="<tool_call>",
     head="{name}",
     notation=GLM_COMPACT,
-    end="</tool_call>",
-    wraps="each",
     between=("", "\n"),
-    parser="glm47",
 )
 
 LONGCAT_TAGS = ToolFormat(
@@ -89,63 +87,40 @@ MINIMAX_M2 = ToolFormat(
     parser="minimax_m2",
 )
 
-DEEPSEEK_V3_2 = ToolFormat(
-    name="deepseek_v3_2",
-    models="DeepSeek V3.2",
-    start="<｜DSML｜function_calls>",
-    opening=("\n",),
-    head='<｜DSML｜invoke name="{name}">\n',
-    notation=DSML,
-    foot=("\n</｜DSML｜invoke>",),
-    wraps="all",
-    between=("\n",),
-    closing="\n",
-    end="</｜DSML｜function_calls>",
-    tokens=("｜DSML｜",),
-)
 
-GIGACHAT3_5 = ToolFormat(
-    name="gigachat3_5",
-    models="GigaChat 3.5",
-    start="<｜GCML｜tool_calls>",
-    opening=("\n",),
-    head='<｜GCML｜invoke name="{name}">\n',
-    notation=GCML,
-    foot=("\n</｜GCML｜invoke>",),
-    wraps="all",
-    between=("\n",),
-    closing="\n",
-    end="</｜GCML｜tool_calls>",
-)
+def _dsml(
+    name: str,
+    models: str,
+    notation: Notation,
+    section: str,
+    mark: str = "｜DSML｜",
+    space: str = "",
+) -> ToolFormat:
+    """Return a format whose tags begin with a mark."""
+    return ToolFormat(
+        name=name,
+        models=models,
+        start=f"<{mark}{section}>",
+        opening=("\n",),
+        head=f'<{mark}{space}invoke name="{{name}}">\n',
+        notation=notation,
+        foot=(f"\n</{mark}{space}invoke>",),
+        wraps="all",
+        between=("\n",),
+        closing="\n",
+        end=f"</{mark}{section}>",
+        tokens=(mark,),
+    )
 
-DEEPSEEK_V4 = ToolFormat(
-    name="deepseek_v4",
-    models="DeepSeek V4",
-    start="<｜DSML｜tool_calls>",
-    opening=("\n",),
-    head='<｜DSML｜invoke name="{name}">\n',
-    notation=DSML_V4,
-    foot=("\n</｜DSML｜invoke>",),
-    wraps="all",
-    between=("\n",),
-    closing="\n",
-    end="</｜DSML｜tool_calls>",
-    tokens=("｜DSML｜",),
-)
 
-DEEPSEEK_V4_1 = ToolFormat(
-    name="deepseek_v4_1",
-    models="DeepSeek V4.1",
-    start="<｜DSML｜ calls>",
-    opening=("\n",),
-    head='<｜DSML｜ invoke name="{name}">\n',
-    notation=DSML_V4_1,
-    foot=("\n</｜DSML｜ invoke>",),
-    wraps="all",
-    between=("\n",),
-    closing="\n",
-    end="</｜DSML｜ calls>",
-    tokens=("｜DSML｜",),
+DEEPSEEK_V3_2 = _dsml("deepseek_v3_2", "DeepSeek V3.2", DSML, "function_calls")
+
+DEEPSEEK_V4 = _dsml("deepseek_v4", "DeepSeek V4", DSML_V4, "tool_calls")
+
+DEEPSEEK_V4_1 = _dsml("deepseek_v4_1", "DeepSeek V4.1", DSML_V4_1, " calls", space=" ")
+
+GIGACHAT3_5 = replace(
+    _dsml("gigachat3_5", "GigaChat 3.5", GCML, "tool_calls", mark="｜GCML｜"), tokens=()
 )
 
 _SEED_CUSTOM = ToolFormat(
@@ -176,17 +151,10 @@ COHERE_COFL = replace(
     tokens=("<|START_TEXT|>", "<|END_TEXT|>"),
 )
 
-SEED_OSS = ToolFormat(
+SEED_OSS = replace(
+    _SEED_CUSTOM,
     name="seed_oss",
-    models="Seed-OSS",
-    start="<seed:tool_call>",
-    head="\n<function={name}>\n",
     notation=SEED,
-    foot=("</function>\n",),
-    end="</seed:tool_call>",
-    wraps="each",
-    between=("\n", ""),
-    tokens=("<seed:tool_call>", "</seed:tool_call>"),
     # No parser of the family reads the input of a custom tool.
     custom=_SEED_CUSTOM,
     reasoning=Delimiters("<seed:think>", "</seed:think>"),
