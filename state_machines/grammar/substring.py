@@ -22,12 +22,16 @@ from state_machines.budgets import spend
 from state_machines.errors import InvalidArgumentError
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EMPTY, EPSILON, Node, Transitions, intern_node
+from state_machines.grammar.packed_source import PackedSource
 from state_machines.grammar.suffix_array import CHARACTERS_PER_STEP, Positions, suffix_array
 from state_machines.grammar.symbols import CodePointSet, code_points
 from state_machines.limits import LIMITS
 
 FEW_CHARACTERS = 100_000
 """Length of a text up to which its alphabet is found by sorting."""
+
+FEW_SUFFIXES = 64
+"""Suffixes of an interval that are searched first for one where a quote may end."""
 
 _CHUNKS = re.compile(r"\s+|\w+|[^\w\s]+")
 
@@ -139,9 +143,20 @@ class Source:
         suffixes: The positions where a quote may start, in the order of the suffixes: int32.
         ends: By position, the next one where a quote may end: int32, shape (n + 1,). ``None`` if it
             may end anywhere.
+        packed: The next characters of each position.
     """
 
-    __slots__ = ("__weakref__", "_order", "_utf8", "alphabet", "ends", "ranks", "suffixes", "text")
+    __slots__ = (
+        "__weakref__",
+        "_order",
+        "_utf8",
+        "alphabet",
+        "ends",
+        "packed",
+        "ranks",
+        "suffixes",
+        "text",
+    )
 
     def __init__(self, text: str, boundaries: Positions | None) -> None:
         self.text = text
@@ -158,6 +173,7 @@ class Source:
             counts = np.diff(np.flatnonzero(may_end), prepend=-1)
             self.ends = np.repeat(np.flatnonzero(may_end).astype(np.int32), counts)
         self.suffixes: Positions = suffixes
+        self.packed = PackedSource(ranks, len(self.alphabet), self.ends)
         # A memory view, which is faster to index by single integers.
         self._order = suffixes.data
 
@@ -205,6 +221,18 @@ class Source:
             else:
                 high = middle
         return first, low
+
+    def may_end(self, low: int, high: int, depth: int) -> bool:
+        """Whether a quote may end after ``depth`` characters of a suffix of an interval."""
+        ends = self.ends
+        if ends is None:
+            return True
+        # Most often one of the first suffixes already shows it.
+        for first, last in ((low, min(low + FEW_SUFFIXES, high)), (low + FEW_SUFFIXES, high)):
+            positions = self.suffixes[first:last] + np.int32(depth)
+            if (ends[positions] == positions).any():
+                return True
+        return False
 
     @property
     def utf8(self) -> Utf8:
@@ -260,10 +288,8 @@ class Substring(Node):
             min_length = 0 if source.ends is None else int(source.ends[at]) - at
             earliest = at
         else:
-            positions = source.suffixes[low:high] + depth
-            earliest = int(positions.min())
-            ends = source.ends
-            min_length = 0 if ends is None else int((ends[positions] - positions).min())
+            earliest = depth
+            min_length = 0 if source.may_end(low, high, depth) else 1
         super().__init__(
             nullable=min_length == 0,
             min_length=min_length,

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from state_machines.budgets import spend
+from state_machines.grammar.packed_source import PackedSource
 from state_machines.grammar.substring import Source
-from state_machines.grammar.suffix_array import Positions, packed
+from state_machines.grammar.suffix_array import Positions
 from state_machines.masks.character_trie import Flags
 from state_machines.masks.token_trie import intervals
 
@@ -32,50 +32,6 @@ The characters are numbers in the alphabet of the source.
 """
 
 
-class PackedSource:
-    """The next characters of each position, and where a quote may end among them.
-
-    Attributes:
-        keys: The next ``width`` characters: int64, shape (n + 1,).
-        width: The number of characters of a key.
-        bits: The bits of a character.
-        ends: Bit *i* tells whether a quote may end after *i* + 1 characters: uint16, shape
-            (n + 1,).
-            ``None`` if it may end anywhere.
-    """
-
-    __slots__ = ("bits", "ends", "keys", "width")
-
-    def __init__(self, source: Source) -> None:
-        keys, self.width, self.bits = packed(source.ranks[:-1], len(source.alphabet))
-        self.keys = np.append(keys, np.int64(0))
-        self.ends: npt.NDArray[np.uint16] | None = None
-        if source.ends is not None:
-            size = len(source.text)
-            may_end = np.zeros(size + 1 + self.width, np.uint16)
-            may_end[: size + 1] = source.ends == np.arange(size + 1)
-            self.ends = np.zeros(size + 1, np.uint16)
-            for number in range(self.width):
-                self.ends |= may_end[number + 1 : size + number + 2] << np.uint16(number)
-
-    def letters(self, keys: npt.NDArray[np.int64], number: int) -> npt.NDArray[np.int64]:
-        """Return one character of some keys: its index in the alphabet; -1 at the end."""
-        shift = self.bits * (self.width - 1 - number)
-        found: npt.NDArray[np.int64] = (keys >> shift & (1 << self.bits) - 1) - 1
-        return found
-
-    def shared(self, keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int8]:
-        """Return how many characters each key shares with the one before it; 0 for the first."""
-        differences = keys[1:] ^ keys[:-1]
-        found = np.zeros(len(keys), np.int8)
-        for number in range(self.width):
-            found[1:] += differences < 1 << self.bits * (self.width - 1 - number)
-        return found
-
-
-_PACKED: WeakKeyDictionary[Source, PackedSource] = WeakKeyDictionary()
-
-
 def mark_reached(
     source: Source, positions: Positions, children: Children, is_live: Flags, ends: Flags
 ) -> None:
@@ -88,9 +44,7 @@ def mark_reached(
         is_live: Is marked at all vertices but the root that a text reaches.
         ends: Is marked at those where a quote may end.
     """
-    known = _PACKED.get(source)
-    if known is None:
-        known = _PACKED[source] = PackedSource(source)
+    known = source.packed
     at = positions
     groups = _Groups(len(at))
     while len(at):

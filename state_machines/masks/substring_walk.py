@@ -132,7 +132,7 @@ class SubstringWalk:
             text, at = source.ranks, positions
             letter_of, begins = self._over(source)
         is_live[start] = True
-        ends[start] = bool(_may_end(quote, positions, 0).any())
+        ends[start] = quote.text.nullable and not quote.min_chars
         if characters is not None and quote.max_chars is None and quote.min_chars <= 1:
             # No quote but the empty one is shorter than one character.
 
