@@ -108,7 +108,7 @@ class Automaton:
         return self.row_start, self.row_end, self.first, self.last, self.target, self.shortest
 
 
-VERSION = 4
+VERSION = 5
 """The version of ``walk.c`` that is required; both are raised when a function changes."""
 
 LIBRARY = Path(__file__).with_name("walk.so")
@@ -141,9 +141,10 @@ class Kernel:
             number,
         ]
         self._walk.restype = number
-        self._descend = library.descend
-        self._descend.argtypes = [*[pointer] * 8, number, *[pointer] * 6]
-        self._descend.restype = number
+        self.descend = library.descend
+        """``descend`` of ``walk.c``, for :mod:`~state_machines.masks.descent`."""
+        self.descend.argtypes = [pointer] * 3
+        self.descend.restype = number
 
     def walk(
         self,
@@ -168,28 +169,6 @@ class Kernel:
         address, size = states
         rows = [numbers.buffer_info()[0] for numbers in automaton]
         found: int = self._walk(*trie, size, *rows, max_letters, address, vertex)
-        return found
-
-    def descend(
-        self,
-        trie: Sequence[int],
-        automaton: Sequence[array[int]],
-        longest: bool,
-        entries: Sequence[int],
-    ) -> int:
-        """Call ``descend`` of ``walk.c``.
-
-        Args:
-            trie: The addresses of first_child and byte.
-            automaton: The arrays row_start, row_end, first, last, target and complete.
-            longest: Whether lexemes are longest matches.
-            entries: The addresses of vertices, states, leaving, left, seen and progress.
-
-        Returns:
-            A state whose transitions must be computed first; 0 at the end.
-        """
-        rows = [numbers.buffer_info()[0] for numbers in automaton]
-        found: int = self._descend(*trie, *rows, longest, *entries)
         return found
 
 

@@ -1,135 +1,102 @@
-"""The states of a lexer by number, and the walk of a trie below several vertices."""
+"""The states of the lexers of a grammar by number, with a table of their transitions."""
 
 from __future__ import annotations
 
-from array import array
+import threading
+from collections.abc import Iterable
+from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
-from state_machines.grammar.node import Node
+from state_machines.budgets import spend
+from state_machines.grammar.lexer import LexerState
+from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.symbols import byte_ranges
-from state_machines.masks.automaton import KERNEL, Automaton, Kernel
-from state_machines.masks.token_trie import Ids, TokenTrie, intervals
+from state_machines.masks.byte_classes import MASKS
+from state_machines.masks.token_trie import Ids
 
-WORD_BITS = 64
-"""States of a walk that the kernel does not visit twice at a vertex."""
+UNKNOWN = -1
+"""The kind of a state whose transitions have not been computed."""
 
-MAX_STATES = 1 << 20
-"""Greater than the number of states of a lexer that any walk visits."""
+STATE_BYTES = 2_000
+"""Approximate bytes of a state."""
 
 
-class LexerAutomaton(Automaton):
-    """The states of a lexer by number, and whether a lexeme may end there."""
+class LexerAutomaton:
+    """The states of the lexers of a grammar by number; state 0 is dead.
 
-    def __init__(self, start: Node) -> None:
-        self.complete = array("b")
-        super().__init__(start, byte_ranges)
+    Attributes:
+        lock: Held by the thread that walks the automaton.
+        nodes: The states.
+        completes: Sets of terminals by *kind*; kind 0 is the empty set.
+        target: The state after each byte: int32, shape (capacity, 256).
+        kind: The terminals of which the lexeme is one in each state, by kind: int32, shape
+            (capacity,). :data:`UNKNOWN` if the row of ``target`` has not been computed.
+        loops: The classes of bytes that leave a state as it is: uint64, shape (capacity,). See
+            :mod:`~state_machines.masks.byte_classes`.
+    """
 
-    def _number(self, node: Node) -> int:
-        number = super()._number(node)
-        if number == len(self.complete):
-            self.complete.append(node.nullable)
-        return number
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.nodes: list[Node] = []
+        self._numbers: dict[Node, int] = {}
+        self.completes = [0]
+        self._kinds = {0: 0}
+        self._resize(64)
+        self.number(EMPTY)
+        self.kind[0] = 0
 
     @property
-    def arrays(self) -> tuple[array[int], ...]:
-        """The transitions, in the form that the kernel takes."""
-        return self.row_start, self.row_end, self.first, self.last, self.target, self.complete
+    def weight(self) -> int:
+        """The approximate size in bytes."""
+        return self.target.nbytes + STATE_BYTES * len(self.nodes)
 
-    def table(self) -> Ids:
-        """Return the target of every known state and byte: int32, shape (states, 256)."""
-        found = np.zeros((len(self.nodes), 256), np.int32)
-        for state, start in enumerate(self.row_start):
-            for index in range(start, self.row_end[state]) if start >= 0 else ():
-                found[state, self.first[index] : self.last[index] + 1] = self.target[index]
-        return found
+    def _resize(self, capacity: int) -> None:
+        count = len(self.nodes)
+        target = np.zeros((capacity, 256), np.int32)
+        kind = np.full(capacity, UNKNOWN, np.int32)
+        loops = np.zeros(capacity, np.uint64)
+        if count:
+            target[:count], kind[:count], loops[:count] = self.target, self.kind, self.loops
+        self.target: Ids = target
+        self.kind: Ids = kind
+        self.loops: npt.NDArray[np.uint64] = loops
 
+    def number(self, node: Node) -> int:
+        """Return the number of a state."""
+        number = self._numbers.get(node)
+        if number is None:
+            number = len(self.nodes)
+            if number == len(self.kind):
+                self._resize(2 * number)
+            self.nodes.append(node)
+            self._numbers[node] = number
+        return number
 
-Reached = tuple[Ids, Ids, Ids, Ids]
-"""Vertices and their states; vertices after a lexeme, and the states at its end."""
-
-
-def descend(
-    trie: TokenTrie,
-    automaton: LexerAutomaton,
-    entries: tuple[Ids, Ids],
-    longest: bool,
-    kernel: Kernel | None = KERNEL,
-) -> Reached:
-    """Visit the vertices below others, as far as a lexer is alive there.
-
-    Args:
-        trie: The trie.
-        automaton: The lexer.
-        entries: The vertices to begin with, and their states.
-        longest: Whether lexemes are longest matches.
-        kernel: The compiled kernel; ``None`` for whole-array operations.
-    """
-    if kernel is None:
-        return _descend_levels(trie, automaton, entries, longest)
-    return _descend_by_kernel(kernel, trie, automaton, entries, longest)
-
-
-def _descend_by_kernel(
-    kernel: Kernel,
-    trie: TokenTrie,
-    automaton: LexerAutomaton,
-    entries: tuple[Ids, Ids],
-    longest: bool,
-) -> Reached:
-    begin, begin_states = entries
-    # Vertices may lie below one another, and may be visited once for each.
-    room = int(trie.vertices_from[begin].sum())
-    arrays = [np.empty(room, np.int32) for _ in range(4)]
-    arrays[0][: len(begin)] = begin
-    arrays[1][: len(begin)] = begin_states
-    seen = np.zeros(trie.size, np.uint64)
-    seen[begin] = np.where(
-        begin_states < WORD_BITS, np.uint64(1) << begin_states.astype(np.uint64), 0
-    )
-    progress = np.array([0, len(begin), 0], np.int32)
-    addresses = [*(each.ctypes.data for each in arrays), seen.ctypes.data, progress.ctypes.data]
-    tree = [trie.first_child.ctypes.data, trie.byte.ctypes.data]
-    automaton.expand(1)
-    while missing := kernel.descend(tree, automaton.arrays, longest, addresses):
-        automaton.expand(missing)
-    _, count, leaves = progress.tolist()
-    return (
-        arrays[0][:count].copy(),
-        arrays[1][:count].copy(),
-        arrays[2][:leaves].copy(),
-        arrays[3][:leaves].copy(),
-    )
+    def expand(self, numbers: Iterable[int]) -> None:
+        """Compute the rows of states, unless they are known."""
+        for number in numbers:
+            if self.kind[number] != UNKNOWN:
+                continue
+            node = self.nodes[number]
+            row = [(symbols, self.number(target)) for symbols, target in node.transitions]
+            spend(1 + len(row))
+            targets = self.target[number]
+            for symbols, target in row:
+                for first, last in byte_ranges(symbols):
+                    targets[first : last + 1] = target
+                if target == number:
+                    self.loops[number] = _classes_within(symbols)
+            complete = node.complete if isinstance(node, LexerState) else 0
+            kind = self._kinds.get(complete)
+            if kind is None:
+                kind = self._kinds[complete] = len(self.completes)
+                self.completes.append(complete)
+            self.kind[number] = kind
 
 
-def _descend_levels(
-    trie: TokenTrie, automaton: LexerAutomaton, entries: tuple[Ids, Ids], longest: bool
-) -> Reached:
-    """Walk level by level, with whole-array operations."""
-    vertices, states = entries
-    found: list[Reached] = []
-    seen = vertices.astype(np.int64) * MAX_STATES + states
-    none = np.zeros(0, np.int32)
-    while len(vertices):
-        for number in np.unique(states).tolist():
-            automaton.expand(number)
-        first, last = trie.first_child[vertices], trie.first_child[vertices + 1]
-        children = intervals(first, last).astype(np.int32)
-        above = np.repeat(states, last - first)
-        table = automaton.table()
-        below = table[above, trie.byte[children]]
-        may_end = np.frombuffer(automaton.complete, np.int8)[above] > 0
-        leaves = may_end & (below == 0) if longest else may_end
-        found.append((vertices, states, children[leaves], above[leaves]))
-        live = below > 0
-        keys = children[live].astype(np.int64) * MAX_STATES + below[live]
-        keys = np.setdiff1d(keys, seen)
-        seen = np.union1d(seen, keys)
-        vertices, states = (
-            (keys // MAX_STATES).astype(np.int32),
-            (keys % MAX_STATES).astype(np.int32),
-        )
-    if not found:
-        return none, none, none, none
-    columns = [np.concatenate(column) for column in zip(*found, strict=True)]
-    return columns[0], columns[1], columns[2], columns[3]
+@lru_cache(maxsize=1024)
+def _classes_within(symbols: int) -> int:
+    """Return the classes all of whose bytes are in a set, as a set of classes."""
+    return sum(1 << number for number, mask in enumerate(MASKS) if not mask & ~symbols)

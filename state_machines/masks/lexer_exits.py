@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from state_machines.masks.lexeme_walk import LeavingTokens, VertexWalk, tokens_by_suffix
-from state_machines.masks.lexer_walks import Group, LexerWalk
+from state_machines.masks.lexer_walks import Group, LexerWalk, LexerWalks
 from state_machines.masks.token_trie import TokenTrie
 
 
@@ -30,19 +30,18 @@ def leaving(group: Group, trie: TokenTrie, first: int) -> LeavingTokens:
     return found
 
 
-def exits(walk: LexerWalk, trie: TokenTrie, complete: int, first: int) -> LeavingTokens:
+def exits(walk: LexerWalk, walks: LexerWalks, complete: int, first: int) -> LeavingTokens:
     """Return the tokens that go on after a lexeme of some terminals, also where it may go on.
 
     Args:
         walk: The walk of the lexeme.
-        trie: The trie of the walk.
+        walks: The walks of the trie.
         complete: The terminals, as a set.
         first: The bytes with which they go on, at least.
     """
     known = walk.exits.get(complete)
     if known is None:
-        vertices = next(vertices for kind, vertices in walk.ends() if kind == complete)
-        made = VertexWalk(np.zeros(0, np.bool_), vertices, trie)
+        made = VertexWalk(np.zeros(0, np.bool_), walk.ends(walks)[complete], walks.trie)
         known = walk.exits.setdefault(complete, made)
     found: LeavingTokens = known.leaving(first)
     return found

@@ -10,36 +10,11 @@ the vertices at which tokens go on below it. XGrammar divides tokens in the same
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
-
-import numpy as np
 
 from state_machines.budgets import spend
 from state_machines.grammar.lexing import Lexed
-from state_machines.masks.lexer_walks import Group, LexerWalk, LexerWalks, digest_of
-from state_machines.masks.token_trie import Ids, concatenated
-
-MANY_TOKENS = 512
-"""Tokens of a walk from which on its array is not copied into summaries."""
-
-
-class TokenSet(Protocol):
-    """Token ids, int32, with a digest that is equal for equal arrays."""
-
-    @property
-    def ids(self) -> Ids: ...
-    @property
-    def digest(self) -> bytes: ...
-
-
-class _FewTokens:
-    """The tokens of several small walks."""
-
-    __slots__ = ("digest", "ids")
-
-    def __init__(self, ids: Ids) -> None:
-        self.ids = ids
-        self.digest = digest_of(ids)
+from state_machines.masks.lexer_walks import Group, LexerWalk, LexerWalks
+from state_machines.masks.token_sets import TokenSet, few_tokens
 
 
 class _Summary:
@@ -54,10 +29,10 @@ class _Summary:
     __slots__ = ("exits", "tokens")
 
     def __init__(self, walks: list[LexerWalk], exits: list[tuple[Group, Lexed]]) -> None:
-        self.tokens: list[TokenSet] = [walk for walk in walks if len(walk.ids) > MANY_TOKENS]
-        few = [walk.ids for walk in walks if 0 < len(walk.ids) <= MANY_TOKENS]
+        self.tokens = [walk.tokens for walk in walks if walk.tokens.few is None]
+        few = [walk.tokens.few for walk in walks if walk.tokens.few is not None]
         if few:
-            self.tokens.append(_FewTokens(np.unique(concatenated(few)).astype(np.int32)))
+            self.tokens.append(few_tokens(few))
         self.exits = exits
 
 

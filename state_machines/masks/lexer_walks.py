@@ -11,8 +11,8 @@ count; a branch is walked once for all states of the parser.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from hashlib import blake2b
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -21,21 +21,14 @@ from state_machines.budgets import spend
 from state_machines.caches import WeakKeyLruCache
 from state_machines.grammar.lexer import LexerState
 from state_machines.grammar.lexing import Lexed, Lexicon
-from state_machines.grammar.node import EMPTY, Node
-from state_machines.grammar.symbols import byte_set, bytes_in
+from state_machines.grammar.node import Node
+from state_machines.grammar.symbols import byte_set
 from state_machines.limits import LIMITS
 from state_machines.masks.automaton import KERNEL, Kernel
-from state_machines.masks.lexer_automaton import LexerAutomaton, descend
+from state_machines.masks.descent import Begin, Descent, KernelWalk, Visits, descend_levels
+from state_machines.masks.lexer_automaton import LexerAutomaton
+from state_machines.masks.token_sets import TokenSet, digest_of, packed
 from state_machines.masks.token_trie import Ids, TokenTrie
-
-FEW_TOKENS = 64
-"""Tokens below the vertices of a walk up to which it is made vertex by vertex."""
-
-VISITS_PER_STEP = 256
-"""Vertices of a walk that are charged as one step."""
-
-DIGEST_BYTES = 20
-"""Length of the digests of sets of tokens."""
 
 WALK_BYTES = 1_000
 """Approximate bytes of a walk beside its arrays."""
@@ -67,80 +60,74 @@ class Group:
 class LexerWalk:
     """The walk of a lexer's state below one or several vertices of a trie.
 
-    Args:
-        ids: The tokens that stay inside the lexeme or end with it: int32.
+    Attributes:
+        tokens: The tokens that stay inside the lexeme or end with it.
         groups: The vertices after the lexeme.
-        vertices: The vertices that were reached: int32.
-        states: Their states, as indices of ``lexers``: int32.
-        lexers: States of the lexer.
-        skipped: Number of vertices that the walk begins at, and whose own tokens it has not.
+        exits: What :func:`~state_machines.masks.lexer_exits.exits` found, by terminals.
     """
 
-    __slots__ = (
-        "_lexers",
-        "_skipped",
-        "_states",
-        "_vertices",
-        "digest",
-        "exits",
-        "groups",
-        "ids",
-    )
+    __slots__ = ("_automaton", "_begin", "_ends", "_lexers", "_live", "exits", "groups", "tokens")
 
     def __init__(
-        self,
-        ids: Ids,
-        groups: list[Group],
-        vertices: Ids,
-        states: Ids,
-        lexers: Sequence[Node],
-        skipped: int,
+        self, automaton: LexerAutomaton, begin: Begin, found: Descent, groups: list[Group]
     ) -> None:
-        self.ids = ids
-        self.digest = digest_of(ids)
+        self._automaton = automaton
+        self._begin = begin
+        self._lexers = [(number, automaton.nodes[number]) for number in found.reached]
+        self.tokens = found.tokens
         self.groups = groups
-        self._vertices = vertices
-        self._states = states
-        self._lexers = lexers
-        self._skipped = skipped
+        self._ends: dict[int, Ids] | None = None
+        self._live: dict[tuple[int, ...], TokenSet] = {}
         self.exits: dict[int, Any] = {}
 
     @property
     def weight(self) -> int:
         """The approximate size in bytes."""
-        arrays = [self.ids, self._vertices, self._states, *(each.vertices for each in self.groups)]
-        return WALK_BYTES + sum(found.nbytes for found in arrays)
+        arrays = [self._begin.vertices, *(each.vertices for each in self.groups)]
+        return WALK_BYTES + self.tokens.nbytes + sum(found.nbytes for found in arrays)
 
-    def ends(self) -> Iterator[tuple[int, Ids]]:
-        """Yield the vertices where the lexeme may end, by the terminals of which it may be."""
-        kinds = [lexer.complete if isinstance(lexer, LexerState) else 0 for lexer in self._lexers]
-        return _by_kind(self._vertices, self._states, kinds)
+    def ends(self, walks: LexerWalks) -> dict[int, Ids]:
+        """Return the vertices where the lexeme may end, by the terminals of which it may be."""
+        found = self._ends
+        if found is None:
+            vertices, states = walks.visits(self._automaton, self._begin)
+            parts: dict[int, list[Ids]] = {}
+            for number in np.flatnonzero(np.bincount(states)).tolist():
+                lexer = self._automaton.nodes[number]
+                if isinstance(lexer, LexerState) and lexer.complete:
+                    parts.setdefault(lexer.complete, []).append(vertices[states == number])
+            found = self._ends = {
+                complete: np.unique(np.concatenate(each)).astype(np.int32)
+                for complete, each in parts.items()
+            }
+        return found
 
-    def live_ids(self, before: Lexed, trie: TokenTrie) -> Ids:
+    def live_tokens(self, before: Lexed, walks: LexerWalks) -> TokenSet:
         """Return the tokens after which a text follows, where not all states have one.
 
         Args:
             before: The state of the grammar before the lexeme.
-            trie: The trie of the walk.
+            walks: The walks of the trie.
         """
-        is_live = np.array([before.is_live_within(lexer) for lexer in self._lexers], np.bool_)
-        if is_live.all():
-            return self.ids
-        begun = self._vertices[self._skipped :]
-        return trie.tokens_at_all(begun[is_live[self._states[self._skipped :]]])
-
-
-def digest_of(numbers: Ids) -> bytes:
-    """Return a digest that is equal for equal arrays."""
-    return blake2b(numbers.tobytes(), digest_size=DIGEST_BYTES).digest()
+        dead = [number for number, lexer in self._lexers if not before.is_live_within(lexer)]
+        if not dead:
+            return self.tokens
+        found = self._live.get(key := tuple(dead))
+        if found is None:
+            vertices, states = walks.visits(self._automaton, self._begin)
+            is_live = ~np.isin(states, dead)
+            is_live[: self._begin.is_below] = False
+            found = self._live[key] = packed(walks.trie.tokens_at_all(vertices[is_live]))
+        return found
 
 
 class LexerWalks:
     """The walks of all lexers over one trie. Safe to use from several threads."""
 
     def __init__(self, trie: TokenTrie, kernel: Kernel | None = KERNEL) -> None:
-        self._trie = trie
+        self.trie = trie
         self._kernel = kernel
+        self._idle: list[KernelWalk] = []
         self._by_lexicon: WeakKeyLruCache[Lexicon, _KnownWalks] = WeakKeyLruCache(
             LIMITS.lexer_walk_bytes
         )
@@ -181,137 +168,72 @@ class LexerWalks:
                 yield branch, after
 
     def _find(
-        self, state: Lexed, lexer: Node, begin: Ids, begin_key: bytes, is_below: bool = False
+        self, state: Lexed, lexer: Node, vertices: Ids, key: bytes, is_below: bool = False
     ) -> LexerWalk:
         known = self._by_lexicon.get(state.lexicon)
         if known is None:
             known = self._by_lexicon.put(state.lexicon, _KnownWalks(), WALK_BYTES)
-        key = (lexer, begin_key)
-        walk = known.walks.get(key)
+        walk = known.walks.get((lexer, key))
         if walk is None:
-            walk = known.walks[key] = self._walk(state, lexer, begin, is_below)
+            automaton = known.automaton
+            with automaton.lock:
+                number = automaton.number(lexer)
+                begin = Begin(vertices, number, state.lexicon.is_greedy, is_below)
+                walk = self._walk(automaton, begin)
+            known.walks[lexer, key] = walk
             known.weight += walk.weight
-            if known.weight > LIMITS.lexer_walk_bytes:
+            weight = known.weight + automaton.weight
+            if weight > LIMITS.lexer_walk_bytes:
                 # One grammar's walks fill the cache, so they are made anew from here on.
-                known.walks = {}
-                known.weight = WALK_BYTES
-            self._by_lexicon.put(state.lexicon, known, known.weight)
+                known = _KnownWalks()
+            self._by_lexicon.put(state.lexicon, known, weight)
         return walk
 
-    def _walk(self, state: Lexed, lexer: Node, begin: Ids, is_below: bool) -> LexerWalk:
-        """Walk a lexer's state.
-
-        Args:
-            state: The state of the grammar.
-            lexer: The lexer's state, or a part of it.
-            begin: The vertices to begin at.
-            is_below: Whether the state is that at these vertices, or that at their parents.
-        """
-        trie = self._trie
-        longest = state.lexicon.is_greedy
-        if int((trie.high[begin] - trie.low[begin]).sum()) <= FEW_TOKENS:
-            return _walk_few(trie, state, lexer, begin.tolist(), is_below)
-        automaton = LexerAutomaton(lexer)
-        automaton.expand(1)
-        if is_below:
-            entries = begin, np.ones(len(begin), np.int32)
+    def _walk(self, automaton: LexerAutomaton, begin: Begin) -> LexerWalk:
+        if self._kernel is None:
+            found, _ = descend_levels(self.trie, automaton, begin)
         else:
-            targets = automaton.table()[1]
-            states = targets[trie.byte[begin]]
-            live = states > 0
-            entries = begin[live], states[live]
-        vertices, states, leaving, left = descend(trie, automaton, entries, longest, self._kernel)
-        spend(1 + len(vertices) // VISITS_PER_STEP)
-        ids = trie.tokens_at_all(vertices[len(begin) :] if is_below else vertices)
-        complete = [
-            node.complete if isinstance(node, LexerState) else 0 for node in automaton.nodes
-        ]
+            with self._kernel_walk() as kernel_walk:
+                found = kernel_walk.descend(automaton, begin)
         groups = [
-            Group(kind, after, byte_set(np.flatnonzero(np.bincount(trie.byte[after])).tolist()))
-            for kind, found in _by_kind(leaving, left, complete)
-            for after in (found if longest else _distinct(found, trie.size),)
+            Group(automaton.completes[kind], vertices, self._leading(vertices))
+            for kind, vertices in found.leaving
         ]
-        skipped = len(begin) if is_below else 0
-        return LexerWalk(ids, groups, vertices, states, automaton.nodes, skipped)
+        return LexerWalk(automaton, begin, found, groups)
+
+    def _leading(self, vertices: Ids) -> int:
+        """Return the set of the bytes that lead to vertices."""
+        counts = np.bincount(self.trie.byte[vertices])
+        return byte_set(np.flatnonzero(counts).tolist())
+
+    def visits(self, automaton: LexerAutomaton, begin: Begin) -> Visits:
+        """Return all vertices that a walk visits, with the numbers of their states."""
+        with automaton.lock:
+            if self._kernel is None:
+                return descend_levels(self.trie, automaton, begin)[1]
+            with self._kernel_walk() as kernel_walk:
+                return kernel_walk.visits(automaton, begin)
+
+    @contextmanager
+    def _kernel_walk(self) -> Iterator[KernelWalk]:
+        """Lend arrays of the kernel to this thread."""
+        assert self._kernel is not None, "asked for with a kernel only"
+        try:
+            lent = self._idle.pop()
+        except IndexError:
+            lent = KernelWalk(self.trie, self._kernel)
+        try:
+            yield lent
+        finally:
+            self._idle.append(lent)
 
 
 class _KnownWalks:
     """The walks of one lexicon by lexer state and vertices."""
 
-    __slots__ = ("walks", "weight")
+    __slots__ = ("automaton", "walks", "weight")
 
     def __init__(self) -> None:
+        self.automaton = LexerAutomaton()
         self.walks: dict[tuple[Node, bytes], LexerWalk] = {}
         self.weight = WALK_BYTES
-
-
-def _walk_few(
-    trie: TokenTrie, state: Lexed, start: Node, begin: list[int], is_below: bool
-) -> LexerWalk:
-    """Walk a lexer's state, vertex by vertex."""
-    longest = state.lexicon.is_greedy
-    ids: list[int] = []
-    vertices: list[int] = []
-    lexers: list[Node] = []
-    leaving: dict[int, tuple[list[int], int]] = {}
-    pending: list[tuple[int, Node]] = []
-    if is_below:
-        pending = [(vertex, start) for vertex in begin]
-    else:
-        for vertex in begin:
-            target = start.derivative(trie.byte_at(vertex))
-            if target is not EMPTY:
-                trie.add_tokens_at(vertex, ids)
-                pending.append((vertex, target))
-    for vertex, lexer in pending:
-        complete = lexer.complete if isinstance(lexer, LexerState) else 0
-        vertices.append(vertex)
-        lexers.append(lexer)
-        if not trie.has_children(vertex):
-            continue
-        below = trie.bytes_below(vertex)
-        live = lexer.first_bytes & below
-        for byte in bytes_in(live):
-            child = trie.child(vertex, byte, ids)
-            pending.append((child, lexer.derivative(byte)))
-        beyond = below & ~live if longest else below
-        if complete and beyond:
-            found, first = leaving.get(complete) or ([], 0)
-            found += [trie.child(vertex, byte, []) for byte in bytes_in(beyond)]
-            leaving[complete] = found, first | beyond
-    groups = [
-        Group(complete, np.array(sorted(found), np.int32), first)
-        for complete, (found, first) in leaving.items()
-    ]
-    numbers = {lexer: number for number, lexer in enumerate(dict.fromkeys(lexers))}
-    return LexerWalk(
-        np.array(ids, np.int32),
-        groups,
-        np.array(vertices, np.int32),
-        np.array([numbers[lexer] for lexer in lexers], np.int32),
-        list(numbers),
-        len(begin) if is_below else 0,
-    )
-
-
-def _by_kind(vertices: Ids, states: Ids, kinds: list[int]) -> Iterator[tuple[int, Ids]]:
-    """Yield the vertices by the kind of their states; those of kind 0 are left out."""
-    present = np.flatnonzero(np.bincount(states)).tolist()
-    by_kind: dict[int, list[int]] = {}
-    for state in present:
-        if kinds[state]:
-            by_kind.setdefault(kinds[state], []).append(state)
-    for kind, members in by_kind.items():
-        if len(members) == len(present):
-            yield kind, vertices
-            continue
-        wanted = np.zeros(len(kinds), np.bool_)
-        wanted[members] = True
-        yield kind, vertices[wanted[states]]
-
-
-def _distinct(vertices: Ids, size: int) -> Ids:
-    """Return the distinct vertices of a trie of some size, ascending."""
-    is_present = np.zeros(size, np.bool_)
-    is_present[vertices] = True
-    return np.flatnonzero(is_present).astype(np.int32)

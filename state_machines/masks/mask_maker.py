@@ -47,10 +47,11 @@ from state_machines.limits import LIMITS
 from state_machines.masks.lexeme_walk import LeavingTokens, LexemeWalk
 from state_machines.masks.lexemes import Lexemes
 from state_machines.masks.lexer_exits import exits, leaving
-from state_machines.masks.lexer_summaries import TokenSet, allowed_tokens
+from state_machines.masks.lexer_summaries import allowed_tokens
 from state_machines.masks.lexer_walks import LexerWalk
 from state_machines.masks.spelled_tokens import SpelledTokens
 from state_machines.masks.substring_walk import is_narrow_quote
+from state_machines.masks.token_sets import Bits, TokenSet, united
 from state_machines.masks.token_trie import Ids, TokenTrie, concatenated
 from state_machines.masks.trie_walk import TrieWalk
 from state_machines.vocabulary import Vocabulary
@@ -76,8 +77,9 @@ _Endings: TypeAlias = tuple[tuple[tuple[bytes, int], ...], tuple[str, ...]]
 """Pairs of a spelling and its vertex, and the words with more than one spelling."""
 
 
-_Mask: TypeAlias = "tuple[int | None, Ids, tuple[Ids, ...]]"
-"""The number of a lexeme walk, the ids inside it that are not allowed, and arrays of other ids.
+_Mask: TypeAlias = "tuple[int | None, Ids, tuple[Ids, ...], Bits | None]"
+"""The number of a lexeme walk, the ids inside it that are not allowed, arrays of other ids, and a
+bit for each token.
 
 It does not reference the walk, and is invalid once the walk is dropped. Tuples of arrays and
 numbers are not tracked by the cyclic garbage collector; there are thousands of them.
@@ -190,27 +192,34 @@ class MaskMaker:
 
     def _as_array(self, mask: _Mask) -> npt.NDArray[np.bool_] | None:
         """Return a mask as a bool array, shape (size,); ``None`` if its walk was dropped."""
-        number, not_allowed, others = mask
-        if number is None:
-            dense = np.zeros(self._size, np.bool_)
-        else:
+        number, not_allowed, others, bits = mask
+        if number is not None:
             walk = self._walks.get(number)
             if walk is None:
                 return None
             dense = walk.inside
-        dense[not_allowed] = False
+            dense[not_allowed] = False
+            if bits is not None:
+                dense |= self._unpacked(bits)
+        elif bits is not None:
+            dense = self._unpacked(bits)
+        else:
+            dense = np.zeros(self._size, np.bool_)
         for ids in others:
             dense[ids] = True
         dense.flags.writeable = False
         return dense
 
+    def _unpacked(self, bits: Bits) -> npt.NDArray[np.bool_]:
+        return np.unpackbits(bits, count=self._size, bitorder="little").view(np.bool_)
+
     def _assemble(self, parts: _Parts) -> tuple[_Mask, int]:
         """Return a mask, and the number of bytes of its arrays that no other mask shares."""
-        shared = {each.digest: each.ids for each in parts.sets}.values()
-        few = concatenated([np.array(parts.few, np.int32), *parts.arrays, *shared])
-        own_bytes = few.nbytes
+        short, bits = united(parts.sets)
+        few = concatenated([np.array(parts.few, np.int32), *parts.arrays, *short])
+        own_bytes = few.nbytes + (0 if bits is None else bits.nbytes)
         if not parts.lexemes:
-            return (None, NO_IDS, (few,)), own_bytes
+            return (None, NO_IDS, (few,), bits), own_bytes
         main = max(parts.lexemes, key=lambda part: part.walk.count)
         others, not_allowed = [few], NO_IDS
         for part in parts.lexemes:
@@ -227,7 +236,7 @@ class MaskMaker:
             if part is main:
                 not_allowed = excepted
         self._walks[main.walk.number] = main.walk
-        return (main.walk.number, not_allowed, tuple(others)), own_bytes
+        return (main.walk.number, not_allowed, tuple(others), bits), own_bytes
 
     def _arrays_of(self, part: _Part, with_inside: bool) -> tuple[Ids, Ids]:
         """Return the leaving tokens of a part that are allowed, and its exceptions."""
@@ -288,23 +297,21 @@ class MaskMaker:
         if tail is not None and state.nullable:
             self._collect(tail, parts)
         lexicon = state.lexicon
+        walks = self._trie_walk.lexer_walks
         if tail is None and not lexicon.may_block and not lexicon.nested:
-            parts.sets += allowed_tokens(self._trie_walk.lexer_walks, state)
+            parts.sets += allowed_tokens(walks, state)
             return
         for node in state.nested_texts:
             self._collect(node if tail is None else concatenation(node, tail), parts)
-        for walk, before in self._trie_walk.lexer_walks.walks(state):
-            if lexicon.may_block:
-                parts.arrays.append(walk.live_ids(before, self.trie))
-            elif len(walk.ids):
-                parts.sets.append(walk)
+        for walk, before in walks.walks(state):
+            parts.sets.append(walk.live_tokens(before, walks) if lexicon.may_block else walk.tokens)
             if lexicon.nested:
                 self._collect_nested(walk, before, tail, parts)
             if tail is None:
                 continue
-            for complete, _ in walk.ends():
+            for complete in walk.ends(walks):
                 if any(after.nullable for after in before.after(complete)):
-                    found = exits(walk, self.trie, complete, tail.first_bytes)
+                    found = exits(walk, walks, complete, tail.first_bytes)
                     parts.arrays.append(found.tokens(found.suffixes.accepted(tail)))
 
     def _collect_nested(

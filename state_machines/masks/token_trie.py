@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from state_machines.grammar.symbols import byte_set
 from state_machines.limits import LIMITS
+from state_machines.masks.byte_classes import CLASS_OF
 from state_machines.vocabulary import Vocabulary
 from state_machines.vocabulary.tables import Arrays, Tables, pack
 
@@ -119,6 +120,20 @@ class TokenTrie:
             above = self.parent[first:last]
             counts[:first] += np.bincount(above, counts[first:last], first).astype(np.int32)
         return counts
+
+    @cached_property
+    def classes(self) -> npt.NDArray[np.uint64]:
+        """The classes of the bytes below a vertex, as a set: uint64, shape (n,).
+
+        See :mod:`~state_machines.masks.byte_classes`.
+        """
+        found = np.zeros(self.size, np.uint64)
+        own = np.uint64(1) << CLASS_OF[self.byte].astype(np.uint64)
+        for first, last in zip(self.levels[-2:0:-1], self.levels[:1:-1], strict=True):
+            # The children of a vertex are adjacent, so each parent has one range.
+            parents, starts = np.unique(self.parent[first:last], return_index=True)
+            found[parents] = np.bitwise_or.reduceat(found[first:last] | own[first:last], starts)
+        return found
 
     @property
     def size(self) -> int:

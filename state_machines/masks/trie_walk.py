@@ -163,13 +163,14 @@ class TrieWalk:
             yield node, tail, vertex
         for walk, before in self.lexer_walks.walks(state, vertex):
             may_block = state.lexicon.may_block
-            found += (walk.live_ids(before, trie) if may_block else walk.ids).tolist()
+            tokens = walk.live_tokens(before, self.lexer_walks) if may_block else walk.tokens
+            found += tokens.ids.tolist()
             for group in walk.groups if state.lexicon.nested else ():
                 for after in before.after(group.complete):
                     assert isinstance(after, Lexed)
                     for node in after.nested_texts:
                         yield from self._begin(node, tail, group.vertices.tolist(), found)
-            for complete, ends in walk.ends() if tail is not None else ():
+            for complete, ends in walk.ends(self.lexer_walks).items() if tail is not None else ():
                 if any(after.nullable for after in before.after(complete)):
                     assert tail is not None
                     following, rest = tail

@@ -1,4 +1,4 @@
-/* The walk of an automaton over a trie: the inner loop of automaton.py.
+/* Walks of automata over tries: the inner loops of automaton.py and descent.py.
  *
  * Plain C that includes no header of Python, so building it only needs a compiler.
  */
@@ -11,7 +11,7 @@
 #define EXPORTED __attribute__((visibility("default")))
 #endif
 
-EXPORTED const int32_t version = 4;
+EXPORTED const int32_t version = 5;
 
 /* Visit the vertices of a trie in order, beginning with `from`, and write their states.
  *
@@ -57,60 +57,143 @@ EXPORTED int32_t walk(const int32_t *parent, const int32_t *letter, const int32_
     return size;
 }
 
-/* Visit the vertices below others, as far as an automaton is alive there.
- *
- * Trie: the children of vertex v are first_child[v] to before first_child[v + 1], sorted by their
- * bytes. Automaton: as for `walk`; complete[s]: whether a lexeme may end in state s.
- *
- * The first `progress[1]` entries of `vertices` and `states` are the vertices to begin with and
- * their states. Entries are visited in order, from `progress[0]` on. A child whose byte has a
- * target is appended to them. If a lexeme may end at a vertex, its children begin what follows the
- * lexeme: all of them, or with `longest` those without a target. They are appended to `leaving`,
- * and the state of the vertex to `left`.
- *
- * Vertices to begin with may lie below one another. Bit s of `seen[v]` says that vertex v was
- * reached in state s < 64, which then is not visited again.
- *
- * Returns the state of the first entry whose transitions are not known yet, or 0 at the end.
- * `progress` is updated: the next entry, the number of entries, and the number of `leaving`.
+/* A trie of tokens: the children of vertex v are first_child[v] to before first_child[v + 1]. The
+ * tokens at and below v have the ranks low[v] to before high[v]; those before end[v] end at v.
+ * `classes`: the classes of the bytes below each vertex, as a set.
  */
-EXPORTED int32_t descend(const int32_t *first_child, const uint8_t *byte,
-                         const int32_t *row_start, const int32_t *row_end,
-                         const int32_t *first, const int32_t *last, const int32_t *target,
-                         const int8_t *complete, int32_t longest,
-                         int32_t *vertices, int32_t *states, int32_t *leaving, int32_t *left,
-                         uint64_t *seen, int32_t *progress)
+typedef struct {
+    const int32_t *first_child, *low, *end, *high, *ids;
+    const uint8_t *byte;
+    const uint64_t *classes;
+} token_trie;
+
+/* The states of lexers. target[256 * s + b] follows state s by byte b; 0 is dead. kind[s] is -1 if
+ * that row is unknown, 0 if no lexeme may end in s, else the terminals of which it may be one.
+ * `loops`: the classes of bytes by which s follows s.
+ */
+typedef struct {
+    const int32_t *target, *kind;
+    const uint64_t *loops;
+} lexer;
+
+/* A walk, and its results.
+ *
+ * begin: the vertices below which the walk begins, in state `start`; it reads their own bytes first,
+ * unless `is_below`. With `longest`, none of them is below another.
+ * vertices, states: a stack of `pending` vertices to visit. late_vertices, late_states: those whose
+ * states have unknown rows.
+ * bits: one for each token that is found; few: the first of their ids.
+ * leaving: the vertices with the first byte after a lexeme, and the kinds of the states before it:
+ * those without a target, or all if not `longest`.
+ * visited: if wanted, all vertices with their states.
+ * reached: the states that were reached; number[s] is one more than the index of s there.
+ * seen: the states below 64 in which a vertex was reached, if `stamp` is `walk`.
+ */
+typedef struct {
+    const int32_t *begin;
+    int32_t *vertices, *states, *late_vertices, *late_states;
+    uint8_t *bits;
+    int32_t *few, *leaving, *kinds, *visited, *visited_states, *reached, *number;
+    uint64_t *seen;
+    uint32_t *stamp;
+    int32_t begins, begun, start, is_below, longest, walk;
+    int32_t pending, late, max_late;
+    int32_t found, max_few, leaves, max_leaves, visits, max_visits, states_reached;
+} descent;
+
+static void add_tokens(const token_trie *trie, descent *walk, int32_t rank, int32_t end)
 {
-    int32_t entries = progress[1], leaves = progress[2];
-    for (int32_t entry = progress[0]; entry < entries; entry++) {
-        int32_t state = states[entry];
-        int32_t range = row_start[state], high = row_end[state];
-        if (range < 0) {
-            progress[0] = entry;
-            progress[1] = entries;
-            progress[2] = leaves;
-            return state;
+    for (; rank < end; rank++) {
+        int32_t id = trie->ids[rank];
+        walk->bits[id >> 3] |= (uint8_t)(1u << (id & 7));
+        if (walk->found < walk->max_few)
+            walk->few[walk->found] = id;
+        walk->found++;
+    }
+}
+
+static int is_seen(descent *walk, int32_t vertex, int32_t number)
+{
+    uint64_t bit = number < 64 ? (uint64_t)1 << number : 0;
+    if (walk->stamp[vertex] != (uint32_t)walk->walk) {
+        walk->stamp[vertex] = (uint32_t)walk->walk;
+        walk->seen[vertex] = 0;
+    }
+    if (walk->seen[vertex] & bit)
+        return 1;
+    walk->seen[vertex] |= bit;
+    return 0;
+}
+
+/* Add the tokens at a vertex that is reached in a state. Those below it are added at once if the
+ * state loops on all their bytes and no lexeme leaves there; otherwise the vertex is to be visited.
+ */
+static void reach(const token_trie *trie, const lexer *lexer, descent *walk, int32_t vertex,
+                  int32_t state)
+{
+    int has_children = trie->first_child[vertex] < trie->first_child[vertex + 1];
+    if (!walk->number[state]) {
+        walk->reached[walk->states_reached++] = state;
+        walk->number[state] = walk->states_reached;
+    }
+    if (!walk->longest && has_children && is_seen(walk, vertex, walk->number[state]))
+        return;
+    if (!walk->visited && !(trie->classes[vertex] & ~lexer->loops[state]) &&
+        (!has_children || walk->longest || lexer->kind[state] == 0)) {
+        add_tokens(trie, walk, trie->low[vertex], trie->high[vertex]);
+        return;
+    }
+    add_tokens(trie, walk, trie->low[vertex], trie->end[vertex]);
+    walk->vertices[walk->pending] = vertex;
+    walk->states[walk->pending++] = state;
+}
+
+/* Visit the vertices below others, as far as a lexer is alive there.
+ *
+ * The row of `start` must be known. Returns 0 at the end; otherwise the call is to be repeated after
+ * full arrays have been emptied, the rows of late states computed, and late vertices put back.
+ */
+EXPORTED int32_t descend(const token_trie *trie, const lexer *lexer, descent *walk)
+{
+    for (; walk->begun < walk->begins; walk->begun++) {
+        int32_t vertex = walk->begin[walk->begun], state = walk->start;
+        if (walk->is_below) {
+            walk->vertices[walk->pending] = vertex;
+            walk->states[walk->pending++] = state;
+        } else if ((state = lexer->target[256 * state + trie->byte[vertex]])) {
+            reach(trie, lexer, walk, vertex, state);
         }
-        int32_t end = first_child[vertices[entry] + 1];
-        for (int32_t child = first_child[vertices[entry]]; child < end; child++) {
-            int32_t wanted = byte[child], found = 0;
-            while (range < high && wanted > last[range])
-                range++;
-            if (range < high && wanted >= first[range])
-                found = target[range];
-            uint64_t bit = found < 64 ? (uint64_t)1 << found : 0;
-            if (found && !(seen[child] & bit)) {
-                seen[child] |= bit;
-                vertices[entries] = child;
-                states[entries++] = found;
-            }
-            if (complete[state] && !(found && longest)) {
-                leaving[leaves] = child;
-                left[leaves++] = state;
+    }
+    while (walk->pending) {
+        int32_t vertex = walk->vertices[walk->pending - 1];
+        int32_t state = walk->states[walk->pending - 1];
+        int32_t child = trie->first_child[vertex], end = trie->first_child[vertex + 1];
+        int32_t kind = lexer->kind[state];
+        const int32_t *target = lexer->target + 256 * state;
+        if (kind < 0) {
+            if (walk->late == walk->max_late)
+                return 1;
+            walk->late_vertices[walk->late] = vertex;
+            walk->late_states[walk->late++] = state;
+            walk->pending--;
+            continue;
+        }
+        if (walk->leaves + (end - child) > walk->max_leaves || walk->visits == walk->max_visits)
+            return 1;
+        walk->pending--;
+        if (walk->visited) {
+            walk->visited[walk->visits] = vertex;
+            walk->visited_states[walk->visits++] = state;
+        }
+        for (; child < end; child++) {
+            int32_t below = target[trie->byte[child]];
+            if (below)
+                reach(trie, lexer, walk, child, below);
+            if (kind && !(below && walk->longest)) {
+                walk->leaving[walk->leaves] = child;
+                walk->kinds[walk->leaves++] = kind;
             }
         }
     }
-    progress[0] = progress[1] = entries;
-    progress[2] = leaves;
-    return 0;
+    return walk->late > 0;
 }

@@ -1,14 +1,18 @@
-"""Walks of lexers: the compiled kernel, whole-array operations and single vertices agree."""
+"""Walks of lexers: the compiled kernel, whole-array operations and derivatives agree."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from state_machines import GrammarStateMachine, Vocabulary
 from state_machines.grammar.lexing import Lexed
 from state_machines.grammar.liveness import has_word
-from state_machines.masks import lexer_walks
+from state_machines.grammar.node import EMPTY
+from state_machines.masks import descent, token_sets
 from state_machines.masks.automaton import KERNEL, Kernel
+from state_machines.masks.descent import Begin, KernelWalk, descend_levels
+from state_machines.masks.lexer_automaton import LexerAutomaton
 from state_machines.masks.lexer_walks import LexerWalks
 from state_machines.masks.token_trie import TokenTrie
 
@@ -51,27 +55,60 @@ VOCABULARY = _vocabulary()
 
 
 def _allowed(walks: LexerWalks, state: Lexed) -> set[int]:
-    return {i for walk, _ in walks.walks(state) for i in walk.ids.tolist()}
+    return {i for walk, _ in walks.walks(state) for i in walk.tokens.ids.tolist()}
 
 
 @pytest.mark.parametrize("notation", ["lark", "gbnf"])
 @pytest.mark.parametrize("kernel", [KERNEL, None])
-def test_walks_of_few_and_many_vertices_agree(
-    notation: str, kernel: Kernel | None, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("few", [descent.FEW_TOKENS, 0])
+def test_walks_find_the_tokens_that_derivatives_allow(
+    notation: str, kernel: Kernel | None, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(descent, "FEW_TOKENS", few)
+    monkeypatch.setattr(token_sets, "FEW_TOKENS", few)
     machine = GrammarStateMachine(LARK if notation == "lark" else GBNF, notation=notation)
-    trie = TokenTrie(VOCABULARY)
-    by_vertex, at_once = LexerWalks(trie), LexerWalks(trie, kernel)
+    walks = LexerWalks(TokenTrie(VOCABULARY), kernel)
     state = machine.start
     for byte in TEXTS[notation]:
         for part in getattr(state, "members", (state,)):
             assert isinstance(part, Lexed)
-            monkeypatch.setattr(lexer_walks, "FEW_TOKENS", 10_000)
-            expected = _allowed(by_vertex, part)
-            monkeypatch.setattr(lexer_walks, "FEW_TOKENS", -1)
-            assert _allowed(at_once, part) == expected
+            expected = {
+                token_id
+                for token_id, form in enumerate(VOCABULARY.token_bytes[:-1])
+                if form and part.compute_word_derivative(form) is not EMPTY
+            }
+            assert _allowed(walks, part) == expected
         state = state.derivative(byte)
     assert state.nullable
+
+
+@pytest.mark.skipif(KERNEL is None, reason="the kernel is not compiled")
+@pytest.mark.parametrize("late", [descent.MAX_LATE, 1])
+def test_kernel_visits_the_vertices_that_array_operations_visit(
+    late: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(descent, "MAX_LATE", late)
+    assert KERNEL is not None
+    trie = TokenTrie(VOCABULARY)
+    state = GrammarStateMachine.from_lark(LARK).start
+    assert isinstance(state, Lexed)
+    automaton = LexerAutomaton()
+    begin = Begin(np.zeros(1, np.int32), automaton.number(state.lexer), True, True)
+    walk = KernelWalk(trie, KERNEL)
+    _, expected = descend_levels(trie, automaton, begin)
+    found = walk.visits(automaton, begin)
+    assert sorted(zip(*map(np.ndarray.tolist, found), strict=True)) == sorted(
+        zip(*map(np.ndarray.tolist, expected), strict=True)
+    )
+    by_kernel, (by_levels, _) = (
+        walk.descend(automaton, begin),
+        descend_levels(trie, automaton, begin),
+    )
+    assert by_kernel.tokens.ids.tolist() == by_levels.tokens.ids.tolist()
+    assert {kind: at.tolist() for kind, at in by_kernel.leaving} == {
+        kind: at.tolist() for kind, at in by_levels.leaving
+    }
+    assert sorted(by_kernel.reached) == by_levels.reached
 
 
 def test_states_of_separable_grammars_have_a_word() -> None:

@@ -1,0 +1,287 @@
+"""The walk of a lexer over a trie of tokens, below one or several vertices.
+
+The compiled kernel visits vertex by vertex (``descend`` in ``walk.c``). Without it, whole-array
+operations visit level by level.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from state_machines.budgets import spend
+from state_machines.masks.automaton import Kernel
+from state_machines.masks.lexer_automaton import LexerAutomaton
+from state_machines.masks.token_sets import FEW_TOKENS, TokenSet, packed
+from state_machines.masks.token_trie import Ids, TokenTrie, intervals
+
+MAX_LATE = 4_096
+"""Vertices that wait for the rows of their states in one call of the kernel."""
+
+MAX_STATES = 1 << 20
+"""Greater than the number of states of any automaton."""
+
+MANY_VERTICES = 4_096
+"""Vertices from which on they are not sorted, but marked in an array of all."""
+
+UNLIMITED = np.iinfo(np.int32).max
+
+TOKENS_PER_STEP = 1_024
+"""Tokens of a walk that are charged as one step."""
+
+
+class Begin(NamedTuple):
+    """Where a walk begins.
+
+    Attributes:
+        vertices: The vertices: int32. With ``longest``, none is below another.
+        state: The number of the lexer's state.
+        longest: Whether lexemes are longest matches.
+        is_below: Whether the state is that at the only vertex. Otherwise it is that at the parents,
+            and the walk reads the vertices' own bytes first.
+    """
+
+    vertices: Ids
+    state: int
+    longest: bool
+    is_below: bool
+
+
+class Descent(NamedTuple):
+    """What a walk found.
+
+    Attributes:
+        tokens: The tokens that stay inside the lexeme or end with it.
+        leaving: Pairs of a kind of lexeme, as in :attr:`LexerAutomaton.completes`, and the vertices
+            with the first byte after it: int32, distinct, ascending.
+        reached: Numbers of the states at the vertices that were visited, and perhaps of others
+            above tokens.
+    """
+
+    tokens: TokenSet
+    leaving: list[tuple[int, Ids]]
+    reached: list[int]
+
+
+Visits = tuple[Ids, Ids]
+"""Vertices and their states: int32."""
+
+
+_TRIE = ("first_child", "low", "end", "high", "ids", "byte", "classes")
+_LEXER = ("target", "kind", "loops")
+_ARRAYS = (
+    *("begin", "vertices", "states", "late_vertices", "late_states", "bits", "few", "leaving"),
+    *("kinds", "visited", "visited_states", "reached", "number", "seen", "stamp"),
+)
+_NUMBERS = (
+    *("begins", "begun", "start", "is_below", "longest", "walk", "pending", "late", "max_late"),
+    *("found", "max_few", "leaves", "max_leaves", "visits", "max_visits", "states_reached"),
+)
+
+
+class _Trie(ctypes.Structure):
+    """``token_trie`` of ``walk.c``."""
+
+    _fields_ = tuple((name, ctypes.c_void_p) for name in _TRIE)
+
+
+class _Lexer(ctypes.Structure):
+    """``lexer`` of ``walk.c``."""
+
+    _fields_ = tuple((name, ctypes.c_void_p) for name in _LEXER)
+
+
+class _Walk(ctypes.Structure):
+    """``descent`` of ``walk.c``."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in _ARRAYS),
+        *((name, ctypes.c_int32) for name in _NUMBERS),
+    )
+
+
+class KernelWalk:
+    """The arrays of the kernel for walks over one trie. For one thread at a time."""
+
+    def __init__(self, trie: TokenTrie, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._trie = trie
+        self._trie_fields = _Trie(**{name: getattr(trie, name).ctypes.data for name in _TRIE})
+        size = trie.size
+        self._arrays: dict[str, npt.NDArray[Any]] = {
+            "vertices": np.empty(2 * size + MAX_LATE, np.int32),
+            "states": np.empty(2 * size + MAX_LATE, np.int32),
+            "late_vertices": np.empty(MAX_LATE, np.int32),
+            "late_states": np.empty(MAX_LATE, np.int32),
+            "bits": np.zeros(int(trie.ids.max(initial=0)) // 8 + 1, np.uint8),
+            "few": np.empty(FEW_TOKENS, np.int32),
+            "leaving": np.empty(size, np.int32),
+            "kinds": np.empty(size, np.int32),
+            "reached": np.empty(0, np.int32),
+            "number": np.empty(0, np.int32),
+            "seen": np.empty(size, np.uint64),
+            "stamp": np.zeros(size, np.uint32),
+        }
+        self._walk = _Walk(max_late=MAX_LATE, max_few=FEW_TOKENS, max_leaves=size)
+        for name, array in self._arrays.items():
+            setattr(self._walk, name, array.ctypes.data)
+
+    def descend(
+        self, automaton: LexerAutomaton, begin: Begin, visits: Visits | None = None
+    ) -> Descent:
+        """Walk an automaton.
+
+        Args:
+            automaton: The lexers, locked.
+            begin: Where to begin.
+            visits: Arrays that take all vertices and their states.
+        """
+        walk, arrays = self._walk, self._arrays
+        arrays["bits"].fill(0)
+        walk.begin, walk.begins = begin.vertices.ctypes.data, len(begin.vertices)
+        walk.start, walk.is_below, walk.longest = begin.state, begin.is_below, begin.longest
+        walk.walk = walk.walk % UNLIMITED + 1
+        walk.begun = walk.pending = walk.late = walk.found = walk.leaves = 0
+        walk.visits = walk.states_reached = 0
+        walk.visited = walk.visited_states = None
+        walk.max_visits = UNLIMITED
+        if visits is not None:
+            walk.visited, walk.visited_states = (array.ctypes.data for array in visits)
+            walk.max_visits = len(visits[0])
+        automaton.expand([begin.state])
+        left: list[tuple[Ids, Ids]] = []
+        try:
+            while self._call(automaton):
+                spend()
+                self._resume(automaton, left)
+        finally:
+            reached = arrays["reached"][: walk.states_reached].tolist()
+            arrays["number"][reached] = 0
+        spend(walk.found // TOKENS_PER_STEP)
+        left.append(self._left())
+        return Descent(self._tokens(), _by_kind(left, self._trie.size, begin.longest), reached)
+
+    def _call(self, automaton: LexerAutomaton) -> bool:
+        capacity = len(automaton.kind)
+        if len(self._arrays["number"]) < capacity:
+            for name in ("reached", "number"):
+                grown = np.zeros(capacity, np.int32)
+                grown[: len(self._arrays[name])] = self._arrays[name]
+                self._arrays[name] = grown
+                setattr(self._walk, name, grown.ctypes.data)
+        lexer = _Lexer(*(getattr(automaton, name).ctypes.data for name in _LEXER))
+        is_unfinished: int = self._kernel.descend(
+            ctypes.byref(self._trie_fields), ctypes.byref(lexer), ctypes.byref(self._walk)
+        )
+        return is_unfinished != 0
+
+    def _resume(self, automaton: LexerAutomaton, left: list[tuple[Ids, Ids]]) -> None:
+        """Empty full arrays, compute the rows of late states, and put late vertices back."""
+        walk, arrays = self._walk, self._arrays
+        late = walk.late
+        if not late:
+            left.append(self._left())
+            walk.leaves = 0
+            return
+        automaton.expand(dict.fromkeys(arrays["late_states"][:late].tolist()))
+        first, last = walk.pending, walk.pending + late
+        arrays["vertices"][first:last] = arrays["late_vertices"][:late]
+        arrays["states"][first:last] = arrays["late_states"][:late]
+        walk.pending, walk.late = last, 0
+
+    def _left(self) -> tuple[Ids, Ids]:
+        leaves = self._walk.leaves
+        return self._arrays["leaving"][:leaves].copy(), self._arrays["kinds"][:leaves].copy()
+
+    def _tokens(self) -> TokenSet:
+        found = self._walk.found
+        if found <= FEW_TOKENS:
+            return TokenSet(np.sort(self._arrays["few"][:found]), None)
+        return TokenSet(None, self._arrays["bits"].copy())
+
+    def visits(self, automaton: LexerAutomaton, begin: Begin) -> Visits:
+        """Return all vertices that a walk visits, with their states. Those may repeat."""
+        room = int(self._trie.vertices_from[begin.vertices].sum())
+        visits = np.empty(room, np.int32), np.empty(room, np.int32)
+        self.descend(automaton, begin, visits)
+        count = self._walk.visits
+        return visits[0][:count].copy(), visits[1][:count].copy()
+
+
+def descend_levels(
+    trie: TokenTrie, automaton: LexerAutomaton, begin: Begin
+) -> tuple[Descent, Visits]:
+    """Walk level by level, with whole-array operations."""
+    automaton.expand([begin.state])
+    vertices = begin.vertices
+    states: Ids = np.full(len(vertices), begin.state, np.int32)
+    if not begin.is_below:
+        states = automaton.target[begin.state, trie.byte[vertices]]
+        vertices, states = vertices[states > 0], states[states > 0]
+    found: list[Visits] = []
+    left: list[tuple[Ids, Ids]] = []
+    seen = vertices.astype(np.int64) * MAX_STATES + states
+    while len(vertices):
+        spend()
+        automaton.expand(np.unique(states).tolist())
+        found.append((vertices, states))
+        first, last = trie.first_child[vertices], trie.first_child[vertices + 1]
+        children = intervals(first, last).astype(np.int32)
+        above = np.repeat(states, last - first)
+        below = automaton.target[above, trie.byte[children]]
+        leaves = automaton.kind[above] > 0
+        if begin.longest:
+            leaves &= below == 0
+        left.append((children[leaves], automaton.kind[above[leaves]]))
+        live = below > 0
+        keys = children[live].astype(np.int64) * MAX_STATES + below[live]
+        keys = np.setdiff1d(keys, seen)
+        seen = np.union1d(seen, keys)
+        vertices, states = (
+            (keys // MAX_STATES).astype(np.int32),
+            (keys % MAX_STATES).astype(np.int32),
+        )
+    visits = _joined(found)
+    tokens = packed(trie.tokens_at_all(visits[0][begin.is_below :]))
+    reached = np.unique(visits[1][begin.is_below :]).tolist()
+    return Descent(tokens, _by_kind(left, trie.size, begin.longest), reached), visits
+
+
+def _joined(parts: list[tuple[Ids, Ids]]) -> tuple[Ids, Ids]:
+    if len(parts) == 1:
+        return parts[0]
+    first, second = (
+        np.concatenate([np.zeros(0, np.int32), *column])
+        for column in ([part[0] for part in parts], [part[1] for part in parts])
+    )
+    return first, second
+
+
+def _by_kind(left: list[tuple[Ids, Ids]], size: int, is_distinct: bool) -> list[tuple[int, Ids]]:
+    """Return the distinct vertices of each kind, ascending.
+
+    Args:
+        left: Vertices and kinds.
+        size: The number of vertices of the trie.
+        is_distinct: Whether no vertex repeats.
+    """
+    vertices, kinds = _joined(left)
+    present = np.flatnonzero(np.bincount(kinds)).tolist()
+    parts = [(kind, vertices[kinds == kind] if len(present) > 1 else vertices) for kind in present]
+    return [(kind, _distinct(part, size, is_distinct)) for kind, part in parts]
+
+
+def _distinct(vertices: Ids, size: int, is_distinct: bool) -> Ids:
+    if len(vertices) <= MANY_VERTICES and is_distinct:
+        return np.sort(vertices)
+    if len(vertices) <= MANY_VERTICES:
+        ordered = np.sort(vertices)
+        is_first = np.append(True, ordered[1:] != ordered[:-1])
+        found: Ids = ordered[is_first]
+        return found
+    is_present = np.zeros(size, np.bool_)
+    is_present[vertices] = True
+    return np.flatnonzero(is_present).astype(np.int32)
