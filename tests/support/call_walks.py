@@ -9,26 +9,34 @@ from typing import Any
 
 from shortest_words import shortest_word
 
+from state_machines.argument_notations import TaggedNotation
 from state_machines.grammar.node import EMPTY, Node, leading_bytes
 from state_machines.grammar.tokens import Spell
 from state_machines.root import Choice, Loop, Marker, Optional, Part, Piece, Sequence, SubState
-from state_machines.tool_calls import CallArguments, CallId, CallStart
+from state_machines.root.answer_automaton import speller
+from state_machines.tool_calls import FORMATS, CallArguments, CallId, CallStart
 
 __all__ = ["Call", "a_walk", "a_word", "calls_in", "ending", "longest_first"]
 
 _ENDING_BYTES = b'"}])<>:0,ntfab1 \n'
 """In the order in which they bring a text to its end."""
 
-_CLOSINGS = [
-    *(b"\n</parameter>\n", b"</parameter>", b"</param>", b"</atem:parameter>", b'">', b">\n"),
-    *(
-        f"</{prefix}arg_{kind}>".encode()
-        for prefix in ("", "longcat_")
-        for kind in ("key", "value")
-    ),
-    "</｜DSML｜parameter>".encode(),
-]
-"""How texts end that are neither in quotes nor between special tokens."""
+
+def _closings() -> list[bytes]:
+    """Return the ends of values of tagged arguments, alone and after the end of a name.
+
+    Their tags may be special tokens.
+    """
+    ends = {b'">', b">\n"}
+    for entry in FORMATS.values():
+        if isinstance(entry.notation, TaggedNotation):
+            for spell in (str.encode, speller(entry.tokens)):
+                value = spell(entry.notation.after_value)
+                ends |= {value, spell(entry.notation.after_name) + value}
+    return sorted(ends)
+
+
+_CLOSINGS = _closings()
 
 
 @dataclass
