@@ -93,7 +93,7 @@ def consumes_nothing(schema: Any) -> bool:
     return any(loops(part, ()) for part in [schema, *below(schema)])
 
 
-@examples(400)
+@examples(200)
 @given(schemas(), ORDERS, WHITESPACE_LAYOUTS, st.integers(0, 2**32))
 def test_random_bytes_end_in_valid_text(schema: Any, order: Any, layout: Any, seed: int) -> None:
     machine = compiled(schema, property_order=order, whitespace=layout)
@@ -113,7 +113,7 @@ def test_random_bytes_end_in_valid_text(schema: Any, order: Any, layout: Any, se
     assert Judge(schema).admits_text(text + ending), text + ending
 
 
-@examples(200)
+@examples(100)
 @given(schemas(), ORDERS, WHITESPACE_LAYOUTS, st.integers(0, 2**32))
 def test_random_tokens_end_in_valid_text(schema: Any, order: Any, layout: Any, seed: int) -> None:
     machine = compiled(schema, property_order=order, whitespace=layout)
@@ -147,7 +147,7 @@ def test_random_tokens_end_in_valid_text(schema: Any, order: Any, layout: Any, s
     event("a long walk")
 
 
-@examples(400)
+@examples(200)
 @given(st.data())
 def test_values_are_accepted_exactly_if_valid(data: st.DataObject) -> None:
     schema = data.draw(schemas())
@@ -166,7 +166,7 @@ def test_values_are_accepted_exactly_if_valid(data: st.DataObject) -> None:
                 assert admitted or not in_order.matches(text), text
 
 
-@examples(150)
+@examples(80)
 @given(st.data())
 def test_values_are_accepted_in_every_tokenization(data: st.DataObject) -> None:
     schema = data.draw(schemas())
@@ -188,7 +188,7 @@ def test_values_are_accepted_in_every_tokenization(data: st.DataObject) -> None:
         assert twin.is_finished
 
 
-@examples(150)
+@examples(80)
 @given(st.data())
 def test_objects_in_schema_order_are_accepted(data: st.DataObject) -> None:
     schema = data.draw(object_schemas())
@@ -227,7 +227,7 @@ crowded = st.one_of(crowded_objects(), crowded_arrays())
 few_values = st.sampled_from((1, 2, 3, "a", None))
 
 
-@examples(200)
+@examples(100)
 @given(crowded, ORDERS, st.integers(0, 2**32))
 def test_no_dead_ends_where_few_values_satisfy_many_clauses(
     schema: Any, order: Any, seed: int
@@ -249,7 +249,7 @@ def test_no_dead_ends_where_few_values_satisfy_many_clauses(
     event("a long walk")
 
 
-@examples(200)
+@examples(100)
 @given(st.data())
 def test_few_values_that_satisfy_many_clauses_are_accepted(data: st.DataObject) -> None:
     schema = data.draw(crowded)
@@ -272,7 +272,7 @@ def test_few_values_that_satisfy_many_clauses_are_accepted(data: st.DataObject) 
         assert (machine is not None and machine.matches(json.dumps(value))) == admitted, value
 
 
-@examples(150)
+@examples(80)
 @given(schemas(), json_values)
 def test_unsatisfiable_schema_accepts_no_value(schema: Any, value: Any) -> None:
     try:

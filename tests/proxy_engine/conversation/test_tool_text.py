@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from schema_strategies import examples
 
 from proxy_engine import PromptError
 from proxy_engine.conversation.tool_text import PLAIN_TOOL_TEXT, tool_text_of
@@ -40,6 +41,7 @@ def test_the_default_is_that_of_hermes() -> None:
 
 
 @pytest.mark.parametrize("name", WRITTEN)
+@examples(20)
 @given(written=calls)
 def test_the_notation_reads_what_is_written(
     name: str, written: list[tuple[str, dict[str, Any]]]

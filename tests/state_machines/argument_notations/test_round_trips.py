@@ -77,7 +77,7 @@ def admits(judge: Judge, value: Any) -> bool:
 
 
 @FAMILY
-@examples(30)
+@examples(10)
 @given(
     SCHEMAS,
     st.sampled_from(("schema", "any")),
@@ -136,7 +136,7 @@ def test_written_arguments_are_read_back_and_end_where_they_end(family: Family) 
 
 
 @FAMILY
-@examples(30)
+@examples(10)
 @given(st.data())
 def test_template_arguments_are_admitted(family: Family, data: st.DataObject) -> None:
     schema = data.draw(SCHEMAS)
@@ -158,11 +158,27 @@ def test_template_arguments_are_admitted(family: Family, data: st.DataObject) ->
             continue
         if notation is FUNCTION_GEMMA and any(isinstance(v, list | dict) for v in value.values()):
             continue
+        # Integers are written without a point, even where a model would write "1.0".
         texts = [
-            text for text in family.template(value) if _is_read(family, arguments, text, value)
+            text
+            for same in (value, without_points(value))
+            for text in family.template(same)
+            if _is_read(family, arguments, text, value)
         ]
         event(f"can be written: {bool(texts)}")
         assert not texts or any(arguments.node.matches(text.encode()) for text in texts), texts
+
+
+def without_points(value: Any) -> Any:
+    """Return an equal value in which whole numbers are integers."""
+    match value:
+        case float() if value.is_integer():
+            return int(value)
+        case list():
+            return [without_points(item) for item in value]
+        case dict():
+            return {name: without_points(item) for name, item in value.items()}
+    return value
 
 
 def _is_read(family: Family, arguments: CompiledArguments, text: str, value: Any) -> bool:
@@ -177,7 +193,7 @@ def _is_read(family: Family, arguments: CompiledArguments, text: str, value: Any
 
 
 @FAMILY
-@examples(10)
+@examples(5)
 @given(SCHEMAS, st.integers(0, 2**32))
 def test_masks_equal_brute_force(family: Family, schema: Any, seed: int) -> None:
     arguments = compiled(family, schema)
@@ -243,7 +259,7 @@ OF_TEXTS: list[dict[str, Any]] = [
 
 
 @FAMILY
-@examples(80)
+@examples(25)
 @given(TEXTS, st.sampled_from(OF_TEXTS), st.sampled_from("ab"))
 def test_texts_made_of_marker_fragments_are_read_back(
     family: Family, text: str, schema: Any, name: str

@@ -59,7 +59,7 @@ def check_plan(state: Node, vocabulary: Vocabulary = VOCABULARY) -> None:
 
 
 @given(st.data())
-@examples(150)
+@examples(60)
 def test_plan_completes_a_partial_text(data: st.DataObject) -> None:
     schema = data.draw(ANY_SCHEMA)
     layout = data.draw(st.sampled_from(("json", "compact", "indented")))
