@@ -55,10 +55,11 @@ class Limits:
     """A bound of a repetition in a grammar."""
 
     source_characters: int = 4_000_000
-    """Characters of a text that is quoted from; a character takes 8 to 20 bytes."""
+    """Characters of a text that is quoted from; a character takes 20 to 30 bytes."""
 
     lexed_states: int = 2_000
     """States that are searched for a text, where longest match can leave none."""
+
     token_ranges: int = 1_000
     """Ranges of token numbers in one set of tokens of a grammar."""
 
@@ -67,6 +68,7 @@ class Limits:
 
     counted_quotes: int = 1000
     """Occurrences of a quote in its source that are counted."""
+
     separated_states: int = 1_000
     """States of lexers that are visited to find whether longest match can leave no text."""
 

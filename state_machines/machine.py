@@ -116,13 +116,14 @@ class RegexStateMachine(StateMachine):
     r"""The texts that a regular expression matches from beginning to end.
 
     Args:
-        pattern: A regular expression in ECMA-262 syntax with the ``u`` flag.
-        syntax: ``"rust"`` for a pattern in the syntax of Rust's ``regex`` crate, as OpenAI's custom
-            tools have it.
+        pattern: A regular expression.
+        syntax: ``"ecma-262"`` with the ``u`` flag, as in JSON Schema, or ``"rust"`` for the syntax
+            of Rust's ``regex`` crate, as in Lark and OpenAI's custom tools.
 
     Raises:
         InvalidPatternError: The pattern is malformed, or matches nothing.
         UnsupportedPatternError: The pattern uses a construct that is not regular.
+        InvalidArgumentError: There is no such syntax, or the pattern is no string.
 
     >>> RegexStateMachine(r"\d{4}-\d\d").matches("2024-05")
     True
