@@ -24,6 +24,9 @@ MAX_LATE = 4_096
 MAX_STATES = 1 << 20
 """Greater than the number of states of any automaton."""
 
+FEW_VERTICES = 64
+"""Vertices up to which they are sorted as Python objects."""
+
 MANY_VERTICES = 4_096
 """Vertices from which on they are not sorted, but marked in an array of all."""
 
@@ -71,7 +74,6 @@ Visits = tuple[Ids, Ids]
 
 
 _TRIE = ("first_child", "low", "end", "high", "ids", "byte", "classes")
-_LEXER = ("target", "kind", "loops")
 _ARRAYS = (
     *("begin", "vertices", "states", "late_vertices", "late_states", "bits", "few", "leaving"),
     *("kinds", "visited", "visited_states", "reached", "number", "seen", "stamp"),
@@ -91,7 +93,7 @@ class _Trie(ctypes.Structure):
 class _Lexer(ctypes.Structure):
     """``lexer`` of ``walk.c``."""
 
-    _fields_ = tuple((name, ctypes.c_void_p) for name in _LEXER)
+    _fields_ = tuple((name, ctypes.c_void_p) for name in ("target", "kind", "loops"))
 
 
 class _Walk(ctypes.Structure):
@@ -172,7 +174,7 @@ class KernelWalk:
                 grown[: len(self._arrays[name])] = self._arrays[name]
                 self._arrays[name] = grown
                 setattr(self._walk, name, grown.ctypes.data)
-        lexer = _Lexer(*(getattr(automaton, name).ctypes.data for name in _LEXER))
+        lexer = _Lexer(*automaton.addresses)
         is_unfinished: int = self._kernel.descend(
             ctypes.byref(self._trie_fields), ctypes.byref(lexer), ctypes.byref(self._walk)
         )
@@ -269,6 +271,11 @@ def _by_kind(left: list[tuple[Ids, Ids]], size: int, is_distinct: bool) -> list[
         is_distinct: Whether no vertex repeats.
     """
     vertices, kinds = _joined(left)
+    if len(vertices) <= FEW_VERTICES:
+        few: dict[int, set[int]] = {}
+        for vertex, kind in zip(vertices.tolist(), kinds.tolist(), strict=True):
+            few.setdefault(kind, set()).add(vertex)
+        return [(kind, np.array(sorted(each), np.int32)) for kind, each in few.items()]
     present = np.flatnonzero(np.bincount(kinds)).tolist()
     parts = [(kind, vertices[kinds == kind] if len(present) > 1 else vertices) for kind in present]
     return [(kind, _distinct(part, size, is_distinct)) for kind, part in parts]

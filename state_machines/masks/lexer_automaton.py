@@ -35,6 +35,7 @@ class LexerAutomaton:
             (capacity,). :data:`UNKNOWN` if the row of ``target`` has not been computed.
         loops: The classes of bytes that leave a state as it is: uint64, shape (capacity,). See
             :mod:`~state_machines.masks.byte_classes`.
+        addresses: The addresses of ``target``, ``kind`` and ``loops``.
     """
 
     def __init__(self) -> None:
@@ -62,6 +63,7 @@ class LexerAutomaton:
         self.target: Ids = target
         self.kind: Ids = kind
         self.loops: npt.NDArray[np.uint64] = loops
+        self.addresses = target.ctypes.data, kind.ctypes.data, loops.ctypes.data
 
     def number(self, node: Node) -> int:
         """Return the number of a state."""

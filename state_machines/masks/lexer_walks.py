@@ -203,8 +203,7 @@ class LexerWalks:
 
     def _leading(self, vertices: Ids) -> int:
         """Return the set of the bytes that lead to vertices."""
-        counts = np.bincount(self.trie.byte[vertices])
-        return byte_set(np.flatnonzero(counts).tolist())
+        return byte_set(set(self.trie.byte[vertices].tobytes()))
 
     def visits(self, automaton: LexerAutomaton, begin: Begin) -> Visits:
         """Return all vertices that a walk visits, with the numbers of their states."""
