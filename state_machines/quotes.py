@@ -87,7 +87,9 @@ class QuoteFrom:
 
     def __post_init__(self) -> None:
         if not isinstance(self.source, str):
-            raise InvalidArgumentError("source is the name of a source", argument="source")
+            raise InvalidArgumentError(
+                f"source must be a string, not {type(self.source).__name__}", argument="source"
+            )
         _check_unit(self.unit)
 
     def __get_pydantic_json_schema__(

@@ -74,6 +74,7 @@ def parse_tool_calls(
         InvalidToolError: A tool is invalid.
         ToolSchemaError: The schema of a called tool is refused.
         CompositionError: There is no format of that name.
+        InvalidOptionError: The text is no string, or ``tool_format`` of another type.
 
     >>> written = 'Yes. <tool_call>{"name": "f", "arguments": {}}</tool_call>'
     >>> parsed = parse_tool_calls(written, "hermes", [Tool("f")])
@@ -84,11 +85,8 @@ def parse_tool_calls(
     {'n': 1}
     """
     if not isinstance(text, str):
-        raise InvalidOptionError(f"the text is {short_repr(text)}", option="text")
-    if isinstance(tool_format, str):
-        own = format_named(tool_format)
-    else:
-        own = tool_format if isinstance(tool_format, ToolFormat) else format_of(tool_format)
+        raise InvalidOptionError(f"the text is no string: {short_repr(text)}", option="text")
+    own = _format(tool_format)
     known = None if tools is None else {tool.name: tool for tool in resolve_tools(tools)}
     reader = _Reader(own, known)
     free = []
@@ -104,6 +102,20 @@ def parse_tool_calls(
                     text[piece.position :],
                 )
     return ParsedToolCalls("".join(free), tuple(reader.calls), tuple(reader.errors))
+
+
+def _format(given: Any) -> ToolFormat:
+    if isinstance(given, ToolFormat):
+        return given
+    if isinstance(given, str):
+        return format_named(given)
+    if not hasattr(given, "tool_parser"):
+        raise InvalidOptionError(
+            f"the tool format is {short_repr(given)}",
+            option="tool_format",
+            hint="Give a ToolFormat, the name of one, or a tokenizer that mlx_lm.load returns.",
+        )
+    return format_of(given)
 
 
 class _Reader:

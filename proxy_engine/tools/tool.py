@@ -104,6 +104,11 @@ class Tool:
         if self.function is not None and not callable(self.function):
             raise self._invalid(f"the function is not callable: {short_repr(self.function)}")
         if self.input is not None:
+            if not isinstance(self.input, InputFormat):
+                raise self._invalid(
+                    f"the input is no InputFormat: {short_repr(self.input)}",
+                    hint="Tool.from_grammar makes a tool from a grammar.",
+                )
             object.__setattr__(self, "parameters", input_schema(self.input.description))
             object.__setattr__(self, "reader", InputArguments())
         object.__setattr__(self, "parameters", self._copied_parameters())
@@ -264,8 +269,8 @@ class Tool:
             raise self._invalid(f"the parameters are not JSON: {error}") from error
         return copied
 
-    def _invalid(self, what: str) -> InvalidToolError:
-        return InvalidToolError(what, tool=self.name)
+    def _invalid(self, what: str, hint: str = "") -> InvalidToolError:
+        return InvalidToolError(what, tool=self.name, hint=hint)
 
 
 @contextmanager

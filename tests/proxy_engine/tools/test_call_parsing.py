@@ -216,6 +216,8 @@ def test_many_unreadable_calls_are_text() -> None:
 def test_invalid_arguments_of_the_parser_raise() -> None:
     with pytest.raises(CompositionError, match="no tool format 'hermis'"):
         parse_tool_calls("", "hermis", [])
+    with pytest.raises(InvalidOptionError, match="tool format is 3"):
+        parse_tool_calls("", 3)  # type: ignore[arg-type]
     with pytest.raises(InvalidOptionError, match="3"):
         parse_tool_calls(3, "hermes", [])  # type: ignore[arg-type]
 

@@ -80,6 +80,8 @@ def test_arguments_that_are_refused() -> None:
         Tool.from_grammar("t", "x", syntax="ebnf")  # type: ignore[arg-type]
     with pytest.raises(InvalidToolError, match="the definition of a grammar"):
         Tool.from_grammar("t", 5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidToolError, match="no InputFormat: 'x'"):
+        Tool("t", input="x")  # type: ignore[arg-type]
     with pytest.raises(InvalidToolError, match="cannot be written as JSON"):
         Tool.from_grammar("t", RegexStateMachine("a")).to_openai()
 
