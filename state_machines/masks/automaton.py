@@ -108,7 +108,7 @@ class Automaton:
         return self.row_start, self.row_end, self.first, self.last, self.target, self.shortest
 
 
-VERSION = 5
+VERSION = 6
 """The version of ``walk.c`` that is required; both are raised when a function changes."""
 
 LIBRARY = Path(__file__).with_name("walk.so")

@@ -73,7 +73,6 @@ Visits = tuple[Ids, Ids]
 """Vertices and their states: int32."""
 
 
-_TRIE = ("first_child", "low", "end", "high", "ids", "byte", "classes")
 _ARRAYS = (
     *("begin", "vertices", "states", "late_vertices", "late_states", "bits", "few", "leaving"),
     *("kinds", "visited", "visited_states", "reached", "number", "seen", "stamp"),
@@ -87,7 +86,7 @@ _NUMBERS = (
 class _Trie(ctypes.Structure):
     """``token_trie`` of ``walk.c``."""
 
-    _fields_ = tuple((name, ctypes.c_void_p) for name in _TRIE)
+    _fields_ = (("vertices", ctypes.c_void_p), ("ids", ctypes.c_void_p))
 
 
 class _Lexer(ctypes.Structure):
@@ -111,7 +110,7 @@ class KernelWalk:
     def __init__(self, trie: TokenTrie, kernel: Kernel) -> None:
         self._kernel = kernel
         self._trie = trie
-        self._trie_fields = _Trie(**{name: getattr(trie, name).ctypes.data for name in _TRIE})
+        self._trie_fields = _Trie(trie.vertices.ctypes.data, trie.ids.ctypes.data)
         size = trie.size
         self._arrays: dict[str, npt.NDArray[Any]] = {
             "vertices": np.empty(2 * size + MAX_LATE, np.int32),

@@ -22,6 +22,12 @@ from state_machines.vocabulary.tables import Arrays, Tables, pack
 
 Ids = npt.NDArray[np.int32]
 
+VERTEX = np.dtype(
+    [(name, np.int32) for name in ("first_child", "end_child", "low", "end", "high", "byte")]
+    + [("classes", np.uint64)]
+)
+"""``trie_vertex`` of ``walk.c``; see :mod:`~state_machines.masks.byte_classes`."""
+
 _NONE, _SEVERAL = -1, -2
 """In place of the id of the only token that ends at a vertex."""
 
@@ -122,11 +128,18 @@ class TokenTrie:
         return counts
 
     @cached_property
-    def classes(self) -> npt.NDArray[np.uint64]:
-        """The classes of the bytes below a vertex, as a set: uint64, shape (n,).
+    def vertices(self) -> npt.NDArray[np.void]:
+        """The vertices as ``walk.c`` reads them: ``trie_vertex``, shape (n,)."""
+        found = np.zeros(self.size, VERTEX)
+        found["first_child"] = self.first_child[:-1]
+        found["end_child"] = self.first_child[1:]
+        found["classes"] = self._classes()
+        for name in ("low", "end", "high", "byte"):
+            found[name] = getattr(self, name)
+        return found
 
-        See :mod:`~state_machines.masks.byte_classes`.
-        """
+    def _classes(self) -> npt.NDArray[np.uint64]:
+        """Return the classes of the bytes below each vertex, as a set: uint64, shape (n,)."""
         found = np.zeros(self.size, np.uint64)
         own = np.uint64(1) << CLASS_OF[self.byte].astype(np.uint64)
         for first, last in zip(self.levels[-2:0:-1], self.levels[:1:-1], strict=True):

@@ -11,7 +11,7 @@
 #define EXPORTED __attribute__((visibility("default")))
 #endif
 
-EXPORTED const int32_t version = 5;
+EXPORTED const int32_t version = 6;
 
 /* Visit the vertices of a trie in order, beginning with `from`, and write their states.
  *
@@ -57,14 +57,18 @@ EXPORTED int32_t walk(const int32_t *parent, const int32_t *letter, const int32_
     return size;
 }
 
-/* A trie of tokens: the children of vertex v are first_child[v] to before first_child[v + 1]. The
- * tokens at and below v have the ranks low[v] to before high[v]; those before end[v] end at v.
- * `classes`: the classes of the bytes below each vertex, as a set.
+/* A vertex of a trie of tokens. The tokens at and below it have the ranks `low` to before `high`;
+ * those before `end` end at it. `classes`: the classes of the bytes below it, as a set. One vertex
+ * is in one line of the cache.
  */
 typedef struct {
-    const int32_t *first_child, *low, *end, *high, *ids;
-    const uint8_t *byte;
-    const uint64_t *classes;
+    int32_t first_child, end_child, low, end, high, byte;
+    uint64_t classes;
+} trie_vertex;
+
+typedef struct {
+    const trie_vertex *vertices;
+    const int32_t *ids;
 } token_trie;
 
 /* The states of lexers. target[256 * s + b] follows state s by byte b; 0 is dead. kind[s] is -1 if
@@ -131,19 +135,20 @@ static int is_seen(descent *walk, int32_t vertex, int32_t number)
 static void reach(const token_trie *trie, const lexer *lexer, descent *walk, int32_t vertex,
                   int32_t state)
 {
-    int has_children = trie->first_child[vertex] < trie->first_child[vertex + 1];
+    const trie_vertex *at = trie->vertices + vertex;
+    int has_children = at->first_child < at->end_child;
     if (!walk->number[state]) {
         walk->reached[walk->states_reached++] = state;
         walk->number[state] = walk->states_reached;
     }
     if (!walk->longest && has_children && is_seen(walk, vertex, walk->number[state]))
         return;
-    if (!walk->visited && !(trie->classes[vertex] & ~lexer->loops[state]) &&
+    if (!walk->visited && !(at->classes & ~lexer->loops[state]) &&
         (!has_children || walk->longest || lexer->kind[state] == 0)) {
-        add_tokens(trie, walk, trie->low[vertex], trie->high[vertex]);
+        add_tokens(trie, walk, at->low, at->high);
         return;
     }
-    add_tokens(trie, walk, trie->low[vertex], trie->end[vertex]);
+    add_tokens(trie, walk, at->low, at->end);
     walk->vertices[walk->pending] = vertex;
     walk->states[walk->pending++] = state;
 }
@@ -160,14 +165,15 @@ EXPORTED int32_t descend(const token_trie *trie, const lexer *lexer, descent *wa
         if (walk->is_below) {
             walk->vertices[walk->pending] = vertex;
             walk->states[walk->pending++] = state;
-        } else if ((state = lexer->target[256 * state + trie->byte[vertex]])) {
+        } else if ((state = lexer->target[256 * state + trie->vertices[vertex].byte])) {
             reach(trie, lexer, walk, vertex, state);
         }
     }
     while (walk->pending) {
         int32_t vertex = walk->vertices[walk->pending - 1];
         int32_t state = walk->states[walk->pending - 1];
-        int32_t child = trie->first_child[vertex], end = trie->first_child[vertex + 1];
+        int32_t child = trie->vertices[vertex].first_child;
+        int32_t end = trie->vertices[vertex].end_child;
         int32_t kind = lexer->kind[state];
         const int32_t *target = lexer->target + 256 * state;
         if (kind < 0) {
@@ -186,7 +192,7 @@ EXPORTED int32_t descend(const token_trie *trie, const lexer *lexer, descent *wa
             walk->visited_states[walk->visits++] = state;
         }
         for (; child < end; child++) {
-            int32_t below = target[trie->byte[child]];
+            int32_t below = target[trie->vertices[child].byte];
             if (below)
                 reach(trie, lexer, walk, child, below);
             if (kind && !(below && walk->longest)) {
