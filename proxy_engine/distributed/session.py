@@ -44,6 +44,9 @@ _REPORT_SECONDS = 0.2
 _END_SECONDS = 3.0
 """Time for the main thread of a rank to end after rank 0 has."""
 
+_PRINT_SECONDS = 1.0
+"""Time for another thread to print the failure of a rank."""
+
 _FLUSH_SECONDS = 0.2
 
 
@@ -79,6 +82,7 @@ class Session:
         # The handler of SIGTERM may interrupt the thread that holds it.
         self._lock = threading.RLock()
         self._decided = threading.Event()
+        self._is_printed = threading.Event()
         self._failure: Failure | None = None
         self._has_ended = False
         self._members: weakref.WeakSet[Member] = weakref.WeakSet()
@@ -191,6 +195,7 @@ class Session:
             member.abort(error)
         with suppress(OSError, ValueError, AttributeError):
             print(f"proxy-engine: {failure} (rank {self.rank} ends)", file=sys.stderr, flush=True)
+        self._is_printed.set()
         if self._leading is not None:
             # Threads that send wake up.
             self._leading.close()
@@ -256,6 +261,8 @@ class Session:
         finally:
             # The program may have caught the error of its requests.
             if self._failure is not None:
+                # The thread that found the failure may be about to print it.
+                self._is_printed.wait(_PRINT_SECONDS)
                 _exit(_FAILED)
 
     def _terminated(self, number: int, _: FrameType | None) -> None:

@@ -25,7 +25,14 @@ from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import byte_set
 from state_machines.limits import LIMITS
 from state_machines.masks.automaton import KERNEL, Kernel
-from state_machines.masks.descent import Begin, Descent, KernelWalk, Visits, descend_levels
+from state_machines.masks.descent import (
+    MANY_VERTICES,
+    Begin,
+    Descent,
+    KernelWalk,
+    Visits,
+    descend_levels,
+)
 from state_machines.masks.lexer_automaton import LexerAutomaton
 from state_machines.masks.token_sets import TokenSet, digest_of, packed
 from state_machines.masks.token_trie import Ids, TokenTrie
@@ -203,7 +210,10 @@ class LexerWalks:
 
     def _leading(self, vertices: Ids) -> int:
         """Return the set of the bytes that lead to vertices."""
-        return byte_set(set(self.trie.byte[vertices].tobytes()))
+        found = self.trie.byte[vertices]
+        if len(found) > MANY_VERTICES:
+            return byte_set(np.flatnonzero(np.bincount(found)).tolist())
+        return byte_set(set(found.tobytes()))
 
     def visits(self, automaton: LexerAutomaton, begin: Begin) -> Visits:
         """Return all vertices that a walk visits, with the numbers of their states."""
