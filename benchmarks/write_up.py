@@ -319,6 +319,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "vision": vision_tables,
     "logits_processors": logits_processors_table,
     "distributed": distributed_table,
+    "grammars": grammars_table,
 }
 """How the table of each file of figures is made."""
 
