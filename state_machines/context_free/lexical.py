@@ -9,7 +9,8 @@ from state_machines.context_free.rules import RuleBook
 from state_machines.context_free.separation import adjacency, has_no_dead_state
 from state_machines.errors import UnsatisfiableGrammarError
 from state_machines.grammar.lexer import TerminalLanguage
-from state_machines.grammar.lexing import Lexicon
+from state_machines.grammar.lexicon import Lexicon
+from state_machines.grammar.lexing import before_lexeme
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.token_limits import LimitedRule
 from state_machines.machine import StateMachine
@@ -108,7 +109,7 @@ class LexicalCompiler:
         if self._lexicon.may_block:
             adjacent = adjacency(compiler.analysis, self._start, len(grammar.terminals))
             self._lexicon.may_block = not has_no_dead_state(self._lexicon, adjacent)
-        node = self._lexicon.before_lexeme(parser, may_ignore=grammar.ignores_first)
+        node = before_lexeme(self._lexicon, parser, may_ignore=grammar.ignores_first)
         if node is EMPTY:
             rule = grammar.rules[self._start]
             line, column = rule.position

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
 from typing import TypeAlias
 
 from state_machines.budgets import spend
@@ -15,6 +17,9 @@ continue it, both as sets."""
 
 FEW_BYTES = 8
 """Bytes up to which a terminal is walked together with others."""
+
+NEAR_STATES = 64
+"""States of a lexer that are visited to find the nearest ends of a lexeme."""
 
 
 def terminals_in(terminals: int) -> Iterator[int]:
@@ -34,7 +39,7 @@ class LexerState(Node):
         complete: The set of the terminals of which the lexeme so far is a whole lexeme.
     """
 
-    __slots__ = ("_ends", "_parts", "complete", "counts_tokens", "items", "lazy")
+    __slots__ = ("_ends", "_near_ends", "_parts", "complete", "counts_tokens", "items", "lazy")
 
     def __init__(self, items: tuple[tuple[int, Node], ...], lazy: int) -> None:
         complete = 0
@@ -52,6 +57,7 @@ class LexerState(Node):
         self.complete = complete & lazy or complete
         self._parts: tuple[Node, ...] | None = None
         self._ends: frozenset[LexemeEnd] | None = None
+        self._near_ends: frozenset[LexemeEnd] | None = None
 
     @property
     def parts(self) -> tuple[Node, ...]:
@@ -75,6 +81,18 @@ class LexerState(Node):
             known = self._ends
             assert known is not None, "found for all states that are reached from this one"
         return known
+
+    @property
+    def near_ends(self) -> frozenset[LexemeEnd]:
+        """Some of :attr:`ends`, by visiting few states; all of them if there are no more."""
+        if self._ends is None and self._near_ends is None:
+            self._near_ends = _find_near_ends(self)
+        return self._ends or self._near_ends or frozenset()
+
+    @property
+    def has_all_ends(self) -> bool:
+        """Whether :attr:`ends` is known."""
+        return self._ends is not None
 
     def compute_transitions(self) -> Transitions:
         if self.complete & self.lazy:
@@ -112,6 +130,27 @@ class LexerState(Node):
     def release(self) -> Iterable[Node]:
         self._parts = None
         return (*super().release(), *(residual for _, residual in self.items))
+
+
+def _find_near_ends(state: LexerState) -> frozenset[LexemeEnd]:
+    """Visit the states behind one, those nearest to an end first."""
+    numbers = count()
+    queue = [(state.min_length, next(numbers), state)]
+    seen = {state}
+    found: set[LexemeEnd] = set()
+    for _ in range(NEAR_STATES):
+        spend()
+        _, _, at = heappop(queue)
+        if at.complete:
+            found.add((at.complete, at.first_bytes))
+        for _, target in at.transitions:
+            assert isinstance(target, LexerState)
+            if target not in seen:
+                seen.add(target)
+                heappush(queue, (target.min_length, next(numbers), target))
+        if not queue:
+            return state.ends
+    return frozenset(found)
 
 
 def _find_ends(state: LexerState) -> None:

@@ -29,13 +29,8 @@ from itertools import chain
 from typing import Any
 
 from state_machines.grammar.composition import Concatenation, concatenation, union
-from state_machines.grammar.lexer import (
-    LexemeEnd,
-    LexerState,
-    TerminalLanguage,
-    lexer_state,
-    terminals_in,
-)
+from state_machines.grammar.lexer import LexemeEnd, LexerState, terminals_in
+from state_machines.grammar.lexicon import Lexicon
 from state_machines.grammar.liveness import has_word
 from state_machines.grammar.node import (
     EMPTY,
@@ -49,61 +44,6 @@ from state_machines.grammar.node import (
 
 MEASURED_TERMINALS = 4
 """Terminals up to which the length of the shortest text behind each is known to a state."""
-
-
-class Lexicon:
-    """The terminals of a grammar, and how texts are divided into their lexemes.
-
-    Args:
-        terminals: The terminals by number. Their languages do not have the empty word.
-        ignored: The set of terminals whose lexemes may follow any other lexeme.
-        is_greedy: Whether lexemes are longest matches.
-        ignores_once: Whether at most one ignored lexeme stands between two others.
-    """
-
-    def __init__(
-        self,
-        terminals: Sequence[TerminalLanguage],
-        ignored: int = 0,
-        *,
-        is_greedy: bool,
-        ignores_once: bool = False,
-    ) -> None:
-        self.terminals = tuple(terminals)
-        self.ignored = ignored
-        self.is_greedy = is_greedy
-        self.ignores_once = ignores_once
-        self.lazy = sum(1 << n for n, each in enumerate(terminals) if each.is_lazy)
-        self.nested = sum(1 << n for n, each in enumerate(terminals) if each.is_nested)
-        self._starts: dict[int, Node] = {}
-        self.may_block = is_greedy
-        """Whether a pair of states may have no word, so that one must be searched for."""
-
-    def start(self, allowed: int) -> Node:
-        """Return the lexer's state before a lexeme of one of the allowed terminals."""
-        known = self._starts.get(allowed)
-        if known is None:
-            lexemes = terminals_in(allowed & ~self.nested)
-            items = ((1 << n, self.terminals[n].language) for n in lexemes)
-            known = self._starts[allowed] = lexer_state(items, self.lazy & allowed)
-        return known
-
-    def before_lexeme(self, parser: Node, *, may_ignore: bool = True) -> Node:
-        """Return the state before a lexeme.
-
-        Args:
-            parser: The parser's state; its words are sequences of terminals.
-            may_ignore: Whether the lexeme may be one that is ignored.
-        """
-        node = self.before(parser, may_ignore)
-        return node if _is_live(node) else EMPTY
-
-    def before(self, parser: Node, may_ignore: bool) -> Node:
-        """Return the state before a lexeme, which may be dead."""
-        allowed = parser.first_bytes
-        if may_ignore and allowed:
-            allowed |= self.ignored
-        return _lexed(self, self.start(allowed), parser, may_ignore, is_start=True)
 
 
 class Lexed(Node):
@@ -121,8 +61,9 @@ class Lexed(Node):
 
     __slots__ = (
         "_after",
-        "_is_live",
+        "_live_within",
         "_nested",
+        "_next",
         "_segment",
         "counts_tokens",
         "is_start",
@@ -144,8 +85,9 @@ class Lexed(Node):
         self.may_ignore = may_ignore
         self.is_start = is_start
         self._after: dict[int, tuple[Node, ...]] = {}
-        self._is_live: bool | None = None
         self.known_gaps: dict[int, bool] = {}
+        self._live_within: dict[frozenset[LexemeEnd], bool] = {}
+        self._next: dict[Hashable, tuple[tuple[Lexed, int], ...]] = {}
         self._segment: tuple[Lexed, Node] | None = None
         self.summaries: dict[Hashable, Any] = {}
         self._nested: tuple[tuple[Node, Lexed], ...] | None = None
@@ -199,7 +141,7 @@ class Lexed(Node):
 
     def below(self, stack: Node) -> Lexed:
         """Return the state before a lexeme whose parser goes on with a stack."""
-        state = self.lexicon.before(concatenation(self.parser, stack), self.may_ignore)
+        state = _before(self.lexicon, concatenation(self.parser, stack), self.may_ignore)
         assert isinstance(state, Lexed)
         return state
 
@@ -261,9 +203,9 @@ class Lexed(Node):
             if not lexicon.ignores_once:
                 parsers.append(self.parser)
         parser = parsers[0] if len(parsers) == 1 else union(parsers)
-        found = [lexicon.before(parser, may_ignore=True)]
+        found = [_before(lexicon, parser, may_ignore=True)]
         if complete & lexicon.ignored and lexicon.ignores_once:
-            found.append(lexicon.before(self.parser, may_ignore=False))
+            found.append(_before(lexicon, self.parser, may_ignore=False))
         return tuple(state for state in found if state is not EMPTY)
 
     @property
@@ -275,7 +217,7 @@ class Lexed(Node):
         """Unite the parser states."""
         parser = union(node.parser for node in group)  # type: ignore[attr-defined]
         if self.is_start:
-            return [self.lexicon.before_lexeme(parser, may_ignore=self.may_ignore)]
+            return [before_lexeme(self.lexicon, parser, may_ignore=self.may_ignore)]
         return [_lexed(self.lexicon, self.lexer, parser, self.may_ignore, is_start=False)]
 
     @property
@@ -296,7 +238,10 @@ class Lexed(Node):
             lexicon = self.lexicon
             allowed = self.parser.first_bytes & lexicon.nested if self.is_start else 0
             found = (
-                (lexicon.terminals[n].language, lexicon.before(self.parser.derivative(n), True))
+                (
+                    lexicon.terminals[n].language,
+                    _before(lexicon, self.parser.derivative(n), may_ignore=True),
+                )
                 for n in terminals_in(allowed)
             )
             known = tuple((each, state) for each, state in found if isinstance(state, Lexed))
@@ -377,44 +322,89 @@ class Lexed(Node):
 
     def is_live(self) -> bool:
         """Whether a word is found from here, by :func:`~.liveness.has_word`."""
-        known = self._is_live
+        known = self.known_gaps.get(0)
         if known is None:
-            known = self._is_live = self.nullable or has_word(self.next_lexemes(0))
+            known = self.known_gaps[0] = self.nullable or has_word(self)
         return known
 
-    def next_lexemes(self, gap: int) -> Iterator[tuple[Lexed, int]]:
-        """Yield the states after this lexeme, and after texts of nested terminals.
+    def next_lexemes(self, gap: int, *, near: bool) -> tuple[Sequence[tuple[Lexed, int]], Node]:
+        """Return the states after this lexeme, and after texts of nested terminals.
 
-        Each comes with the bytes that cannot follow, since they would continue the lexeme.
+        Each comes with the bytes that cannot follow, since they would continue the lexeme. Their
+        parsers lack a stack, which is returned as well: states with equal first parts share them.
 
         Args:
             gap: The bytes that cannot follow here.
+            near: Whether lexemes that end soon are enough.
         """
-        ends: set[LexemeEnd] = set()
+        top, stack = self._top
+        found = top._next.get((gap, near))
+        if found is None:
+            ends: set[LexemeEnd] = set()
+            for lexer in top._begun_lexers(gap):
+                ends |= lexer.near_ends if near else lexer.ends
+            nested = [(state, 0) for each, state in top.nested if each.first_bytes & ~gap]
+            found = top._next[gap, near] = (*top._after_ends(frozenset(ends)), *nested)
+        return found, stack
+
+    @property
+    def _top(self) -> tuple[Lexed, Node]:
+        """The segment, where states after a lexeme can be found from it."""
+        return (self, EPSILON) if self.lexicon.nested else self.segment
+
+    def _after_ends(self, ends: frozenset[LexemeEnd]) -> tuple[tuple[Lexed, int], ...]:
+        """Return the states after a lexeme by its ends, those with short texts first."""
+        found = self._next.get(ends)
+        if found is None:
+            is_greedy = self.lexicon.is_greedy
+            pairs = [
+                (state, continued if is_greedy else 0)
+                for complete, continued in ends
+                for state in self.after(complete)
+                if isinstance(state, Lexed)
+            ]
+            pairs.sort(key=lambda pair: pair[0].parser.min_length)
+            found = self._next[ends] = tuple(pairs)
+        return found
+
+    def has_all_ends(self, gap: int) -> bool:
+        """Whether :meth:`next_lexemes` with ``near`` yields all states."""
+        return all(lexer.has_all_ends for lexer in self._begun_lexers(gap))
+
+    def _begun_lexers(self, gap: int) -> Iterator[LexerState]:
+        """Yield the lexer's states within the lexeme, after a byte that is not of the gap."""
         if not self.is_start:
             assert isinstance(self.lexer, LexerState)
-            ends.update(self.lexer.ends)
-        for members, lexer in self.lexer.transitions if self.is_start else ():
+            yield self.lexer
+            return
+        for members, lexer in self.lexer.transitions:
             if members & ~gap:
                 assert isinstance(lexer, LexerState)
-                ends |= lexer.ends
-        for complete, continued in ends:
-            for state in self.after(complete):
-                assert isinstance(state, Lexed)
-                yield state, continued if self.lexicon.is_greedy else 0
-        for language, behind in self.nested:
-            if language.first_bytes & ~gap:
-                yield behind, 0
+                yield lexer
 
     def is_live_within(self, lexer: Node) -> bool:
-        """Whether a word is found within the lexeme, from another state of the lexer."""
-        return _is_live(self._within(lexer))
+        """Whether a word is found within the lexeme, from another state of the lexer.
+
+        This depends on the ends of the lexeme alone, which many states of the lexer share.
+        """
+        assert isinstance(lexer, LexerState)
+        ends = lexer.near_ends
+        is_live = self._live_within.get(ends)
+        if is_live is None:
+            top, stack = self._top
+            is_live = self._live_within[ends] = any(
+                has_word(state if stack is EPSILON else state.below(stack), gap)
+                for state, gap in top._after_ends(ends)
+            )
+        return is_live or (not lexer.has_all_ends and _is_live(self._within(lexer)))
 
     def release(self) -> Iterable[Node]:
         after, self._after = self._after, {}
         nested, self._nested = self._nested, None
         segment, self._segment = self._segment, None
         self.summaries = {}
+        following, self._next = self._next, {}
+        states = (state for found in following.values() for state, _ in found)
         parts = (part for pair in nested or () for part in pair)
         return (
             *super().release(),
@@ -422,8 +412,29 @@ class Lexed(Node):
             self.parser,
             *chain(*after.values()),
             *parts,
+            *states,
             *(segment or ()),
         )
+
+
+def before_lexeme(lexicon: Lexicon, parser: Node, *, may_ignore: bool = True) -> Node:
+    """Return the state before a lexeme; :data:`EMPTY` if no text follows.
+
+    Args:
+        lexicon: The terminals.
+        parser: The parser's state; its words are sequences of terminals.
+        may_ignore: Whether the lexeme may be one that is ignored.
+    """
+    node = _before(lexicon, parser, may_ignore)
+    return node if _is_live(node) else EMPTY
+
+
+def _before(lexicon: Lexicon, parser: Node, may_ignore: bool) -> Node:
+    """Return the state before a lexeme, which may be dead."""
+    allowed = parser.first_bytes
+    if may_ignore and allowed:
+        allowed |= lexicon.ignored
+    return _lexed(lexicon, lexicon.start(allowed), parser, may_ignore, is_start=True)
 
 
 def _is_live(node: Node) -> bool:

@@ -6,18 +6,18 @@ bytes that cannot be next, and the search goes from lexeme to lexeme.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from heapq import heappop, heappush
 from itertools import count
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeAlias
 
 from state_machines.budgets import spend
-from state_machines.grammar.node import Node
+from state_machines.grammar.node import EPSILON, Node
 from state_machines.limits import LIMITS
 
 
-class BeforeLexeme(Protocol):
-    """A state before a lexeme.
+class LexedState(Protocol):
+    """A state of a grammar over lexemes.
 
     Attributes:
         known_gaps: Whether a text can follow, by the bytes that cannot be next.
@@ -26,54 +26,65 @@ class BeforeLexeme(Protocol):
     known_gaps: dict[int, bool]
 
     @property
+    def nullable(self) -> bool: ...
+    @property
     def parser(self) -> Node: ...
     @property
     def lexer(self) -> Node: ...
-    def next_lexemes(self, gap: int) -> Iterator[tuple[Self, int]]: ...
+    def next_lexemes(self, gap: int, *, near: bool) -> tuple[Sequence[tuple[Self, int]], Node]: ...
+    def has_all_ends(self, gap: int) -> bool: ...
+    def below(self, stack: Node) -> Self: ...
 
 
-def has_word(states: Iterable[tuple[BeforeLexeme, int]]) -> bool:
-    """Return whether a text is found from one of several states, by weighted A*.
+def has_word(start: LexedState, gap: int = 0) -> bool:
+    """Return whether a text is found from a state, by weighted A*.
 
+    Lexemes that end soon are tried first. All others are tried only if no text is found with these.
     The search ends after ``LIMITS.lexed_states`` states; then there may be a text.
 
     Args:
-        states: States before a lexeme, each with the bytes that cannot be next.
+        start: The state.
+        gap: The bytes that cannot be next.
     """
-    reached_from: dict[tuple[BeforeLexeme, int], tuple[BeforeLexeme, int] | None] = {}
+    reached_from: dict[_Pair, _Pair | None] = {}
     numbers = count()
-    queue: list[tuple[int, int, int, tuple[BeforeLexeme, int]]] = []
-
-    def add(
-        found: Iterable[tuple[BeforeLexeme, int]],
-        depth: int,
-        above: tuple[BeforeLexeme, int] | None,
-    ) -> None:
-        for state, gap in found:
-            # Only bytes that could begin the lexeme matter.
-            pair = state, gap & state.lexer.first_bytes
-            if pair not in reached_from:
-                reached_from[pair] = above
-                cost = depth + 2 * state.parser.min_length
-                heappush(queue, (cost, next(numbers), depth, pair))
-
-    add(states, 0, None)
+    # Entries are ordered by the first two members and their numbers.
+    queue: list[tuple[bool, int, int, int, LexedState, int, Node, _Pair | None]] = []
+    heappush(queue, (False, 0, next(numbers), 0, start, gap, EPSILON, None))
     while queue:
-        _, _, depth, pair = heappop(queue)
+        is_far, cost, _, depth, top, gap, stack, above = heappop(queue)
         spend()
-        state, gap = pair
-        known = state.known_gaps.get(gap)
-        if known or state.parser.nullable:
-            at: tuple[BeforeLexeme, int] | None = pair
+        # Most states are never visited, so they are made here.
+        state = top if stack is EPSILON else top.below(stack)
+        # Only bytes that could begin the lexeme matter.
+        pair = state, gap & state.lexer.first_bytes
+        if not is_far:
+            if pair in reached_from:
+                continue
+            reached_from[pair] = above
+        known = state.known_gaps.get(pair[1])
+        if known or state.nullable:
+            at: _Pair | None = pair
             while at is not None:
                 at[0].known_gaps[at[1]] = True
                 at = reached_from[at]
             return True
         if len(reached_from) > LIMITS.lexed_states:
             return False
-        if known is None:
-            add(state.next_lexemes(gap), depth + 1, pair)
+        if known is not None:
+            continue
+        found, below = state.next_lexemes(pair[1], near=not is_far)
+        for after, continued in found:
+            least = after.parser.min_length + below.min_length
+            entry = (False, depth + 1 + 2 * least, next(numbers), depth + 1)
+            heappush(queue, (*entry, after, continued, below, pair))
+        if not is_far and not state.has_all_ends(pair[1]):
+            heappush(queue, (True, cost, next(numbers), depth, state, pair[1], EPSILON, above))
     # All states that can be reached have been.
     for state, gap in reached_from:
         state.known_gaps[gap] = False
     return False
+
+
+_Pair: TypeAlias = tuple[LexedState, int]
+"""A state, and the bytes that cannot be next."""

@@ -20,7 +20,8 @@ import numpy as np
 from state_machines.budgets import spend
 from state_machines.caches import WeakKeyLruCache
 from state_machines.grammar.lexer import LexerState
-from state_machines.grammar.lexing import Lexed, Lexicon
+from state_machines.grammar.lexicon import Lexicon
+from state_machines.grammar.lexing import Lexed
 from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import byte_set
 from state_machines.limits import LIMITS
