@@ -141,3 +141,21 @@ def test_matcher_keeps_its_machine_and_machine_forgets_old_texts(
     for byte in b"bba":
         running.advance(byte)
     assert running.is_accepting
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'start: A B\nA: /(a|b)*a(a|b){20}/\nB: "c"',
+        'start: A+\nA: /(a|b)*a(a|b){20}/ | "b"',
+        'start: A "z"\nA: (("a"{0,1000} "b"){0,1000} "c"){0,1000}',
+        'start: "a" "b"\n%ignore /(c|d)*c(c|d){20}/',
+        'start: a "z"\na[lazy]: /(a|b)*a(a|b){20}c/',
+    ],
+    ids=["determinization", "repeated terminal", "counters", "ignored text", "lazy terminal"],
+)
+def test_lexers_with_millions_of_states_are_not_explored(text: str) -> None:
+    """Only the states that tokens reach are computed, and some that lead to an end."""
+    with step_budget(LIMITS.compile_steps // 4):
+        machine = GrammarStateMachine.from_lark(text)
+        assert machine.matcher(small_vocabulary()).allowed_tokens().any()
