@@ -76,7 +76,7 @@ def parse_tool_format(given: Any) -> str | ToolFormat | None:
 
 
 def parse_delimiters(given: Any) -> tuple[str, str] | None:
-    """Return two delimiters, of which the second may be empty."""
+    """Return two delimiters. The second may be empty."""
     if given is None:
         return None
     items = listed(given)

@@ -206,7 +206,7 @@ class Repeat(_Composite):
 
 @dataclass(frozen=True, slots=True)
 class RuleOptions:
-    """What a rule says about its texts beyond their form.
+    """The options of a rule: facts about its texts other than their form.
 
     Attributes:
         capture: The name under which a result gives the text of the rule.

@@ -45,7 +45,7 @@ class _Lexeme:
 
 @dataclass(slots=True, eq=False)
 class _Item:
-    """A rule that is being read: what remains of it, where it began, and what was read."""
+    """A rule that is being read: its residual language, its beginning, and the text read so far."""
 
     rule: Rule
     rest: _Rest | None

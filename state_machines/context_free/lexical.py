@@ -1,4 +1,4 @@
-"""Grammars over lexemes: rules of terminals, each of which is a language of bytes."""
+"""Grammars over lexemes: rules of terminals. Terminals are languages of bytes."""
 
 from __future__ import annotations
 

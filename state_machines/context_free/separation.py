@@ -6,7 +6,7 @@ terminals of such words can be written, all states have a word. This is decided 
 pairs of states:
 
 * A *context* is a set of terminals that the parser may allow at one place: those that may follow a
-  terminal, or begin a text. What the parser allows there is a subset, so fewer bytes continue a
+  terminal, or begin a text. The parser allows a subset of them there, so fewer bytes continue a
   lexeme.
 * An *end* is a state of the lexer in a context in which a lexeme of a terminal is complete. It is
   good if each terminal that is next in a shortest word has a lexeme that begins with a byte that
@@ -61,9 +61,9 @@ class _Edges:
     """The terminals at the edges of an expression's words.
 
     Attributes:
-        first: Those that words begin with.
-        shortest: Those that shortest words begin with.
-        last: Those that words end with.
+        first: The first terminals of words.
+        shortest: The first terminals of shortest words.
+        last: The last terminals of words.
     """
 
     first: int = 0
@@ -239,7 +239,7 @@ def _bad_ends(
         spend()
         allowed, state, number = end
         if lexicon.ignored >> number & 1:
-            # The parser allows what it allowed before the ignored lexeme.
+            # An ignored lexeme leaves the parser's state as it is.
             required = after = allowed
         else:
             required, after = adjacent.required[number], context_after[number]

@@ -12,8 +12,8 @@ from state_machines.budgets import spend
 from state_machines.grammar.node import EMPTY, Node, Transitions, intern_node, merge_transitions
 
 LexemeEnd: TypeAlias = tuple[int, int]
-"""Where a lexeme may end: the terminals of which it is then a lexeme, and the bytes that would
-continue it, both as sets."""
+"""An end of a lexeme: the set of the terminals that match it, and that of the bytes that would
+continue it."""
 
 FEW_BYTES = 8
 """Bytes up to which a terminal is walked together with others."""
@@ -36,7 +36,7 @@ class LexerState(Node):
     Attributes:
         items: Pairs of a terminal, as a set with one member, and its residual language.
         lazy: The set of the lazy terminals. Where one is complete, the lexeme ends.
-        complete: The set of the terminals of which the lexeme so far is a whole lexeme.
+        complete: The set of the terminals that match the lexeme so far.
     """
 
     __slots__ = ("_ends", "_near_ends", "_parts", "complete", "counts_tokens", "items", "lazy")
@@ -61,7 +61,7 @@ class LexerState(Node):
 
     @property
     def parts(self) -> tuple[Node, ...]:
-        """One state for each terminal that may go on with many bytes, and one for the others."""
+        """One state for each terminal that many bytes continue, and one for the others."""
         known = self._parts
         if known is None:
             wide = [item for item in self.items if item[1].first_bytes.bit_count() > FEW_BYTES]

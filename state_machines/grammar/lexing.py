@@ -13,7 +13,7 @@ The lexer is of one of two kinds:
 * *Any match*: a lexeme may end wherever it is complete. The texts are those of the context-free
   grammar in which terminals are rules.
 
-A terminal can be *nested*: a language with a structure of its own, such as that of a JSON schema.
+A terminal can be *nested*: a language with its own structure, such as that of a JSON schema.
 It is no part of the lexer's state. Where the parser allows it, its texts may follow, and may end
 wherever they are complete, as if it were concatenated with the state behind it.
 
@@ -140,7 +140,7 @@ class Lexed(Node):
         return known
 
     def below(self, stack: Node) -> Lexed:
-        """Return the state before a lexeme whose parser goes on with a stack."""
+        """Return the state before a lexeme with a stack below the parser's state."""
         state = _before(self.lexicon, concatenation(self.parser, stack), self.may_ignore)
         assert isinstance(state, Lexed)
         return state

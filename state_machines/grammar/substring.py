@@ -196,7 +196,7 @@ class Source:
         )
 
     def narrowed(self, low: int, high: int, depth: int, character: str) -> tuple[int, int]:
-        """Return the interval of the suffixes of an interval that go on with a character.
+        """Return the interval of the suffixes of an interval that continue with a character.
 
         Args:
             low: The first suffix, with the same ``depth`` characters as all others.
@@ -245,7 +245,7 @@ class Source:
     def may_complete(
         self, starts: npt.NDArray[Any], min_chars: npt.NDArray[Any] | int, max_chars: int | None
     ) -> npt.NDArray[np.bool_]:
-        """Return from which positions a quote of a length within bounds goes on: bool."""
+        """Return the positions where a quote of a length within bounds continues: bool."""
         size = len(self.text)
         least = starts + min_chars
         inside = least <= size

@@ -1,4 +1,4 @@
-"""Sampling temperatures: that of the lexemes with which the texts of a state go on.
+"""Sampling temperatures: that of the lexemes that continue the texts of a state.
 
 A state keeps no derivation, but its nodes are those of the terminals that may continue. The
 temperature is known where all of them have the same one.
@@ -19,7 +19,7 @@ from state_machines.grammar.node import Node
 def temperature_of(state: Node) -> float | None:
     """Return the temperature of the lexeme that is being written, or that comes next.
 
-    A lexeme that is complete and can go on is still being written. Where one is complete and
+    A lexeme that is complete and can be continued is still being written. Where one is complete and
     cannot, or is ignored, the next one counts.
 
     Returns:

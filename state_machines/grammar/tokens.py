@@ -74,7 +74,7 @@ def spelling(token_id: int, text: bytes) -> bytes:
 
 
 def begins_with_spelling(state: Node) -> bool:
-    """Return whether a state may go on with a token that the grammar gives by name or number."""
+    """Return whether a token that the grammar gives by name or number may be next."""
     if not state.first_bytes >> _MARK & 1:
         return False
     return bool(state.derivative(_MARK).first_bytes >> _MARK & 1)

@@ -54,7 +54,7 @@ class Begin(NamedTuple):
 
 
 class Descent(NamedTuple):
-    """What a walk found.
+    """The result of a walk.
 
     Attributes:
         tokens: The tokens that stay inside the lexeme or end with it.

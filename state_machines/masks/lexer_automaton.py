@@ -31,7 +31,7 @@ class LexerAutomaton:
         nodes: The states.
         completes: Sets of terminals by *kind*; kind 0 is the empty set.
         target: The state after each byte: int32, shape (capacity, 256).
-        kind: The terminals of which the lexeme is one in each state, by kind: int32, shape
+        kind: The terminals that match the lexeme in each state, by kind: int32, shape
             (capacity,). :data:`UNKNOWN` if the row of ``target`` has not been computed.
         loops: The classes of bytes that leave a state as it is: uint64, shape (capacity,). See
             :mod:`~state_machines.masks.byte_classes`.

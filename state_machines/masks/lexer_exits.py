@@ -13,12 +13,12 @@ from state_machines.masks.token_trie import TokenTrie
 
 
 def leaving(group: Group, trie: TokenTrie, first: int) -> LeavingTokens:
-    """Return the tokens that go on after a lexeme where the lexer cannot continue it.
+    """Return the tokens that leave a lexeme where the lexer cannot continue it.
 
     Args:
         group: The vertices after the lexeme.
         trie: The trie of the walk.
-        first: The bytes with which they may go on.
+        first: The set of the bytes after the lexeme.
     """
     first &= group.first
     known = group.leaving.get(first)
@@ -31,13 +31,13 @@ def leaving(group: Group, trie: TokenTrie, first: int) -> LeavingTokens:
 
 
 def exits(walk: LexerWalk, walks: LexerWalks, complete: int, first: int) -> LeavingTokens:
-    """Return the tokens that go on after a lexeme of some terminals, also where it may go on.
+    """Return the tokens that leave a lexeme of some terminals, also where the lexer continues it.
 
     Args:
         walk: The walk of the lexeme.
         walks: The walks of the trie.
         complete: The terminals, as a set.
-        first: The bytes with which they go on, at least.
+        first: The set of the bytes after the lexeme; more may be included.
     """
     known = walk.exits.get(complete)
     if known is None:

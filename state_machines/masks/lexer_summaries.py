@@ -2,9 +2,9 @@
 
 The parser's state is a stack. Up to a symbol on it that is required, the tokens that a state allows
 do not depend on the stack below. So they are collected once for the top of the stack, together with
-the vertices at which tokens go on below it. XGrammar divides tokens in the same way (Dong et al.,
-"XGrammar: Flexible and Efficient Structured Generation Engine for Large Language Models", MLSys
-2025, section 3.1).
+the vertices at which tokens continue below it. XGrammar divides tokens in the same way (Dong et
+al., "XGrammar: Flexible and Efficient Structured Generation Engine for Large Language Models",
+MLSys 2025, section 3.1).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from state_machines.masks.token_sets import TokenSet, few_tokens
 
 
 class _Summary:
-    """The tokens of a state, and where they go on below the top of the stack.
+    """The tokens of a state, and the vertices where they continue below the top of the stack.
 
     Attributes:
         tokens: The tokens.
         exits: Groups of vertices after a lexeme that may complete the top of the stack, each with
-            the state of what is left of it.
+            the state that remains of it.
     """
 
     __slots__ = ("exits", "tokens")

@@ -1,12 +1,12 @@
 """Masks of grammars over lexemes: walks of the lexer, which states of the parser share.
 
-Which bytes a token adds to a lexeme, and where the lexeme ends, depends on the state of the lexer
+The bytes that a token adds to a lexeme, and the end of the lexeme, depend on the state of the lexer
 alone. So a lexer's state is walked over the vocabulary's trie once. The result is the tokens that
-stay inside the lexeme, and the vertices at which tokens go on after it, grouped by the terminals of
-which the lexeme may be. For each group the parser is advanced by these terminals. It then allows
-some terminals, which give the lexer's next state, and the vertices of the group are walked with
-that. Walks form a tree below the walk of a state. The parser only decides which of its branches
-count; a branch is walked once for all states of the parser.
+stay inside the lexeme, and the vertices after the lexeme, grouped by the terminals that match it.
+For each group these terminals advance the parser. It then allows some terminals, which give the
+lexer's next state, and that is walked below the vertices of the group. Walks form a tree below the
+walk of a state. The parser selects branches of the tree; a branch is walked once for all states of
+the parser.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Group:
     """The vertices after a lexeme.
 
     Attributes:
-        complete: The terminals of which the lexeme may be, as a set.
+        complete: The terminals that match the lexeme, as a set.
         vertices: The vertices where the next lexeme has its first byte: int32, ascending.
         first: The set of these bytes.
         key: Identifies the vertices.
@@ -95,7 +95,7 @@ class LexerWalk:
         return WALK_BYTES + self.tokens.nbytes + sum(found.nbytes for found in arrays)
 
     def ends(self, walks: LexerWalks) -> dict[int, Ids]:
-        """Return the vertices where the lexeme may end, by the terminals of which it may be."""
+        """Return the vertices where the lexeme may end, by the terminals that match it."""
         found = self._ends
         if found is None:
             vertices, states = walks.visits(self._automaton, self._begin)

@@ -317,7 +317,7 @@ class MaskMaker:
     def _collect_nested(
         self, walk: LexerWalk, before: Lexed, tail: Node | None, parts: _Parts
     ) -> None:
-        """Collect the tokens that go on with a nested language after a lexeme."""
+        """Collect the tokens that begin a nested language after a lexeme."""
         for group in walk.groups:
             for after in before.after(group.complete):
                 assert isinstance(after, Lexed)

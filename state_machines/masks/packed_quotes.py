@@ -59,7 +59,7 @@ def _next(
     is_live: Flags,
     ends: Flags,
 ) -> Positions:
-    """Walk the characters of one key, and return the positions that go on after them."""
+    """Walk the characters of one key, and return the positions that continue after them."""
     spend(1 + len(at) // POSITIONS_PER_STEP)
     keys = source.keys[at]
     shared = source.shared(keys)

@@ -62,7 +62,7 @@ class Quote:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether the quote goes on at few positions only."""
+        """Whether the quote continues at few positions only."""
         return is_narrow_quote(self.text)
 
 
@@ -73,7 +73,7 @@ class Reached:
     Attributes:
         is_live: Whether the text of a vertex begins a quote: bool, shape (vertices,).
         ends: Whether it is a quote: bool, shape (vertices,).
-        begun: By number of a token that begins a character, whether a quote goes on with it: bool.
+        begun: By number of a token that begins a character, whether it continues a quote: bool.
     """
 
     is_live: Flags
@@ -82,7 +82,7 @@ class Reached:
 
 
 def is_narrow_quote(text: Node) -> bool:
-    """Whether a language of code points is that of a quote that goes on at few positions."""
+    """Whether a language of code points is that of a quote that continues at few positions."""
     return isinstance(text, Substring) and text.count <= FEW_POSITIONS
 
 
@@ -323,7 +323,7 @@ def _follow(
         ends: Gets the vertices with children where the quote may end.
 
     Returns:
-        The number of characters, and the vertex to go on from; -1 if no token goes on.
+        The number of characters, and the vertex to continue from; -1 if no token continues.
     """
     terminator, boundaries, at = head.terminator, source.ends, start + length
     run = _PLAIN_TEXT.match(source.text, at, at + len(trie.levels))

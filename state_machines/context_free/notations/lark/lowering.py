@@ -110,7 +110,7 @@ class _Scope:
     """The names of one grammar, which may be nested in another one.
 
     Args:
-        definitions: What the names mean.
+        definitions: The definitions of names.
         table: The terminals of all grammars.
         prefix: What precedes the names of rules, to keep nested grammars apart.
         temperature: The sampling temperature of rules that do not have one of their own.

@@ -124,7 +124,7 @@ class TerminalCompiler:
         return found
 
     def _names(self, expression: Expression, rule: str = "") -> list[str]:
-        """Return the terminals that an expression refers to; raise for what is none."""
+        """Return the terminals that an expression refers to. Raises for other names."""
         names: dict[str, None] = {}
         for part in walk(expression):
             match part:
