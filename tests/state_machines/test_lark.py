@@ -165,6 +165,13 @@ def test_language(name: str) -> None:
         ('start: list{"a"}', UnsupportedGrammarError, 1, 12, "template"),
         ("start: a::0", UnsupportedGrammarError, 1, 8, "parameter"),
         ("start: @sub", UnsupportedGrammarError, 1, 8, "%lark"),
+        (
+            'start: "x" %lark { start: a\n a[capture]: "b"\n %ignore " " }',
+            UnsupportedGrammarError,
+            1,
+            12,
+            "capture",
+        ),
         ('start[tall]: "a"', GrammarSyntaxError, 1, 7, "Known are capture"),
         ('start: %regex {"substring": ""}', UnsupportedGrammarError, 1, 15, "substring_words"),
         ('start: "a" )', GrammarSyntaxError, 1, 12, "unmatched )"),

@@ -324,6 +324,12 @@ class _Scope:
             self._inner |= scope.rules()
             return Reference(f"{prefix}start", position)
         inner = lower(definitions, self._temperature)
+        if any(rule.options.capture is not None for rule in inner.rules.values()):
+            self._unsupported(
+                "a capture in a nested grammar that ignores other text than the one around it",
+                position,
+                "Ignore the same text in both, or capture a rule around the nested grammar",
+            )
         self._table.token_sets |= dict.fromkeys(inner.token_sets)
         compiler = LexicalCompiler(inner, "start")
         book = RuleBook(compiler.compile)
