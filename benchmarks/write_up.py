@@ -171,7 +171,10 @@ def grammars_table(report: dict[str, Any]) -> str:
     """Return the ratios to the faster peer, and the times of the first pass of each engine."""
     cases = report["cases"]
     versions = {
-        engine: figures["version"] for case in cases for engine, figures in case["engines"].items()
+        engine: figures["version"]
+        for case in cases
+        for engine, figures in case["engines"].items()
+        if figures["version"]
     }
     engines = ", ".join(f"{name} {version}" for name, version in versions.items())
     sentence = (
