@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -12,11 +13,16 @@ Tree: TypeAlias = Any
 ``("any", *trees)`` or ``("times", tree, least, most)``."""
 
 
-def written(tree: Tree) -> str:
-    """Return a tree as GBNF."""
+def quoted(text: str) -> str:
+    """Return a text as GBNF."""
+    return '"' + text.replace("\\", r"\\").replace('"', r"\"") + '"'
+
+
+def written(tree: Tree, write_text: Callable[[str], str] = quoted) -> str:
+    """Return a tree as GBNF, or in a notation that writes texts in another way."""
     match tree:
         case ("text", text):
-            return '"' + text.replace("\\", r"\\").replace('"', r"\"") + '"'
+            return write_text(text)
         case ("set", members):
             return f"[{members}]"
         case ("not", members):
@@ -24,13 +30,13 @@ def written(tree: Tree) -> str:
         case ("rule", name):
             return str(name)
         case ("all", *parts):
-            return "(" + " ".join(map(written, parts)) + ")"
+            return "(" + " ".join(written(part, write_text) for part in parts) + ")"
         case ("any", *parts):
-            return "(" + " | ".join(map(written, parts)) + ")"
+            return "(" + " | ".join(written(part, write_text) for part in parts) + ")"
         case ("times", body, least, most):
             marks = {(0, None): "*", (1, None): "+", (0, 1): "?"}
             bounds = f"{{{least},{'' if most is None else most}}}"
-            return f"({written(body)}){marks.get((least, most), bounds)}"
+            return f"({written(body, write_text)}){marks.get((least, most), bounds)}"
     raise AssertionError(tree)
 
 

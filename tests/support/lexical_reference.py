@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import regex
-from grammar_reference import Chart, Grammar, Tree
+from grammar_reference import Chart, Grammar, Tree, written
 from hypothesis import strategies as st
 
 from state_machines import RegexStateMachine
@@ -136,20 +136,7 @@ def _expression(tree: Tree, numbers: dict[str, int]) -> Expression:
 
 
 def _lark(tree: Tree) -> str:
-    match tree:
-        case ("text", text):
-            return " ".join(text) or '""'
-        case ("rule", name):
-            return str(name)
-        case ("all", *parts):
-            return "(" + " ".join(map(_lark, parts)) + ")"
-        case ("any", *parts):
-            return "(" + " | ".join(map(_lark, parts)) + ")"
-        case ("times", body, least, most):
-            marks = {(0, None): "*", (1, None): "+", (0, 1): "?"}
-            bounds = f"{{{least},{'' if most is None else most}}}"
-            return f"({_lark(body)}){marks.get((least, most), bounds)}"
-    raise AssertionError(tree)
+    return written(tree, lambda text: " ".join(text) or '""')
 
 
 _PATTERNS = [
