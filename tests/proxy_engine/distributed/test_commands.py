@@ -133,6 +133,7 @@ def test_launcher_ends_with_all_ranks(
         assert "answers" in output, output
         os.kill(pids[failed], signal.SIGKILL)
         output += process.communicate(timeout=30)[0]
-    assert f"rank {failed} has failed" in output
     if failed:
+        assert "rank 1 has failed" in output
         assert "DistributedError" in output
+    # Without rank 0 the launcher may terminate rank 1 before it prints the failure.
