@@ -60,8 +60,7 @@ class Descent(NamedTuple):
         tokens: The tokens that stay inside the lexeme or end with it.
         leaving: Pairs of a kind of lexeme, as in :attr:`LexerAutomaton.completes`, and the vertices
             with the first byte after it: int32, distinct, ascending.
-        reached: Numbers of the states at the vertices that were visited, and perhaps of others
-            above tokens.
+        reached: Numbers of the states that were reached after at least one byte.
     """
 
     tokens: TokenSet
