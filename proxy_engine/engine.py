@@ -257,7 +257,7 @@ class InferenceEngine(
         """
         begun = self._begin(prompt, response_format, arguments)
         with cancelling(begun.cancelled):
-            return begun.future.result()
+            return begun.result()
 
     @overload
     def stream(
@@ -317,7 +317,9 @@ class InferenceEngine(
         """:meth:`generate` for event loops. Cancelling the task cancels the request."""
         request = await self._core.aprepare(prompt, response_format, arguments)
         with cancelling(request.cancelled):
-            return await asyncio.wrap_future(self._core.scheduler.submit(request, ignore))
+            finish = await asyncio.wrap_future(self._core.scheduler.submit(request, ignore))
+            # Not on the loop: the caller's validators may take any time.
+            return await asyncio.get_running_loop().run_in_executor(self._core.threads, finish)
 
     __call__ = agenerate
 
@@ -346,7 +348,7 @@ class InferenceEngine(
     ) -> AsyncEventStream[Any]:
         """:meth:`stream` for event loops: ``async for event in await engine.astream(…)``."""
         request = await self._core.aprepare(prompt, response_format, arguments)
-        return AsyncEventStream(self._submitter(request), request.cancelled)
+        return AsyncEventStream(self._submitter(request), request.cancelled, self._core.threads)
 
     def warm_up(self) -> None:
         """Find out now how requests can share forward passes, which takes about a second.

@@ -42,13 +42,15 @@ def begin_span(operation: str, model: str) -> Span | None:
 
 
 def end_span(span: Span, attributes: Mapping[str, Any], error: BaseException | None = None) -> None:
-    """End a span.
+    """End a span, unless it has ended.
 
     Args:
         span: The span.
         attributes: Further attributes.
         error: Why the operation failed.
     """
+    if not span.is_recording():
+        return
     span.set_attributes(attributes)
     if error is not None:
         span.set_attribute("error.type", type(error).__qualname__)

@@ -219,7 +219,7 @@ class Transcriber:
 
         encoded = self._run(lambda: encode_recording(whisper, recording, language, options))
         request = replace(request, prompt=encoded.prompt)
-        result = self.core.scheduler.submit(request, ignore).result()
+        result = self.core.scheduler.submit(request, ignore).result()()
         segment = TranscriptSegment(
             start=0.0,
             end=recording.duration,
@@ -250,7 +250,7 @@ class Transcriber:
         if worker.is_current:
             raise EngineError(
                 "a request's own callbacks cannot use the same engine",
-                hint="Validators run on its thread; use another engine, or transcribe afterwards.",
+                hint="Custom samplers run on its thread; use another engine, or wait for the end.",
             )
 
         def wired() -> T:

@@ -224,16 +224,20 @@ class Batch:
         failed = []
         for sequence in self.sequences:
             rows = self._rows
-            is_own = not (rows.is_merged or rows.is_shared(sequence))
+            behind = self._drafts.uncommitted(sequence)
+            is_own = not (rows.is_merged or rows.is_shared(sequence) or behind)
             try:
                 tokens = self._choices.draw(
-                    sequence, rows.cache, None if is_own else rows.row(sequence)
+                    sequence, rows.cache, None if is_own else rows.row(sequence), behind
                 )
             except Exception as error:
                 failed.append(_failed(sequence, error))
-            else:
-                if tokens:
-                    drawn[sequence] = tokens
+                continue
+            if tokens:
+                drawn[sequence] = tokens
+            if tokens or sequence.is_scripted:
+                # The states of a draft do not know the option.
+                self._drafts.withdraw(sequence)
         return drawn, failed
 
     def feed(self) -> None:

@@ -94,6 +94,22 @@ class BatchDrafts:
         if not self._rows.is_merged:
             self._rollback = Rollback.before(self._rows.cache, longest)
 
+    def uncommitted(self, sequence: SequenceState) -> int:
+        """Return how many columns at the end of a sequence's row are not its own tokens.
+
+        Until :meth:`end`, these are its draft in flight, and padding for the drafts of other rows.
+        """
+        draft = self.in_flight.get(sequence)
+        padding = self._padding[self._rows.row(sequence)] if self._padding else 0
+        return padding + (0 if draft is None else len(draft.tokens))
+
+    def withdraw(self, sequence: SequenceState) -> None:
+        """Leave the draft of a sequence unverified, if one is in flight."""
+        draft = self.in_flight.pop(sequence, None)
+        if draft is not None:
+            # To :meth:`end`, its tokens are padding.
+            self._padding[self._rows.row(sequence)] += len(draft.tokens)
+
     def end(self, sampled: Collection[Verification] = ()) -> None:
         """Drop refused tokens, and the padding of the pass, from the cache.
 

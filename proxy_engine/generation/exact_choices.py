@@ -39,7 +39,9 @@ class ExactChoices:
         self._model = model
         self._fails = False
 
-    def draw(self, sequence: SequenceState, cache: Sequence[Any], row: int | None) -> list[Token]:
+    def draw(
+        self, sequence: SequenceState, cache: Sequence[Any], row: int | None, behind: int = 0
+    ) -> list[Token]:
         """Draw the choices that a sequence has reached, and narrow its grammar to them.
 
         Choices that cannot be scored, because of their masks or the kind of cache, are left to be
@@ -50,6 +52,7 @@ class ExactChoices:
             cache: The cache of the batch.
             row: The sequence's row; ``None`` if the cache is its own. Then the keys and values of
                 the option that was drawn are added to the cache.
+            behind: Columns of the row behind the sequence's tokens.
 
         Returns:
             The tokens that were appended.
@@ -62,7 +65,7 @@ class ExactChoices:
             if choice is None:
                 break
             noise = np.array(choice.sampler.option_noise(len(choice.options)), np.float64)
-            scores = self._scores(choice, sequence, cache, row or 0, noise)
+            scores = self._scores(choice, sequence, cache, row or 0, behind, noise)
             if scores is None:
                 break
             drawn = draw_option(choice, scores, noise, sequence.written_bytes, sequence.forced_text)
@@ -86,6 +89,7 @@ class ExactChoices:
         sequence: SequenceState,
         cache: Sequence[Any],
         row: int,
+        behind: int,
         noise: npt.NDArray[np.float64],
     ) -> ChoiceScores | None:
         if len(choice.options) == 1:
@@ -105,7 +109,7 @@ class ExactChoices:
             depends_on_tokens=has_penalties,
             arguments=position_arguments([sequence.rope_delta]),
         )
-        layers = prefix_layers(cache, row, sequence.processed)
+        layers = prefix_layers(cache, row, sequence.processed, behind)
         if sequence.logits is None:
             raise AssertionError("the sequence has logits")
         try:

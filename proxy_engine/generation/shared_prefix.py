@@ -65,11 +65,12 @@ def can_share_prefix(cache: Sequence[Any]) -> bool:
 
 
 @replicated(creates=True)
-def prefix_layers(cache: Sequence[Any], row: int, length: int) -> Layers:
-    """Return the keys and values of one row of a cache, its last ``length`` tokens."""
+def prefix_layers(cache: Sequence[Any], row: int, length: int, behind: int = 0) -> Layers:
+    """Return the keys and values of one row of a cache: ``length`` tokens, then ``behind`` more."""
     layers = []
     for layer in cache:
-        columns = slice(layer.size() - length, layer.size())
+        end = layer.size() - behind
+        columns = slice(end - length, end)
         layers.append(
             (layer.keys[row : row + 1, :, columns], layer.values[row : row + 1, :, columns])
         )

@@ -22,6 +22,7 @@ class Timings:
     Attributes:
         started: When generation began.
         first_token: When the first sampled token was read; ``None`` before that.
+        ended: When generation ended; ``None`` before that.
         is_traced: Record ``spans``.
         step: Forward passes so far.
         seconds: Seconds by phase, counted from the first token on.
@@ -30,6 +31,7 @@ class Timings:
 
     started: float = field(default_factory=time.perf_counter)
     first_token: float | None = None
+    ended: float | None = None
     is_traced: bool = False
     step: int = 0
     seconds: dict[Phase, float] = field(default_factory=dict)
@@ -52,6 +54,11 @@ class Timings:
         finally:
             self.add(phase, started, time.perf_counter())
 
+    def end(self) -> None:
+        """Record the end of generation."""
+        if self.ended is None:
+            self.ended = time.perf_counter()
+
     def copy(self) -> Timings:
         """Return independent times with the same past."""
         return replace(self, seconds=dict(self.seconds), spans=list(self.spans))
@@ -64,3 +71,9 @@ class Timings:
     def prompt(self) -> float:
         """Seconds until the first token; 0 if there was none."""
         return 0.0 if self.first_token is None else self.first_token - self.started
+
+    @property
+    def completion(self) -> float:
+        """Seconds after the first token, or from the beginning if there was none."""
+        ended = time.perf_counter() if self.ended is None else self.ended
+        return ended - self.started - self.prompt

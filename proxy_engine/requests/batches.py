@@ -15,6 +15,7 @@ from ..conversation.messages import Prompt
 from ..errors import EngineClosedError
 from ..option_overrides import OptionOverrides
 from ..results import GenerationResult
+from .running import Finish
 from .streams import AsyncClosing, Closing
 from .worker import ProcessGuard
 
@@ -66,14 +67,25 @@ class Begun:
     """A request that is queued or runs. Setting ``cancelled`` stops it at its next token.
 
     Attributes:
-        future: Its result.
+        future: The end of its answer.
         cancelled: Stops it.
         media_bytes: Memory of its decoded images and recordings, in bytes.
     """
 
-    future: Future[GenerationResult[Any]]
+    future: Future[Finish]
     cancelled: threading.Event
     media_bytes: int = 0
+
+    def result(self, timeout: float | None = None) -> GenerationResult[Any]:
+        """Wait for the answer, then parse and validate it. To be called once.
+
+        Args:
+            timeout: Limit on the wait in seconds.
+
+        Raises:
+            TimeoutError: The answer takes longer.
+        """
+        return self.future.result(timeout)()
 
 
 Begin: TypeAlias = Callable[[BatchRequest], Begun]
@@ -187,7 +199,7 @@ def _items(
                 yield waiting.pop(next(iter(waiting)))
             elif begun:
                 index = ended.get()
-                waiting[index] = _item(index, begun.pop(index).future)
+                waiting[index] = _item(index, begun.pop(index))
             else:
                 return
     finally:
@@ -204,9 +216,9 @@ def _put_index(ended: SimpleQueue[int], index: int, _: object) -> None:
     ended.put(index)
 
 
-def _item(index: int, future: Future[GenerationResult[Any]]) -> BatchItem[Any]:
+def _item(index: int, begun: Begun) -> BatchItem[Any]:
     try:
-        return BatchItem(index, future.result())
+        return BatchItem(index, begun.result())
     except (Exception, CancelledError) as error:
         return BatchItem(index, error=error)
 

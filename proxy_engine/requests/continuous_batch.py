@@ -167,10 +167,10 @@ class ContinuousBatch:
         Args:
             others_wait: Whether requests wait to begin.
         """
+        self._drop_cancelled()
         # Before the prefill, which could give the rows of waiting sequences to other requests.
         self._groups.resume()
         self._prefill(others_wait=others_wait)
-        self._drop_cancelled()
         self._add_unmasked()
         if self.is_generating:
             if not self._prefills and not others_wait:
@@ -327,7 +327,8 @@ class ContinuousBatch:
     def _add_unmasked(self) -> None:
         """Return sequences to the batch whose slow masks are computed."""
         for sequence, cache, error in self._slow.finished():
-            if sequence in self._groups:
+            if sequence in self._groups or self._jobs[sequence].is_cancelled:
+                # The mask of a cancelled request may have an error because of that.
                 continue
             if error is not None:
                 self._slow.remove(sequence)
@@ -397,21 +398,16 @@ class ContinuousBatch:
     def _finish(self, job: Job) -> None:
         running = job.running
         try:
-            result = running.result()
+            running.end()
         except BaseException as error:
-            # The caller's validators may raise errors of any type; they fail this request alone.
             self._fail(job, error)
         else:
             self._jobs.pop(running.sequence, None)
-            job.future.set_result(result)
+            job.finish(running.result)
 
     def _finish_group(self, group: SequenceGroup) -> None:
-        try:
-            result = group_result(group, self._factory)
-        except BaseException as error:
-            group.job.fail(error)
-        else:
-            group.job.future.set_result(result)
+        group.end()
+        group.job.finish(partial(group_result, group, self._factory))
 
     def _fail(self, job: Job, error: BaseException) -> None:
         self._jobs.pop(job.running.sequence, None)

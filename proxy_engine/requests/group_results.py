@@ -32,6 +32,8 @@ class _Reading:
 def group_result(group: SequenceGroup, factory: SequenceFactory) -> GenerationResult[Any]:
     """Return the result of a group, and emit the events of the sample that is the result.
 
+    To be called after :meth:`SequenceGroup.end`, on any thread.
+
     A particle that fails, or that a validator rejects, has no weight.
 
     Raises:
@@ -39,7 +41,6 @@ def group_result(group: SequenceGroup, factory: SequenceFactory) -> GenerationRe
             independent samples.
     """
     request = group.job.request
-    group.read_weights()
     readings = {sample: _read(sample, group, factory) for sample in group.samples}
     errors = [sample.error for sample in readings if sample.error is not None]
     weighs = request.options.particles > 1
@@ -76,6 +77,7 @@ def _read(sample: Sample, group: SequenceGroup, factory: SequenceFactory) -> _Re
     try:
         running.report(sample.tokens)
         if sample.error is None:
+            running.end()
             result = running.result()
     except Exception as error:
         # The caller's validators may raise errors of any type.

@@ -2,39 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..results import GenerationResult
 from ..tracing import PROVIDER, begin_span, end_span
 from .request import Request
 
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
 _SECONDS = ("queue_seconds", "prompt_seconds", "completion_seconds", "mask_seconds")
 _COUNTS = ("fast_forwarded_tokens", "drafted_tokens", "accepted_tokens", "forward_passes")
 
 
-def trace_request(request: Request, model: str, future: Future[GenerationResult[Any]]) -> None:
-    """Begin the span of a request. It ends with the future.
+def trace_request(request: Request, model: str, future: Future[Any]) -> Span | None:
+    """Begin the span of a request.
+
+    A failed or cancelled request ends it, since nobody may wait for the result of a cancelled one.
+    Otherwise :func:`finish_in_span` ends it.
 
     Args:
         request: The request.
         model: The model's name.
-        future: Receives the result.
+        future: Done when the request has failed or all of its tokens are generated.
+
+    Returns:
+        The span; ``None`` if nothing is recorded.
     """
     span = begin_span("chat" if request.has_messages else "text_completion", model)
     if span is None:
-        return
+        return None
     span.set_attributes(_request_attributes(request))
 
-    def end(done: Future[GenerationResult[Any]]) -> None:
-        if done.cancelled():
-            end_span(span, {"gen_ai.response.finish_reasons": ["cancelled"]})
-        elif (error := done.exception()) is not None:
+    def end(done: Future[Any]) -> None:
+        if not done.cancelled() and (error := done.exception()) is not None:
             end_span(span, {}, error)
-        else:
-            end_span(span, _result_attributes(done.result()))
+        elif request.cancelled.is_set():
+            end_span(span, {"gen_ai.response.finish_reasons": ["cancelled"]})
 
     future.add_done_callback(end)
+    return span
+
+
+def finish_in_span(
+    span: Span, finish: Callable[[], GenerationResult[Any]]
+) -> GenerationResult[Any]:
+    """Return the result of ``finish``, and end the span."""
+    try:
+        result = finish()
+    except BaseException as error:
+        end_span(span, {}, error)
+        raise
+    end_span(span, _result_attributes(result))
+    return result
 
 
 def _request_attributes(request: Request) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jsonschema
 
@@ -33,18 +34,29 @@ from ..tools import Tool
 from ..validation import json_validator
 from .quote_sources import quotations
 from .request import Request
+from .request_span import finish_in_span
 from .sequence_factory import SequenceFactory
 from .token_facts import token_origin, with_choices, written_lengths
 from .usage import measured_usage
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
 
 _log = logging.getLogger(__name__)
 
 Emit: TypeAlias = Callable[[Event], None]
 """Receives the events of a request, on the thread that runs it."""
 
+Finish: TypeAlias = Callable[[], GenerationResult[Any]]
+"""Parses and validates an answer whose tokens are all generated. To be called once.
+
+It is called by the thread that waits for the result: the caller's validators may take any time, and
+the model thread serves other requests meanwhile. May emit the last events of the request.
+"""
+
 
 class RunningRequest:
-    """A request with its sequence and its output so far. To be used on the model thread.
+    """A request with its sequence and its output so far. To be used by one thread at a time.
 
     Args:
         request: The request.
@@ -130,19 +142,25 @@ class RunningRequest:
         elif is_last:
             self._finish_reason = "tool_calls" if self._reader.calls else "stop"
 
+    def end(self) -> None:
+        """Record the end of generation, and report the rest of a cancelled request's output."""
+        self.sequence.timings.end()
+        if self._finish_reason == "cancelled":
+            self.report(())
+            for event in self._reader.read(self._pieces((), is_last=True), is_last=True):
+                self._emit(event)
+
     def result(self) -> GenerationResult[Any]:
-        """Return the result. An unfinished request has the finish reason ``cancelled``.
+        """Return the result after :meth:`end`: parse the answer, and call the caller's validators.
+
+        An unfinished request has the finish reason ``cancelled``.
 
         Raises:
             OutputValidationError: A validator rejects the answer.
         """
         reader, request = self._reader, self.request
         is_cancelled = self._finish_reason == "cancelled"
-        if is_cancelled:
-            self.report(())
-            for event in reader.read(self._pieces((), is_last=True), is_last=True):
-                self._emit(event)
-        elif not self._is_in_text and self._matcher is not None:
+        if not (is_cancelled or self._is_in_text or self._matcher is None):
             self._check_complete()
         tool_calls = tuple(_checked_calls(reader, request.tools))
         lengths = written_lengths(
@@ -222,12 +240,14 @@ class Job:
     Attributes:
         request: The request.
         emit: Receives the events.
-        future: Receives the result or the error.
+        future: Receives the end of the answer, or the error.
+        span: The request's span, if it is recorded.
     """
 
     request: Request
     emit: Emit
-    future: Future[GenerationResult[Any]] = field(default_factory=Future)
+    future: Future[Finish] = field(default_factory=Future)
+    span: Span | None = None
     _running: RunningRequest | None = None
 
     @property
@@ -246,6 +266,13 @@ class Job:
     def is_cancelled(self) -> bool:
         """Whether the request was cancelled."""
         return self.request.cancelled.is_set()
+
+    def finish(self, finish: Finish) -> None:
+        """Let the thread that waits finish the answer, unless the future is done already."""
+        if self.span is not None:
+            finish = partial(finish_in_span, self.span, finish)
+        with suppress(InvalidStateError):
+            self.future.set_result(finish)
 
     def fail(self, error: BaseException) -> None:
         """Set the error, unless the future is done or cancelled already."""

@@ -6,17 +6,15 @@ import threading
 import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
 
 from ..answers.turns import Turns
 from ..errors import EngineClosedError, EngineError
 from ..generation import DraftModel, model_bytes, wired_memory
 from ..prompt_cache.prompt_caches import PromptCaches
-from ..results import GenerationResult
 from .continuous_batch import ContinuousBatch
 from .request import Request
 from .request_span import trace_request
-from .running import Emit, Job
+from .running import Emit, Finish, Job
 from .sequence_factory import SequenceFactory
 from .slow_masks import SlowMasks
 from .worker import Worker
@@ -88,12 +86,15 @@ class Scheduler:
         """Determine which batches the model computes correctly. On the model thread."""
         self._running.probe()
 
-    def submit(self, request: Request, emit: Emit) -> Future[GenerationResult[Any]]:
+    def submit(self, request: Request, emit: Emit) -> Future[Finish]:
         """Queue a request.
 
         Args:
             request: The request.
-            emit: Receives its events on the model thread.
+            emit: Receives its events on the model thread, and those of ``Finish``.
+
+        Returns:
+            The end of the answer, to be called by the thread that waits for it.
 
         Raises:
             EngineClosedError: The engine is closed.
@@ -104,12 +105,12 @@ class Scheduler:
         if self._worker.is_current:
             raise EngineError(
                 "a request's own callbacks cannot use the same engine",
-                hint="Validators run on its thread; use another engine, or ask afterwards.",
+                hint="Custom samplers run on its thread; use another engine, or ask afterwards.",
             )
         # A stream is queued when its first event is requested, not when it is created.
         request.created = time.perf_counter()
         job = Job(request, emit)
-        trace_request(request, self._model_name, job.future)
+        job.span = trace_request(request, self._model_name, job.future)
         with self._lock:
             if self._worker.is_closing:
                 raise self._worker.closed_error()

@@ -90,6 +90,12 @@ class SequenceGroup:
         forks = [self._fork(first) for _ in range(self.count - 1)]
         self.system = ParticleSystem([first, *forks], seed=self.job.request.options.seed)
 
+    def end(self) -> None:
+        """Record the end of generation, and read the last weights, which needs the model thread."""
+        self.read_weights()
+        for sample in self.samples:
+            sample.sequence.timings.end()
+
     def read_weights(self) -> None:
         """Read the weights of tokens that the model has processed."""
         for sample in self.samples:
@@ -213,6 +219,9 @@ class SequenceGroups:
         """Return parked groups to the batch; begin the next sequences that wait for their turn."""
         done = {sequence: (cache, error) for sequence, cache, error in self._slow.finished()}
         for group in self:
+            if group.job.is_cancelled:
+                # Its masks may have errors because of that.
+                continue
             if not group.is_parked:
                 self._add_waiting(group)
                 continue

@@ -7,7 +7,7 @@ import contextlib
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from queue import SimpleQueue
 from types import TracebackType
@@ -15,11 +15,12 @@ from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from ..events import Event, Finished, StreamEvent
 from ..results import GenerationResult
+from .running import Emit, Finish
 from .worker import ProcessGuard
 
 T = TypeVar("T")
 
-Submit: TypeAlias = Callable[[Callable[[Event], None]], "Future[GenerationResult[Any]]"]
+Submit: TypeAlias = Callable[[Emit], "Future[Finish]"]
 """Queues the request; the argument receives its events."""
 
 
@@ -122,7 +123,10 @@ def _read(submit: Submit, cancelled: threading.Event) -> Generator[Any, None, No
         while (event := events.get()) is not None:
             yield event
             guard.check()
-        yield Finished(result=future.result())
+        result = future.result()()
+        while not events.empty():
+            yield events.get()
+        yield Finished(result=result)
     finally:
         cancelled.set()
 
@@ -130,9 +134,9 @@ def _read(submit: Submit, cancelled: threading.Event) -> Generator[Any, None, No
 class AsyncEventStream(AsyncClosing, Generic[T]):
     """:class:`EventStream` for an event loop. A cancelled task cancels the request."""
 
-    def __init__(self, submit: Submit, cancelled: threading.Event) -> None:
+    def __init__(self, submit: Submit, cancelled: threading.Event, threads: Executor) -> None:
         self._cancelled = cancelled
-        self._events = _read_async(submit, cancelled)
+        self._events = _read_async(submit, cancelled, threads)
 
     def __aiter__(self) -> Self:
         return self
@@ -174,7 +178,9 @@ class AsyncEventStream(AsyncClosing, Generic[T]):
         self._cancelled.set()
 
 
-async def _read_async(submit: Submit, cancelled: threading.Event) -> AsyncGenerator[Any, None]:
+async def _read_async(
+    submit: Submit, cancelled: threading.Event, threads: Executor
+) -> AsyncGenerator[Any, None]:
     guard = ProcessGuard()
     loop = asyncio.get_running_loop()
     events: asyncio.Queue[Event | None] = asyncio.Queue()
@@ -191,7 +197,11 @@ async def _read_async(submit: Submit, cancelled: threading.Event) -> AsyncGenera
         while (event := await events.get()) is not None:
             yield event
             guard.check()
-        yield Finished(result=future.result())
+        # Not on the loop: the caller's validators may take any time.
+        result = await loop.run_in_executor(threads, future.result())
+        while not events.empty():
+            yield events.get_nowait()
+        yield Finished(result=result)
     finally:
         cancelled.set()
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from ..generation import SequenceState
 from ..results import Usage
 from .request import Request
@@ -33,7 +31,7 @@ def measured_usage(
         cached_tokens=cached_tokens,
         fast_forwarded_tokens=fast_forwarded_tokens,
         prompt_seconds=timings.prompt,
-        completion_seconds=time.perf_counter() - timings.started - timings.prompt,
+        completion_seconds=timings.completion,
         mask_seconds=timings.of("mask", "advance"),
         draft_seconds=timings.of("draft"),
         sample_seconds=timings.of("sample"),

@@ -135,7 +135,7 @@ class Requests:
                 answer = options.pop("response_format")
                 begun.append(self._engine._begin(self._prompt(number), answer, options))
             queued.set()
-            results = [one.future.result(60) for one in begun]
+            results = [one.result(60) for one in begun]
         assert [problem for drafter in made for problem in drafter.problems] == []
         return results
 

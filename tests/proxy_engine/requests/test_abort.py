@@ -65,7 +65,7 @@ def test_abort_fails_running_and_waiting_requests(
         stream.result()
     for begun in waiting:
         with pytest.raises(DistributedError):
-            begun.future.result()
+            begun.result()
     with pytest.raises(DistributedError):
         engine.generate("hello")
     engine.close()

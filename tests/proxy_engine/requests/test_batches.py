@@ -20,6 +20,8 @@ from proxy_engine import (
     CacheOptions,
     EngineClosedError,
     EngineError,
+    Finished,
+    GenerationResult,
     InferenceEngine,
     InvalidOptionError,
     PromptError,
@@ -305,17 +307,59 @@ def test_base_exception_of_a_validator_fails_its_request_only(engine: InferenceE
     assert other.result().usage.completion_tokens == 100
 
 
-def test_validator_cannot_use_its_own_engine(engine: InferenceEngine) -> None:
+@pytest.mark.parametrize("options", [{}, {"n": 2}, {"particles": 2}], ids=str)
+def test_validators_do_not_hold_the_model_thread(
+    engine: InferenceEngine, options: dict[str, Any]
+) -> None:
     class Asking(BaseModel):
         side: bool
 
         @field_validator("side")
         @classmethod
         def _ask(cls, value: bool) -> bool:
-            return bool(engine.generate("x", max_tokens=1))
+            # Waits for ever if the validator runs on the model thread.
+            return bool(engine.generate("x", max_tokens=1).token_ids)
+
+    options = {"temperature": 1.0, **options}
+    assert engine.generate("x", response_format=Asking, **options).parsed.side is True
+    for event in engine.stream("x", response_format=Asking, **options):
+        assert not isinstance(event, Finished) or event.result.parsed.side is True
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_validators_do_not_hold_the_event_loop(engine: InferenceEngine, streams: bool) -> None:
+    called, answered = threading.Event(), threading.Event()
+
+    class Waiting(BaseModel):
+        side: bool
+
+        @field_validator("side")
+        @classmethod
+        def _wait(cls, value: bool) -> bool:
+            called.set()
+            return answered.wait(20)
+
+    async def ask() -> GenerationResult[Waiting]:
+        if streams:
+            return await (await engine.astream("x", response_format=Waiting)).result()
+        return await engine.agenerate("x", response_format=Waiting)
+
+    async def main() -> None:
+        waiting = asyncio.ensure_future(ask())
+        while not called.is_set():
+            await asyncio.sleep(0.001)
+        answered.set()
+        assert (await waiting).parsed.side is True
+
+    asyncio.run(main())
+
+
+def test_sampler_cannot_use_its_own_engine(engine: InferenceEngine) -> None:
+    def ask(_: Any) -> Any:
+        return engine.generate("x", max_tokens=1)
 
     with pytest.raises(EngineError, match="same engine"):
-        engine.generate("x", response_format=Asking)
+        engine.generate("x", sampler=ask)
 
 
 def test_cancelled_request_leaves_the_queue_at_once(tiny_model: Any, tiny_tokenizer: Any) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from proxy_engine import BatchRequest, InferenceEngine
+from proxy_engine.errors import RequestCancelledError
 from proxy_engine.generation import next_mask, sequence_state
 from state_machines import GrammarBudgetError
 from state_machines.matcher import Matcher
@@ -31,7 +32,7 @@ def answers(engine: InferenceEngine) -> list[tuple[str, str]]:
     results = [
         begun.result()
         for begun in [
-            engine._begin(f"prompt {number}", schema, {"temperature": 0, "max_tokens": 60}).future
+            engine._begin(f"prompt {number}", schema, {"temperature": 0, "max_tokens": 60})
             for number, schema in enumerate(SCHEMAS)
         ]
     ]
@@ -66,10 +67,12 @@ class Held:
         self.began = threading.Event()
         self.release = threading.Event()
         self.error: Exception | None = None
+        self.before_error: Callable[[], None] = lambda: None
 
         def compute(sequence: sequence_state.SequenceState) -> None:
             self.began.set()
             self.release.wait(10)
+            self.before_error()
             if self.error is not None:
                 raise self.error
 
@@ -91,7 +94,7 @@ def test_slow_mask_does_not_delay_other_requests(
     assert engine.generate("y", max_tokens=9).text
     assert not slow.future.done()
     held.release.set()
-    assert slow.future.result(10).finish_reason == "stop"
+    assert slow.result(10).finish_reason == "stop"
 
 
 def test_request_with_a_slow_mask_can_be_cancelled(
@@ -101,8 +104,26 @@ def test_request_with_a_slow_mask_can_be_cancelled(
     slow = engine._begin("x", SCHEMAS[0], {"max_tokens": 60})
     held.began.wait(10)
     slow.cancelled.set()
-    assert slow.future.result(10).finish_reason == "cancelled"
+    assert slow.result(10).finish_reason == "cancelled"
     held.release.set()
+
+
+@pytest.mark.parametrize("options", [{}, {"n": 2}, {"particles": 2}], ids=str)
+def test_cancelling_while_masks_are_computed_is_no_error(
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    held = Held(monkeypatch)
+    slow = engine._begin("x", SCHEMAS[0], {"temperature": 1.0, **options})
+
+    def cancel() -> None:
+        # As a mask that notices the cancelling ends: the error is there before the next round.
+        slow.cancelled.set()
+        raise RequestCancelledError("the request was cancelled")
+
+    held.before_error = cancel
+    held.began.wait(10)
+    held.release.set()
+    assert slow.result(10).finish_reason == "cancelled"
 
 
 def test_answer_follows_the_plan_when_masks_exceed_their_budget(
@@ -133,7 +154,7 @@ def test_error_of_a_slow_mask_fails_its_request_only(
     held.began.wait(10)
     held.release.set()
     with pytest.raises(LookupError):
-        slow.future.result(10)
+        slow.result(10)
     assert engine.generate("y", response_format=SCHEMAS[1], max_tokens=60).parsed is not None
 
 
@@ -163,7 +184,7 @@ def test_particles_with_slow_masks_can_be_cancelled(
     slow = engine._begin("x", SCHEMAS[0], {"temperature": 1.0, "particles": 3})
     held.began.wait(10)
     slow.cancelled.set()
-    assert slow.future.result(10).finish_reason == "cancelled"
+    assert slow.result(10).finish_reason == "cancelled"
     held.release.set()
     assert len(engine.generate("x", particles=3, temperature=1.0, max_tokens=4).particles) == 3
 
@@ -177,5 +198,5 @@ def test_error_of_slow_masks_fails_particles_only_if_all_have_failed(
     held.began.wait(10)
     held.release.set()
     with pytest.raises(LookupError):
-        slow.future.result(10)
+        slow.result(10)
     assert engine.generate("y", response_format=SCHEMAS[1], max_tokens=60).parsed is not None
