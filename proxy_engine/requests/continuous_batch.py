@@ -131,9 +131,10 @@ class ContinuousBatch:
         It should not if it starts with text that one of them is about to process: after that the
         text is cached.
         """
-        if self._is_processed or not self._joins_prompts or request.sequences > 1:
+        if self._is_processed or not self._joins_prompts or request.prompt.inputs is not None:
             return False
-        if request.prompt.inputs is not None:
+        # The sequences of a group begin with copies of the cache of its prompt.
+        if any(one.sequences > 1 for one in (request, *(job.request for job, _ in self._prefills))):
             return False
         prefills = [prefill for _, prefill in self._prefills]
         step_size = _step_size(request)

@@ -32,7 +32,8 @@ def with_choices(
     for choice in choices:
         stop = choice.offset + len(choice.chosen.text.encode())
         first = bisect_right(starts, choice.offset) - 1
-        for index in range(first, bisect_left(starts, stop)):
+        # The last option of a cancelled answer may be cut off.
+        for index in range(first, min(bisect_left(starts, stop), len(letters))):
             letters[index] = "c" if lengths[index] else letters[index]
     return "".join(letters)
 

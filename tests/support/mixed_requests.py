@@ -1,0 +1,371 @@
+"""Requests of all kinds, their answers alone, and rounds of an engine that serves several of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from unittest.mock import patch
+
+import mlx.core as mx
+import pydantic
+import pytest
+from adversarial_drafters import Mistaken
+from speculation_checks import check_logprobs, complete_masks, merged, outcome
+
+from proxy_engine import (
+    Event,
+    Finished,
+    GenerationResult,
+    InferenceEngine,
+    OutputValidationError,
+    ReasoningOptions,
+    SpeculationOptions,
+    TokenGenerated,
+)
+from proxy_engine.generation import batch_drafts
+from proxy_engine.requests import sequence_factory
+from proxy_engine.speculation import lookups
+from proxy_engine.speculation.draft_length import PassCost
+from state_machines import GrammarStateMachine, RegexStateMachine
+
+__all__ = ["KINDS", "Alone", "Mixed", "Spec", "drafting"]
+
+RECORD = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 14},
+        "color": {"enum": ["red", "green", "abc", "ab"]},
+        "ok": {"type": "boolean"},
+    },
+    "required": ["name", "color", "ok"],
+    "additionalProperties": False,
+}
+LIST = {"type": "array", "items": {"enum": ["red", "ab", "abc", 12, 1]}, "minItems": 2, "maxItems": 5}
+TOOL = {"type": "function", "function": {"name": "paint", "parameters": RECORD}}
+SOURCE = "the quick brown fox jumps over the lazy dog, abc 12"
+
+
+class Rejected(pydantic.BaseModel):
+    """A record that its validator rejects."""
+
+    ok: bool
+
+    @pydantic.field_validator("ok")
+    @classmethod
+    def _reject(cls, value: bool) -> bool:
+        raise ValueError("never right")
+
+
+def _argmax(logprobs: mx.array) -> mx.array:
+    return mx.argmax(logprobs, axis=-1)
+
+
+def _without_letters(_: mx.array, logits: mx.array) -> mx.array:
+    return logits + mx.where(mx.arange(logits.shape[-1]) % 5 == 0, -3.0, 0.0)
+
+
+KINDS: dict[str, Callable[[], dict[str, Any]]] = {
+    "text": dict,
+    "schema": lambda: {"response_format": RECORD},
+    "schema token by token": lambda: {"response_format": RECORD, "fast_forward": False},
+    "pattern": lambda: {"response_format": RegexStateMachine("(ab|a|b|:){1,12}x?|12{1,9}")},
+    "gbnf": lambda: {
+        "response_format": GrammarStateMachine.from_gbnf(
+            'root ::= item ("," item)*\nitem ::= [a-c]+ | "(" root ")"'
+        )
+    },
+    "lark": lambda: {
+        "response_format": GrammarStateMachine.from_lark(
+            'start: WORD+ "."\nWORD: /[a-z]{1,4}/\n%ignore " "'
+        )
+    },
+    "tools": lambda: {"tools": [TOOL], "tool_choice": "auto", "max_tokens": 70},
+    "required tool": lambda: {"tools": [TOOL], "tool_choice": "required", "max_tokens": 90},
+    "reasoning": lambda: {
+        "response_format": LIST,
+        "reasoning": ReasoningOptions(begin="<t>", end="</t>", max_chars=12),
+    },
+    "exact choices": lambda: {"response_format": LIST, "exact_choices": True},
+    "exact record": lambda: {"response_format": RECORD, "exact_choices": True, "logprobs": 1},
+    "exact choices token by token": lambda: {
+        "response_format": LIST,
+        "exact_choices": True,
+        "fast_forward": False,
+    },
+    "particles": lambda: {"response_format": LIST, "particles": 2, "temperature": 1.0},
+    "exact particles": lambda: {
+        "response_format": LIST,
+        "particles": 3,
+        "temperature": 1.0,
+        "exact_choices": True,
+    },
+    "several answers": lambda: {"response_format": LIST, "n": 2, "temperature": 1.0},
+    "several texts": lambda: {"n": 3, "temperature": 1.0, "max_tokens": 9},
+    "log-probabilities": lambda: {"response_format": RECORD, "logprobs": 2},
+    "penalties": lambda: {"repetition_penalty": 1.3, "frequency_penalty": 0.4, "penalty_window": 9},
+    "filters": lambda: {"response_format": RECORD, "top_p": 0.8, "top_k": 40, "min_p": 0.01},
+    "minimum": lambda: {"response_format": LIST, "min_tokens": 12},
+    "soft limit": lambda: {"soft_max_tokens": 6, "max_tokens": 30},
+    "sampler": lambda: {"response_format": RECORD, "sampler": _argmax},
+    "processors": lambda: {"response_format": RECORD, "logits_processors": [_without_letters]},
+    "quote": lambda: {
+        "response_format": {"type": "string", "maxLength": 20, "x-substring-of": "source"},
+        "sources": {"source": SOURCE},
+    },
+    "rejected": lambda: {"response_format": Rejected},
+    "stop": lambda: {"stop": ["a", "12"]},
+}
+"""Arguments of requests, by the name of a feature."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A request.
+
+    Attributes:
+        kind: A name of :data:`KINDS`.
+        prompt: The prompt.
+        seed: Seed of its samples; at temperature 0 for even ones, unless the kind has its own.
+        drafts: Drafts: ``"auto"``, ``"always"`` or ``"off"``.
+    """
+
+    kind: str
+    prompt: str
+    seed: int
+    drafts: str = "auto"
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of ``engine.generate`` besides the prompt."""
+        always = SpeculationOptions(is_adaptive=False, max_draft_tokens=5)
+        arguments = {
+            "max_tokens": 48,
+            "speculation": always if self.drafts == "always" else self.drafts,
+            **KINDS[self.kind](),
+        }
+        if "sampler" in arguments:
+            return arguments
+        return {"seed": self.seed, "temperature": float(self.seed % 2), **arguments}
+
+
+@dataclass
+class Answer:
+    """The outcome of a request: a result with its events, or an error."""
+
+    result: GenerationResult[Any] | None
+    error: str = ""
+    events: Sequence[Event] = ()
+
+    @property
+    def texts(self) -> list[tuple[int, ...]]:
+        """The tokens of each known answer."""
+        return [] if self.result is None else [self.result.token_ids]
+
+
+@dataclass
+class Alone:
+    """The answers of requests to an engine that serves no other, without drafts and cached prompts."""
+
+    engine: InferenceEngine
+    _known: dict[Spec, Answer] = field(default_factory=dict)
+
+    def answer(self, spec: Spec) -> Answer:
+        """Return the answer of a request."""
+        if spec not in self._known:
+            self._known[spec] = self._ask(spec)
+        return self._known[spec]
+
+    def drafters(self, prompt_ids: Sequence[int], *arguments: Any) -> list[Any]:
+        """Return lookups, behind a drafter that knows the answers to a prompt, and makes mistakes."""
+        key = tuple(prompt_ids)
+        texts = [
+            [*key, *tokens]
+            for known in self._known.values()
+            for tokens in known.texts
+            if known.result is not None and known.result.usage.prompt_tokens == len(key)
+        ]
+        return [Mistaken(texts, len(key), 320), *lookups(prompt_ids, *arguments)]
+
+    def _ask(self, spec: Spec) -> Answer:
+        arguments = {**spec.arguments, "speculation": "off"}
+        events: list[Event] = []
+        try:
+            for event in self.engine.stream(spec.prompt, **arguments):
+                events.append(event)
+        except OutputValidationError as error:
+            return Answer(None, type(error).__name__)
+        last = events.pop()
+        assert isinstance(last, Finished)
+        return Answer(last.result, events=events)
+
+
+@contextmanager
+def drafting(alone: Alone) -> Iterator[None]:
+    """Let drafts pay on every machine, and some of them be right."""
+
+    def cost(*_: Any) -> PassCost:
+        return PassCost(32.0)
+
+    with (
+        patch.object(sequence_factory, "device_pass_cost", cost),
+        patch.object(batch_drafts, "device_pass_cost", cost),
+        patch.object(sequence_factory, "lookups", alone.drafters),
+        complete_masks(),
+    ):
+        yield
+
+
+class _Running:
+    """A request that was given to the engine, with its events so far."""
+
+    def __init__(self, engine: InferenceEngine, spec: Spec, leaves_after: int | None) -> None:
+        self.spec = spec
+        self.events: list[Event] = []
+        self.is_cancelled = False
+        self._left = leaves_after
+        core = engine._core
+        self.request = core.prepare(spec.prompt, **_split(spec.arguments))
+        self.request.watches = True
+        self._future = core.scheduler.submit(self.request, self._take)
+
+    def _take(self, event: Event) -> None:
+        self.events.append(event)
+        if isinstance(event, TokenGenerated) and self._left is not None:
+            self._left -= 1
+            if self._left == 0:
+                self.cancel()
+
+    def cancel(self) -> None:
+        """Cancel the request, as a closed stream does."""
+        self.is_cancelled = True
+        self.request.cancelled.set()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all tokens are generated."""
+        return self._future.done()
+
+    def answer(self) -> Answer:
+        """Return the outcome."""
+        try:
+            return Answer(self._future.result(60)(), events=self.events)
+        except Exception as error:
+            return Answer(None, type(error).__name__)
+
+
+def _split(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "response_format": arguments.pop("response_format", None),
+        "arguments": arguments,
+    }
+
+
+class Mixed:
+    """An engine whose model thread runs round by round, so that every run has the same rounds."""
+
+    def __init__(self, engine: InferenceEngine, alone: Alone) -> None:
+        self.engine = engine
+        self.drafted = 0
+        self.accepted = 0
+        self._alone = alone
+        self._running: list[_Running] = []
+        self._release = self._hold()
+
+    def begin(self, spec: Spec, leaves_after: int | None = None) -> None:
+        """Queue a request, which is cancelled after a number of tokens."""
+        self._alone.answer(spec)
+        self._running.append(_Running(self.engine, spec, leaves_after))
+
+    def cancel(self, number: int) -> None:
+        """Cancel one of the requests."""
+        if self._running:
+            self._running[number % len(self._running)].cancel()
+
+    def round(self) -> None:
+        """Run one round of the model thread."""
+        # The scheduler returns after a round while another call is queued.
+        release, self._release = self._release, self._hold()
+        release.set()
+        self._release.entered.wait(60)
+        for one in [one for one in self._running if one.is_done]:
+            self._running.remove(one)
+            self._check(one)
+
+    def finish(self) -> None:
+        """Run rounds until all requests are finished."""
+        for _ in range(2000):
+            if not self._running:
+                return
+            self.round()
+        raise AssertionError(f"requests do not end: {[one.spec for one in self._running]}")
+
+    def close(self) -> None:
+        """Let the model thread go on."""
+        self._release.set()
+
+    def _hold(self) -> _Gate:
+        gate = _Gate()
+        self.engine._core.worker.submit(gate.pass_through)
+        return gate
+
+    def _check(self, one: _Running) -> None:
+        alone, answer = self._alone.answer(one.spec), one.answer()
+        result, expected = answer.result, alone.result
+        if result is not None:
+            self.drafted += result.usage.drafted_tokens
+            self.accepted += result.usage.accepted_tokens
+        if one.is_cancelled:
+            assert answer.error in ("", alone.error), one.spec
+            if result is not None and expected is not None and one.request.sequences == 1:
+                assert result.token_ids == expected.token_ids[: len(result.token_ids)], one.spec
+            if result is None or result.finish_reason == "cancelled" or one.request.sequences > 1:
+                return
+        assert answer.error == alone.error, one.spec
+        if result is None or expected is None:
+            return
+        check_same(result, expected, one.spec)
+        assert merged(answer.events) == merged(alone.events), one.spec
+
+
+def check_same(result: GenerationResult[Any], expected: GenerationResult[Any], spec: Any) -> None:
+    """Compare everything in two results that does not describe time, caching and drafts."""
+    assert outcome(result) == outcome(expected), spec
+    assert result.token_lengths == expected.token_lengths, spec
+    assert result.token_origins.replace("d", "s") == expected.token_origins, spec
+    assert result.quotes == expected.quotes, spec
+    check_logprobs(result.logprobs, expected.logprobs)
+    for one, other in zip(result.scored_choices, expected.scored_choices, strict=True):
+        assert {o.text: o.probability for o in one.options} == pytest.approx(
+            {o.text: o.probability for o in other.options}, abs=1e-4
+        ), spec
+    assert [one.token_ids for one in result.particles] == [
+        one.token_ids for one in expected.particles
+    ], spec
+    for name in ("log_weight", "probability"):
+        assert [getattr(one, name) for one in result.particles] == pytest.approx(
+            [getattr(one, name) for one in expected.particles], abs=1e-3
+        ), spec
+    assert result.log_evidence == pytest.approx(expected.log_evidence, abs=1e-3), spec
+    assert len(result.choices) == len(expected.choices), spec
+    for one, other in zip(result.choices[1:], expected.choices[1:], strict=True):
+        check_same(one, other, spec)
+
+
+class _Gate:
+    """A call that holds the model thread until it is let go."""
+
+    def __init__(self) -> None:
+        self.entered = threading.Event()
+        self._released = threading.Event()
+
+    def pass_through(self) -> None:
+        """Wait."""
+        self.entered.set()
+        self._released.wait(120)
+
+    def set(self) -> None:
+        """Let the model thread go on."""
+        self._released.set()
