@@ -53,6 +53,8 @@ class Usage:
         forward_passes: Forward passes after the prompt in which the request took part.
         image_tokens: Tokens of the prompt that stand for images.
         audio_tokens: Tokens of the prompt that stand for audio recordings.
+        inexact_choice_tokens: Tokens of finite choices that were sampled one by one although
+            ``exact_choices`` is set, because the choices could not be scored.
     """
 
     prompt_tokens: int
@@ -72,6 +74,7 @@ class Usage:
     forward_passes: int = 0
     image_tokens: int = 0
     audio_tokens: int = 0
+    inexact_choice_tokens: int = 0
 
     @property
     def total_tokens(self) -> int:

@@ -235,9 +235,6 @@ class Batch:
                 continue
             if tokens:
                 drawn[sequence] = tokens
-            if tokens or sequence.is_scripted:
-                # The states of a draft do not know the option.
-                self._drafts.withdraw(sequence)
         return drawn, failed
 
     def feed(self) -> None:

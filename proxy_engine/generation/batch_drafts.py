@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
 
@@ -16,6 +17,8 @@ from .pass_cost import device_pass_cost
 from .rollback import Rollback
 from .sequence_state import SequenceState
 from .verification import Verification
+
+_log = logging.getLogger(__name__)
 
 
 class BatchDrafts:
@@ -95,20 +98,13 @@ class BatchDrafts:
             self._rollback = Rollback.before(self._rows.cache, longest)
 
     def uncommitted(self, sequence: SequenceState) -> int:
-        """Return how many columns at the end of a sequence's row are not its own tokens.
+        """Return how many columns at the end of a sequence's row are not its tokens.
 
         Until :meth:`end`, these are its draft in flight, and padding for the drafts of other rows.
         """
         draft = self.in_flight.get(sequence)
         padding = self._padding[self._rows.row(sequence)] if self._padding else 0
         return padding + (0 if draft is None else len(draft.tokens))
-
-    def withdraw(self, sequence: SequenceState) -> None:
-        """Leave the draft of a sequence unverified, if one is in flight."""
-        draft = self.in_flight.pop(sequence, None)
-        if draft is not None:
-            # To :meth:`end`, its tokens are padding.
-            self._padding[self._rows.row(sequence)] += len(draft.tokens)
 
     def end(self, sampled: Collection[Verification] = ()) -> None:
         """Drop refused tokens, and the padding of the pass, from the cache.
@@ -150,7 +146,13 @@ class BatchDrafts:
         if self._draft_model is None or not wanted:
             return
         started = time.perf_counter()
-        self._draft_model.extend(wanted)
+        try:
+            self._draft_model.extend(wanted)
+        except Exception as error:
+            # Drafts do not change answers. Later requests draft again.
+            _log.warning("the draft model drafts no more for %d requests: %r", len(wanted), error)
+            for draft in wanted:
+                drafting_of(draft.sequence).drop_model()
         ended = time.perf_counter()
         for draft in wanted:
             draft.sequence.timings.add("draft", started, ended)

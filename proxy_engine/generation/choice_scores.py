@@ -141,8 +141,7 @@ class ChoiceScores:
     def end(self, option: int) -> tuple[Layers, mx.array] | None:
         """Return the keys and values that an option's tokens add to each layer, and the logits.
 
-        The keys and values have shape (1, heads, tokens, width), the logits (1, vocabulary).
-        ``None`` if the option has no tokens of its own.
+        The logits have shape (1, vocabulary). ``None`` if the option has no tokens of its own.
         """
         end = self.ends.get(option)
         return None if end is None else end()
@@ -191,7 +190,7 @@ class ChoiceScorer:
         found = ChoiceScores.unknown(len(candidates))
         scaled = self.temper(logits.reshape(-1), ())
         total = cast(float, mx.logsumexp(scaled).item())
-        search = _Search(candidates, found, noise, layers[0][0].shape[2])
+        search = _Search(candidates, found, noise, layers[0].end)
         self._open(_Prefix(layers, (), 0.0, scaled, total), range(len(candidates)), search)
         while not search.is_decided:
             self._pass(search.next_rows(), search)
@@ -361,8 +360,8 @@ class _Search:
         max_tokens = _MAX_TOKENS_ON_GPU
         if not _is_on_gpu():
             max_tokens = _MAX_TOKENS_ON_CPU if self._noise is None else _FEW_TOKENS_ON_CPU
-        keys = first.prefix.layers[0][0]
-        max_rows = min(_MAX_ROWS, max(1, _MAX_PREFIX_BYTES // max(1, keys.nbytes)))
+        largest = max(layer.keys.nbytes for layer in first.prefix.layers)
+        max_rows = min(_MAX_ROWS, max(1, _MAX_PREFIX_BYTES // max(1, largest)))
         rows: list[_Row] = []
         others = []
         longest = 0

@@ -118,14 +118,8 @@ class DraftModel:
         self._probe = BatchProbe(model)
         self._rows: dict[SequenceState, _Row] = {}
         self._key = mx.random.key(secrets.randbits(64))
-        self._is_disabled = False
         if not is_trimmable(make_prompt_cache(model)):
             _log.info("the draft model drafts from copies of its cache, which cannot be trimmed")
-
-    @property
-    def is_disabled(self) -> bool:
-        """Whether a pass has failed, so that nothing is drafted any more."""
-        return self._is_disabled
 
     def __len__(self) -> int:
         """Return the number of sequences whose cache is kept."""
@@ -143,9 +137,11 @@ class DraftModel:
 
         Args:
             drafts: The maximum number of tokens to append to each draft.
+
+        Raises:
+            Exception: A pass of the draft model fails. The drafts remain valid, and the caches of
+                all sequences are freed.
         """
-        if self._is_disabled:
-            return
         states = {draft: draft.sequence.random_state for draft in drafts}
         try:
             # No grammar makes other requests wait.
@@ -153,10 +149,10 @@ class DraftModel:
                 self._extend(drafts)
             # A limit that was reached has left rows in a batch cache.
             self._rows = {one: row for one, row in self._rows.items() if row.cache}
-        except Exception as error:
-            _log.warning("the draft model is disabled: %r", error)
-            self._is_disabled = True
+        except Exception:
+            # A pass that failed may have changed some layers of a cache.
             self._rows.clear()
+            raise
         finally:
             # Verification uses the same random keys.
             for draft, state in states.items():

@@ -126,6 +126,10 @@ class Drafting:
                 break
             left -= drafted
 
+    def drop_model(self) -> None:
+        """Draft without the draft model from now on."""
+        self._model_cost = None
+
     def _update(self, sequence: SequenceState) -> None:
         self._rates.advance(sequence.generated - self._counted)
         self._counted = sequence.generated

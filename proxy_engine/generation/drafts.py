@@ -69,9 +69,7 @@ class Draft:
         self.logits: list[NextLogits] = []
         self.sequence = sequence
         self.unused: Proposal | None = None
-        self._is_closed = (
-            sequence.finished or sequence.is_scripted or sequence.open_choice() is not None
-        )
+        self._is_closed = sequence.finished or sequence.is_scripted or sequence.has_choice
 
     @property
     def state(self) -> SequenceState:
@@ -126,7 +124,7 @@ class Draft:
             return False
         state, forced = advanced
         # Before the step is appended: a limit on work may leave this function here.
-        is_closed = state.open_choice() is not None
+        is_closed = state.has_choice
         self.steps.append(DraftStep(token_id, source, before.part_name, forced, state, log_q))
         self.tokens += [token_id, *forced]
         self._is_closed = is_closed

@@ -9,7 +9,6 @@ text is then forced, and the loop continues as after any other forced text.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,8 +24,6 @@ from .sequence_state import SequenceState
 from .shared_prefix import append_layers, can_share_prefix, prefix_layers
 from .tokens import Token
 
-_log = logging.getLogger(__name__)
-
 
 class ExactChoices:
     """Draws the finite choices of the sequences of a batch. To be used on the model thread.
@@ -37,7 +34,6 @@ class ExactChoices:
 
     def __init__(self, model: Module) -> None:
         self._model = model
-        self._fails = False
 
     def draw(
         self, sequence: SequenceState, cache: Sequence[Any], row: int | None, behind: int = 0
@@ -45,7 +41,7 @@ class ExactChoices:
         """Draw the choices that a sequence has reached, and narrow its grammar to them.
 
         Choices that cannot be scored, because of their masks or the kind of cache, are left to be
-        sampled token by token.
+        sampled token by token, and counted.
 
         Args:
             sequence: A sequence that has processed all of its tokens.
@@ -58,15 +54,14 @@ class ExactChoices:
             The tokens that were appended.
         """
         tokens: list[Token] = []
-        while not (self._fails or sequence.finished or sequence.pending):
-            if sequence.logits is None or not can_share_prefix(cache):
-                break
+        while sequence.is_at_choice:
             choice = sequence.open_choice()
-            if choice is None:
-                break
-            noise = np.array(choice.sampler.option_noise(len(choice.options)), np.float64)
-            scores = self._scores(choice, sequence, cache, row or 0, behind, noise)
-            if scores is None:
+            scores = None
+            if choice is not None:
+                noise = np.array(choice.sampler.option_noise(len(choice.options)), np.float64)
+                scores = self._scores(choice, sequence, cache, row or 0, behind, noise)
+            if choice is None or scores is None:
+                sequence.inexact_choice_tokens += 1
                 break
             drawn = draw_option(choice, scores, noise, sequence.written_bytes, sequence.forced_text)
             appended = sequence.take_option(drawn)
@@ -94,6 +89,9 @@ class ExactChoices:
     ) -> ChoiceScores | None:
         if len(choice.options) == 1:
             return ChoiceScores(*np.zeros((3, 1)))
+        longest = max(len(candidate.tokens) for candidate in choice.candidates)
+        if not can_share_prefix(cache, sequence.processed + longest):
+            return None
         needs_all = choice.sampler.has_filters or sequence.weights is not None
         sampler = choice.sampler
         has_penalties = sampler.has_penalties
@@ -112,14 +110,8 @@ class ExactChoices:
         layers = prefix_layers(cache, row, sequence.processed, behind)
         if sequence.logits is None:
             raise AssertionError("the sequence has logits")
-        try:
-            with sequence.timings.during("dispatch"):
-                scores = scorer.scores(
-                    choice.candidates, layers, sequence.logits.all(), None if needs_all else noise
-                )
-        except Exception as error:
-            # Some of mlx-lm's models take no batch.
-            _log.warning("finite choices are sampled token by token: %s", error)
-            self._fails = True
-            return None
+        with sequence.timings.during("dispatch"):
+            scores = scorer.scores(
+                choice.candidates, layers, sequence.logits.all(), None if needs_all else noise
+            )
         return scores if np.isfinite(scores.log_scores).any() else None

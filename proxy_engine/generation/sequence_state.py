@@ -65,6 +65,7 @@ class SequenceState:
         group: Identifies the sequences that were forked from the same one.
         masks: Masks on the device.
         scored_choices: The finite choices that were drawn so far.
+        inexact_choice_tokens: Tokens of finite choices that could not be scored.
         forced_text: The text at the end of the output whose tokens had no alternative.
         drafting: Makes the sequence's drafts; ``None``: it takes one token per pass.
         forward_passes: Passes after the prompt in which the sequence took part.
@@ -99,6 +100,7 @@ class SequenceState:
         self._matcher = matcher
         self.masks = masks
         self.scored_choices: list[ScoredChoice] = []
+        self.inexact_choice_tokens = 0
         self.forced_text = b""
         self.drafting = drafting
         self.forward_passes = 0
@@ -107,6 +109,8 @@ class SequenceState:
         self._fast_forward = None if options.samples_all else fast_forward
         self._choices = choices
         self._deadline = deadline
+        # The number of tokens at which a choice was looked for, and the choice.
+        self._open_choice: tuple[int, OpenChoice | None] | None = None
         self._mask = NextMask(options, matcher, guard, masks, forces=self._fast_forward is not None)
 
     @property
@@ -167,29 +171,46 @@ class SequenceState:
         form = self._matcher.vocabulary.token_bytes[token_id] or b""
         return form.removeprefix(Vocabulary.SPECIAL_MARK)
 
-    def open_choice(self) -> OpenChoice | None:
-        """Return the finite choice that comes next, if it is to be drawn exactly.
+    @property
+    def is_at_choice(self) -> bool:
+        """Whether a finite choice comes next that is to be drawn exactly, and logits are there."""
+        is_ready = self.logits is not None and not (self.pending or self.finished)
+        return is_ready and self.has_choice
+
+    @property
+    def has_choice(self) -> bool:
+        """Whether the next tokens write an option of a finite choice that is to be drawn exactly.
 
         Not while end tokens are masked or boosted: that distribution is defined for tokens only.
         """
         matcher, options = self._matcher, self._options
-        if (
-            self._choices is None
-            or matcher is None
-            or self._mask.is_scripted
-            or matcher.is_finished
-        ):
-            return None
+        if self._choices is None or matcher is None:
+            return False
+        if self._mask.is_scripted or matcher.is_finished:
+            return False
         soft = options.soft_max_tokens
         if self.generated < options.min_tokens or (soft is not None and self.generated >= soft):
+            return False
+        return finite_choice(matcher.state) is not None
+
+    def open_choice(self) -> OpenChoice | None:
+        """Return the finite choice that comes next, if it is to be drawn exactly.
+
+        It is decided once for each position whether a choice can be drawn: work that exceeds its
+        budget the first time may not do so again.
+        """
+        if not self.has_choice:
             return None
-        if finite_choice(matcher.state) is None:
-            return None
+        if self._open_choice is None or self._open_choice[0] != len(self.tokens):
+            self._open_choice = len(self.tokens), self._find_choice()
+        return self._open_choice[1]
+
+    def _find_choice(self) -> OpenChoice | None:
         # The schedule may change the limits and the state.
         sampler = self._schedule.next_sampler(self.generated)
-        if not isinstance(sampler, Sampler):
+        if self._matcher is None or self._choices is None or not isinstance(sampler, Sampler):
             return None
-        return OpenChoice.at(matcher, self.guard, sampler, self._choices, self.tokens)
+        return OpenChoice.at(self._matcher, self.guard, sampler, self._choices, self.tokens)
 
     def take_option(self, drawn: DrawnOption) -> list[Token]:
         """Narrow the grammar to an option, and append the tokens that this forces.
@@ -403,6 +424,7 @@ class SequenceState:
         twin = copy(self)
         twin.tokens = list(self.tokens)
         twin.pending = list(self.pending)
+        twin._open_choice = None
         twin.guard = None if self.guard is None else self.guard.copy()
         if twin.guard is not None:
             twin._matcher = twin.guard.matcher

@@ -3,12 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
-from mlx_lm.models.cache import BatchKVCache, KVCache
+from mlx_lm.models.cache import (
+    BatchKVCache,
+    BatchRotatingKVCache,
+    KVCache,
+    RotatingKVCache,
+    create_attention_mask,
+)
 
 from ..replication import replicated
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixLayer:
+    """The keys and values of one layer, of the tokens before a choice that the layer can see.
+
+    Attributes:
+        keys: Shape (1, heads, tokens, width).
+        values: Shape (1, heads, tokens, width).
+        first: Number of tokens before the first of them, which a sliding window has left behind.
+        window: Number of tokens that a token sees, itself included; ``None``: no limit.
+    """
+
+    keys: mx.array
+    values: mx.array
+    first: int = 0
+    window: int | None = None
+
+    @property
+    def end(self) -> int:
+        """Position behind the last token."""
+        return self.first + int(self.keys.shape[2])
+
+
+Layers = list[PrefixLayer]
 
 
 class PrefixCache(KVCache):
@@ -17,18 +49,17 @@ class PrefixCache(KVCache):
     The prefix is repeated for the rows while the layer is computed, and not stored repeated.
 
     Args:
-        keys: Shape (1, heads, tokens, width).
-        values: Shape (1, heads, tokens, width).
+        prefix: The prefix.
 
     Attributes:
         keys: Keys of the pass, shape (rows, heads, tokens of the pass, width); ``None`` before.
         values: Values of the pass, of the same shape.
     """
 
-    def __init__(self, keys: mx.array, values: mx.array) -> None:
+    def __init__(self, prefix: PrefixLayer) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._prefix = keys, values
-        self.offset = keys.shape[2]
+        self._prefix = prefix
+        self.offset = prefix.end
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
         """Take the keys and values of the pass; return those of the prefix and the pass."""
@@ -39,13 +70,30 @@ class PrefixCache(KVCache):
 
     def keys_and_values(self) -> tuple[mx.array, mx.array]:
         """Return keys and values of all tokens, shape (rows, heads, all tokens, width)."""
+        pair = self._prefix.keys, self._prefix.values
         if self.keys is None:
-            return self._prefix
+            return pair
         joined = [
             mx.concatenate([mx.broadcast_to(old, (new.shape[0], *old.shape[1:])), new], axis=2)
-            for old, new in zip(self._prefix, (self.keys, self.values), strict=True)
+            for old, new in zip(pair, (self.keys, self.values), strict=True)
         ]
         return joined[0], joined[1]
+
+    @property  # type: ignore[misc]
+    def state(self) -> tuple[mx.array, mx.array]:
+        """The keys and values of all tokens, which layers without their own read."""
+        return self.keys_and_values()
+
+    def make_mask(
+        self, count: int, return_array: bool = False, window_size: int | None = None
+    ) -> Any:
+        """Return the mask of a pass over ``count`` tokens, as mlx-lm's caches do.
+
+        Of a sliding window, only the stored tokens count.
+        """
+        window = window_size or self._prefix.window
+        stored = self.offset - self._prefix.first
+        return create_attention_mask(count, stored, return_array, window)
 
     def row(self, row: int, length: int) -> tuple[mx.array, mx.array]:
         """Return the keys and values that the pass added to a row, without padding."""
@@ -55,32 +103,63 @@ class PrefixCache(KVCache):
         return self.keys[rows, :, :length], self.values[rows, :, :length]
 
 
-Layers = list[tuple[mx.array, mx.array]]
-"""Keys and values of each layer, shape (1, heads, tokens, width)."""
+def can_share_prefix(cache: Sequence[Any], length: int = 0) -> bool:
+    """Whether the options behind a cache can be scored: all layers keep keys and values.
 
-
-def can_share_prefix(cache: Sequence[Any]) -> bool:
-    """Whether the options behind a cache can be scored: all layers are plain KV caches."""
-    return all(type(layer) in (KVCache, BatchKVCache) for layer in cache)
+    Args:
+        cache: The cache of a sequence or a batch.
+        length: Tokens of the sequence with its longest option. A rotating cache that keeps the
+            first tokens of a text has no equivalent window once it has dropped others.
+    """
+    return all(
+        type(layer) in (KVCache, BatchKVCache, BatchRotatingKVCache)
+        or (type(layer) is RotatingKVCache and (not layer.keep or length <= layer.max_size))
+        for layer in cache
+    )
 
 
 @replicated(creates=True)
 def prefix_layers(cache: Sequence[Any], row: int, length: int, behind: int = 0) -> Layers:
-    """Return the keys and values of one row of a cache: ``length`` tokens, then ``behind`` more."""
+    """Return the keys and values of one row of a cache.
+
+    Args:
+        cache: The cache.
+        row: The row.
+        length: Tokens of the row.
+        behind: Columns behind them, which are left out. None if the cache rotates: such caches take
+            no padding, and drafts in them are withdrawn first.
+    """
     layers = []
     for layer in cache:
-        end = layer.size() - behind
-        columns = slice(end - length, end)
+        keys, values, end, window = _in_order(layer)
+        end -= behind
+        # A rotating cache may have left the first tokens behind.
+        columns = slice(max(0, end - length), end)
+        kept = columns.stop - columns.start
+        rows = slice(row, row + 1)
         layers.append(
-            (layer.keys[row : row + 1, :, columns], layer.values[row : row + 1, :, columns])
+            PrefixLayer(keys[rows, :, columns], values[rows, :, columns], length - kept, window)
         )
     return layers
+
+
+def _in_order(layer: Any) -> tuple[mx.array, mx.array, int, int | None]:
+    """Return a layer's keys and values in the order of the tokens, their number, and its window."""
+    keys, values, size = layer.keys, layer.values, int(layer.size())
+    if not isinstance(layer, RotatingKVCache | BatchRotatingKVCache):
+        return keys, values, size, None
+    # The column of the next token: the oldest one is there once the buffer is full.
+    following = layer._idx
+    if following < min(keys.shape[2], size):
+        keys, values = (mx.roll(array, -following, 2) for array in (keys, values))
+        following = keys.shape[2]
+    return keys, values, following, layer.max_size
 
 
 @replicated(creates=True)
 def prefix_caches(layers: Layers) -> list[PrefixCache]:
     """Return the cache of a pass whose rows begin with a prefix."""
-    return [PrefixCache(keys, values) for keys, values in layers]
+    return [PrefixCache(layer) for layer in layers]
 
 
 @replicated(creates=True)
@@ -96,18 +175,24 @@ def row_layers(
         length: Tokens of the row without padding.
         start: Tokens that are left out at the beginning.
     """
-    added = [cache.row(row, length) for cache in caches]
-    return [
-        (
-            mx.concatenate([old[0], new[0]], axis=2)[:, :, start:],
-            mx.concatenate([old[1], new[1]], axis=2)[:, :, start:],
+    found = []
+    for old, cache in zip(prefix, caches, strict=True):
+        keys, values = cache.row(row, length)
+        first = max(start, old.first)
+        dropped = first - old.first
+        found.append(
+            PrefixLayer(
+                mx.concatenate([old.keys, keys], axis=2)[:, :, dropped:],
+                mx.concatenate([old.values, values], axis=2)[:, :, dropped:],
+                first,
+                old.window,
+            )
         )
-        for old, new in zip(prefix, added, strict=True)
-    ]
+    return found
 
 
 @replicated()
 def append_layers(cache: Sequence[Any], layers: Layers) -> None:
     """Append keys and values to the cache of a single sequence."""
-    for layer, (keys, values) in zip(cache, layers, strict=True):
-        layer.update_and_fetch(keys, values)
+    for layer, added in zip(cache, layers, strict=True):
+        layer.update_and_fetch(added.keys, added.values)

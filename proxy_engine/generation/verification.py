@@ -21,9 +21,10 @@ from typing import cast
 import mlx.core as mx
 
 from state_machines.budgets import step_limit
+from state_machines.errors import GrammarBudgetError
 
 from .drafts import Draft
-from .next_mask import MASK_STEPS
+from .next_mask import MASK_STEPS, SlowMaskError
 from .sampler_schedule import RandomState
 from .sequence_state import SequenceState
 from .tokens import SampledToken, Token
@@ -46,6 +47,7 @@ class Verification:
 
     Raises:
         SlowMaskError: The mask of the first position takes too long.
+        Exception: Sampling fails at any position.
     """
 
     def __init__(self, sequence: SequenceState, draft: Draft | None = None) -> None:
@@ -66,14 +68,14 @@ class Verification:
             self._logits += draft.logits
             self._random_states.append(sequence.random_state)
             # All later masks together have the budget of one.
-            with suppress(Exception), step_limit(MASK_STEPS):
+            with suppress(GrammarBudgetError, SlowMaskError), step_limit(MASK_STEPS):
                 self._sample_behind(draft)
 
     def _sample_behind(self, draft: Draft) -> None:
         """Sample behind each proposed token; not behind the last one of a closed draft.
 
-        Positions that fail, with a slow mask for example, and those behind them are left out: they
-        are sampled again once the sequence has reached them.
+        Positions with a slow mask, and those behind them, are left out: they are sampled again once
+        the sequence has reached them.
         """
         for number, proposed in enumerate(draft.proposals[1:], 1):
             state = draft.steps[number - 1].state

@@ -241,7 +241,7 @@ class ContinuousBatch:
             inputs=inputs,
         )
         if not self._prefills:
-            self._is_processed = False
+            self._is_processed, self._joins_prompts = False, True
         self._prefills.append((job, prefill))
 
     def _prefill(self, *, others_wait: bool) -> None:
@@ -299,8 +299,8 @@ class ContinuousBatch:
         try:
             cache = prefill_together(prefills)
         except Exception as error:
-            # There may be enough memory for one prompt at a time.
-            _log.warning("joint prefill is disabled: %s", error)
+            # There may be enough memory for one prompt at a time. Later prompts are joined again.
+            _log.warning("%d prompts are processed one after the other: %r", len(prefills), error)
             self._joins_prompts = False
             return False
         self._prefills.clear()

@@ -42,4 +42,5 @@ def measured_usage(
         forward_passes=sequence.forward_passes,
         image_tokens=request.prompt.image_tokens,
         audio_tokens=request.prompt.audio_tokens,
+        inexact_choice_tokens=sequence.inexact_choice_tokens,
     )

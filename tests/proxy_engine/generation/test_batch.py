@@ -30,6 +30,8 @@ class ScriptedSequence:
         rejected: Indices of steps that first sample a token that is not accepted.
     """
 
+    is_at_choice = False
+
     def __init__(
         self, prompt: Sequence[int], stretches: Sequence[Sequence[int]], rejected: set[int]
     ) -> None:
@@ -58,9 +60,6 @@ class ScriptedSequence:
     @property
     def is_at_limit(self) -> bool:
         return len(self._stretches) == 1
-
-    def open_choice(self) -> None:
-        return None
 
     def sample(
         self, logits: NextLogits, *, exact: bool = False, proposed: object = None

@@ -11,11 +11,11 @@ import mlx.core as mx
 import numpy as np
 import pytest
 from architectures import VOCABULARY, small_model
-from cached_models import KINDS, model_of
+from cached_models import KINDS, WINDOW, model_of
 from cached_models import VOCABULARY as SMALL
 from distributions import chi_square_p_value, frequencies, total_variation
 from mlx.nn.layers.base import Module
-from mlx_lm.models.cache import make_prompt_cache
+from mlx_lm.models.cache import RotatingKVCache, make_prompt_cache
 
 from proxy_engine import GenerationResult, InferenceEngine, RawPrompt, ScoredChoice
 from proxy_engine.generation import DeviceMasks
@@ -23,7 +23,7 @@ from proxy_engine.generation.choice_scores import (
     Candidate,
     ChoiceScorer,
 )
-from proxy_engine.generation.shared_prefix import can_share_prefix, prefix_layers
+from proxy_engine.generation.shared_prefix import append_layers, can_share_prefix, prefix_layers
 from samplers import SamplingParameters, make_sampler
 from state_machines import ChoiceStateMachine
 
@@ -115,20 +115,25 @@ def test_scores_equal_those_of_single_passes(
         assert score == pytest.approx(exact, abs=2e-4) or math.isinf(score), number
 
 
-@pytest.mark.parametrize("name", ["afm7", "gemma2", "gpt_bigcode", "plain", "default"])
-def test_models_with_plain_caches_score_options_in_one_pass(name: str) -> None:
+@pytest.mark.parametrize("length", [7, 3 * WINDOW])
+@pytest.mark.parametrize(
+    "name", ["afm7", "gemma2", "gemma3n", "gpt_bigcode", "plain", "default", "sliding"]
+)
+def test_models_with_keys_and_values_score_options_in_one_pass(name: str, length: int) -> None:
     """Also those of which batches with rows of different lengths are wrong."""
     model = model_of(name) if name in KINDS else small_model(name)
     width = SMALL if name in KINDS else VOCABULARY
     draw = np.random.default_rng(0)
-    prompt = draw.integers(0, width, 7).tolist()
+    prompt = draw.integers(0, width, length).tolist()
     wide = np.ones(width, np.bool_)
     options = [
         Candidate(tuple(draw.integers(0, width, length).tolist()), wide)
         for length in (1, 2, 3, 4, 2)
     ]
     cache = make_prompt_cache(model)
-    logits = model(mx.array([prompt]), cache=cache)[:, -1]
+    model(mx.array([prompt[:-2]]), cache=cache)
+    for token in prompt[-2:]:
+        logits = model(mx.array([[token]]), cache=cache)[:, -1]
     assert can_share_prefix(cache)
     scorer = ChoiceScorer(model, DeviceMasks(), lambda given, _: given.astype(mx.float32))
     found = scorer.scores(options, prefix_layers(cache, 0, len(prompt)), logits).log_scores
@@ -136,9 +141,15 @@ def test_models_with_plain_caches_score_options_in_one_pass(name: str) -> None:
     assert found == pytest.approx(exact, abs=1e-3)
 
 
-@pytest.mark.parametrize("name", ["gemma3n", "kimi_k3"])
-def test_other_caches_are_not_shared(name: str) -> None:
+@pytest.mark.parametrize("name", ["kimi_k3", "mamba"])
+def test_recurrent_caches_are_not_shared(name: str) -> None:
     assert not can_share_prefix(make_prompt_cache(small_model(name)))
+
+
+def test_cache_that_keeps_first_tokens_is_shared_until_it_drops_others() -> None:
+    cache = [RotatingKVCache(max_size=16, keep=4)]
+    assert can_share_prefix(cache, 16)
+    assert not can_share_prefix(cache, 17)
 
 
 def test_end_of_an_option_continues_the_cache(tiny_model: Module) -> None:
@@ -154,8 +165,7 @@ def test_end_of_an_option_continues_the_cache(tiny_model: Module) -> None:
     end = scores.end(len(options) - 1)
     assert end is not None
     layers, last = end
-    for layer, (keys, values) in zip(cache, layers, strict=True):
-        layer.update_and_fetch(keys, values)
+    append_layers(cache, layers)
     exact = logprobs_after(tiny_model, [*prompt, *options[-1].tokens])
     found = np.array(last[0], np.float64)
     assert np.abs(found - np.logaddexp.reduce(found) - exact).max() < 1e-4
