@@ -19,6 +19,7 @@ from mlx_lm.models.cache import make_prompt_cache
 from ..prompt_cache.layers import copy_cache
 from ..replication import replicated
 from .cache_layers import merge, right_padded
+from .shared_prefix import prefix_caches, prefix_layers
 from .wide_passes import WidePasses
 
 _log = logging.getLogger(__name__)
@@ -54,6 +55,7 @@ class BatchProbe:
         self._texts: list[_Text] | None = None
         self._can_decode: bool | None = None
         self._can_pad: bool | None = None
+        self._can_score: bool | None = None
 
     @property
     def can_decode(self) -> bool:
@@ -69,6 +71,16 @@ class BatchProbe:
         if self._can_pad is None:
             self._can_pad = self.can_decode and self._agrees(_after_padding, "padding")
         return self._can_pad
+
+    @property
+    def can_score(self) -> bool:
+        """Whether rows can share the keys and values of a prefix."""
+        if self._can_score is None:
+            # With caches, which are freed after other probes.
+            self._texts = None
+            self._can_score = self._agrees(_after_prefix, "decoding behind a shared prefix")
+            _free_caches(self._texts or [])
+        return self._can_score
 
     def _agrees(self, run: _Run, operation: str) -> bool:
         try:
@@ -168,6 +180,18 @@ def _after_padding(model: Module, texts: list[_Text], numbers: list[int]) -> _Lo
         model(mx.array(tokens), cache=cache)
     mx.eval([layer.state for layer in cache])
     return _decode(model, texts, cache)
+
+
+@replicated()
+def _after_prefix(model: Module, texts: list[_Text], numbers: list[int]) -> _Logits:
+    """Read answers in one pass behind the cache of their prompts, with another row each."""
+    found = []
+    for number in numbers:
+        text = texts[number]
+        caches = prefix_caches(prefix_layers(text.cache, 0, len(text.prompt)))
+        rows = mx.array([text.answer, text.answer[::-1]])
+        found.append(np.array(model(rows, cache=caches)[0].astype(mx.float32)))
+    return np.stack(found)
 
 
 def _decode(model: Module, texts: Sequence[_Text], cache: list[Any]) -> _Logits:

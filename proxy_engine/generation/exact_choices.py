@@ -17,11 +17,12 @@ import numpy as np
 import numpy.typing as npt
 from mlx.nn.layers.base import Module
 
+from ..prompt_cache.layers import max_scorable_length
 from .choice_scores import ChoiceScorer, ChoiceScores
 from .forward_pass import NextLogits, position_arguments
 from .open_choices import OpenChoice, draw_option
 from .sequence_state import SequenceState
-from .shared_prefix import append_layers, can_share_prefix, prefix_layers
+from .shared_prefix import append_layers, prefix_layers
 from .tokens import Token
 
 
@@ -90,7 +91,7 @@ class ExactChoices:
         if len(choice.options) == 1:
             return ChoiceScores(*np.zeros((3, 1)))
         longest = max(len(candidate.tokens) for candidate in choice.candidates)
-        if not can_share_prefix(cache, sequence.processed + longest):
+        if sequence.processed + longest > max_scorable_length(cache):
             return None
         needs_all = choice.sampler.has_filters or sequence.weights is not None
         sampler = choice.sampler

@@ -8,7 +8,6 @@ from typing import Any
 
 import mlx.core as mx
 from mlx_lm.models.cache import (
-    BatchKVCache,
     BatchRotatingKVCache,
     KVCache,
     RotatingKVCache,
@@ -101,21 +100,6 @@ class PrefixCache(KVCache):
             raise AssertionError("the pass has run")
         rows = slice(row, row + 1)
         return self.keys[rows, :, :length], self.values[rows, :, :length]
-
-
-def can_share_prefix(cache: Sequence[Any], length: int = 0) -> bool:
-    """Whether the options behind a cache can be scored: all layers keep keys and values.
-
-    Args:
-        cache: The cache of a sequence or a batch.
-        length: Tokens of the sequence with its longest option. A rotating cache that keeps the
-            first tokens of a text has no equivalent window once it has dropped others.
-    """
-    return all(
-        type(layer) in (KVCache, BatchKVCache, BatchRotatingKVCache)
-        or (type(layer) is RotatingKVCache and (not layer.keep or length <= layer.max_size))
-        for layer in cache
-    )
 
 
 @replicated(creates=True)

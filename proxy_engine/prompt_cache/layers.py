@@ -16,6 +16,8 @@ import mlx.core as mx
 from mlx.utils import tree_map
 from mlx_lm.models.cache import (
     ArraysCache,
+    BatchKVCache,
+    BatchRotatingKVCache,
     CacheList,
     ChunkedKVCache,
     ConcatenateKVCache,
@@ -79,6 +81,18 @@ def max_trimmable_length(cache: Sequence[Any]) -> int:
     return min(map(_max_trimmable_length, flat(cache)), default=sys.maxsize)
 
 
+def max_scorable_length(cache: Sequence[Any]) -> int:
+    """Return the length of the longest text whose keys and values can be a shared prefix.
+
+    0 if some layers keep none; ``sys.maxsize`` if there is no limit. A sliding window is no limit,
+    but a rotating cache that keeps the first tokens has no equivalent window once it drops others.
+
+    Args:
+        cache: The cache of a sequence or a batch.
+    """
+    return min(map(_max_scorable_length, cache), default=0)
+
+
 @replicated()
 def trim_to(cache: Sequence[Any], length: int) -> None:
     """Trim a trimmable cache to its first ``length`` tokens, in place.
@@ -110,6 +124,13 @@ def _is_trimmable(layer: Any) -> bool:
     if isinstance(layer, ChunkedKVCache):
         return layer.start_position == 0
     return bool(layer.is_trimmable()) and isinstance(getattr(layer, "offset", None), int)
+
+
+def _max_scorable_length(layer: Any) -> int:
+    if type(layer) is RotatingKVCache and layer.keep:
+        return int(layer.max_size)
+    has_keys = type(layer) in (KVCache, BatchKVCache, RotatingKVCache, BatchRotatingKVCache)
+    return sys.maxsize if has_keys else 0
 
 
 def _max_trimmable_length(layer: Any) -> int:

@@ -23,6 +23,7 @@ from .layers import (
     copy_cache,
     evaluate,
     is_trimmable,
+    max_scorable_length,
     max_trimmable_length,
     token_counts,
     trim_to,
@@ -83,7 +84,12 @@ class PromptCaches:
             _check_quantization(model, self._options)
         self._store = Store(self._options.max_bytes)
         self._disk: DiskCache | None = None
-        self._max_trimmable_length = max_trimmable_length(self._fresh())
+        fresh = self._fresh()
+        self._max_trimmable_length = max_trimmable_length(fresh)
+        self._max_scorable_length = max_scorable_length(fresh)
+        if self._options.kv_bits is not None:
+            quantized = self._options.quantized_kv_start
+            self._max_scorable_length = min(quantized, self._max_scorable_length)
 
     @property
     def options(self) -> CacheOptions:
@@ -124,6 +130,31 @@ class PromptCaches:
         """Return how many tokens of a prompt :meth:`fetch` would provide."""
         found = self._store.find(token_array(prompt_ids)[:-1])
         return 0 if found is None else found[1]
+
+    def check_scoring(self, length: int) -> None:
+        """Raise if no finite choice behind a prompt can be scored. For any thread.
+
+        Args:
+            length: Tokens of the prompt.
+
+        Raises:
+            InvalidOptionError: The cache keeps no keys and values that options can share.
+        """
+        limit = self._max_scorable_length
+        if length < limit:
+            return
+        hint = "Leave exact_choices out: choices are sampled token by token then."
+        if not limit:
+            reason = "a layer of the model, or of its quantized cache, does not keep them"
+        else:
+            name = "max_kv_size" if self._options.kv_bits is None else "quantized_kv_start"
+            reason = f"the prompt has {length} tokens, and {name} is {limit}"
+            hint = f"{hint} Or increase {name}."
+        raise InvalidOptionError(
+            f"exact_choices needs the keys and values of all tokens, and {reason}",
+            option="exact_choices",
+            hint=hint,
+        )
 
     def needs_checkpoints(self, length: int) -> bool:
         """Whether a text of ``length`` tokens is too long to be trimmed. For any thread."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from ..errors import InvalidOptionError
 from ..generation import (
     Batch,
     BatchProbe,
@@ -208,6 +209,13 @@ class ContinuousBatch:
 
     def _begin(self, job: Job) -> None:
         request = job.request
+        if request.options.exact_choices and not self._probe.can_score:
+            raise InvalidOptionError(
+                "exact_choices scores the options of a choice as rows of one pass, and this model "
+                "computes other logits then",
+                option="exact_choices",
+                hint="Leave exact_choices out: choices are sampled token by token then.",
+            )
         running = job.begin(self._factory)
         if job.is_cancelled:
             self._finish(job)

@@ -84,6 +84,7 @@ class Preparation:
         self._dialects = Dialects(loaded.tokenizer, tool_format)
         self._answers = AnswerCompiler(vocabulary)
         self._tokenizer_lock = tokenizer_lock
+        self._caches = caches
         self._prompts = PromptEncoder(loaded, vocabulary, tokenizer_lock, caches, media)
         self._turns = turns
         self._max_compile_seconds = max_compile_seconds
@@ -145,6 +146,8 @@ class Preparation:
         )
         encoded, boundaries = self._prompts.encode(prompt, style, options, cancelled)
         prompt_ids = encoded.token_ids
+        if options.exact_choices:
+            self._caches.check_scoring(len(prompt_ids))
         with self._tokenizer_lock:
             markers = reasoning_delimiters(options, dialect.answers)
             tokenizer = self._loaded.tokenizer

@@ -17,7 +17,7 @@ import pytest
 from exact_model import ExactModel
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mixed_requests import KINDS, Alone, Mixed, Spec, drafting
+from mixed_requests import DRAFTS, KINDS, Alone, Mixed, Spec, drafting
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from proxy_engine import CacheOptions, InferenceEngine
@@ -38,18 +38,21 @@ ENGINES = {
 }
 """Kind of model, options of caches, whether rows are padded as on a GPU, whether a model drafts."""
 
+FAULTS = ["choices", "draft"]
+
 specs = st.builds(
     Spec,
     st.sampled_from(sorted(KINDS)),
     st.sampled_from(PROMPTS),
     st.integers(0, 3),
-    st.sampled_from(["auto", "always", "off"]),
+    st.sampled_from(sorted(DRAFTS)),
 )
 steps = st.one_of(
     st.tuples(st.just("begin"), specs, st.none()),
     st.tuples(st.just("begin"), specs, st.none() | st.integers(1, 20)),
     st.tuples(st.just("rounds"), st.integers(1, 12), st.none()),
     st.tuples(st.just("cancel"), st.integers(0, 5), st.none()),
+    st.tuples(st.just("fail"), st.sampled_from(FAULTS), st.none()),
 )
 
 
@@ -81,7 +84,21 @@ def pair(
 def run(pair: tuple[InferenceEngine, Alone], script: list[tuple[object, ...]]) -> Mixed:
     """Run the steps of a script, and check every answer."""
     mixed = Mixed(*pair)
-    try:
+    engine, _ = pair
+    with mixed.faults():
+        _run(mixed, script)
+    drafter = engine._core.drafter
+    if mixed.failed and drafter is not None:
+        # Neither failure changes what later requests get.
+        calls = drafter.model.calls
+        later = [("begin", Spec("text", PROMPTS[2], 1, "model"), None)]
+        _run(mixed, [*later, ("begin", Spec("exact choices", PROMPTS[0], 0), None)])
+        assert drafter.model.calls > calls
+    return mixed
+
+
+def _run(mixed: Mixed, script: list[tuple[object, ...]]) -> None:
+    with mixed.held():
         for step in script:
             match step:
                 case "begin", Spec() as spec, leaves_after:
@@ -91,10 +108,9 @@ def run(pair: tuple[InferenceEngine, Alone], script: list[tuple[object, ...]]) -
                         mixed.round()
                 case "cancel", int(number), _:
                     mixed.cancel(number)
+                case "fail", str(component), _:
+                    mixed.fail_next(component)
         mixed.finish()
-    finally:
-        mixed.close()
-    return mixed
 
 
 @given(st.lists(steps, min_size=4, max_size=14))
@@ -113,13 +129,15 @@ def random_script(draw: random.Random) -> list[tuple[object, ...]]:
             draw.choice(sorted(KINDS)),
             draw.choice(PROMPTS),
             draw.randint(0, 3),
-            draw.choice(["auto", "always", "off"]),
+            draw.choice(sorted(DRAFTS)),
         )
         script.append(("begin", spec, draw.choice([None, None, None, draw.randint(1, 20)])))
         if draw.random() < 0.6:
             script.append(("rounds", draw.randint(1, 12), None))
         if draw.random() < 0.1:
             script.append(("cancel", draw.randint(0, 5), None))
+        if draw.random() < 0.1:
+            script.append(("fail", draw.choice(FAULTS), None))
     return script
 
 

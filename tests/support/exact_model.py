@@ -51,6 +51,8 @@ class ExactModel(Module):
         self._thoughts = mx.array(thoughts.astype(np.float32))
         self.kind = kind
         self._window = window
+        self.calls = 0
+        """Passes so far."""
 
     @property
     def layers(self) -> list[None]:
@@ -68,6 +70,7 @@ class ExactModel(Module):
 
     def __call__(self, inputs: mx.array, cache: Any = None) -> mx.array:
         """Return logits, shape (rows, tokens, vocabulary)."""
+        self.calls += 1
         cache = self.make_cache() if cache is None else cache
         tokens = inputs.astype(mx.uint32) + 1
         offset = mx.array(cache[0].offset).reshape(-1, 1)

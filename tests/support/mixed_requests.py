@@ -20,18 +20,20 @@ from proxy_engine import (
     Finished,
     GenerationResult,
     InferenceEngine,
+    InvalidOptionError,
     OutputValidationError,
     ReasoningOptions,
     SpeculationOptions,
     TokenGenerated,
 )
-from proxy_engine.generation import batch_drafts
+from proxy_engine.generation import DraftModel, batch_drafts
+from proxy_engine.generation.choice_scores import ChoiceScorer
 from proxy_engine.requests import sequence_factory
 from proxy_engine.speculation import lookups
 from proxy_engine.speculation.draft_length import PassCost
 from state_machines import GrammarStateMachine, RegexStateMachine
 
-__all__ = ["KINDS", "Alone", "Mixed", "Spec", "drafting"]
+__all__ = ["DRAFTS", "KINDS", "Alone", "Mixed", "Spec", "drafting"]
 
 RECORD = {
     "type": "object",
@@ -43,7 +45,12 @@ RECORD = {
     "required": ["name", "color", "ok"],
     "additionalProperties": False,
 }
-LIST = {"type": "array", "items": {"enum": ["red", "ab", "abc", 12, 1]}, "minItems": 2, "maxItems": 5}
+LIST = {
+    "type": "array",
+    "items": {"enum": ["red", "ab", "abc", 12, 1]},
+    "minItems": 2,
+    "maxItems": 5,
+}
 TOOL = {"type": "function", "function": {"name": "paint", "parameters": RECORD}}
 SOURCE = "the quick brown fox jumps over the lazy dog, abc 12"
 
@@ -121,6 +128,19 @@ KINDS: dict[str, Callable[[], dict[str, Any]]] = {
 """Arguments of requests, by the name of a feature."""
 
 
+DRAFTS: dict[str, Any] = {
+    "auto": "auto",
+    "always": SpeculationOptions(is_adaptive=False, max_draft_tokens=5),
+    "model": SpeculationOptions(is_adaptive=False, max_draft_tokens=5, prompt_lookup=False),
+    "off": "off",
+}
+"""The option ``speculation``, by name."""
+
+
+class InjectedError(Exception):
+    """A component was made to fail."""
+
+
 @dataclass(frozen=True)
 class Spec:
     """A request.
@@ -129,7 +149,7 @@ class Spec:
         kind: A name of :data:`KINDS`.
         prompt: The prompt.
         seed: Seed of its samples; at temperature 0 for even ones, unless the kind has its own.
-        drafts: Drafts: ``"auto"``, ``"always"`` or ``"off"``.
+        drafts: A name of :data:`DRAFTS`.
     """
 
     kind: str
@@ -140,10 +160,9 @@ class Spec:
     @property
     def arguments(self) -> dict[str, Any]:
         """The arguments of ``engine.generate`` besides the prompt."""
-        always = SpeculationOptions(is_adaptive=False, max_draft_tokens=5)
         arguments = {
             "max_tokens": 48,
-            "speculation": always if self.drafts == "always" else self.drafts,
+            "speculation": DRAFTS[self.drafts],
             **KINDS[self.kind](),
         }
         if "sampler" in arguments:
@@ -195,7 +214,7 @@ class Alone:
         try:
             for event in self.engine.stream(spec.prompt, **arguments):
                 events.append(event)
-        except OutputValidationError as error:
+        except (InvalidOptionError, OutputValidationError) as error:
             return Answer(None, type(error).__name__)
         last = events.pop()
         assert isinstance(last, Finished)
@@ -270,26 +289,76 @@ class Mixed:
         self.engine = engine
         self.drafted = 0
         self.accepted = 0
+        self.failed: list[str] = []
+        self._armed: set[str] = set()
         self._alone = alone
         self._running: list[_Running] = []
-        self._release = self._hold()
+        self._gate: _Gate | None = None
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the model thread between rounds; afterwards, end the requests that are left."""
+        self._gate = self._hold()
+        try:
+            yield
+        finally:
+            for one in self._running:
+                one.cancel()
+            self._gate.set()
+            for one in self._running:
+                one.answer()
+            self._running.clear()
 
     def begin(self, spec: Spec, leaves_after: int | None = None) -> None:
         """Queue a request, which is cancelled after a number of tokens."""
-        self._alone.answer(spec)
-        self._running.append(_Running(self.engine, spec, leaves_after))
+        if self._alone.answer(spec).error == "InvalidOptionError":
+            with pytest.raises(InvalidOptionError):
+                _Running(self.engine, spec, leaves_after)
+        else:
+            self._running.append(_Running(self.engine, spec, leaves_after))
 
     def cancel(self, number: int) -> None:
         """Cancel one of the requests."""
         if self._running:
             self._running[number % len(self._running)].cancel()
 
+    def fail_next(self, component: str) -> None:
+        """Let the next scoring of choices or draft of the draft model fail, once."""
+        self._armed.add(component)
+
+    @contextmanager
+    def faults(self) -> Iterator[None]:
+        """Run the block with components that fail as :meth:`fail_next` says."""
+        score, draft = ChoiceScorer.scores, DraftModel._forward
+
+        def failing_score(scorer: ChoiceScorer, *arguments: Any) -> Any:
+            self._fail("choices")
+            return score(scorer, *arguments)
+
+        def failing_draft(drafter: DraftModel, *arguments: Any) -> Any:
+            self._fail("draft")
+            return draft(drafter, *arguments)
+
+        with (
+            patch.object(ChoiceScorer, "scores", failing_score),
+            patch.object(DraftModel, "_forward", failing_draft),
+        ):
+            yield
+
+    def _fail(self, component: str) -> None:
+        # Not in the engine that answers requests alone.
+        if component in self._armed and self.engine._core.worker.is_current:
+            self._armed.remove(component)
+            self.failed.append(component)
+            raise InjectedError
+
     def round(self) -> None:
         """Run one round of the model thread."""
         # The scheduler returns after a round while another call is queued.
-        release, self._release = self._release, self._hold()
-        release.set()
-        self._release.entered.wait(60)
+        assert self._gate is not None
+        gate, self._gate = self._gate, self._hold()
+        gate.set()
+        assert self._gate.entered.wait(60)
         for one in [one for one in self._running if one.is_done]:
             self._running.remove(one)
             self._check(one)
@@ -302,10 +371,6 @@ class Mixed:
             self.round()
         raise AssertionError(f"requests do not end: {[one.spec for one in self._running]}")
 
-    def close(self) -> None:
-        """Let the model thread go on."""
-        self._release.set()
-
     def _hold(self) -> _Gate:
         gate = _Gate()
         self.engine._core.worker.submit(gate.pass_through)
@@ -313,6 +378,11 @@ class Mixed:
 
     def _check(self, one: _Running) -> None:
         alone, answer = self._alone.answer(one.spec), one.answer()
+        if "choices" in self.failed and (
+            answer.error == "InjectedError" or one.request.sequences > 1
+        ):
+            # A particle that fails has no weight.
+            return
         result, expected = answer.result, alone.result
         if result is not None:
             self.drafted += result.usage.drafted_tokens
@@ -336,6 +406,7 @@ def check_same(result: GenerationResult[Any], expected: GenerationResult[Any], s
     assert result.token_lengths == expected.token_lengths, spec
     assert result.token_origins.replace("d", "s") == expected.token_origins, spec
     assert result.quotes == expected.quotes, spec
+    assert result.usage.inexact_choice_tokens == expected.usage.inexact_choice_tokens, spec
     check_logprobs(result.logprobs, expected.logprobs)
     for one, other in zip(result.scored_choices, expected.scored_choices, strict=True):
         assert {o.text: o.probability for o in one.options} == pytest.approx(

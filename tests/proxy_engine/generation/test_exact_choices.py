@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,7 +24,8 @@ from proxy_engine.generation.choice_scores import (
     Candidate,
     ChoiceScorer,
 )
-from proxy_engine.generation.shared_prefix import append_layers, can_share_prefix, prefix_layers
+from proxy_engine.generation.shared_prefix import append_layers, prefix_layers
+from proxy_engine.prompt_cache.layers import max_scorable_length
 from samplers import SamplingParameters, make_sampler
 from state_machines import ChoiceStateMachine
 
@@ -134,7 +136,7 @@ def test_models_with_keys_and_values_score_options_in_one_pass(name: str, length
     model(mx.array([prompt[:-2]]), cache=cache)
     for token in prompt[-2:]:
         logits = model(mx.array([[token]]), cache=cache)[:, -1]
-    assert can_share_prefix(cache)
+    assert max_scorable_length(cache) == sys.maxsize
     scorer = ChoiceScorer(model, DeviceMasks(), lambda given, _: given.astype(mx.float32))
     found = scorer.scores(options, prefix_layers(cache, 0, len(prompt)), logits).log_scores
     exact = [log_mass(model, prompt, option.tokens, wide) for option in options]
@@ -143,13 +145,12 @@ def test_models_with_keys_and_values_score_options_in_one_pass(name: str, length
 
 @pytest.mark.parametrize("name", ["kimi_k3", "mamba"])
 def test_recurrent_caches_are_not_shared(name: str) -> None:
-    assert not can_share_prefix(make_prompt_cache(small_model(name)))
+    assert not max_scorable_length(make_prompt_cache(small_model(name)))
 
 
 def test_cache_that_keeps_first_tokens_is_shared_until_it_drops_others() -> None:
     cache = [RotatingKVCache(max_size=16, keep=4)]
-    assert can_share_prefix(cache, 16)
-    assert not can_share_prefix(cache, 17)
+    assert max_scorable_length(cache) == 16
 
 
 def test_end_of_an_option_continues_the_cache(tiny_model: Module) -> None:
