@@ -52,7 +52,6 @@ class BatchProbe:
     def __init__(self, model: Module) -> None:
         self.wide_passes = WidePasses(model)
         self._model = model
-        self._texts: list[_Text] | None = None
         self._can_decode: bool | None = None
         self._can_pad: bool | None = None
         self._can_score: bool | None = None
@@ -62,7 +61,6 @@ class BatchProbe:
         """Whether rows of different lengths can share a pass over one token each."""
         if self._can_decode is None:
             self._can_decode = self._agrees(_after_merging, "decoding")
-            _free_caches(self._texts or [])
         return self._can_decode
 
     @property
@@ -76,24 +74,19 @@ class BatchProbe:
     def can_score(self) -> bool:
         """Whether rows can share the keys and values of a prefix."""
         if self._can_score is None:
-            # With caches, which are freed after other probes.
-            self._texts = None
             self._can_score = self._agrees(_after_prefix, "decoding behind a shared prefix")
-            _free_caches(self._texts or [])
         return self._can_score
 
     def _agrees(self, run: _Run, operation: str) -> bool:
         try:
-            if self._texts is None:
-                self._texts = _texts(self._model)
-            scale = _distance(*(text.logits for text in self._texts))
-            both = range(len(self._texts))
-            difference = _difference(self._texts, run(self._model, self._texts, list(both)))
+            texts = _texts(self._model)
+            scale = _distance(*(text.logits for text in texts))
+            difference = _difference(texts, run(self._model, texts, list(range(len(texts)))))
             if difference <= _NEGLIGIBLE * scale:
                 return True
             noise = 0.0
-            for number, text in enumerate(self._texts):
-                rows = run(self._model, self._texts, [number, number])
+            for number, text in enumerate(texts):
+                rows = run(self._model, texts, [number, number])
                 noise = max(noise, _difference((text, text), rows))
         except Exception as error:
             _log.info("%s of several rows fails with this model: %s", operation, error)
@@ -140,12 +133,6 @@ def _texts(model: Module) -> list[_Text]:
         return _Text(model, ids[:length], ids[length:])
 
     return [text(_SHORT_PROMPT), text(_LONG_PROMPT_ON_GPU if is_on_gpu else _LONG_PROMPT_ON_CPU)]
-
-
-@replicated()
-def _free_caches(texts: list[_Text]) -> None:
-    for text in texts:
-        text.cache = []
 
 
 def _difference(texts: Sequence[_Text], rows: _Logits) -> float:
