@@ -74,10 +74,18 @@ class BatchProbe:
     def can_score(self) -> bool:
         """Whether rows can share the keys and values of a prefix."""
         if self._can_score is None:
-            self._can_score = self._agrees(_after_prefix, "decoding behind a shared prefix")
+            # Rows of equal lengths are computed correctly by any model that takes a batch.
+            self._can_score = self._agrees(_after_prefix, "shared prefixes", _after_merging)
         return self._can_score
 
-    def _agrees(self, run: _Run, operation: str) -> bool:
+    def _agrees(self, run: _Run, operation: str, equal_rows: _Run | None = None) -> bool:
+        """Compare an operation's logits with those of single texts.
+
+        Args:
+            run: The operation.
+            operation: Its name.
+            equal_rows: The operation that shows how large rounding is; by default the same.
+        """
         try:
             texts = _texts(self._model)
             scale = _distance(*(text.logits for text in texts))
@@ -86,7 +94,7 @@ class BatchProbe:
                 return True
             noise = 0.0
             for number, text in enumerate(texts):
-                rows = run(self._model, texts, [number, number])
+                rows = (equal_rows or run)(self._model, texts, [number, number])
                 noise = max(noise, _difference((text, text), rows))
         except Exception as error:
             _log.info("%s of several rows fails with this model: %s", operation, error)

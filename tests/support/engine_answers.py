@@ -23,8 +23,13 @@ SCHEMA = {
 TEXT = "the quick brown fox jumps over the lazy dog. " * 2
 
 
-def answers(engine: InferenceEngine) -> list[Any]:
-    """Answer requests of all kinds, and return tokens and sizes of caches."""
+def answers(engine: InferenceEngine, *, scores: bool = True) -> list[Any]:
+    """Answer requests of all kinds, and return tokens and sizes of caches.
+
+    Args:
+        engine: The engine.
+        scores: Whether its caches have room for options of finite choices.
+    """
     found: list[Any] = []
     # A text, the same again from the prompt cache, and one that shares its beginning.
     for prompt in (TEXT, TEXT, TEXT + "It sleeps."):
@@ -43,7 +48,7 @@ def answers(engine: InferenceEngine) -> list[Any]:
         next(event for event in stream if isinstance(event, TextDelta))
     found.append(engine.generate("afterwards", temperature=0, max_tokens=4).token_ids)
     # Forks of a row, and the options of a finite choice behind copies of its prefix.
-    for exact in ({"particles": 3}, {"exact_choices": True}):
+    for exact in ({"particles": 3}, {"exact_choices": scores}):
         choice = engine.generate(
             TEXT, response_format=SCHEMA, seed=3, temperature=1, max_tokens=48, **exact
         )
