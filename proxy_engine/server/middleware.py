@@ -18,6 +18,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ..text_checks import short_repr
 from .errors import INTERNAL_ERROR, ApiError, error_reply
 from .settings import ServerSettings
 from .streaming import ClientDisconnectedError
@@ -162,18 +163,20 @@ class HostMiddleware:
 
     def __init__(self, app: ASGIApp, names: Iterable[str] = ()) -> None:
         self._app = app
-        self._names = {*_LOCAL_HOSTS, *(name.lower() for name in names)}
+        known = "|".join(map(re.escape, {*_LOCAL_HOSTS, *names}))
+        # RFC 3986: a port may be empty.
+        self._host = re.compile(rf"({known})(:[0-9]*)?", re.ASCII | re.IGNORECASE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
         if scope["type"] == "http":
-            host = Headers(scope=scope).get("host", "").lower()
-            name = host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
-            if name and name not in self._names:
-                message = f"this server is not named {name!r}; see --allowed-hosts"
-                error = ApiError(403, message, code="unknown_host")
-                await error_reply(error)(scope, receive, send)
-                return
+            # HTTP/1.0 requires no header. Browsers always send one.
+            for host in Headers(scope=scope).getlist("host"):
+                if self._host.fullmatch(host) is None:
+                    message = f"this server is not named {short_repr(host)}; see --allowed-hosts"
+                    error = ApiError(403, message, code="unknown_host")
+                    await error_reply(error)(scope, receive, send)
+                    return
         await self._app(scope, receive, send)
 
 

@@ -277,23 +277,47 @@ def test_hosts_that_are_this_computer_or_its_network_are_refused(host: str) -> N
         fetched(f"http://{host}:1/", MediaOptions())
 
 
-@given(st.ip_addresses())
-def test_public_addresses_are_those_of_the_standard(address: Any) -> None:
-    if is_public(str(address)):
-        assert address.is_global
-        assert not address.is_multicast
-        assert not address.is_loopback
-        assert not address.is_link_local
-        assert not address.is_private
-    elif address.version == 4:
-        assert not address.is_global or address.is_multicast
+# Around the limits of special networks, the metadata addresses of clouds, and the addresses on which
+# versions of Python differ.
+PUBLIC = {
+    False: """
+        0.255.255.255 100.64.0.0 100.100.100.200 100.127.255.255 168.63.129.16 169.254.169.254
+        169.254.170.2 172.31.255.255 192.0.0.0 192.0.0.9 192.0.0.10 192.0.0.170 192.0.0.192
+        192.0.0.255 192.31.196.1 192.52.193.1 192.88.99.1 192.175.48.1 198.19.255.255
+        198.51.100.7 203.0.113.7 224.0.0.1 239.255.255.255 240.0.0.1 255.255.255.255
+        :: ::1 ::8.8.8.8 ::ffff:0:8.8.8.8 ::ffff:192.0.0.192 ::ffff:168.63.129.16
+        64:ff9b::192.0.0.192 64:ff9b::a9fe:a9fe 64:ff9b:1::808:808 100::1 100:0:0:1::1
+        2001::1 2001:0:808:808::f7f7:f7f7 2001:1::1 2001:1::2 2001:1::3 2001:2::1 2001:3::1
+        2001:4:112::1 2001:10::1 2001:20::1 2001:30::1 2001:1ff:ffff::1 2001:db8::1
+        2002:7f00:1:: 2002:a9fe:a9fe::1 2002:c000:c0::1 2620:4f:8000::1 3fff::1 3fff:fff::1
+        4000::1 5f00::1 fc00::1 fd00:ec2::254 fd20:ce::254 fe80::1 fe80::1%eth0 fec0::1 ff02::1
+        x 1.2.3 0127.0.0.1 8.8.8.8/32
+    """,
+    True: """
+        1.0.0.0 8.8.8.8 9.255.255.255 11.0.0.0 93.184.216.34 100.63.255.255 100.128.0.0
+        168.63.129.15 168.63.129.17 169.253.255.255 172.15.255.255 172.32.0.0 191.255.255.255
+        192.0.1.0 192.0.3.0 198.17.255.255 198.20.0.0 223.255.255.255 ::ffff:8.8.8.8
+        64:ff9b::808:808 2001:200::1 2001:db7:ffff::1 2001:db9::1 2002:808:808::1 2606:4700::1111
+        2620:4f:7fff::1 2620:4f:8001::1 3fff:1000::1 3ffe::1
+    """,
+}
 
 
-def test_public_addresses_are_public() -> None:
-    for address in ("93.184.216.34", "8.8.8.8", "2606:4700::1111", "64:ff9b::808:808"):
-        assert is_public(address)
-    for text in ("", "x", "1.2.3", "fe80::1%eth0"):
-        assert not is_public(text)
+def test_public_addresses_are_those_of_no_special_network() -> None:
+    assert not is_public("")
+    for expected, addresses in PUBLIC.items():
+        for address in addresses.split():
+            assert is_public(address) == expected, address
+
+
+@given(st.one_of(st.ip_addresses(v=4), st.sampled_from(PRIVATE).flatmap(
+    lambda network: st.ip_addresses(v=4, network=network)
+)))  # fmt: skip
+def test_embedded_address_decides(address: Any) -> None:
+    for form in ("::ffff:{}", "64:ff9b::{}", "2002:{:x}:{:x}::1"):
+        number = int(address)
+        text = form.format(*(number >> 16, number & 0xFFFF) if ":x" in form else (address,))
+        assert is_public(text) == is_public(str(address))
 
 
 @pytest.mark.parametrize(

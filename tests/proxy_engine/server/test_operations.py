@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
@@ -13,13 +14,16 @@ import httpx
 import openai
 import pytest
 from fastapi import FastAPI
+from hypothesis import example, given
+from hypothesis import strategies as st
 from live_server import Live, make_settings, serving, serving_engine
+from starlette.types import Message, Receive, Scope, Send
 
 from proxy_engine import InferenceEngine
 from proxy_engine.results import Usage
 from proxy_engine.server.app import create_app
 from proxy_engine.server.metrics import Metrics
-from proxy_engine.server.middleware import is_key
+from proxy_engine.server.middleware import HostMiddleware, is_key
 
 HELLO = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}
 CHAT = "/v1/chat/completions"
@@ -322,7 +326,10 @@ def test_unknown_host_names_are_refused(live: Live, roomy_engine: InferenceEngin
     with live.http() as http:
         for name in ("localhost:1", "LOCALHOST", "127.0.0.1", "[::1]:8000"):
             assert http.get("/health", headers={"Host": name}).status_code == 200
-        for name in ("a.example", "localhost.a.example", "127.0.0.1.a.example:8000", "[::2]"):
+        for name in (
+            *("a.example", "localhost.a.example", "127.0.0.1.a.example:8000", "[::2]", ""),
+            *("[::1]evil.com", "[::1", "127.0.0.1:80@evil.com", "localhost:http"),
+        ):
             reply = http.get("/health", headers={"Host": name})
             assert reply.status_code == 403
             assert reply.json()["error"]["code"] == "unknown_host"
@@ -330,6 +337,38 @@ def test_unknown_host_names_are_refused(live: Live, roomy_engine: InferenceEngin
         with serving_engine(roomy_engine, allowed_hosts=names) as own, own.http() as http:
             assert http.get("/health", headers={"Host": "a.example:8"}).status_code == 200
             assert http.get("/health", headers={"Host": "b.example"}).status_code == other
+
+
+HOSTS = ["localhost", "127.0.0.1", "[::1]", "a.example"]
+ODD = st.text(st.sampled_from("@:[]./\\ #?,%0189lx"), max_size=3)
+
+
+@given(st.lists(st.one_of(st.sampled_from([*HOSTS, ":80", ":", "evil.com"]), ODD), max_size=4))
+@example(["[::1]evil.com"])
+@example(["[::1"])
+@example(["127.0.0.1:80@evil.com"])
+@example(["localhost", ":"])
+@example([])
+def test_only_known_hosts_with_an_optional_port_are_let_in(pieces: list[str]) -> None:
+    host = "".join(pieces)
+    let_in = []
+    sent: list[Any] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        let_in.append(scope)
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        raise AssertionError("the body is not read")
+
+    scope = {"type": "http", "headers": [(b"host", b"LOCALHOST:1"), (b"host", host.encode())]}
+    asyncio.run(HostMiddleware(app, ["A.example"])(scope, receive, send))  # type: ignore[arg-type]
+    name, _, port = host.rpartition(":")
+    is_known = host in HOSTS or (name in HOSTS and not port.strip("0123456789"))
+    assert bool(let_in) == is_known
+    assert [message.get("status") for message in sent][:1] == ([] if is_known else [403])
 
 
 def test_api_key_is_required_in_a_mounted_application(roomy_engine: InferenceEngine) -> None:
