@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 
@@ -19,3 +20,20 @@ def directory_path(given: object) -> Path | None:
     if given == "":
         raise ValueError("should be the name of a directory")
     return Path(given).expanduser()
+
+
+def privacy_problem(directory: Path) -> str | None:
+    """Return why users besides this one and root can write to a directory; ``None`` if they cannot.
+
+    A directory that does not exist, or is not accessible, has no problem.
+    """
+    try:
+        found = directory.stat()
+    except OSError:
+        return None
+    if found.st_uid not in (0, os.geteuid()):
+        return "should belong to this user"
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        mode = stat.S_IMODE(found.st_mode)
+        return f"should not be writable by other users (its mode is {mode:o}; use `chmod 700`)"
+    return None

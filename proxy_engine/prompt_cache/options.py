@@ -9,7 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from ..errors import InvalidOptionError
 from ..options import OptionModel
-from ..path_checks import directory_path
+from ..path_checks import directory_path, privacy_problem
 
 
 class CacheOptions(OptionModel):
@@ -39,7 +39,8 @@ class CacheOptions(OptionModel):
     window, a recurrent state)."""
     directory: Path | None = None
     """Directory in which reused prefixes are kept for other processes and later ones. Processes
-    with any models can share it. Default: prompts are cached in memory only. The files hold data
+    of one user, with any models, can share it. It is refused if other users can write to it, since
+    the files determine answers. Default: prompts are cached in memory only. The files hold data
     from which the texts of users can be derived."""
     max_disk_bytes: int = Field(default=16 << 30, ge=0)
     """Maximum size of all files in `directory`, of every model. The least recently used are
@@ -59,6 +60,8 @@ class CacheOptions(OptionModel):
     def _check_directory(cls, directory: Path | None, info: ValidationInfo) -> Path | None:
         if directory is not None and info.data.get("max_bytes") == 0:
             raise ValueError("requires prompt caching; raise max_bytes above 0")
+        if directory is not None and (problem := privacy_problem(directory)):
+            raise ValueError(problem)
         return directory
 
     def check_distributed(self) -> None:

@@ -14,7 +14,9 @@ the lock, and renames it. Readers take no lock: a file is complete or absent, an
 operating system releases the lock of a process that ends. A process that ends while it writes
 leaves a temporary file, which counts until an eviction removes it after an hour.
 
-Files are not flushed to the device: they are checked by their digest when they are read.
+Files are not flushed to the device: they are checked by their digest when they are read. A digest
+does not prove the origin of a file. So nothing is written to a directory to which other users can
+write, and files of other users are not read.
 """
 
 from __future__ import annotations
@@ -31,6 +33,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from filelock import FileLock, Timeout
+
+from ...path_checks import privacy_problem
 
 Piece: TypeAlias = bytes | memoryview
 """A part of a file's content, in bytes."""
@@ -121,7 +125,10 @@ class DiskFiles:
         """Return the content of a file; ``None`` if it cannot be read."""
         try:
             with open(self.path(name), "rb", buffering=0) as file:
-                content = bytearray(os.fstat(file.fileno()).st_size)
+                stat = os.fstat(file.fileno())
+                if stat.st_uid not in (0, os.geteuid()):
+                    return None
+                content = bytearray(stat.st_size)
                 view, done = memoryview(content), 0
                 while done < len(content) and (count := file.readinto(view[done:])):
                     done += count
@@ -198,6 +205,8 @@ class DiskFiles:
             return None
         for directory in (self._root, self._directory):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if problem := privacy_problem(directory):
+                raise PermissionError(f"{str(directory)!r} {problem}")
         with self._locked():
             total = self._total()
             if total is None or total + nbytes > self._max_bytes:

@@ -164,6 +164,36 @@ def test_read_only_directory_is_read(
     check_answer(open_caches(), 3 * BLOCK_TOKENS)
 
 
+@pytest.mark.parametrize("name", ["caches", "caches/" + "?" * 32])
+def test_directory_that_becomes_writable_by_others_is_not_written(
+    name: str,
+    open_caches: Callable[[], PromptCaches],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caches, other = open_caches(), open_caches()
+    write(caches)
+    for path in blocks(tmp_path):
+        path.unlink()
+    next(tmp_path.glob(name)).chmod(0o777)
+    with caplog.at_level(logging.WARNING, "proxy_engine"):
+        write(other)
+    assert "mode is 777" in caplog.text
+    assert blocks(tmp_path) == []
+
+
+def test_file_of_another_user_is_not_read(
+    open_caches: Callable[[], PromptCaches], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    write(open_caches())
+    if os.geteuid() == 0:
+        for path in blocks(tmp_path):
+            os.chown(path, 12_345, -1)
+    else:
+        monkeypatch.setattr(disk_files.os, "geteuid", lambda: 12_345)
+    check_answer(open_caches(), 0)
+
+
 def test_file_in_place_of_the_directory_ends_writing(
     open_caches: Callable[[], PromptCaches], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
