@@ -187,7 +187,7 @@ class EngineCore:
         self.worker.guard.check()
         if self.loaded.speech is not None and not isinstance(prompt, EncodedPrompt):
             raise PromptError(
-                f"{self.loaded.name!r} transcribes speech and answers no prompts",
+                "the model transcribes speech and answers no prompts",
                 hint="Use engine.transcribe(audio).",
             )
         options: dict[str, Any] = dict(arguments)

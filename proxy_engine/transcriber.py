@@ -85,14 +85,13 @@ class Transcriber:
         """
         from .transcription.parakeet import Parakeet  # noqa: PLC0415 - slow to import.
 
-        loaded = self.core.loaded
-        speech = loaded.speech
+        speech = self.core.loaded.speech
         if speech is None:
-            raise PromptError(f"{loaded.name!r} is no speech model", hint=_SPEECH_HINT)
+            raise PromptError("the model is no speech model", hint=_SPEECH_HINT)
         if isinstance(speech, Parakeet):
             if response_format is not None:
                 raise PromptError(
-                    f"{loaded.name!r} transcribes without constraints",
+                    "the model transcribes without constraints",
                     hint="Use a Whisper model with response_format.",
                 )
             speech.check(options)

@@ -86,8 +86,8 @@ class LoadedModel:
     def media_error(self) -> EngineError:
         """Return the error of a request with media that this model does not read."""
         if self.is_multimodal and not is_installed("vision"):
-            return MissingExtraError(f"{self.name!r} reads images with mlx-vlm", extra="vision")
-        return PromptError(f"{self.name!r} reads text only", hint="Use a multimodal model.")
+            return MissingExtraError("the model reads images with mlx-vlm", extra="vision")
+        return PromptError("the model reads text only", hint="Use a multimodal model.")
 
     @classmethod
     def of(

@@ -9,13 +9,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from state_machines.errors import ProxyError
-
 from ..engine import InferenceEngine
-from ..errors import ModelError
 from ..prompt_cache.options import CacheOptions
 from .adapters import AdapterRegistry
-from .errors import ApiError, shutting_down
+from .errors import shutting_down
 from .idle import IdleTimer
 from .known_models import KnownModel
 from .load_checks import LoadChecks, check_description, for_client
@@ -148,8 +145,8 @@ class ModelHost:
         Raises:
             ApiError: 404 if there is no such model or adapter, or a short name matches several; 507
                 if it does not fit into memory; 400 if it is unsuitable, the draft model has another
-                vocabulary, or the adapter belongs to another model; 503 if it cannot be loaded.
-            ModelError: The model cannot be loaded.
+                vocabulary, or the adapter belongs to another model; 501 or 503 if it cannot be
+                loaded.
             ProxyError: As ``check`` raises it.
         """
         is_loaded = self._current is not None
@@ -310,16 +307,8 @@ class ModelHost:
         except Exception as error:
             self._metrics.model_loads.labels("failed").inc()
             await asyncio.to_thread(release_unused)
-            if isinstance(error, ModelError):
-                raise for_client(error, model) from error.__cause__
-            reason = f": {error}" if isinstance(error, ProxyError) else ""
             _logger.exception("loading failed")
-            raise ApiError(
-                503,
-                f"{model.name!r} cannot be loaded{reason}",
-                code="model_unavailable",
-                param="model",
-            ) from error
+            raise for_client(error, model) from error
         self._metrics.model_loads.labels("ok").inc()
         self._current = Lease(model, engine)
         await asyncio.to_thread(self._checks.record_loaded, model)

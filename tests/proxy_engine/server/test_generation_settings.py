@@ -16,10 +16,11 @@ from live_server import Live, make_settings, serving_engine
 from pydantic_settings import SettingsError
 from tiny_whisper import write_tiny_whisper
 
-from proxy_engine import CacheOptions, InferenceEngine, InvalidOptionError, ModelFormatError
+from proxy_engine import CacheOptions, InferenceEngine, InvalidOptionError
 from proxy_engine.cli.main import main
 from proxy_engine.option_overrides import OptionOverrides
 from proxy_engine.server.app import load_engine, registry_of
+from proxy_engine.server.errors import ApiError
 from proxy_engine.server.generation_settings import with_defaults
 from proxy_engine.server.known_models import KnownModel
 from proxy_engine.server.load_checks import LoadChecks
@@ -205,7 +206,7 @@ def test_models_are_checked_with_the_cache_settings(tiny_model_directory: Path) 
     model = KnownModel("tiny", str(tiny_model_directory), tiny_model_directory)
     asyncio.run(LoadChecks(CacheOptions(max_kv_size=100)).check_files(model))
     checks = LoadChecks(CacheOptions(kv_bits=8, kv_group_size=128))
-    with pytest.raises(ModelFormatError, match="'tiny' cannot be loaded: the model's cache"):
+    with pytest.raises(ApiError, match="'tiny' cannot be loaded: the model's cache"):
         asyncio.run(checks.check_files(model))
     assert checks.has_failed(model)
 

@@ -270,12 +270,12 @@ def test_failed_load_does_not_block_other_models() -> None:
 
     async def main() -> None:
         host = host_of("good", "bad", "worse", "odd", load=load)
-        for name, expected in (("bad", ModelFormatError), ("worse", ApiError), ("odd", ApiError)):
-            with pytest.raises(expected) as caught:
+        for name in ("bad", "worse", "odd"):
+            with pytest.raises(ApiError) as caught:
                 async with host.lease(name):
                     pass
             assert "secret" not in str(caught.value)
-            assert getattr(caught.value, "status", 503) == 503
+            assert caught.value.status == 503
             async with host.lease("good") as lease:
                 assert lease.model.name == "good"
 
@@ -295,7 +295,7 @@ def test_previous_model_is_restored_after_a_failed_load() -> None:
         host = host_of("good", "bad", load=load)
         async with host.lease("good"):
             pass
-        with pytest.raises(ModelFormatError):
+        with pytest.raises(ApiError):
             async with host.lease("bad"):
                 pass
         assert loaded == ["good", "bad", "good"]
@@ -312,7 +312,7 @@ def test_unloadable_model_is_refused_without_waiting() -> None:
         bad = KnownModel("bad", "bad", problem=FileProblem("the weights are incomplete"))
         host._selection._registry._known[1] = bad  # type: ignore[attr-defined]
         async with host.lease("good") as lease:
-            with pytest.raises(ModelFormatError, match="incomplete"):
+            with pytest.raises(ApiError, match="incomplete"):
                 await asyncio.wait_for(host.lease("bad").__aenter__(), 10)
             assert host.current is lease
             async with host.lease("good") as other:
@@ -450,7 +450,7 @@ def test_previous_model_that_was_restored_is_unloaded_when_idle() -> None:
         host = host_of("good", "bad", load=load, idle_seconds=0.001)
         async with host.lease("good"):
             pass
-        with pytest.raises(ModelFormatError):
+        with pytest.raises(ApiError):
             async with host.lease("bad"):
                 pass
         async with host.lease(None) as lease:
@@ -549,7 +549,7 @@ def test_engines_are_open_while_they_are_leased_and_one_at_a_time(seed: int) -> 
         async def use() -> None:
             await asyncio.sleep(rng.random() * 0.05)
             name = rng.choice(["a", "b", "bad", None])
-            with contextlib.suppress(ModelFormatError):
+            with contextlib.suppress(ApiError):
                 async with host.lease(name) as lease:
                     assert name in (None, lease.model.name)
                     await asyncio.sleep(rng.random() * 0.004)

@@ -15,11 +15,11 @@ import pytest
 from live_server import make_settings, serving
 from tiny_whisper import write_tiny_whisper
 
-from proxy_engine import (
-    ModelNotFoundError,
-    SpeculationOptions,
-)
+from proxy_engine import ModelFormatError, ModelNotFoundError, SpeculationOptions
+from proxy_engine.server.adapters import KnownAdapter
 from proxy_engine.server.app import create_app, load_engine, registry_of
+from proxy_engine.server.known_models import KnownModel
+from proxy_engine.server.load_checks import for_client
 from proxy_engine.server.memory import used_bytes
 
 
@@ -87,6 +87,14 @@ def too_large(directory: Path) -> None:
         file.truncate(1 << 43)
 
 
+def with_code(directory: Path) -> None:
+    for name in ("config.json", "tokenizer_config.json"):
+        content = json.loads((directory / name).read_text(encoding="utf-8"))
+        content["auto_map"] = {"AutoConfig": "own.Config", "AutoTokenizer": ["own.Tokens", None]}
+        content["tokenizer_class"] = "Tokens"
+        (directory / name).write_text(json.dumps(content), encoding="utf-8")
+
+
 BROKEN: dict[str, tuple[Callable[[Path], None], int, bool]] = {
     # What makes a model's directory one that cannot be loaded, the status of requests, and whether
     # it is listed before the first request.
@@ -98,6 +106,7 @@ BROKEN: dict[str, tuple[Callable[[Path], None], int, bool]] = {
     "no-model": (config_of('{"model_type": "base"}'), 501, False),
     "ends-the-process": (config_of('{"model_type": "olmo"}'), 503, False),
     "code-of-its-own": (config_of('{"model_type": "llama", "model_file": "x.py"}'), 501, False),
+    "code-of-its-tokenizer": (with_code, 503, True),
     "truncated": (truncated, 503, False),
     "incomplete": (incomplete, 503, False),
     "other-shapes": (other_shapes, 503, True),
@@ -137,6 +146,8 @@ def test_unloadable_model_leaves_the_current_one_in_memory(
             with pytest.raises(openai.APIStatusError) as caught:
                 chat(name, max_tokens=3)
             assert (caught.value.status_code, caught.value.code) == (status, codes[status]), name
+            assert f"'{name}" in caught.value.message
+            assert "/" not in caught.value.message.replace("https://hf.co/", "").replace("../", "")
         assert not {model.id for model in client.models.list().data} & BROKEN.keys()
         received += stream
         assert received[-1].choices[0].finish_reason == "stop"
@@ -145,6 +156,26 @@ def test_unloadable_model_leaves_the_current_one_in_memory(
         assert 'proxy_engine_model_loads_total{result="ok"} 1.0' in loads
         assert not any("failed" in line for line in loads)
         assert chat("good", max_tokens=3).model == "good"
+
+
+def test_errors_of_loading_have_no_path_of_the_server() -> None:
+    adapter = KnownAdapter("lora", Path("/srv/jane doe/lora"))
+    draft = KnownModel("small", "models/small", Path("models/small"))
+    directory = Path("/srv/jane doe")
+    model = KnownModel("org/large", str(directory), directory, draft=draft, adapter=adapter)
+    for message, expected in {
+        "'/srv/jane doe/config.json' cannot be read": "'org/large/config.json' cannot be read",
+        "no file models/small/a.json": "no file small/a.json",
+        "/srv/jane doe/lora is empty": "lora is empty",
+        "dlopen(/opt/my python/a.so, 2)\ntry https://hf.co/a/b": "dlopen(…\ntry https://hf.co/a/b",
+        "open file:///etc/a": "open file://…",
+        "expected 3/4 of ../llama in and/or": "expected 3/4 of ../llama in and/or",
+    }.items():
+        error = for_client(ModelFormatError(message, model="org/large"), model)
+        assert (error.message, error.status, error.param) == (expected, 503, "model")
+    of_draft = ModelFormatError("'models/small' is empty", model="models/small")
+    assert for_client(of_draft, model).param == "draft_model"
+    assert "secret" not in for_client(OSError("secret"), model).message
 
 
 def test_models_are_served_one_at_a_time(models: Path) -> None:
