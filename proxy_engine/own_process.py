@@ -14,6 +14,8 @@ In other processes the library leaves both settings alone.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ctypes
 import gc
 import sys
 from collections.abc import Callable
@@ -70,6 +72,18 @@ def collect_if_due() -> bool:
     if is_due:
         gc.collect()
     return is_due
+
+
+def trim() -> None:
+    """Return freed memory to the operating system, in milliseconds, if the process is ours.
+
+    glibc keeps freed blocks of up to 32 MB for reuse, so the bodies of a burst of requests would
+    stay. A lower limit would make each pass of a model on the CPU map its arrays anew.
+    """
+    if _is_ours and sys.platform == "linux":
+        with contextlib.suppress(AttributeError):
+            # Other C libraries have no such function.
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 async def collect_when_idle(is_idle: Callable[[], bool]) -> NoReturn:

@@ -96,7 +96,9 @@ def create_app(
         title="Proxy Engine",
         description="Structured generation through OpenAI's interfaces.",
         lifespan=lifespan,
-        middleware=middleware_for(settings, services.metrics.requests),
+        middleware=middleware_for(
+            settings, services.metrics.requests, partial(_reads_media, services)
+        ),
         redoc_url=None,
     )
     app.state.services = services
@@ -123,6 +125,15 @@ def registry_of(settings: ServerSettings) -> ModelRegistry:
 def adapters_of(settings: ServerSettings) -> AdapterRegistry:
     """Return the adapters that the settings name."""
     return AdapterRegistry(settings.adapter_path, settings.adapter_directories)
+
+
+async def _reads_media(services: Services) -> bool:
+    """Whether the model in memory, or one that a request can name, reads images or recordings."""
+    current = services.host.current
+    if current is not None and current.engine.input_modalities > {"text"}:
+        return True
+    models = await asyncio.to_thread(services.registry.models)
+    return any(model.input_modalities > {"text"} for model in models)
 
 
 def _services(settings: ServerSettings, engine: InferenceEngine | None, load: Load) -> Services:

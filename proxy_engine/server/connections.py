@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import resource
-import sys
 from typing import Any
 
 import h11
@@ -86,17 +85,17 @@ class _LimitedProtocol(H11Protocol):
         _logger.info("connection closed", extra={"fields": {"reason": reason}})
 
 
-def limited_protocol(head_seconds: float, max_connections: int | None = None) -> type[H11Protocol]:
+def limited_protocol(head_seconds: float, max_connections: int) -> type[H11Protocol]:
     """Return the protocol class for ``uvicorn.Config(http=...)`` of one server.
 
     Args:
         head_seconds: Seconds from the first byte of a request to the end of its headers.
-        max_connections: Number of open connections from which on idle ones are closed; ``None``:
+        max_connections: Number of open connections from which on idle ones are closed; at most
             half of the process's limit on file descriptors.
     """
-    if max_connections is None:
-        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        max_connections = sys.maxsize if descriptors == resource.RLIM_INFINITY else descriptors // 2
+    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if descriptors != resource.RLIM_INFINITY:
+        max_connections = min(max_connections, descriptors // 2)
     settings = {"head_seconds": head_seconds, "max_connections": max_connections, "waiting": {}}
     return type("LimitedProtocol", (_LimitedProtocol,), settings)
 

@@ -11,7 +11,13 @@ from state_machines.errors import ProxyError
 
 from .errors import ApiError, api_error, error_reply, invalid_body
 
-_CODES = {404: "not_found", 405: "method_not_allowed", 408: "timeout", 413: "body_too_large"}
+_CODES = {
+    404: "not_found",
+    405: "method_not_allowed",
+    408: "timeout",
+    413: "body_too_large",
+    503: "too_many_bodies",
+}
 
 
 def add_error_handlers(app: Starlette) -> None:
@@ -20,14 +26,20 @@ def add_error_handlers(app: Starlette) -> None:
         app.add_exception_handler(kind, _reply)
 
 
+def http_error(error: HTTPException) -> ApiError:
+    """Return an error of Starlette, or of this package's middleware, as a client gets it."""
+    status = error.status_code
+    return ApiError(status, str(error.detail), code=_CODES.get(status), headers=error.headers)
+
+
 async def _reply(request: Request, error: Exception) -> Response:
     match error:
         case ProxyError():
             error = api_error(error)
         case RequestValidationError():
             error = invalid_body(error)
-        case HTTPException(status_code=status, detail=detail, headers=headers):
-            error = ApiError(status, str(detail), code=_CODES.get(status), headers=headers)
+        case HTTPException():
+            error = http_error(error)
     if not isinstance(error, ApiError):
         raise error
     return error_reply(error)

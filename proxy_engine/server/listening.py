@@ -38,7 +38,7 @@ def uvicorn_config(
         host=settings.host,
         port=settings.port,
         uds=None if socket_path is None else str(socket_path),
-        http=limited_protocol(settings.header_seconds),
+        http=limited_protocol(settings.header_seconds, settings.max_connections),
         backlog=_BACKLOG,
         timeout_graceful_shutdown=math.ceil(settings.grace_seconds) + DELIVERY_SECONDS,
         log_config=None,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import io
 import logging
 import re
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeAlias
 
 from fastapi import HTTPException
 from fastapi.middleware.cors import CORSMiddleware
@@ -18,7 +20,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from .. import own_process
 from ..text_checks import short_repr
+from .error_handlers import http_error
 from .errors import INTERNAL_ERROR, ApiError, error_reply
 from .settings import ServerSettings
 from .streaming import ClientDisconnectedError
@@ -29,7 +33,15 @@ _CLIENT_CLOSED_REQUEST = 499
 # These paths reveal neither models nor requests.
 _KEYLESS_PATHS = {"/", "/health", "/docs", "/docs/oauth2-redirect", "/openapi.json"}
 _UPLOAD_PATHS = "/v1/audio/"
+# Smaller bodies do not count: the number of connections limits them, and large ones that arrive
+# slowly must not keep out all others.
+_SMALL_BODY_BYTES = 1 << 16
+_RETRY_LATER = {"Retry-After": "2"}
+_TRIMMED_BYTES = 16 << 20
+_TRIM_SECONDS = 0.1
 _LOCAL_HOSTS = {"localhost", "127.0.0.1", "[::1]"}
+
+ReadsMedia: TypeAlias = Callable[[], Awaitable[bool]]
 
 _logger = logging.getLogger(__name__)
 
@@ -99,55 +111,97 @@ class RequestMiddleware:
 
 
 class BodyMiddleware:
-    """Limits the size of a request's body, and the time in which it arrives.
+    """Limits the size of a request's body, the time in which it arrives, and all bodies together.
+
+    A body counts from the request's head until the response is complete, since the request refers
+    to it. It is passed on as one message: pieces of some 64 kB, once joined, would leave holes that
+    the allocator cannot return. A body with a file is stored on disk while it arrives, so it is
+    passed on in pieces and does not count.
 
     Args:
         app: The application.
-        max_bytes: The size of the largest body accepted.
-        max_upload_bytes: The same for bodies with a file, which is stored on disk while it arrives.
-        seconds: Seconds from the head of the request to the end of its body.
+        settings: Limits of the server.
+        reads_media: Returns whether a model can read images or recordings; without it, one can.
     """
 
-    def __init__(self, app: ASGIApp, max_bytes: int, max_upload_bytes: int, seconds: float) -> None:
+    def __init__(
+        self, app: ASGIApp, settings: ServerSettings, reads_media: ReadsMedia | None = None
+    ) -> None:
         self._app = app
-        self._max_bytes = max_bytes
-        self._max_upload_bytes = max_upload_bytes
-        self._seconds = seconds
+        self._settings = settings
+        self._reads_media = reads_media
+        self._held = self._freed = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        is_upload = _path(scope).startswith(_UPLOAD_PATHS)
-        max_bytes = self._max_upload_bytes if is_upload else self._max_bytes
-        too_large = f"the body has more than {max_bytes:,} bytes"
-        stated = Headers(scope=scope).get("content-length", "")
-        if stated.isdecimal() and int(stated) > max_bytes:
-            error = ApiError(413, too_large, code="body_too_large")
-            await error_reply(error)(scope, receive, send)
-            return
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._seconds
-        size = 0
+        deadline = loop.time() + self._settings.body_seconds
+        is_upload = _path(scope).startswith(_UPLOAD_PATHS)
+        headers = Headers(scope=scope)
+        stated = headers.get("content-length", "")
+        stated_size = int(stated) if stated.isdecimal() else 0
+        # A body without a stated length can have any.
+        is_large = "transfer-encoding" in headers or stated_size > self._settings.text_body_bytes
+        max_bytes = self._settings.upload_bytes if is_upload else await self._max_bytes(is_large)
+        size = held = 0
         is_whole = False
+
+        def hold(size: int) -> None:
+            nonlocal held
+            if size > max_bytes:
+                raise HTTPException(413, f"the body has more than {max_bytes:,} bytes")
+            more = size - held
+            if is_upload or size <= _SMALL_BODY_BYTES or more <= 0:
+                return
+            if self._held + more > self._settings.all_bodies_bytes:
+                raise HTTPException(503, "too many large bodies at a time", _RETRY_LATER)
+            self._held += more
+            held = size
 
         async def receiving() -> Message:
             nonlocal size, is_whole
             if is_whole:
                 return await receive()
+            content = io.BytesIO()
             try:
-                message = await asyncio.wait_for(receive(), deadline - loop.time())
+                async with asyncio.timeout_at(deadline):
+                    while not is_whole:
+                        message = await receive()
+                        if message["type"] != "http.request":
+                            return message
+                        size += content.write(message.get("body", b""))
+                        hold(size)
+                        is_whole = not message.get("more_body", False)
+                        if is_upload:
+                            return message
             except TimeoutError as error:
                 raise HTTPException(408, "the body did not arrive in time") from error
-            if message["type"] == "http.request":
-                size += len(message.get("body", b""))
-                is_whole = not message.get("more_body", False)
-                if size > max_bytes:
-                    raise HTTPException(413, too_large)
-            return message
+            # Not a copy.
+            return {"type": "http.request", "body": content.getvalue()}
 
-        await self._app(scope, receiving, send)
+        try:
+            hold(stated_size)
+        except HTTPException as error:
+            await error_reply(http_error(error))(scope, receive, send)
+            return
+        try:
+            await self._app(scope, receiving, send)
+        finally:
+            self._held -= held
+            self._freed += held
+            if held and not self._held and self._freed > _TRIMMED_BYTES:
+                self._freed = 0
+                # Once the frames that refer to the body have ended.
+                loop.call_later(_TRIM_SECONDS, loop.run_in_executor, None, own_process.trim)
+
+    async def _max_bytes(self, is_large: bool) -> int:
+        largest = min(self._settings.body_bytes, self._settings.all_bodies_bytes)
+        if is_large and self._reads_media is not None and not await self._reads_media():
+            return min(self._settings.text_body_bytes, largest)
+        return largest
 
 
 class HostMiddleware:
@@ -208,12 +262,15 @@ class KeyMiddleware:
         return is_key(given, self._key) | is_key(in_utf8, self._key)
 
 
-def middleware_for(settings: ServerSettings, requests: Counter) -> list[Middleware]:
+def middleware_for(
+    settings: ServerSettings, requests: Counter, reads_media: ReadsMedia | None = None
+) -> list[Middleware]:
     """Return the middleware of a server, the one that handles a request first at the front.
 
     Args:
         settings: The settings.
         requests: Counts requests, with the labels ``path`` and ``status``.
+        reads_media: Returns whether a model can read images or recordings; without it, one can.
     """
     stack = [Middleware(RequestMiddleware, requests=requests)]
     if settings.checks_hosts:
@@ -229,13 +286,7 @@ def middleware_for(settings: ServerSettings, requests: Counter) -> list[Middlewa
         stack.append(cors)
     if settings.api_key is not None:
         stack.append(Middleware(KeyMiddleware, key=settings.api_key.get_secret_value()))
-    body = Middleware(
-        BodyMiddleware,
-        max_bytes=settings.body_bytes,
-        max_upload_bytes=settings.upload_bytes,
-        seconds=settings.body_seconds,
-    )
-    return [*stack, body]
+    return [*stack, Middleware(BodyMiddleware, settings=settings, reads_media=reads_media)]
 
 
 def is_key(given: str, key: str) -> bool:

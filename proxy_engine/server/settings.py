@@ -29,7 +29,11 @@ from ..prompt_cache.options import CacheOptions
 from .configuration_file import ConfigurationFile
 from .generation_settings import cache_options, request_defaults, with_generation_settings
 
-_MAX_TEXT_BYTES = 8 << 20
+_BYTES_PER_CHARACTER = 6
+"""JSON writes a character outside of ASCII as ``\\u00e9``."""
+_MAX_OTHER_BYTES = 2 << 20
+"""Size of schemas, tools and options."""
+_MAX_ALL_BODIES_BYTES = 256 << 20
 
 _MAX_IMAGES_BYTES = 50 << 20
 """Size of the images of a request together, as in OpenAI's API, unless one image may be larger."""
@@ -100,7 +104,11 @@ class ServerSettings(BaseSettings):
     max_choices: int = Field(default=16, ge=1)
     """answers per request"""
     max_body_bytes: int | None = Field(default=None, ge=1)
-    """size of a request's body; 413 beyond (8 MiB and up to 50 MiB of images if not given)"""
+    """size of a request's body; 413 beyond (8 MB and up to 50 MiB of images if not given)"""
+    max_all_bodies_bytes: int | None = Field(default=None, ge=1)
+    """size of all bodies above 64 KiB in memory; 503 beyond (256 MiB if not given)"""
+    max_connections: int = Field(default=1000, ge=1)
+    """open connections, within half of the limit on file descriptors"""
     max_prompt_characters: int = Field(default=1_000_000, ge=1)
     """size of a prompt; longer ones get status 413"""
     allow_image_urls: bool = False
@@ -254,22 +262,36 @@ class ServerSettings(BaseSettings):
         )
 
     @property
+    def text_body_bytes(self) -> int:
+        """The size of the largest body for models that read text only."""
+        if self.max_body_bytes is not None:
+            return self.max_body_bytes
+        return _BYTES_PER_CHARACTER * self.max_prompt_characters + _MAX_OTHER_BYTES
+
+    @property
     def body_bytes(self) -> int:
-        """The size of the largest body that is accepted."""
+        """The size of the largest body for models that read images."""
         if self.max_body_bytes is not None:
             return self.max_body_bytes
         images = min(
             self.max_images * self.max_image_bytes, max(self.max_image_bytes, _MAX_IMAGES_BYTES)
         )
         # Base64 writes three bytes as four characters.
-        return _MAX_TEXT_BYTES + (images + 2 * self.max_images) // 3 * 4
+        return self.text_body_bytes + (images + 2 * self.max_images) // 3 * 4
 
     @property
     def upload_bytes(self) -> int:
         """The size of the largest body with a recording in a form."""
         if self.max_body_bytes is not None:
             return self.max_body_bytes
-        return _MAX_TEXT_BYTES + self.max_audio_bytes
+        return self.text_body_bytes + self.max_audio_bytes
+
+    @property
+    def all_bodies_bytes(self) -> int:
+        """The size of all bodies that are in memory at a time."""
+        if self.max_all_bodies_bytes is not None:
+            return self.max_all_bodies_bytes
+        return max(_MAX_ALL_BODIES_BYTES, self.body_bytes)
 
     @property
     def checks_hosts(self) -> bool:

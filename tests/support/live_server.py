@@ -48,7 +48,7 @@ def serving(app: FastAPI) -> Iterator[Live]:
         app,
         host="127.0.0.1",
         port=0,
-        http=limited_protocol(settings.header_seconds),
+        http=limited_protocol(settings.header_seconds, settings.max_connections),
         log_config=None,
         access_log=False,
     )

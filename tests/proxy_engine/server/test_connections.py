@@ -1,4 +1,4 @@
-"""Limits on connections: time for the head of a request, number."""
+"""Limits on connections and bodies: time for the head of a request, number, size."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from uvicorn.server import ServerState
 
 from proxy_engine import InferenceEngine
 from proxy_engine.server.connections import limited_protocol
+from proxy_engine.server.known_models import KnownModel
 
 CHAT = "/v1/chat/completions"
 HEAD = f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -153,7 +154,86 @@ def test_connection_beyond_the_limit_closes_the_longest_idle_one() -> None:
     asyncio.run(main())
 
 
+def test_number_of_connections_is_limited(roomy_engine: InferenceEngine) -> None:
+    with serving_engine(roomy_engine, max_connections=2) as live, contextlib.ExitStack() as stack:
+        first, second, third = [stack.enter_context(connected(live)) for _ in range(3)]
+        assert received(first) == b""
+        for connection in (second, third):
+            connection.sendall(HEALTH)
+            assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
+
+
+def sent_body(live: Live, head: str, body: bytes = b"") -> socket.socket:
+    """Return a connection on which a request has begun."""
+    address = httpx.URL(live.url)
+    connection = socket.create_connection((address.host, address.port or 0), timeout=20)
+    connection.sendall(f"{HEAD}{head}\r\n\r\n".encode() + body)
+    return connection
+
+
+def error_of(connection: socket.socket) -> bytes:
+    """Return the reply up to the end of its error."""
+    found = b""
+    while b"}}" not in found and (data := connection.recv(4096)):
+        found += data
+    return found
+
+
+def test_large_bodies_share_a_bound(roomy_engine: InferenceEngine) -> None:
+    limits = {"max_all_bodies_bytes": 1_000_000, "max_body_bytes": 2_000_000, "body_seconds": 2}
+    length = "Content-Length: 600000"
+    chunk = b"%x\r\n%b\r\n" % (600_000, b" " * 600_000)
+    with serving_engine(roomy_engine, **limits) as live, contextlib.ExitStack() as stack:
+        # A slow one, which is counted before its body arrives, up to its time limit.
+        slow = stack.enter_context(sent_body(live, length, b"{"))
+        for refused in (
+            sent_body(live, length),
+            sent_body(live, "Transfer-Encoding: chunked", chunk),
+        ):
+            with refused:
+                reply = error_of(refused)
+            assert reply.startswith(b"HTTP/1.1 503 ")
+            assert b"retry-after: 2" in reply.lower()
+            assert b'"too_many_bodies"' in reply
+        # It would never fit.
+        with sent_body(live, "Content-Length: 1000001") as refused:
+            assert error_of(refused).startswith(b"HTTP/1.1 413 ")
+        hello = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 2}
+        with live.http() as http:
+            # Small bodies do not count.
+            assert http.post(CHAT, json=hello).status_code == 200
+            assert error_of(slow).startswith(b"HTTP/1.1 408 ")
+            # Neither bodies of clients that are gone nor answered ones are counted.
+            for _ in range(3):
+                sent_body(live, length, b"{").close()
+                deadline = time.monotonic() + 10
+                while http.post(CHAT, content=b" " * 900_000).status_code == 503:
+                    assert time.monotonic() < deadline
+                with sent_body(live, "Transfer-Encoding: chunked", chunk + b"0\r\n\r\n") as other:
+                    assert b'"invalid_json"' in error_of(other)
+
+
+def test_models_of_text_take_smaller_bodies(
+    roomy_engine: InferenceEngine, vision: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def status(live: Live, head: str, body: bytes = b"") -> bytes:
+        with sent_body(live, head, body) as connection:
+            return error_of(connection).split()[1]
+
+    length = "Content-Length: 9000000"
+    chunk = b"%x\r\n%b\r\n0\r\n\r\n" % (9_000_000, b" " * 9_000_000)
+    with serving_engine(roomy_engine) as live:
+        for modalities, expected in (({"text"}, b"413"), ({"text", "image"}, b"400")):
+            known = KnownModel("other", "other", input_modalities=frozenset(modalities))  # type: ignore[arg-type]
+            monkeypatch.setattr(live.services.registry, "models", lambda known=known: [known])
+            assert status(live, "Transfer-Encoding: chunked", chunk) == expected
+            assert status(live, length, b" " * 9_000_000) == expected
+    assert status(vision, length, b" " * 9_000_000) == b"400"
+    with serving_engine(roomy_engine, max_body_bytes=10_000_000) as live:
+        assert status(live, length, b" " * 9_000_000) == b"400"
+
+
 def test_unlimited_file_descriptors_are_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
     monkeypatch.setattr(resource, "getrlimit", lambda _: unlimited)
-    assert limited_protocol(1).max_connections > 1000  # type: ignore[attr-defined]
+    assert limited_protocol(1, 2000).max_connections == 2000  # type: ignore[attr-defined]
