@@ -115,8 +115,8 @@ class BodyMiddleware:
 
     A body counts from the request's head until the response is complete, since the request refers
     to it. It is passed on as one message: pieces of some 64 kB, once joined, would leave holes that
-    the allocator cannot return. A body with a file is stored on disk while it arrives, so it is
-    passed on in pieces and does not count.
+    the allocator cannot return. A form with a recording is stored on disk while it arrives, so it
+    is passed on in pieces, and such forms have a bound of their own.
 
     Args:
         app: The application.
@@ -130,7 +130,9 @@ class BodyMiddleware:
         self._app = app
         self._settings = settings
         self._reads_media = reads_media
-        self._held = self._freed = 0
+        # Of bodies in memory, and of those on disk.
+        self._held = [0, 0]
+        self._freed = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
@@ -139,8 +141,13 @@ class BodyMiddleware:
             return
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._settings.body_seconds
-        is_upload = _path(scope).startswith(_UPLOAD_PATHS)
         headers = Headers(scope=scope)
+        # Other forms are read in memory.
+        is_form = headers.get("content-type", "").lower().startswith("multipart/")
+        is_upload = is_form and _path(scope).startswith(_UPLOAD_PATHS)
+        bound = self._settings.all_bodies_bytes
+        if is_upload:
+            bound = self._settings.all_uploads_bytes
         stated = headers.get("content-length", "")
         stated_size = int(stated) if stated.isdecimal() else 0
         # A body without a stated length can have any.
@@ -154,11 +161,11 @@ class BodyMiddleware:
             if size > max_bytes:
                 raise HTTPException(413, f"the body has more than {max_bytes:,} bytes")
             more = size - held
-            if is_upload or size <= _SMALL_BODY_BYTES or more <= 0:
+            if size <= _SMALL_BODY_BYTES or more <= 0:
                 return
-            if self._held + more > self._settings.all_bodies_bytes:
+            if self._held[is_upload] + more > bound:
                 raise HTTPException(503, "too many large bodies at a time", _RETRY_LATER)
-            self._held += more
+            self._held[is_upload] += more
             held = size
 
         async def receiving() -> Message:
@@ -190,9 +197,9 @@ class BodyMiddleware:
         try:
             await self._app(scope, receiving, send)
         finally:
-            self._held -= held
+            self._held[is_upload] -= held
             self._freed += held
-            if held and not self._held and self._freed > _TRIMMED_BYTES:
+            if held and not any(self._held) and self._freed > _TRIMMED_BYTES:
                 self._freed = 0
                 # Once the frames that refer to the body have ended.
                 loop.call_later(_TRIM_SECONDS, loop.run_in_executor, None, own_process.trim)

@@ -294,6 +294,11 @@ class ServerSettings(BaseSettings):
         return max(_MAX_ALL_BODIES_BYTES, self.body_bytes)
 
     @property
+    def all_uploads_bytes(self) -> int:
+        """The size of all recordings in forms that are on disk at a time."""
+        return self.max_running * self.upload_bytes
+
+    @property
     def checks_hosts(self) -> bool:
         """Whether the ``Host`` header of requests is checked."""
         return "*" not in self.allowed_hosts and (self.is_local or bool(self.allowed_hosts))

@@ -213,6 +213,29 @@ def test_large_bodies_share_a_bound(roomy_engine: InferenceEngine) -> None:
                     assert b'"invalid_json"' in error_of(other)
 
 
+def test_recordings_in_forms_have_a_bound_of_their_own(roomy_engine: InferenceEngine) -> None:
+    limits = {"max_all_bodies_bytes": 100_000, "max_audio_bytes": 100_000, "max_running": 1}
+    head = "POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\n"
+
+    def sent(live: Live, kind: str, size: int) -> socket.socket:
+        address = httpx.URL(live.url)
+        connection = socket.create_connection((address.host, address.port or 0), timeout=20)
+        length = f"Content-Type: {kind}\r\nContent-Length: {size}\r\n\r\n"
+        connection.sendall((head + length).encode())
+        return connection
+
+    form = "multipart/form-data; boundary=x"
+    with serving_engine(roomy_engine, **limits) as live, sent(live, form, 8_000_000):
+        for kind, size, status in (
+            (form, 1_000_000, b"503"),
+            (form, 9_000_000, b"413"),
+            # Read in memory.
+            ("application/x-www-form-urlencoded", 1_000_000, b"413"),
+        ):
+            with sent(live, kind, size) as connection:
+                assert error_of(connection).split()[1] == status
+
+
 def test_models_of_text_take_smaller_bodies(
     roomy_engine: InferenceEngine, vision: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
