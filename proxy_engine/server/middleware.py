@@ -116,7 +116,7 @@ class BodyMiddleware:
     A body counts from the request's head until the response is complete, since the request refers
     to it. It is passed on as one message: pieces of some 64 kB, once joined, would leave holes that
     the allocator cannot return. A form with a recording is stored on disk while it arrives, so it
-    is passed on in pieces, and such forms have a bound of their own.
+    is passed on in pieces, and such forms have a separate bound.
 
     Args:
         app: The application.

@@ -213,7 +213,7 @@ def test_large_bodies_share_a_bound(roomy_engine: InferenceEngine) -> None:
                     assert b'"invalid_json"' in error_of(other)
 
 
-def test_recordings_in_forms_have_a_bound_of_their_own(roomy_engine: InferenceEngine) -> None:
+def test_recordings_in_forms_have_a_separate_bound(roomy_engine: InferenceEngine) -> None:
     limits = {"max_all_bodies_bytes": 100_000, "max_audio_bytes": 100_000, "max_running": 1}
     head = "POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\n"
 
