@@ -10,7 +10,7 @@ import mlx.core as mx
 from mlx.nn.layers.base import Module
 
 from ..errors import DistributedError
-from ..generation import model_bytes, wired_memory
+from ..generation import clear_cache, model_bytes, wired_memory
 from ..replication import OPERATIONS
 from .channel import FollowerChannel
 from .messages import Message, broadcast, read_argument
@@ -111,7 +111,7 @@ class Follower:
             mx.eval(self._in_flight.popleft())
         self._passes += 1
         if self._passes % _PASSES_BETWEEN_CACHE_CLEARINGS == 0:
-            mx.clear_cache()
+            clear_cache()
 
     def _broadcast(self, array: mx.array) -> mx.array:
         return broadcast(array, self._group)

@@ -85,13 +85,20 @@ def broadcast(array: mx.array, group: mx.distributed.Group) -> mx.array:
     It is evaluated apart from what uses it: the order of the collective operations of a graph
     depends on all of its arrays that are not evaluated, and rank 0 has other ones.
 
+    If a collective operation fails, its result is undefined, and MLX computes with it until the
+    error is raised. An undefined token id crashes the process, since MLX checks no bounds. Rank 0
+    therefore uses its own values. Other ranks use values whose complement has arrived as well.
+
     Args:
-        array: On rank 0 the values, on other ranks zeros of the same shape and type.
+        array: On rank 0 the values, on other ranks zeros of the same shape and type: integers.
         group: The process group.
     """
-    found = mx.distributed.all_sum(array, group=group)
-    mx.async_eval(found)
-    return found
+    is_leader = group.rank() == 0
+    sent = mx.stack([array, ~array if is_leader else array])
+    values, complements = found = mx.distributed.all_sum(sent, group=group)
+    result = array if is_leader else mx.where(values == ~complements, values, 0)
+    mx.async_eval(found, result)
+    return result
 
 
 def _written(value: Any) -> Any:

@@ -9,6 +9,7 @@ them for ever. If rank 0 ends in order, the other ranks end with status 0.
 from __future__ import annotations
 
 import atexit
+import faulthandler
 import os
 import signal
 import sys
@@ -187,6 +188,9 @@ class Session:
         # First of all, since any of the following may block.
         seconds = _DELIVERY_SECONDS if self.leads else _REPORT_SECONDS
         _call_later(seconds, _exit, _FAILED)
+        # This thread needs no interpreter lock, which a call of MLX may hold for ever.
+        with suppress(OSError, ValueError, AttributeError, RuntimeError):
+            faulthandler.dump_traceback_later(seconds + _FLUSH_SECONDS + 1, exit=True)
         if self._liveness is not None:
             self._liveness.report(failure)
         self._decided.set()

@@ -34,7 +34,7 @@ from .sequence_options import SequenceOptions, end_token_ids, xtc_special_tokens
 from .sequence_state import SequenceState
 from .timings import Timings
 from .tokens import SampledToken, Token
-from .wired_memory import model_bytes, wired_memory
+from .wired_memory import clear_cache, model_bytes, wired_memory
 
 __all__ = [
     "Batch",
@@ -58,6 +58,7 @@ __all__ = [
     "Timings",
     "Token",
     "can_join_prefill",
+    "clear_cache",
     "default_prefill_step_size",
     "device_pass_cost",
     "end_token_ids",

@@ -49,6 +49,7 @@ from .sequence_state import SequenceState
 from .token_weights import KnownWeights
 from .tokens import Token
 from .verification import Verification
+from .wired_memory import clear_cache
 
 _STEPS_BETWEEN_CACHE_CLEARINGS = 256
 
@@ -398,7 +399,7 @@ class Batch:
             sequence.forward_passes += 1
         self._steps += 1
         if self._steps % _STEPS_BETWEEN_CACHE_CLEARINGS == 0:
-            mx.clear_cache()
+            clear_cache()
 
 
 def _merged(drawn: dict[SequenceState, list[Token]], steps: list[Step]) -> list[Step]:

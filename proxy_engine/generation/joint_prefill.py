@@ -17,6 +17,7 @@ from ..models.blas import has_fast_blas
 from .cache_layers import drop_padding, merge, right_padded
 from .forward_pass import ForwardPass, PassOutput
 from .prefill import MAX_TOKENS_WITH_LOGITS, Prefill
+from .wired_memory import clear_cache
 
 _STEPS_ON_GPU = 4
 _MAX_PADDED_RATIO = 1.5
@@ -81,7 +82,7 @@ def prefill_together(prefills: Sequence[Prefill]) -> list[Any]:
     last = [output.at(row, length - 1) for row, length in enumerate(lengths)]
     mx.async_eval(output.inputs, [layer.state for layer in cache])
     drop_padding(cache, max(len(sequence.tokens) for sequence in sequences))
-    mx.clear_cache()
+    clear_cache()
     ended = time.perf_counter()
     for row, (sequence, prefill) in enumerate(zip(sequences, prefills, strict=True)):
         sequence.logits = last[row]

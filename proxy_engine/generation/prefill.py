@@ -15,6 +15,7 @@ from ..models.blas import has_fast_blas
 from .cache_layers import trim
 from .forward_pass import ForwardPass, PassOutput, position_arguments
 from .sequence_state import SequenceState
+from .wired_memory import clear_cache
 
 # A forward pass cannot be interrupted, so the step size bounds how late a cancellation takes
 # effect.
@@ -101,7 +102,7 @@ class Prefill:
             mx.async_eval(output.inputs)
         else:
             mx.eval([layer.state for layer in self.cache])
-        mx.clear_cache()
+        clear_cache()
         self.processed = end
         if not is_last and end in self.checkpoints:
             self.checkpoints[end]()

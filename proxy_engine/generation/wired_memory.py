@@ -1,4 +1,4 @@
-"""Wired memory while a model runs: macOS keeps the weights resident for the GPU.
+"""Memory of the device: wired while a model runs, so that macOS keeps the weights resident.
 
 Same as mlx-lm's ``wired_limit``, for any number of engines in one process whose runs overlap. It
 warns through ``logging``, since a protocol may own standard output.
@@ -31,6 +31,17 @@ def model_bytes(model: Module) -> int:
     """Return the size of a model's arrays in bytes."""
     leaves = cast("list[tuple[str, Any]]", tree_flatten(model))
     return sum(leaf.nbytes for _, leaf in leaves if isinstance(leaf, mx.array))
+
+
+def clear_cache() -> None:
+    """Return the memory of freed arrays to the system. Other threads run meanwhile.
+
+    On the CPU, MLX waits for the work that is dispatched. ``mx.clear_cache`` holds the global
+    interpreter lock while it waits, which never ends if a rank of a distributed run has failed.
+    """
+    if mx.default_device() == mx.Device(mx.cpu):
+        mx.synchronize()
+    mx.clear_cache()
 
 
 @contextmanager

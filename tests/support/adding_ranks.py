@@ -1,11 +1,13 @@
 """A program whose ranks add numbers: rank 0 sends a message, and all perform an all-reduce.
 
 The argument is what happens: ``run`` without end, ``once`` and end, ``load`` (rank 1 raises),
-``raise`` (rank 0 raises), ``idle`` (rank 0 sends nothing).
+``raise`` (rank 0 raises), ``idle`` (rank 0 sends nothing), ``hold`` (rank 0 holds the interpreter
+lock after a failure).
 """
 
 from __future__ import annotations
 
+import ctypes
 import sys
 import threading
 import time
@@ -92,6 +94,8 @@ def main(mode: str) -> None:
         waiting.result.result()
     except DistributedError as error:
         print(f"caller: rank {error.rank}", flush=True)
+        if mode == "hold":
+            ctypes.PyDLL(None).sleep(60)
         # A program that goes on must not hide the failure.
         return
 

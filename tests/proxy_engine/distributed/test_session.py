@@ -31,6 +31,14 @@ def test_killed_rank_ends_all_others_and_fails_calls_in_progress(tmp_path: Path)
 
 
 @pytest.mark.soak
+def test_rank_0_ends_though_a_thread_holds_the_interpreter_lock(tmp_path: Path) -> None:
+    with ranks([PROGRAM, "hold"], 2, tmp_path) as started:
+        started[0].wait_for("total")
+        started[1].send(signal.SIGKILL)
+        check_failure(started, 1, "")
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize("mode", ["run", "idle"])
 @pytest.mark.parametrize("failed", [0, 1, 2])
 def test_killed_rank_ends_all_others(tmp_path: Path, mode: str, failed: int) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+import threading
 from types import SimpleNamespace
 from typing import Any
 
+import mlx.core as mx
 import pytest
 from cached_models import model_of
 
 from proxy_engine.generation import wired_memory as package_function
-from proxy_engine.generation.wired_memory import model_bytes, wired_memory
+from proxy_engine.generation.wired_memory import clear_cache, model_bytes, wired_memory
 
 RECOMMENDED = 1000
 
@@ -72,3 +74,26 @@ def test_device_without_recommendation_is_left_alone() -> None:
 
 def test_model_bytes_counts_all_weights() -> None:
     assert model_bytes(model_of("plain")) > 64 * 64 * 4
+
+
+def test_other_threads_run_while_the_cache_is_cleared() -> None:
+    waiting, ticks = threading.Event(), 0
+
+    def tick() -> None:
+        nonlocal ticks
+        while not waiting.wait(0.001):
+            ticks += 1
+
+    matrix = mx.ones((800, 800))
+    product = matrix
+    for _ in range(8):
+        product = product @ matrix
+    thread = threading.Thread(target=tick)
+    thread.start()
+    mx.async_eval(product)
+    ticks = 0
+    clear_cache()
+    during = ticks
+    waiting.set()
+    thread.join()
+    assert during
