@@ -32,7 +32,15 @@ from .prompt_cache_engine import PromptCacheEngine
 from .request_arguments import RequestArguments
 from .requests.batches import Begun
 from .requests.request import Request
-from .requests.streams import AsyncEventStream, Closing, EventStream, Submit, cancelling, ignore
+from .requests.streams import (
+    AsyncEventStream,
+    Closing,
+    EventStream,
+    Submit,
+    cancelling,
+    ignore,
+    on_own_thread,
+)
 from .requests.worker import Worker
 from .results import GenerationResult
 from .tool_engine import ToolEngine
@@ -368,7 +376,7 @@ class InferenceEngine(
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await asyncio.to_thread(self.close)
+        await on_own_thread(self.close)
 
     def _begin(
         self,

@@ -11,6 +11,7 @@ from ..conversation.raw_prompt import RawPrompt
 from ..errors import EngineClosedError
 from ..events import Finished, StreamEvent, TokenGenerated
 from ..option_fields import given_options
+from ..requests.streams import on_own_thread
 from .commands import (
     CancelCommand,
     ChatCommand,
@@ -184,7 +185,7 @@ class Session:
                 self._reply(error_reply(id, EngineClosedError("the bridge has ended")))
             return False
         if (engine := self.engine) is not None:
-            closing = asyncio.ensure_future(asyncio.to_thread(engine.close))
+            closing = asyncio.ensure_future(on_own_thread(engine.close))
             await asyncio.wait([closing], timeout=self._grace)
             return closing.done()
         return True
@@ -215,7 +216,7 @@ class Session:
             raise EngineClosedError("the bridge has ended")
         before.clear()
         if previous is not None and previous.exception() is None:
-            await asyncio.to_thread(previous.result().close)
+            await on_own_thread(previous.result().close)
             # Two models may not fit into memory: the old one is released first.
             del previous
             own_process.collect()

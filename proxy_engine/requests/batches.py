@@ -16,7 +16,7 @@ from ..errors import EngineClosedError
 from ..option_overrides import OptionOverrides
 from ..results import GenerationResult
 from .running import Finish
-from .streams import AsyncClosing, Closing
+from .streams import AsyncClosing, Closing, on_own_thread
 from .worker import ProcessGuard
 
 T = TypeVar("T")
@@ -234,7 +234,7 @@ class AsyncBatchStream(AsyncClosing, Generic[T]):
 
     async def __anext__(self) -> BatchItem[T]:
         try:
-            item = await asyncio.to_thread(next, self._stream, None)
+            item: BatchItem[T] | None = await on_own_thread(partial(next, self._stream, None))
         except asyncio.CancelledError:
             # The thread may still receive an item; it is lost.
             self._stream.close()

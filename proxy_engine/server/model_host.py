@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from ..engine import InferenceEngine
 from ..prompt_cache.options import CacheOptions
+from ..requests.streams import on_own_thread
 from .adapters import AdapterRegistry
 from .errors import shutting_down
 from .idle import IdleTimer
@@ -196,7 +197,7 @@ class ModelHost:
         self._idle.stop()
         current, self._current = self._current, None
         if current is not None:
-            closing = asyncio.ensure_future(asyncio.to_thread(current.engine.close))
+            closing = asyncio.ensure_future(on_own_thread(current.engine.close))
             _, left = await asyncio.wait({closing}, timeout=patience)
             if left:
                 _logger.warning("the engine did not stop in time")
@@ -286,7 +287,7 @@ class ModelHost:
             return None
         before = used_bytes()
         model = current.model
-        await asyncio.to_thread(current.engine.close)
+        await on_own_thread(current.engine.close)
         del current
         after = await self._memory.release()
         fields = {"model": model.name, "bytes": before - after, "left": after}

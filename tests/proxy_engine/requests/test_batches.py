@@ -8,7 +8,8 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -170,6 +171,46 @@ def test_aiter_batch_does_not_block_the_event_loop(engine: InferenceEngine) -> N
     texts = asyncio.run(main())
     assert len(texts) == 6
     assert all(json.loads(text) for text in texts)
+
+
+def test_waiting_leaves_the_threads_of_the_event_loop_alone(
+    tiny_model: Any, tiny_tokenizer: Any
+) -> None:
+    continues = threading.Event()
+    before = threading.active_count()
+
+    def requests() -> Iterator[str]:
+        assert variable.get() == "the caller's"
+        continues.wait()
+        yield "x"
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        variable.set("the caller's")
+        engine = InferenceEngine(tiny_model, tiny_tokenizer)
+        streams = [engine.aiter_batch(requests(), response_format=OTHER) for _ in range(3)]
+        waiting = [asyncio.ensure_future(anext(stream)) for stream in streams]
+        busy = engine._core.worker.submit(continues.wait)
+        closing = asyncio.ensure_future(engine.__aexit__())
+        await asyncio.sleep(0.05)
+        waiting[0].cancel()
+        try:
+            assert await asyncio.wait_for(asyncio.to_thread(lambda: 1), 5) == 1
+        finally:
+            continues.set()
+        results = await asyncio.gather(*waiting, return_exceptions=True)
+        assert isinstance(results[0], asyncio.CancelledError)
+        assert all(isinstance(result, EngineClosedError) for result in results[1:])
+        await closing
+        assert busy.result()
+
+    variable: ContextVar[str] = ContextVar("variable")
+    asyncio.run(main())
+    deadline = time.monotonic() + 5
+    # The model's thread is used again.
+    while threading.active_count() > before + 1 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() <= before + 1
 
 
 def test_cancelled_batch_ends(engine: InferenceEngine) -> None:
