@@ -185,6 +185,7 @@ class EngineCore:
             ProxyError: The request is invalid; see :meth:`InferenceEngine.generate`.
         """
         self.worker.guard.check()
+        started = time.perf_counter()
         if self.loaded.speech is not None and not isinstance(prompt, EncodedPrompt):
             raise PromptError(
                 "the model transcribes speech and answers no prompts",
@@ -197,7 +198,7 @@ class EngineCore:
             options.pop("logits_processors", None),
             options.pop("logprob_vectors", None),
         )
-        return self.preparation.request(
+        request = self.preparation.request(
             prompt,
             response_format,
             tools,
@@ -206,6 +207,8 @@ class EngineCore:
             cancelled,
             hooks,
         )
+        request.preparation_seconds = time.perf_counter() - started
+        return request
 
     async def aprepare(
         self, prompt: Prompt, response_format: Any, arguments: RequestArguments
@@ -214,13 +217,16 @@ class EngineCore:
 
         The event loop's own threads are too few: a compilation waits for its turns.
         """
-        cancelled = threading.Event()
+        cancelled, started = threading.Event(), time.perf_counter()
         prepare = partial(self.prepare, prompt, response_format, arguments, cancelled)
         try:
-            return await asyncio.get_running_loop().run_in_executor(self.threads, prepare)
+            request = await asyncio.get_running_loop().run_in_executor(self.threads, prepare)
         except asyncio.CancelledError:
             cancelled.set()
             raise
+        # The wait for a thread is a part of it.
+        request.preparation_seconds = time.perf_counter() - started
+        return request
 
     def save_prompt_cache(self, path: str | os.PathLike[str], request: Request) -> int:
         """Process a request's prompt, and save the model's cache of it."""

@@ -32,16 +32,8 @@ from .prompt_cache_engine import PromptCacheEngine
 from .request_arguments import RequestArguments
 from .requests.batches import Begun
 from .requests.request import Request
-from .requests.streams import (
-    AsyncEventStream,
-    Closing,
-    EventStream,
-    Submit,
-    cancelling,
-    ignore,
-    on_own_thread,
-)
-from .requests.worker import Worker
+from .requests.streams import AsyncEventStream, Closing, EventStream, Submit, cancelling, ignore
+from .requests.worker import Worker, on_own_thread
 from .results import GenerationResult
 from .tool_engine import ToolEngine
 from .transcription_engine import TranscriptionEngine

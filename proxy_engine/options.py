@@ -170,9 +170,9 @@ class GenerationOptions(OptionModel, SamplingParameters):
     """From this number of tokens on, tokens that bring the answer closer to its end become more
     and more likely, so that it does not end abruptly."""
     max_seconds: float | None = Field(default=None, gt=0)
-    """Time limit in seconds of wall-clock time, from the call on; from the request's start in a
-    batch. As it approaches, the answer is completed as briefly as possible, estimated from the
-    measured speed. It is complete even where that takes longer."""
+    """Time limit in seconds of wall-clock time, from the call on, with preparation and queue; from
+    the request's start in a batch. As it approaches, the answer is completed as briefly as
+    possible, estimated from the measured speed. It is complete even where that takes longer."""
     stop: Annotated[
         str | Sequence[str] | None,
         PlainValidator(parse_stop_strings, json_schema_input_type=str | list[str] | None),

@@ -44,7 +44,9 @@ class Usage:
         sample_seconds: Part of ``completion_seconds`` for building the sampling graph.
         forward_seconds: Part of ``completion_seconds`` for building forward passes and waiting for
             the device. Requests of a batch share it.
-        queue_seconds: Time in the queue before.
+        preparation_seconds: Time before the queue: rendering and tokenizing the prompt, decoding
+            media, compiling the answer's grammar.
+        queue_seconds: Time in the queue, before ``prompt_seconds``.
         particles_per_pass: Particles that shared each forward pass: all of them, or 1 if the
             model's caches cannot be batched, so that the particles ran one after the other without
             resampling. 0 without particles.
@@ -67,6 +69,7 @@ class Usage:
     draft_seconds: float = 0.0
     sample_seconds: float = 0.0
     forward_seconds: float = 0.0
+    preparation_seconds: float = 0.0
     queue_seconds: float = 0.0
     particles_per_pass: int = 0
     drafted_tokens: int = 0

@@ -11,7 +11,7 @@ from ..conversation.raw_prompt import RawPrompt
 from ..errors import EngineClosedError
 from ..events import Finished, StreamEvent, TokenGenerated
 from ..option_fields import given_options
-from ..requests.streams import on_own_thread
+from ..requests.worker import on_own_thread
 from .commands import (
     CancelCommand,
     ChatCommand,

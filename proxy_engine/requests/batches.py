@@ -16,8 +16,8 @@ from ..errors import EngineClosedError
 from ..option_overrides import OptionOverrides
 from ..results import GenerationResult
 from .running import Finish
-from .streams import AsyncClosing, Closing, on_own_thread
-from .worker import ProcessGuard
+from .streams import AsyncClosing, Closing
+from .worker import ProcessGuard, on_own_thread
 
 T = TypeVar("T")
 

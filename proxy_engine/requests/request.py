@@ -35,7 +35,9 @@ class Request:
         boundaries: Prompt lengths at which other prompts may diverge, see ``message_boundaries``.
         cancelled: Stops the request at its next token.
         created: When it was queued, by the clock of ``time.perf_counter``.
-        counts_waiting: ``max_seconds`` counts from ``created``, otherwise from the first pass.
+        preparation_seconds: Time that its preparation took.
+        counts_waiting: ``max_seconds`` includes preparation and queue, otherwise it counts from
+            the first pass.
     """
 
     prompt: EncodedPrompt
@@ -50,6 +52,7 @@ class Request:
     boundaries: tuple[int, ...] = ()
     cancelled: threading.Event = field(default_factory=threading.Event)
     created: float = field(default_factory=time.perf_counter)
+    preparation_seconds: float = 0.0
     counts_waiting: bool = True
 
     @property

@@ -13,7 +13,10 @@ from .request import Request
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
-_SECONDS = ("queue_seconds", "prompt_seconds", "completion_seconds", "mask_seconds")
+_SECONDS = (
+    *("preparation_seconds", "queue_seconds", "prompt_seconds", "completion_seconds"),
+    "mask_seconds",
+)
 _COUNTS = ("fast_forwarded_tokens", "drafted_tokens", "accepted_tokens", "forward_passes")
 
 

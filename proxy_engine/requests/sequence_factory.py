@@ -78,7 +78,10 @@ class SequenceFactory:
         guard = request.guard
         matcher = None if guard is None else guard.matcher
         seconds = options.max_seconds
-        begin = request.created if request.counts_waiting else time.perf_counter()
+        begin = time.perf_counter()
+        if request.counts_waiting:
+            # The time until a stream is read lies between the two, and does not count.
+            begin = request.created - request.preparation_seconds
         deadline = None if seconds is None else Deadline(begin + seconds)
         schedule = SamplerSchedule(
             options,

@@ -36,6 +36,7 @@ def measured_usage(
         draft_seconds=timings.of("draft"),
         sample_seconds=timings.of("sample"),
         forward_seconds=timings.of("dispatch", "wait"),
+        preparation_seconds=request.preparation_seconds,
         queue_seconds=timings.started - request.created,
         drafted_tokens=0 if drafting is None else drafting.drafted_tokens,
         accepted_tokens=0 if drafting is None else drafting.accepted_tokens,

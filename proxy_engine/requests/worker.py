@@ -10,6 +10,8 @@ same moment as the interpreter.
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import os
 import threading
 from collections.abc import Callable
@@ -185,6 +187,27 @@ class Worker:
             with _idle_lock:
                 _idle_threads.append(self._thread)
             self._drained.set()
+
+
+async def on_own_thread(call: Callable[[], T]) -> T:
+    """Make a call that waits, in the caller's context, on a thread that ends with the call.
+
+    The default executor of an event loop has few threads, which the program needs as well.
+    Cancelling the task does not stop the call.
+    """
+    result: Future[T] = Future()
+    # A cancelled task must not cancel the call's future, which is about to be set.
+    result.set_running_or_notify_cancel()
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        try:
+            result.set_result(context.run(call))
+        except BaseException as error:
+            result.set_exception(error)
+
+    threading.Thread(target=run, name="proxy-engine-wait", daemon=True).start()
+    return await asyncio.wrap_future(result)
 
 
 class _Thread(threading.Thread):

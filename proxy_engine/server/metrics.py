@@ -26,7 +26,7 @@ _TOKENS = {
     "drafted": "drafted_tokens",
     "accepted": "accepted_tokens",
 }
-_PHASES = ("queue", "prompt", "completion", "mask", "draft", "sample", "forward")
+_PHASES = ("preparation", "queue", "prompt", "completion", "mask", "draft", "sample", "forward")
 
 
 class Metrics:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from ..engine import InferenceEngine
 from ..prompt_cache.options import CacheOptions
-from ..requests.streams import on_own_thread
+from ..requests.worker import on_own_thread
 from .adapters import AdapterRegistry
 from .errors import shutting_down
 from .idle import IdleTimer

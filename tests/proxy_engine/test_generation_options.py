@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import threading
@@ -26,6 +27,7 @@ from proxy_engine import (
     SpeculationOptions,
     TokenGenerated,
 )
+from proxy_engine.answers.response_format import ResponseFormatCompiler
 
 LIST = {"type": "array", "items": {"type": "string"}}
 PERSON = {
@@ -298,6 +300,27 @@ def test_time_until_a_stream_is_read_does_not_count_for_max_seconds(
     stream = engine.stream("x", max_seconds=0.5, max_tokens=8, min_tokens=8)
     time.sleep(0.6)
     assert stream.result().usage.completion_tokens == 8
+
+
+def test_preparation_counts_for_max_seconds(
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = ResponseFormatCompiler.compile
+
+    def compile_slowly(*arguments: Any) -> Any:
+        time.sleep(0.3)
+        return compiled(*arguments)
+
+    monkeypatch.setattr(ResponseFormatCompiler, "compile", compile_slowly)
+    options: Any = {"response_format": LIST, "max_seconds": 0.3}
+    results = [
+        engine.generate("x", **options),
+        engine.stream("x", **options).result(),
+        asyncio.run(engine.agenerate("x", **options)),
+    ]
+    for result in results:
+        assert result.parsed == []
+        assert 0.3 <= result.usage.preparation_seconds < 5
 
 
 def test_presence_and_frequency_penalties_leave_the_prompt_alone(engine: InferenceEngine) -> None:

@@ -96,6 +96,7 @@ class TokenInfo(ResponseModel):
 class Timings(ResponseModel):
     """Seconds and token counts of an answer."""
 
+    preparation_seconds: float
     queue_seconds: float
     prompt_seconds: float
     completion_seconds: float
