@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
@@ -25,7 +26,7 @@ from .distributed.loading import lead_or_follow, load_on_all_ranks
 from .encoded_prompt import EncodedPrompt
 from .engine_arguments import check_components, check_draft_model, check_model
 from .engine_arguments import load_options as checked_load_options
-from .errors import InvalidOptionError, PromptError
+from .errors import InvalidOptionError, ModelFormatError, PromptError
 from .events import Event, PromptProgress
 from .generation import DraftModel, SamplingHooks, model_bytes
 from .media.options import MediaOptions
@@ -279,9 +280,25 @@ def _loaded(
         ) from error
     if options.chat_template is not None:
         wrapper = with_chat_template(wrapper, options.chat_template)
+    _share(model, worker)
     name = type(model).__module__
-    evaluate_weights(model, name)
     return worker.submit(lambda: LoadedModel.of(model, wrapper, name=name)).result()
+
+
+def _share(model: Module, worker: Worker) -> None:
+    """Let any thread run a model in memory, now and after the engine is closed or refused.
+
+    Some architectures replace their arrays in each pass. The lazy arrays of a pass that was not
+    evaluated belong to the worker's thread, and would fail on all others.
+    """
+    evaluate = partial(evaluate_weights, model, type(model).__module__)
+    evaluate()
+
+    def evaluate_last() -> None:
+        with suppress(ModelFormatError):
+            evaluate()
+
+    worker.at_close(evaluate_last)
 
 
 def _loaded_draft(
@@ -295,7 +312,7 @@ def _loaded_draft(
     if draft_model is None:
         return None
     if isinstance(draft_model, Module):
-        evaluate_weights(draft_model, type(draft_model).__module__)
+        _share(draft_model, worker)
     load = partial(
         load_draft_model,
         draft_model,

@@ -15,8 +15,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import jsonschema
+import mlx.core as mx
 import pydantic
 import pytest
+from architectures import small_model
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from proxy_engine import (
@@ -495,6 +497,19 @@ def test_default_options_can_be_overridden(tiny_model: Any, tiny_tokenizer: Any)
     ) as engine:
         assert engine.generate("x", temperature=1.0, seed=0).usage.completion_tokens == 3
         assert engine.generate("x", max_tokens=2).usage.completion_tokens == 2
+
+
+def test_refused_or_closed_engine_leaves_its_model_to_others(tiny_tokenizer: Any) -> None:
+    """``gemma3n`` replaces weights in each pass, by lazy arrays of the engine's thread."""
+    model = small_model("gemma3n")
+    with InferenceEngine(model, tiny_tokenizer) as engine:
+        expected = engine.generate("x", max_tokens=3).token_ids
+        with pytest.raises(InvalidOptionError, match="cannot be quantized"):
+            InferenceEngine(model, tiny_tokenizer, cache=CacheOptions(kv_bits=4))
+        assert engine.generate("x", max_tokens=3).token_ids == expected
+        with InferenceEngine(model, tiny_tokenizer) as other:
+            other._core.worker.submit(lambda: model(mx.array([[1]]))).result()
+        assert engine.generate("y", max_tokens=3).usage.completion_tokens == 3
 
 
 def test_a_model_in_memory_needs_its_tokenizer(tiny_model: Any, tiny_tokenizer: Any) -> None:
