@@ -82,6 +82,8 @@ class CustomSampler:
     Attributes:
         logprobs: The log-probabilities that the last token was selected from: float32, shape
             (vocabulary,), normalised over the allowed tokens, ``-inf`` elsewhere.
+        returned: The id that the caller's sampler returned last, a lazy int64 of shape (1,);
+            ``None`` if there is no such sampler. See :meth:`SampledToken.check`.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class CustomSampler:
         self._sampler = sampler
         self._processors = processors
         self.logprobs = mx.array([])
+        self.returned: mx.array | None = None
 
     def __call__(
         self,
@@ -134,7 +137,12 @@ class CustomSampler:
                 f"the sampler returned {_described(token)}, not an array of one token id",
                 option="sampler",
             )
-        return token
+        self.returned = token.reshape(1).astype(mx.int64)
+        # MLX checks no bounds, and the next pass may begin before the id is read. An invalid id is
+        # replaced by one that is allowed, and so differs from the one that was returned.
+        known = mx.clip(self.returned, 0, self.logprobs.size - 1)
+        is_allowed = (known == self.returned) & (self.logprobs[known] > -mx.inf)
+        return mx.where(is_allowed, known, mx.argmax(self.logprobs)).astype(mx.uint32)
 
 
 def _described(value: object) -> str:

@@ -10,6 +10,7 @@ import mlx.core as mx
 
 from samplers import Sampler, apply_mask, apply_token_boost
 
+from .custom_sampler import CustomSampler
 from .device_masks import DeviceMask
 from .forward_pass import NextLogits
 from .sequence_options import TokenSampler, own_sampler
@@ -54,6 +55,8 @@ class TokenDistribution:
         given, among = self._masked(logits)
         if proposed is None or proposed.log_q is None:
             token = sampler(given, self.tokens, among, prompt_tokens=count)
+            if isinstance(sampler, CustomSampler):
+                return SampledToken(token.reshape(1), returned=sampler.returned)
         else:
             token = own_sampler(sampler).verify(
                 given, self.tokens, proposed.token_id, proposed.log_q, among, prompt_tokens=count

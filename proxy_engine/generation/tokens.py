@@ -13,6 +13,7 @@ import numpy as np
 from samplers import TopLogprobs, log_sum, top_logprobs
 from state_machines.root import Part
 
+from ..errors import InvalidOptionError
 from ..results import Logprob, LogprobVectors, TokenLogprobs
 
 
@@ -62,11 +63,14 @@ class SampledToken:
         token: The token id as a lazy array of shape (1,).
         log_weight: Its importance weight, a lazy float32 of shape (), where weights are recorded.
         has_alternatives: Whether several tokens were allowed.
+        returned: The id that a sampler of the caller returned, as a lazy array of shape (1,). It
+            differs from ``token`` if it is invalid.
     """
 
     token: mx.array
     log_weight: mx.array | None = None
     has_alternatives: bool = True
+    returned: mx.array | None = None
     _logprobs: _LazyLogprobs | None = None
     _vectors: tuple[mx.array, mx.array] | None = None
 
@@ -94,8 +98,32 @@ class SampledToken:
     def arrays(self) -> list[mx.array]:
         """Arrays to evaluate."""
         arrays = [self.token] if self.log_weight is None else [self.token, self.log_weight]
+        arrays += () if self.returned is None else [self.returned]
         arrays += () if self._vectors is None else self._vectors
         return arrays if self._logprobs is None else [*arrays, *self._logprobs.arrays]
+
+    def check(self, vocabulary: int) -> None:
+        """Check the id that a sampler of the caller returned. Waits for the device.
+
+        Args:
+            vocabulary: The number of tokens.
+
+        Raises:
+            InvalidOptionError: It is no token, or the mask excludes it.
+        """
+        if self.returned is None:
+            return
+        returned = cast(int, self.returned.item())
+        if returned == self.token.item():
+            return
+        reason = "the mask excludes"
+        if not 0 <= returned < vocabulary:
+            reason = f"is not in the vocabulary of {vocabulary} tokens"
+        raise InvalidOptionError(
+            f"the sampler returned token {returned}, which {reason}",
+            option="sampler",
+            hint="Select a token whose log-probability is above -inf.",
+        )
 
     def logprobs(self) -> TokenLogprobs | None:
         """Return the log-probabilities if they were requested. Waits for the device."""

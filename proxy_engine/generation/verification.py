@@ -97,7 +97,12 @@ class Verification:
         self._ids = [cast(int, sampled.token.item()) for sampled in self._samples]
 
     def check(self) -> bool:
-        """Whether the sequence accepts the token of the first position."""
+        """Whether the sequence accepts the token of the first position.
+
+        Raises:
+            InvalidOptionError: A sampler of the caller has returned an invalid token.
+        """
+        self.first.check(self._logits[0].width)
         return self.sequence.accepts(self._ids[0])
 
     def sample_again(self, number: int = 0) -> None:
@@ -105,6 +110,7 @@ class Verification:
         if self.draft is not None:
             self.sequence.random_state = self._random_states[number + 1]
         sampled = self.sequence.sample(self._logits[number], exact=True)
+        sampled.check(self._logits[number].width)
         self._samples[number:] = [sampled]
         self._ids[number:] = [cast(int, sampled.token.item())]
         if self.draft is not None:

@@ -22,7 +22,6 @@ from proxy_engine import (
     TokenGenerated,
 )
 from state_machines import ChoiceStateMachine
-from state_machines.errors import TokenRejectedError
 
 PERSON = {
     "type": "object",
@@ -111,7 +110,7 @@ def test_repeated_text_is_not_drafted_for_callers_functions(roomy_engine: Infere
         ({"sampler": lambda _: mx.array([0.5])}, InvalidOptionError),
         ({"sampler": lambda _: mx.array([1, 2])}, InvalidOptionError),
         ({"sampler": lambda _: 1 / 0}, ZeroDivisionError),
-        ({"sampler": lambda logprobs: mx.argmin(logprobs, axis=-1)}, TokenRejectedError),
+        ({"sampler": lambda logprobs: mx.argmin(logprobs, axis=-1)}, InvalidOptionError),
         ({"logits_processors": [lambda *_: None]}, InvalidOptionError),
         ({"logits_processors": [lambda _, logits: logits[:, :3]]}, InvalidOptionError),
     ],
@@ -124,6 +123,26 @@ def test_a_failing_function_fails_its_own_request(
     assert isinstance(bad, error)
     assert not isinstance(good, Exception)
     assert good.parsed == json.loads(good.text)
+
+
+@pytest.mark.parametrize("response_format", [None, PERSON])
+def test_sampler_that_returns_an_invalid_token_is_named(
+    roomy_engine: InferenceEngine, response_format: Any
+) -> None:
+    size = roomy_engine.vocabulary.size
+    ids = [mx.array([size]), mx.array([2**31 - 5]), mx.array([-1]), mx.array([2**40], mx.int64)]
+    for token in ids:
+        with pytest.raises(InvalidOptionError, match=f"the sampler .* {token.item()}, .* {size}"):
+            roomy_engine.generate(
+                PROMPT, response_format=response_format, sampler=lambda _, t=token: t, logprobs=1
+            )
+    # The type of the array is the sampler's own affair.
+    small = roomy_engine.generate(PROMPT, sampler=lambda _: mx.array([9], mx.uint8), max_tokens=4)
+    assert small.token_ids == (9,) * 4
+    with pytest.raises(InvalidOptionError, match="which the mask excludes"):
+        roomy_engine.generate(
+            PROMPT, response_format=PERSON, sampler=lambda _: mx.array([size - 1])
+        )
 
 
 @pytest.mark.parametrize(
