@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,16 +15,21 @@ import pydantic
 import pytest
 from adversarial_drafters import Mistaken
 from speculation_checks import check_logprobs, complete_masks, merged, outcome
+from vision_models import sample_image
 
 from proxy_engine import (
     Event,
     Finished,
     GenerationResult,
+    ImageContent,
     InferenceEngine,
+    Interaction,
     InvalidOptionError,
     OutputValidationError,
     ReasoningOptions,
+    Role,
     SpeculationOptions,
+    TextContent,
     TokenGenerated,
 )
 from proxy_engine.generation import DraftModel, batch_drafts
@@ -33,7 +39,7 @@ from proxy_engine.speculation import lookups
 from proxy_engine.speculation.draft_length import PassCost
 from state_machines import GrammarStateMachine, RegexStateMachine
 
-__all__ = ["DRAFTS", "KINDS", "Alone", "Mixed", "Spec", "drafting"]
+__all__ = ["DRAFTS", "IMAGE", "KINDS", "Alone", "Mixed", "Spec", "drafting"]
 
 RECORD = {
     "type": "object",
@@ -52,6 +58,7 @@ LIST = {
     "maxItems": 5,
 }
 TOOL = {"type": "function", "function": {"name": "paint", "parameters": RECORD}}
+IMAGE = "<image>"
 SOURCE = "the quick brown fox jumps over the lazy dog, abc 12"
 
 
@@ -124,6 +131,7 @@ KINDS: dict[str, Callable[[], dict[str, Any]]] = {
     },
     "rejected": lambda: {"response_format": Rejected},
     "stop": lambda: {"stop": ["a", "12"]},
+    "late": lambda: {"response_format": LIST, "max_seconds": 1e-9},
 }
 """Arguments of requests, by the name of a feature."""
 
@@ -147,7 +155,7 @@ class Spec:
 
     Attributes:
         kind: A name of :data:`KINDS`.
-        prompt: The prompt.
+        prompt: The prompt; the text after ``IMAGE`` follows an image.
         seed: Seed of its samples; at temperature 0 for even ones, unless the kind has its own.
         drafts: A name of :data:`DRAFTS`.
     """
@@ -156,6 +164,16 @@ class Spec:
     prompt: str
     seed: int
     drafts: str = "auto"
+
+    @property
+    def conversation(self) -> Any:
+        """The prompt of ``engine.generate``."""
+        if not self.prompt.startswith(IMAGE):
+            return self.prompt
+        data = io.BytesIO()
+        sample_image(len(self.prompt)).save(data, "PNG")
+        image = ImageContent(data=data.getvalue(), media_type="image/png")
+        return [Interaction(Role.USER, [image, TextContent(self.prompt.removeprefix(IMAGE))])]
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -212,7 +230,7 @@ class Alone:
         arguments = {**spec.arguments, "speculation": "off"}
         events: list[Event] = []
         try:
-            for event in self.engine.stream(spec.prompt, **arguments):
+            for event in self.engine.stream(spec.conversation, **arguments):
                 events.append(event)
         except (InvalidOptionError, OutputValidationError) as error:
             return Answer(None, type(error).__name__)
@@ -246,7 +264,7 @@ class _Running:
         self.is_cancelled = False
         self._left = leaves_after
         core = engine._core
-        self.request = core.prepare(spec.prompt, **_split(spec.arguments))
+        self.request = core.prepare(spec.conversation, **_split(spec.arguments))
         self.request.watches = True
         self._future = core.scheduler.submit(self.request, self._take)
 
