@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from ..errors import PromptError
 from .chat_template import template_traits
+from .control_tokens import ControlTokens, TokenLimit, control_tokens, has_own_renderer, unmarked
 from .messages import Message, Prompt, template_messages
 from .schema_text import with_schema_text
 from .template_adaptation import adapt_to_template, turn_rules
@@ -51,6 +53,9 @@ class PromptStyle:
         messages: Sequence[Mapping[str, Any]],
         tokenizer: TokenizerWrapper,
         media_kinds: Sequence[str] = (),
+        *,
+        limit: TokenLimit | None = None,
+        lock: AbstractContextManager[Any] | None = None,
     ) -> list[int]:
         """Return the token ids of messages of :func:`template_messages`.
 
@@ -58,14 +63,33 @@ class PromptStyle:
             messages: The messages.
             tokenizer: The tokenizer.
             media_kinds: The kinds of their media, which the tokenizer's chat template takes.
+            limit: Ends the work as soon as the prompt is known to be too long.
+            lock: Held while the tokenizer is used.
 
         Raises:
+            PromptTooLongError: The prompt has more tokens than ``limit`` allows.
             PromptError: The prompt is malformed or empty, or the template raises.
         """
-        ids = self._rendered(messages, tokenizer, media_kinds, tokenize=True)
+        lock = lock or nullcontext()
+        with lock:
+            control = control_tokens(tokenizer)
+            if has_own_renderer(tokenizer):
+                own, marked = (
+                    style._rendered(list(map(dict, given)), tokenizer, media_kinds, tokenize=True)
+                    for style, given in (
+                        (self, messages),
+                        (self._marked(control), control.messages(messages)),
+                    )
+                )
+                control.check(control.count(own), control.count(marked))
+                return [int(token_id) for token_id in own]
+            text = self.render(messages, tokenizer, media_kinds)
+        ids = control.encode(
+            text, add_special_tokens=not tokenizer.has_chat_template, limit=limit, lock=lock
+        )
         if not ids:
             raise PromptError("the prompt is empty")
-        return [int(token_id) for token_id in ids]
+        return ids
 
     def render(
         self,
@@ -73,18 +97,33 @@ class PromptStyle:
         tokenizer: TokenizerWrapper,
         media_kinds: Sequence[str] = (),
     ) -> str:
-        """Return the text of messages; the arguments are those of :meth:`encode`."""
-        return str(self._rendered(messages, tokenizer, media_kinds, tokenize=False))
+        """Return the text of messages, for ``ControlTokens.encode``.
+
+        The arguments are those of :meth:`encode`.
+        """
+        control = control_tokens(tokenizer)
+        marked = self._marked(control)
+        return str(
+            marked._rendered(control.messages(messages), tokenizer, media_kinds, tokenize=False)
+        )
+
+    def _marked(self, control: ControlTokens) -> PromptStyle:
+        """Return this style with texts that spell no control token."""
+        return replace(
+            self,
+            tools=control.data(self.tools),
+            schema_text=control.data(self.schema_text),
+            variables=control.data(self.variables),
+        )
 
     def _rendered(
         self,
-        given: Sequence[Mapping[str, Any]],
+        messages: list[dict[str, Any]],
         tokenizer: TokenizerWrapper,
         media_kinds: Sequence[str],
         *,
         tokenize: bool,
     ) -> Any:
-        messages = [dict(message) for message in given]
         if not any(message["content"] or len(message) > 2 for message in messages):
             raise PromptError("the prompt is empty")
         if messages[-1].get("tool_calls"):
@@ -98,8 +137,7 @@ class PromptStyle:
         if not tokenizer.has_chat_template:
             messages = _as_text(messages, self.tool_text)
             messages = _described(messages, self.tools, self.tool_text, takes_system=True)
-            text = _role_lines(messages, is_continued=is_continued)
-            return list(tokenizer.encode(text)) if tokenize else text
+            return _role_lines(messages, is_continued=is_continued)
         keywords = {**self.variables, "add_generation_prompt": not is_continued}
         if not self.thinking:
             keywords["enable_thinking"] = False
@@ -202,4 +240,5 @@ def _apply_chat_template(
         return tokenizer.apply_chat_template(messages, tokenize=tokenize, **keywords)
     except Exception as error:
         # Templates are programs and may raise anything.
-        raise PromptError(f"the model's chat template refuses the messages: {error}") from error
+        what = unmarked(f"the model's chat template refuses the messages: {error}")
+        raise PromptError(what) from error

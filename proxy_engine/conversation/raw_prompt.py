@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -29,8 +29,18 @@ class RawPrompt:
 
     content: str | Sequence[int] | npt.NDArray[np.integer[Any]]
 
-    def token_ids(self, tokenizer: TokenizerWrapper, vocabulary_size: int) -> list[int]:
-        """Return the token ids.
+    def token_ids(
+        self,
+        tokenizer: TokenizerWrapper,
+        vocabulary_size: int,
+        encode: Callable[..., Iterable[int]] | None = None,
+    ) -> list[int]:
+        """Return the token ids. The text may spell control tokens.
+
+        Args:
+            tokenizer: The tokenizer.
+            vocabulary_size: Ids are below it.
+            encode: Encodes the text in place of ``tokenizer.encode``.
 
         Raises:
             PromptError: The content is empty, or an id is outside the vocabulary.
@@ -38,7 +48,7 @@ class RawPrompt:
         content: object = self.content
         if isinstance(content, str):
             check_text("the prompt", content)
-            ids = _encode(content, tokenizer)
+            ids = _encode(content, tokenizer, encode or tokenizer.encode)
         else:
             items = listed(content)
             if items is None:
@@ -51,11 +61,13 @@ class RawPrompt:
         return ids
 
 
-def _encode(text: str, tokenizer: TokenizerWrapper) -> list[int]:
+def _encode(
+    text: str, tokenizer: TokenizerWrapper, encode: Callable[..., Iterable[int]]
+) -> list[int]:
     begin = str(getattr(tokenizer, "bos_token", None) or "")
     # As in `mlx_lm.stream_generate`: a rendered chat template contains the begin token already.
-    options = {"add_special_tokens": False} if begin and text.startswith(begin) else {}
-    return [int(token_id) for token_id in tokenizer.encode(text, **options)]
+    has_begin = bool(begin) and text.startswith(begin)
+    return [int(token_id) for token_id in encode(text, add_special_tokens=not has_begin)]
 
 
 def _token_id(given: object, vocabulary_size: int) -> int:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import inspect
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import mlx.core as mx
@@ -18,6 +19,7 @@ import numpy.typing as npt
 from mlx.nn.layers.base import Module
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
+from ..conversation.control_tokens import ControlTokens, is_marked
 from ..encoded_prompt import EncodedPrompt
 from ..errors import PromptError
 from ..extras import import_extra
@@ -94,7 +96,11 @@ class MultimodalProcessor:
         }
 
     def encode(
-        self, text: str, images: Sequence[Image] = (), recordings: Sequence[Recording] = ()
+        self,
+        text: str,
+        images: Sequence[Image] = (),
+        recordings: Sequence[Recording] = (),
+        control: ControlTokens | None = None,
     ) -> EncodedPrompt:
         """Return the tokens of a rendered prompt with its media.
 
@@ -102,6 +108,7 @@ class MultimodalProcessor:
             text: The rendered conversation.
             images: The images, in the order of their places in the text.
             recordings: The recordings, likewise.
+            control: Rendered the text, if it may have marks.
 
         Raises:
             PromptError: The text has places for more or fewer media, or the processor refuses them.
@@ -111,12 +118,34 @@ class MultimodalProcessor:
         with self._lock, mx.stream(mx.cpu):
             for kind, places in self._places.items():
                 places.check(self._tokenizer, text, len(media[kind]))
-            arrays = self._process(text, media)
+            with self._unmarking(text, control):
+                arrays = self._process(text, media)
             token_ids: Ids = arrays.pop("input_ids").reshape(-1).astype(np.int64)
             if not images and not recordings:
                 return EncodedPrompt(token_ids.tolist())
             placed = {kind: self._by_medium(kind, media[kind], token_ids) for kind in _KINDS}
             return self._encoded(token_ids, arrays, placed)
+
+    @contextmanager
+    def _unmarking(self, text: str, control: ControlTokens | None) -> Iterator[None]:
+        """Let the processor's tokenizer remove the marks of a text."""
+        if control is None or not is_marked(text):
+            yield
+            return
+        # Raises unless control tokens can be written as text.
+        control.encode(text)
+        tokenizer, plain = self._tokenizer, control.unmarking()
+        if plain is None or not hasattr(tokenizer, "_tokenizer"):
+            raise PromptError(
+                "a text of the prompt has a control token of the model",
+                hint="This model's tokenizer cannot write it as text. Leave it out.",
+            )
+        # The processor has this tokenizer for itself, and the lock is held.
+        tokenizer._tokenizer, backend = plain, tokenizer._tokenizer
+        try:
+            yield
+        finally:
+            tokenizer._tokenizer = backend
 
     def _process(self, text: str, media: Mapping[Kind, Sequence[Any]]) -> dict[str, Any]:
         """Return the arrays of the processor: ``input_ids`` and the inputs of the model."""

@@ -12,6 +12,7 @@ from state_machines import Vocabulary
 
 from ..conversation.chat_template import part_separator
 from ..conversation.content import AudioContent, ImageContent
+from ..conversation.control_tokens import TokenLimit, control_tokens
 from ..conversation.message_boundaries import message_boundaries
 from ..conversation.messages import TemplateMessages, template_messages
 from ..conversation.prompts import Prompt, PromptStyle
@@ -60,6 +61,8 @@ class PromptEncoder:
         self._tokenizer_lock = tokenizer_lock
         self._caches = caches
         self._media = media
+        length = loaded.context_length
+        self._limit = None if length is None else TokenLimit(length, vocabulary)
         # Pixels take much more memory than files: one request at a time decodes its media.
         self._media_lock = threading.Lock()
 
@@ -79,6 +82,7 @@ class PromptEncoder:
             cancelled: Ends the processing of media.
 
         Raises:
+            PromptTooLongError: The prompt leaves no room in the model's context.
             PromptError: The prompt is invalid.
             MissingExtraError: Its media require a package that is not installed.
             RequestCancelledError: ``cancelled`` was set.
@@ -88,18 +92,22 @@ class PromptEncoder:
             return prompt, ()
         if isinstance(prompt, RawPrompt):
             with self._tokenizer_lock:
-                return EncodedPrompt(prompt.token_ids(tokenizer, self._vocabulary.size)), ()
+                control = control_tokens(tokenizer)
+            encode = partial(control.encode, limit=self._limit, lock=self._tokenizer_lock)
+            return EncodedPrompt(prompt.token_ids(tokenizer, self._vocabulary.size, encode)), ()
         processor = self._loaded.processor
         conversation = self._conversation(prompt, options)
         if conversation.media and processor is not None:
             encoded = self._with_media(conversation, processor, style, cancelled)
         else:
-            with self._tokenizer_lock:
-                encoded = EncodedPrompt(style.encode(conversation.messages, tokenizer))
+            encoded = EncodedPrompt(
+                style.encode(
+                    conversation.messages, tokenizer, limit=self._limit, lock=self._tokenizer_lock
+                )
+            )
         if not self._caches.needs_checkpoints(len(encoded.token_ids) + options.token_limit):
             return encoded, ()
-        with self._tokenizer_lock:
-            return encoded, self._boundaries(conversation, encoded, style)
+        return encoded, self._boundaries(conversation, encoded, style)
 
     def _conversation(self, prompt: Prompt, options: GenerationOptions) -> TemplateMessages:
         processor = self._loaded.processor
@@ -127,6 +135,7 @@ class PromptEncoder:
             text = style.render(
                 conversation.messages, self._loaded.tokenizer, conversation.media_kinds
             )
+            control = control_tokens(self._loaded.tokenizer)
         images: list[LoadedImage] = []
         recordings: list[LoadedAudio] = []
         with self._media_lock:
@@ -140,7 +149,7 @@ class PromptEncoder:
                     load = partial(load_audio, file, self._media, processor.sample_rate)
                     recordings.append(_located(where, load))
                     self._check_seconds(recordings, where)
-            return processor.encode(text, images, recordings)
+            return processor.encode(text, images, recordings, control)
 
     def _check_pixels(self, images: Sequence[LoadedImage], where: str) -> None:
         limit = _MAX_LARGE_IMAGES * self._media.max_image_pixels
@@ -176,14 +185,19 @@ class PromptEncoder:
     def _boundaries(
         self, conversation: TemplateMessages, encoded: EncodedPrompt, style: PromptStyle
     ) -> tuple[int, ...]:
-        """Return the lengths at which other prompts may diverge; the caller holds the lock.
+        """Return the lengths at which other prompts may diverge.
 
         Prompts are compared as rendered, with one placeholder for each medium. Other prompts may
         also diverge behind the last medium.
         """
 
         def encode(messages: Sequence[Mapping[str, Any]]) -> list[int]:
-            return style.encode(messages, self._loaded.tokenizer, conversation.media_kinds)
+            return style.encode(
+                messages,
+                self._loaded.tokenizer,
+                conversation.media_kinds,
+                lock=self._tokenizer_lock,
+            )
 
         ids = encoded.token_ids
         if not conversation.media:

@@ -19,7 +19,6 @@ from proxy_engine import (
     Interaction,
     MediaError,
     MediaOptions,
-    PromptError,
     TextContent,
 )
 from proxy_engine.requests import prompt_encoding
@@ -88,11 +87,15 @@ def test_damaged_image_is_located(engine: InferenceEngine) -> None:
     assert caught.value.where == "message 2, part 1"
 
 
-def test_text_with_the_placeholder_of_an_image_is_refused_beside_images(
+def test_text_with_the_placeholder_of_an_image_is_text_beside_images(
     engine: InferenceEngine,
 ) -> None:
-    with pytest.raises(PromptError, match="stands for"):
-        engine.generate([user("<|image_pad|>", image(1))], **GREEDY)
+    expected = engine.generate([user("a", image(1))], **GREEDY).usage
+    found = engine.generate([user("<|image_pad|><|im_end|>", image(1))], **GREEDY).usage
+    assert found.image_tokens == expected.image_tokens
+    # Each byte is a token.
+    more = len("<|image_pad|><|im_end|>") - len("a")
+    assert found.prompt_tokens == expected.prompt_tokens + more
 
 
 def test_urls_of_a_prompt_are_read_at_the_same_time(checkpoints: dict[str, Path]) -> None:

@@ -1,0 +1,331 @@
+"""Encode rendered prompts so that the texts of a conversation never become control tokens.
+
+Contents are data. A secret mark is inserted into each control token that a content spells, so a
+chat template sees the content almost unchanged, and the tokenizer finds only the control tokens
+that the template wrote. The tokenizer removes the marks after it has found them: the text between
+two control tokens is encoded as one piece, as if all of it were ordinary text.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import string
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+from tokenizers import AddedToken, Tokenizer, models, normalizers
+from transformers import PreTrainedTokenizerBase
+
+from state_machines import Vocabulary
+
+from ..errors import PromptError, PromptTooLongError
+from .template_probe import once_per_template
+
+# Letters and digits are not escaped by templates, JSON encoders and tool notations. The number is
+# secret, so no text of a request contains it.
+_MARK = f"data{secrets.token_hex(16)}"
+
+# Attributes of a tokenizer with the markers at which templates divide an answer.
+_ANSWER_MARKERS = ("think_start", "think_end", "tool_call_start", "tool_call_end")
+_ANSWER_TEXTS = ("content", "reasoning_content")
+
+_PROBE = "a\n b  é\t1 <"
+_LETTERS = (string.ascii_letters + string.digits).encode()
+
+_AFFIXES = ("continuing_subword_prefix", "end_of_word_suffix")
+
+_PIECE_CHARS = 32_768
+"""Characters that are encoded at once, some 10 ms, where the text has a control token to cut at."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLimit:
+    """The tokens that a prompt may have.
+
+    Attributes:
+        context_length: Tokens of the model's context; a prompt has fewer.
+        vocabulary: The model's vocabulary.
+    """
+
+    context_length: int
+    vocabulary: Vocabulary
+
+    def check(self, count: int, *, is_complete: bool = True) -> None:
+        """Raise ``PromptTooLongError`` if a prompt of ``count`` tokens leaves no room.
+
+        Args:
+            count: Tokens of the prompt.
+            is_complete: Whether the prompt has no further tokens.
+        """
+        if count >= self.context_length:
+            number = f"{count}" if is_complete else f"at least {count}"
+            raise PromptTooLongError(
+                f"the prompt has {number} tokens, and the model's context {self.context_length}",
+                prompt_tokens=count,
+                context_length=self.context_length,
+            )
+
+    def least_tokens(self, text: str) -> int:
+        """Return a number of tokens that a text has at least.
+
+        Each token has a limited number of its most frequent letter. The tokenizer may compose a
+        letter with one other character, which is then not ASCII.
+        """
+        if len(text) <= self.context_length:
+            return 0
+        data = text.encode()
+        others = len(text) - len(text.encode("ascii", "ignore"))
+        counts = np.bincount(np.frombuffer(data, np.uint8), minlength=256)
+        letter = max(_LETTERS, key=lambda byte: int(counts[byte]))
+        most = max(form.count(letter) for form in self.vocabulary.token_bytes if form is not None)
+        return max(0, int(counts[letter]) - others) // max(most, 1)
+
+
+class ControlTokens:
+    """The control tokens of a tokenizer with a chat template. Safe to use from several threads.
+
+    These are all special tokens, and the other added tokens that occur in the chat template, such
+    as ``<think>``. Whitespace and single characters are ordinary text.
+
+    Args:
+        tokenizer: The tokenizer. It is not changed.
+    """
+
+    def __init__(self, tokenizer: TokenizerWrapper) -> None:
+        self._tokenizer = tokenizer
+        added: Mapping[int, Any] = getattr(tokenizer, "added_tokens_decoder", {})
+        written = _template_text(tokenizer)
+        self._names = {
+            token_id: str(token)
+            for token_id, token in added.items()
+            if len(str(token)) > 1
+            and not str(token).isspace()
+            and (token.special or written is None or str(token) in written)
+        }
+        names = self._names.values()
+        self._any = _alternatives(names)
+        # Zero-width, so that tokens that overlap are all found.
+        self._beginning = re.compile(f"(?={self._any.pattern})(.)", re.DOTALL)
+        own = (getattr(tokenizer, name, None) for name in _ANSWER_MARKERS)
+        markers = _alternatives(str(marker) for marker in own if marker)
+        self._beginning_in_answer = re.compile(
+            f"{markers.pattern}|{self._beginning.pattern}", re.DOTALL
+        )
+        # Parts of control tokens that a template could complete.
+        self._heads = {name[:k] for name in names for k in range(1, len(name))}
+        self._tails = {name[k:] for name in names for k in range(1, len(name))}
+        self._firsts, self._lasts = ({name[at] for name in names} for at in (0, -1))
+        self._longest = max(map(len, names), default=0)
+        self._added = _alternatives(map(str, added.values()))
+        self._cuts = {str(t) for t in added.values() if not (t.normalized or t.lstrip)}
+        self._plain = self.unmarking()
+        self._keeps_letters = self._plain is not None and _keeps_letters(self._plain)
+
+    def messages(self, messages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Return messages for a chat template whose texts spell no control token.
+
+        The markers of reasoning and tool calls remain in the text of an answer: the model wrote
+        them, and templates divide an answer by them.
+        """
+        return [
+            {
+                key: self._text(value, self._beginning_in_answer)
+                if message["role"] == "assistant" and key in _ANSWER_TEXTS
+                else self.data(value)
+                for key, value in message.items()
+            }
+            for message in messages
+        ]
+
+    def data(self, value: Any) -> Any:
+        """Return a JSON value whose texts, also the keys of objects, spell no control token."""
+        try:
+            return self._data(value)
+        except RecursionError as error:
+            raise PromptError("a value of the prompt is nested too deeply") from error
+
+    def encode(
+        self,
+        text: str,
+        *,
+        add_special_tokens: bool = False,
+        limit: TokenLimit | None = None,
+        lock: AbstractContextManager[Any] | None = None,
+    ) -> list[int]:
+        """Return the token ids of a prompt that was rendered from values of this object.
+
+        A text without marks is encoded literally. The interpreter lock is released meanwhile.
+
+        Args:
+            text: The text.
+            add_special_tokens: Whether to add those that the tokenizer adds to each text.
+            limit: Ends the work as soon as the prompt is known to be too long.
+            lock: Held while the tokenizer of the caller is used.
+
+        Raises:
+            PromptTooLongError: The prompt has more tokens than ``limit`` allows.
+            PromptError: The tokenizer cannot write the text of a control token.
+        """
+        ids: list[int] = []
+        if self._plain is None:
+            with lock or nullcontext():
+                ids += self._tokenizer.encode(unmarked(text), add_special_tokens=add_special_tokens)
+        else:
+            for piece in [text] if add_special_tokens else self._pieces(text):
+                if limit is not None:
+                    least = limit.least_tokens(piece) if self._keeps_letters else 0
+                    limit.check(len(ids) + least, is_complete=False)
+                (found,) = self._plain.encode_batch_fast(
+                    [piece], add_special_tokens=add_special_tokens
+                )
+                ids += found.ids
+        if limit is not None:
+            limit.check(len(ids))
+        if is_marked(text):
+            self.check(self.count(ids), Counter(self._any.findall(text)))
+        return ids
+
+    def check(self, found: Counter[str | None], written: Mapping[str | None, int]) -> None:
+        """Check that a prompt has only the control tokens that its chat template wrote.
+
+        Args:
+            found: Number of each control token in the prompt.
+            written: Number of each that the template wrote.
+        """
+        for name, count in found.items():
+            if name is not None and count > written.get(name, 0):
+                raise PromptError(
+                    f"a text of the prompt has {name!r}, a control token of the model",
+                    hint="This model's tokenizer cannot write it as text. Leave it out.",
+                )
+
+    def count(self, token_ids: Iterable[int]) -> Counter[str | None]:
+        """Return the number of each control token among some tokens."""
+        return Counter(map(self._names.get, token_ids))
+
+    def unmarking(self) -> Tokenizer | None:
+        """Return a tokenizer that shares the model of the caller's, and removes marks.
+
+        Marks are removed by the normalizer, which runs behind the search for control tokens, and
+        before anything else. ``None`` if there is no such tokenizer.
+        """
+        backend: Tokenizer | None = getattr(self._tokenizer, "backend_tokenizer", None)
+        if backend is None or getattr(self._tokenizer, "split_special_tokens", False):
+            return None
+        own = backend.normalizer
+        removal = normalizers.Replace(_MARK, "")
+        plain = Tokenizer(backend.model)
+        plain.normalizer = removal if own is None else normalizers.Sequence([removal, own])
+        plain.pre_tokenizer = backend.pre_tokenizer
+        plain.post_processor = backend.post_processor
+        added = backend.get_added_tokens_decoder()
+        for token_id, token in sorted(added.items()):
+            if token_id in self._names and token.normalized:
+                # Tokens of normalized text would be found behind the removal of marks.
+                if own is not None and own.normalize_str(token.content) != token.content:
+                    return None
+                token = AddedToken(
+                    token.content,
+                    single_word=token.single_word,
+                    lstrip=token.lstrip,
+                    rstrip=token.rstrip,
+                    normalized=False,
+                    special=token.special,
+                )
+            (plain.add_special_tokens if token.special else plain.add_tokens)([token])
+        is_same = {token_id: str(token) for token_id, token in added.items()} == {
+            token_id: str(token) for token_id, token in plain.get_added_tokens_decoder().items()
+        }
+        # Some classes of tokenizers change texts before their backend reads them.
+        probe = "".join(f"{name}{_PROBE}" for name in ["", *self._names.values()][:4])
+        expected = list(self._tokenizer.encode(probe, add_special_tokens=False))
+        is_same &= expected == plain.encode(probe, add_special_tokens=False).ids
+        return plain if is_same else None
+
+    def _data(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._text(value, self._beginning)
+        if isinstance(value, Mapping):
+            return {self._data(key): self._data(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._data(item) for item in value]
+        return value
+
+    def _text(self, text: str, beginning: re.Pattern[str]) -> str:
+        if self._any.search(text):
+            text = beginning.sub(lambda m: m[0] if m[1] is None else m[0] + _MARK, text)
+        # The template may remove whitespace at both ends, so no mark hides it.
+        length = self._longest
+        if not self._firsts.isdisjoint(text[-length:]) and not text[-1].isspace():
+            text += _MARK * any(text[-k:] in self._heads for k in range(1, length))
+        if not self._lasts.isdisjoint(text[:length]) and not text[0].isspace():
+            text = _MARK * any(text[:k] in self._tails for k in range(1, length)) + text
+        return text
+
+    def _pieces(self, text: str) -> Iterator[str]:
+        """Divide a rendered text before added tokens: nothing depends on the text before those."""
+        start = 0
+        for found in self._added.finditer(text):
+            if found.start() - start >= _PIECE_CHARS and found[0] in self._cuts:
+                yield text[start : found.start()]
+                start = found.start()
+        yield text[start:]
+
+
+@once_per_template
+def control_tokens(tokenizer: TokenizerWrapper) -> ControlTokens:
+    """Return the control tokens of a tokenizer, found once."""
+    return ControlTokens(tokenizer)
+
+
+def has_own_renderer(tokenizer: TokenizerWrapper) -> bool:
+    """Return whether code of the tokenizer's class converts conversations to tokens."""
+    own = getattr(type(tokenizer._tokenizer), "apply_chat_template", None)
+    is_own = own is not PreTrainedTokenizerBase.apply_chat_template
+    return is_own and tokenizer.has_chat_template and tokenizer._chat_template is None
+
+
+def unmarked(text: str) -> str:
+    """Return a rendered text as the model reads it."""
+    return text.replace(_MARK, "")
+
+
+def is_marked(text: str) -> bool:
+    """Return whether a rendered text has marks."""
+    return _MARK in text
+
+
+def _keeps_letters(plain: Tokenizer) -> bool:
+    """Return whether each letter of a text is a part of a token."""
+    model, letters = plain.model, _LETTERS.decode()
+    if not isinstance(model, models.BPE | models.Unigram):
+        return False
+    # With affixes, a letter within a word is another token.
+    if any(getattr(model, name, None) for name in _AFFIXES):
+        return False
+    normalized = letters if plain.normalizer is None else plain.normalizer.normalize_str(letters)
+    return letters in normalized and all(
+        plain.token_to_id(letter) is not None for letter in letters
+    )
+
+
+def _template_text(tokenizer: TokenizerWrapper) -> str | None:
+    """Return the text of all chat templates; ``None`` if they are code."""
+    templates = getattr(tokenizer, "chat_template", None)
+    if isinstance(templates, Mapping):
+        return "\n".join(map(str, templates.values()))
+    if isinstance(templates, str):
+        return templates
+    return None if tokenizer.has_chat_template else ""
+
+
+def _alternatives(texts: Iterable[str]) -> re.Pattern[str]:
+    """Return a pattern of any of some texts, the longest first; of nothing if there are none."""
+    ordered = sorted(texts, key=len, reverse=True)
+    return re.compile(f"(?:{'|'.join(map(re.escape, ordered)) or '(?!)'})")
