@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
+from .control_tokens import unmarked
 from .template_probe import once_per_template, rendered, writes
 
 _SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
@@ -230,4 +231,4 @@ def _writes(
 def _short(id: str) -> str:
     if _SHORT_ID.fullmatch(id):
         return id
-    return hashlib.sha256(id.encode("utf-8")).hexdigest()[:9]
+    return hashlib.sha256(unmarked(id).encode("utf-8")).hexdigest()[:9]
