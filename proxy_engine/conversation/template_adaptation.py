@@ -15,13 +15,17 @@ from typing import Any, Literal
 
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
-from .template_probe import once_per_template, writes
+from .template_probe import once_per_template, rendered, writes
 
 USER_PLACEHOLDER = "..."
 """The user's message before an assistant that begins. An empty one is omitted by some templates."""
 
 ASSISTANT_PLACEHOLDER = "OK."
 """The answer between the result of a tool and a message of the user."""
+
+
+_LONG_CONVERSATION = 101
+"""Messages of a conversation from which no template leaves out a question for its length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +140,39 @@ def turn_rules(tokenizer: TokenizerWrapper) -> TurnRules:
             accepts("user", "user") and accepts("user", "assistant", "assistant", "user")
         ),
         omits_system=not accepts("system", "user", "assistant"),
+    )
+
+
+def least_messages(tokenizer: TokenizerWrapper, roles_of_texts: Sequence[str]) -> int:
+    """Return a number of messages that a chat template writes at least, each with a special token.
+
+    Only messages of the user count: templates may leave out parts of an answer, and others.
+
+    Args:
+        tokenizer: Has the template.
+        roles_of_texts: The roles of the messages that have a text.
+    """
+    if not _writes_each_question(tokenizer):
+        return 0
+    if not turn_rules(tokenizer).alternating:
+        return roles_of_texts.count("user")
+    # Consecutive messages of the user become one.
+    return sum(after == "user" != before for before, after in pairwise(["", *roles_of_texts]))
+
+
+@once_per_template
+def _writes_each_question(tokenizer: TokenizerWrapper) -> bool:
+    """Return whether special tokens separate the questions of a long conversation."""
+    if not tokenizer.has_chat_template:
+        return False
+    words = [f"zq{index}zq" for index in range(_LONG_CONVERSATION)]
+    roles = ("user", "assistant")
+    messages = [{"role": roles[at % 2], "content": word} for at, word in enumerate(words)]
+    text = rendered(tokenizer, messages) or ""
+    places = [text.find(word) for word in words[::2]]
+    special = set(tokenizer.all_special_tokens)
+    return -1 not in places and all(
+        any(token in text[start:end] for token in special) for start, end in pairwise(places)
     )
 
 

@@ -13,10 +13,12 @@ from state_machines import Vocabulary
 from ..conversation.chat_template import part_separator
 from ..conversation.content import AudioContent, ImageContent
 from ..conversation.control_tokens import TokenLimit, control_tokens
+from ..conversation.interaction import Interaction
 from ..conversation.message_boundaries import message_boundaries
-from ..conversation.messages import TemplateMessages, template_messages
+from ..conversation.messages import Message, TemplateMessages, template_messages
 from ..conversation.prompts import Prompt, PromptStyle
 from ..conversation.raw_prompt import RawPrompt
+from ..conversation.template_adaptation import least_messages
 from ..encoded_prompt import EncodedPrompt
 from ..errors import MediaError, RequestCancelledError
 from ..media.audio import LoadedAudio, load_audio
@@ -95,6 +97,7 @@ class PromptEncoder:
                 control = control_tokens(tokenizer)
             encode = partial(control.encode, limit=self._limit, lock=self._tokenizer_lock)
             return EncodedPrompt(prompt.token_ids(tokenizer, self._vocabulary.size, encode)), ()
+        self._check_messages(prompt)
         processor = self._loaded.processor
         conversation = self._conversation(prompt, options)
         if conversation.media and processor is not None:
@@ -108,6 +111,17 @@ class PromptEncoder:
         if not self._caches.needs_checkpoints(len(encoded.token_ids) + options.token_limit):
             return encoded, ()
         return encoded, self._boundaries(conversation, encoded, style)
+
+    def _check_messages(self, prompt: Prompt) -> None:
+        """Raise before messages are read if their number alone is beyond the context."""
+        limit = self._limit
+        if limit is None or not isinstance(prompt, list | tuple):
+            return
+        if len(prompt) >= limit.context_length:
+            roles = list(map(_role_of_text, prompt))
+            with self._tokenizer_lock:
+                count = least_messages(self._loaded.tokenizer, list(filter(None, roles)))
+            limit.check(count, is_complete=False)
 
     def _conversation(self, prompt: Prompt, options: GenerationOptions) -> TemplateMessages:
         processor = self._loaded.processor
@@ -227,6 +241,16 @@ def _files(
         return list(map(read, media, locations))
     with ThreadPoolExecutor(_MAX_CONNECTIONS) as threads:
         return list(threads.map(read, media, locations))
+
+
+def _role_of_text(message: Message | Interaction) -> str:
+    """Return the role of a message with a text that is not blank; empty for others."""
+    if isinstance(message, Interaction):
+        return message.role.value if message.text.strip() else ""
+    if not isinstance(message, Mapping):
+        return ""
+    role, text = message.get("role"), message.get("content")
+    return str(role) if isinstance(text, str) and text.strip() else ""
 
 
 def _located(where: str, call: Callable[[], _T]) -> _T:
