@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ from mlx_lm.models.cache import make_prompt_cache
 
 from state_machines import Vocabulary
 
+from ..conversation.control_tokens import control_tokens
 from ..generation import (
     Deadline,
     DeviceMasks,
@@ -23,7 +25,6 @@ from ..generation import (
     Timings,
     device_pass_cost,
     end_token_ids,
-    text_encoder,
     text_token_mask,
     xtc_special_tokens,
 )
@@ -65,8 +66,13 @@ class SequenceFactory:
     def of(
         cls, loaded: LoadedModel, vocabulary: Vocabulary, tokenizer_lock: threading.Lock
     ) -> SequenceFactory:
-        """Return the factory of a model. ``tokenizer_lock`` is held while the tokenizer is used."""
-        fast_forward = FastForward(text_encoder(loaded.tokenizer, tokenizer_lock), vocabulary)
+        """Return the factory of a model.
+
+        ``tokenizer_lock`` is held while the tokenizer is used. The model thread does not need it,
+        unless the tokenizer has no copy that nothing changes.
+        """
+        encode = partial(control_tokens(loaded.tokenizer).encode, lock=tokenizer_lock)
+        fast_forward = FastForward(encode, vocabulary)
         cost = device_pass_cost(make_prompt_cache(loaded.model))
         text_tokens = text_token_mask(vocabulary)
         special = xtc_special_tokens(vocabulary)
