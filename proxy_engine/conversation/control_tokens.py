@@ -164,7 +164,7 @@ class ControlTokens:
 
         Args:
             text: The text.
-            add_special_tokens: Whether to add those that the tokenizer adds to each text.
+            add_special_tokens: Whether to add the tokens that the tokenizer adds to each text.
             limit: Ends the work as soon as the prompt is known to be too long.
             lock: Held while the tokenizer of the caller is used.
 
@@ -178,9 +178,7 @@ class ControlTokens:
                 ids += self._tokenizer.encode(unmarked(text), add_special_tokens=add_special_tokens)
         else:
             for piece in [text] if add_special_tokens else self._pieces(text):
-                if limit is not None:
-                    least = limit.least_tokens(piece) if self._keeps_letters else 0
-                    limit.check(len(ids) + least, is_complete=False)
+                self.check_least(piece, limit, len(ids))
                 (found,) = self._plain.encode_batch_fast(
                     [piece], add_special_tokens=add_special_tokens
                 )
@@ -190,6 +188,21 @@ class ControlTokens:
         if is_marked(text):
             self.check(self.count(ids), Counter(self._any.findall(text)))
         return ids
+
+    def check_least(self, text: str, limit: TokenLimit | None, count: int = 0) -> None:
+        """Raise if a text has too many tokens, as far as that is known without encoding it.
+
+        Args:
+            text: The text, or a part of it.
+            limit: The tokens that the prompt may have; ``None``: any number.
+            count: Tokens of the prompt before the text.
+
+        Raises:
+            PromptTooLongError: The prompt has more tokens than ``limit`` allows.
+        """
+        if limit is not None:
+            least = limit.least_tokens(text) if self._keeps_letters else 0
+            limit.check(count + least, is_complete=False)
 
     def check(self, found: Counter[str | None], written: Mapping[str | None, int]) -> None:
         """Check that a prompt has only the control tokens that its chat template wrote.

@@ -150,6 +150,7 @@ class PromptEncoder:
                 conversation.messages, self._loaded.tokenizer, conversation.media_kinds
             )
             control = control_tokens(self._loaded.tokenizer)
+        control.check_least(text, self._limit)
         images: list[LoadedImage] = []
         recordings: list[LoadedAudio] = []
         with self._media_lock:
