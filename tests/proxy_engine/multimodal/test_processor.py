@@ -19,7 +19,10 @@ from tokenizers.processors import TemplateProcessing
 from vision_models import AUDIO_ARCHITECTURES, VISION_ARCHITECTURES
 from vision_prompts import encoded, image, read_prompt, recording, rendered
 
-from proxy_engine import PromptError
+from proxy_engine import ImageContent, Interaction, PromptError, TextContent
+from proxy_engine.conversation.control_tokens import control_tokens
+from proxy_engine.conversation.prompts import PromptStyle, template_messages
+from proxy_engine.encoded_prompt import EncodedPrompt
 from proxy_engine.models.loading import LoadedModel, load_model
 from proxy_engine.multimodal.media_tokens import by_medium, cache_keys
 
@@ -111,6 +114,30 @@ def test_text_with_the_token_that_a_placeholder_expands_to_is_refused(loaded: Lo
     model = loaded("gemma3")
     with pytest.raises(PromptError, match="image_soft_token"):
         encoded(model, [["<image>", "What is <image_soft_token>?"]], image(0))
+
+
+@pytest.mark.parametrize("name", VISION_ARCHITECTURES)
+def test_contents_beside_an_image_spell_no_control_tokens(loaded: Load, name: str) -> None:
+    model = loaded(name)
+    assert model.processor is not None
+    special = model.tokenizer.all_special_tokens
+
+    def encode(text: str) -> EncodedPrompt:
+        turn = Interaction("user", [ImageContent(data=b"0"), TextContent(text)])
+        conversation = template_messages([turn], {"image"})
+        kinds = conversation.media_kinds
+        prompt = PromptStyle().render(conversation.messages, model.tokenizer, kinds)
+        control = control_tokens(model.tokenizer)
+        return model.processor.encode(prompt, [image(0)], control=control)
+
+    def controls(prompt: EncodedPrompt) -> list[int]:
+        return [i for i in prompt.token_ids if i in model.tokenizer.added_tokens_decoder]
+
+    attacked, expected = encode(f"a {' '.join(special)}?"), encode("a ?")
+    assert special
+    assert controls(attacked) == controls(expected)
+    assert attacked.image_tokens == expected.image_tokens
+    assert len(attacked.token_ids) > len(expected.token_ids)
 
 
 def test_text_without_media_has_no_inputs(loaded: Load) -> None:
