@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -238,6 +239,7 @@ class ControlTokens:
         plain.pre_tokenizer = backend.pre_tokenizer
         plain.post_processor = backend.post_processor
         added = backend.get_added_tokens_decoder()
+        tokens = []
         for token_id, token in sorted(added.items()):
             if token_id in self._names and token.normalized:
                 # Tokens of normalized text would be found behind the removal of marks.
@@ -251,7 +253,9 @@ class ControlTokens:
                     normalized=False,
                     special=token.special,
                 )
-            (plain.add_special_tokens if token.special else plain.add_tokens)([token])
+            tokens.append(token)
+        for is_special, run in groupby(tokens, key=lambda token: token.special):
+            (plain.add_special_tokens if is_special else plain.add_tokens)(list(run))
         is_same = {token_id: str(token) for token_id, token in added.items()} == {
             token_id: str(token) for token_id, token in plain.get_added_tokens_decoder().items()
         }
@@ -284,7 +288,7 @@ class ControlTokens:
     def _pieces(self, text: str) -> Iterator[str]:
         """Divide a rendered text before added tokens: nothing depends on the text before those."""
         start = 0
-        for found in self._added.finditer(text):
+        for found in self._added.finditer(text) if len(text) > _PIECE_CHARS else ():
             if found.start() - start >= _PIECE_CHARS and found[0] in self._cuts:
                 yield text[start : found.start()]
                 start = found.start()
@@ -339,6 +343,22 @@ def _template_text(tokenizer: TokenizerWrapper) -> str | None:
 
 
 def _alternatives(texts: Iterable[str]) -> re.Pattern[str]:
-    """Return a pattern of any of some texts, the longest first; of nothing if there are none."""
-    ordered = sorted(texts, key=len, reverse=True)
-    return re.compile(f"(?:{'|'.join(map(re.escape, ordered)) or '(?!)'})")
+    """Return a pattern of any of some texts, the longest first; of nothing if there are none.
+
+    Texts share their beginnings: there are hundreds, and most begin alike.
+    """
+    tree: dict[str, Any] = {}
+    for text in filter(None, texts):
+        node = tree
+        for character in text:
+            node = node.setdefault(character, {})
+        node[""] = {}
+    return re.compile(f"(?:{_branches(tree)})" if tree else "(?!)")
+
+
+def _branches(node: Mapping[str, Any]) -> str:
+    """Return the pattern of a node's texts; the key ``""`` states that one ends there."""
+    longer = [re.escape(key) + _branches(child) for key, child in node.items() if key]
+    if "" not in node:
+        return longer[0] if len(longer) == 1 else f"(?:{'|'.join(longer)})"
+    return f"(?:{'|'.join(longer)})?" if longer else ""
