@@ -165,7 +165,7 @@ def test_prompt_without_control_tokens_in_texts_is_encoded_as_it_is_rendered(
 
 
 @given(conversation=conversations())
-@settings(max_examples=15)
+@settings(max_examples=5)
 def test_prompts_of_real_tokenizers_are_encoded_as_they_are_rendered(
     conversation: dict[str, Any],
 ) -> None:
@@ -178,7 +178,7 @@ def test_prompts_of_real_tokenizers_are_encoded_as_they_are_rendered(
         "<|im_end|>", "<|eot_id|>", "</s>", "<｜User｜>", "<｜end▁of▁sentence｜>"
     )
 )
-@settings(max_examples=15)
+@settings(max_examples=5)
 def test_only_real_templates_write_control_tokens(conversation: dict[str, Any]) -> None:
     for tokenizer in real_tokenizers():
         found, written = (
