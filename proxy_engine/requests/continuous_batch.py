@@ -349,7 +349,10 @@ class ContinuousBatch:
     def _generate(self) -> None:
         of_groups, steps = self._split(self._batch.generate_step())
         self._groups.take(of_groups)
-        unreported = [(self._jobs[step.sequence], step) for step in steps if not step.is_slow]
+        # A choice may have been drawn before a slow mask.
+        unreported = [
+            (self._jobs[step.sequence], step) for step in steps if step.tokens or not step.is_slow
+        ]
         try:
             for step in steps:
                 if step.is_slow:

@@ -19,12 +19,12 @@ from unittest.mock import patch
 
 import pytest
 from exact_model import ExactModel
-from mixed_requests import DRAFTS, IMAGE, KINDS, Alone, Mixed, Spec, drafting
+from mixed_requests import DRAFTS, IMAGE, KINDS, Alone, Mixed, Spec, drafting, slow_masks
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from vision_models import vision_checkpoint
 
 from proxy_engine import CacheOptions, InferenceEngine
-from proxy_engine.generation import Batch, next_mask
+from proxy_engine.generation import Batch
 from proxy_engine.requests import continuous_batch
 
 WIDTH = 320
@@ -61,8 +61,7 @@ def engines(name: str, tokenizer: TokenizerWrapper) -> Iterator[tuple[InferenceE
         if pads:
             stack.enter_context(patch.object(continuous_batch, "Batch", partial(Batch, pads=True)))
         if name == "slow masks":
-            # Other threads compute every mask.
-            stack.enter_context(patch.multiple(next_mask, MASK_STEPS=0, SLOW_MASK_STEPS=0))
+            stack.enter_context(slow_masks())
         if name == "vision":
             directory = Path(stack.enter_context(TemporaryDirectory()))
             make = partial(InferenceEngine, vision_checkpoint("qwen2_vl", directory), batch_size=4)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import itertools
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
+from weakref import WeakSet
 
 import mlx.core as mx
 import pydantic
@@ -34,12 +37,15 @@ from proxy_engine import (
 )
 from proxy_engine.generation import DraftModel, batch_drafts
 from proxy_engine.generation.choice_scores import ChoiceScorer
+from proxy_engine.generation.next_mask import NextMask, SlowMaskError
 from proxy_engine.requests import sequence_factory
 from proxy_engine.speculation import lookups
 from proxy_engine.speculation.draft_length import PassCost
-from state_machines import GrammarStateMachine, RegexStateMachine
+from state_machines import GrammarStateMachine, Matcher, RegexStateMachine
+from state_machines.budgets import spend
+from state_machines.limits import LIMITS
 
-__all__ = ["DRAFTS", "IMAGE", "KINDS", "Alone", "Mixed", "Spec", "drafting"]
+__all__ = ["DRAFTS", "IMAGE", "KINDS", "Alone", "Mixed", "Spec", "drafting", "slow_masks"]
 
 RECORD = {
     "type": "object",
@@ -59,6 +65,7 @@ LIST = {
 }
 TOOL = {"type": "function", "function": {"name": "paint", "parameters": RECORD}}
 IMAGE = "<image>"
+SLOW_MASK_SECONDS = 0.003
 SOURCE = "the quick brown fox jumps over the lazy dog, abc 12"
 
 
@@ -240,6 +247,33 @@ class Alone:
 
 
 @contextmanager
+def slow_masks() -> Iterator[None]:
+    """Let other threads compute every third mask, for a while."""
+    in_time, compute_slow = NextMask._in_time, NextMask.compute_slow
+    computed: WeakSet[NextMask] = WeakSet()
+    count = itertools.count()
+
+    def sometimes_in_time(mask: NextMask, matcher: Matcher) -> Any:
+        if mask in computed:
+            computed.discard(mask)
+        elif next(count) % 3 == 0:
+            raise SlowMaskError
+        return in_time(mask, matcher)
+
+    def compute(mask: NextMask) -> None:
+        time.sleep(SLOW_MASK_SECONDS)
+        spend(LIMITS.checkpoint_steps + 1)
+        compute_slow(mask)
+        computed.add(mask)
+
+    with (
+        patch.object(NextMask, "_in_time", sometimes_in_time),
+        patch.object(NextMask, "compute_slow", compute),
+    ):
+        yield
+
+
+@contextmanager
 def drafting(alone: Alone) -> Iterator[None]:
     """Let drafts pay on every machine, and some of them be right."""
 
@@ -336,9 +370,10 @@ class Mixed:
             self._running.append(_Running(self.engine, spec, leaves_after))
 
     def cancel(self, number: int) -> None:
-        """Cancel one of the requests."""
+        """Cancel one of the requests; a mask that another thread computes for it notices that."""
         if self._running:
             self._running[number % len(self._running)].cancel()
+            time.sleep(2 * SLOW_MASK_SECONDS)
 
     def fail_next(self, component: str) -> None:
         """Let the next scoring of choices or draft of the draft model fail, once."""
@@ -411,7 +446,7 @@ class Mixed:
                 assert result.token_ids == expected.token_ids[: len(result.token_ids)], one.spec
             if result is None or result.finish_reason == "cancelled" or one.request.sequences > 1:
                 return
-        assert answer.error == alone.error, one.spec
+        assert answer.error == alone.error, (answer.error, alone.error, one.spec)
         if result is None or expected is None:
             return
         check_same(result, expected, one.spec)
