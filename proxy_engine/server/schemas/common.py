@@ -113,6 +113,7 @@ class Timings(ResponseModel):
     drafted_tokens: int
     accepted_tokens: int
     forward_passes: int
+    inexact_choice_tokens: int
 
 
 class Extension(ResponseModel):
