@@ -117,6 +117,11 @@ class NextMask:
         except GrammarBudgetError:
             if self._guard is None:
                 raise
+            self.follow_plan()
+
+    def follow_plan(self) -> None:
+        """Allow only the next token of the guard's plan, next."""
+        if self._guard is not None:
             self._planned = self._guard.plan_mask()
 
     def end_boost(self, generated: int, allowed: Mask | None) -> tuple[mx.array, float] | None:

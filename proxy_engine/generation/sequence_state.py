@@ -327,6 +327,10 @@ class SequenceState:
         """
         self._mask.compute_slow()
 
+    def follow_plan(self) -> None:
+        """Let the next token be that of the completion plan, which is always accepted."""
+        self._mask.follow_plan()
+
     def accepts(self, token_id: int) -> bool:
         """Whether the text can still be completed in time after a sampled token.
 

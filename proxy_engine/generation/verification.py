@@ -106,11 +106,19 @@ class Verification:
         return self.sequence.accepts(self._ids[0])
 
     def sample_again(self, number: int = 0) -> None:
-        """Sample a position again, from the tokens that the sequence accepts."""
+        """Sample a position again, from the tokens that the sequence accepts.
+
+        The mask of these may have one that the sequence refuses, where the search for its
+        completion gives up earlier than that for the mask. Then the completion plan has the token.
+        """
+        sequence, logits = self.sequence, self._logits[number]
         if self.draft is not None:
-            self.sequence.random_state = self._random_states[number + 1]
-        sampled = self.sequence.sample(self._logits[number], exact=True)
-        sampled.check(self._logits[number].width)
+            sequence.random_state = self._random_states[number + 1]
+        sampled = sequence.sample(logits, exact=True)
+        sampled.check(logits.width)
+        if not sequence.accepts(cast(int, sampled.token.item())):
+            sequence.follow_plan()
+            sampled = sequence.sample(logits)
         self._samples[number:] = [sampled]
         self._ids[number:] = [cast(int, sampled.token.item())]
         if self.draft is not None:

@@ -15,8 +15,7 @@ from ..conversation.messages import Prompt
 from ..errors import EngineClosedError
 from ..option_overrides import OptionOverrides
 from ..results import GenerationResult
-from .running import Finish
-from .streams import AsyncClosing, Closing
+from .streams import AsyncClosing, Closing, Finish
 from .worker import ProcessGuard, on_own_thread
 
 T = TypeVar("T")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import jsonschema
 
@@ -27,7 +27,7 @@ from ..answers.compiler import Answer
 from ..answers.reader import AnswerReader
 from ..conversation.content import ToolCall
 from ..errors import OutputValidationError
-from ..events import Event, PromptProgress, TokenGenerated
+from ..events import PromptProgress, TokenGenerated
 from ..generation import SequenceState, Token
 from ..results import FinishReason, GenerationResult, LogprobVectors, TokenLogprobs
 from ..tools import Tool
@@ -36,6 +36,7 @@ from .quote_sources import quotations
 from .request import Request
 from .request_span import finish_in_span
 from .sequence_factory import SequenceFactory
+from .streams import Emit, Finish
 from .token_facts import token_origin, with_choices, written_lengths
 from .usage import measured_usage
 
@@ -43,16 +44,6 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
 _log = logging.getLogger(__name__)
-
-Emit: TypeAlias = Callable[[Event], None]
-"""Receives the events of a request, on the thread that runs it."""
-
-Finish: TypeAlias = Callable[[], GenerationResult[Any]]
-"""Parses and validates an answer whose tokens are all generated. To be called once.
-
-It is called by the thread that waits for the result: the caller's validators may take any time, and
-the model thread serves other requests meanwhile. May emit the last events of the request.
-"""
 
 
 class RunningRequest:

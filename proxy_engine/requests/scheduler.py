@@ -14,9 +14,10 @@ from ..prompt_cache.prompt_caches import PromptCaches
 from .continuous_batch import ContinuousBatch
 from .request import Request
 from .request_span import trace_request
-from .running import Emit, Finish, Job
+from .running import Job
 from .sequence_factory import SequenceFactory
 from .slow_masks import SlowMasks
+from .streams import Emit, Finish
 from .worker import Worker
 
 _MAX_ADMISSION_SECONDS = 0.02

@@ -15,10 +15,19 @@ from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from ..events import Event, Finished, StreamEvent
 from ..results import GenerationResult
-from .running import Emit, Finish
 from .worker import ProcessGuard
 
 T = TypeVar("T")
+
+Emit: TypeAlias = Callable[[Event], None]
+"""Receives the events of a request, on the thread that runs it."""
+
+Finish: TypeAlias = Callable[[], GenerationResult[Any]]
+"""Parses and validates an answer whose tokens are all generated. To be called once.
+
+It is called by the thread that waits for the result: the caller's validators may take any time, and
+the model thread serves other requests meanwhile. May emit the last events of the request.
+"""
 
 Submit: TypeAlias = Callable[[Emit], "Future[Finish]"]
 """Queues the request; the argument receives its events."""

@@ -266,3 +266,17 @@ def test_particles_are_not_drafted(engine: InferenceEngine) -> None:
     with InferenceEngine(engine._core.loaded.model, engine.tokenizer, batch_size=4) as own:
         compared = Comparison(own, "hello", particles=4, **options)
         assert compared.run("right").usage.drafted_tokens == 0
+
+
+@pytest.mark.parametrize("kind", ["right", "mistaken"])
+def test_sampled_tokens_that_a_guard_refuses_twice_are_those_of_its_plan(
+    engine: InferenceEngine, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the search behind an exact mask had a larger budget than that behind a token."""
+    monkeypatch.setattr(Guard, "mask", lambda guard, allowed, exact=False: allowed)
+    schema = {"type": "array", "items": {"enum": ["abab", 12]}, "minItems": 3}
+    comparison = Comparison(
+        engine, "hello", response_format=schema, max_tokens=18, temperature=1.0, seed=3
+    )
+    assert len(comparison.plain.parsed) >= 3
+    comparison.run(kind)
