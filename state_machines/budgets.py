@@ -10,14 +10,65 @@ never has more steps than the outer one has left. A *checkpoint* is a callable t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from enum import Enum
+from typing import NoReturn
 
 from state_machines.errors import GrammarBudgetError
 from state_machines.limits import LIMITS
 
 UNBOUNDED = 1 << 62
+
+
+class Verdict(Enum):
+    """The result of a search that may give up: yes, no, or not known within its limit.
+
+    It is no Boolean, so that no caller reads "not known" as "no". A caller compares it with a
+    member, and states why this is correct for ``UNKNOWN``; or it calls :meth:`decided`.
+    """
+
+    YES = "yes"
+    NO = "no"
+    UNKNOWN = "not known"
+
+    @staticmethod
+    def of(known: bool) -> Verdict:
+        """Return the verdict of a search that has not given up."""
+        return Verdict.YES if known else Verdict.NO
+
+    @staticmethod
+    def any_of(verdicts: Iterable[Verdict]) -> Verdict:
+        """Return whether one of several verdicts is yes; those behind it are not computed."""
+        found = Verdict.NO
+        for verdict in verdicts:
+            if verdict is Verdict.YES:
+                return verdict
+            if verdict is Verdict.UNKNOWN:
+                found = verdict
+        return found
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError("a verdict is no Boolean: it may be unknown")
+
+    def decided(self, question: str, states: int) -> bool:
+        """Return whether the verdict is yes.
+
+        Args:
+            question: The question, such as "whether an intersection is empty".
+            states: The limit of the search, in states.
+
+        Raises:
+            GrammarBudgetError: It is not known.
+        """
+        if self is Verdict.UNKNOWN:
+            raise GrammarBudgetError(
+                f"deciding {question} took more than {states:,} states",
+                budget=states,
+                hint="Simplify the schema or grammar, or lower its counts",
+            )
+        return self is Verdict.YES
 
 
 class _Budget:

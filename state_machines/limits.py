@@ -57,7 +57,7 @@ class Limits:
     source_characters: int = 4_000_000
     """Characters of a text that is quoted from; a character takes 20 to 30 bytes."""
 
-    lexed_states: int = 2_000
+    lexed_states: int = 50_000
     """States that are searched for a text, where longest match can leave none."""
 
     token_ranges: int = 1_000
@@ -114,10 +114,7 @@ class Limits:
     # Searches over states.
 
     emptiness_states: int = 50_000
-    """States visited to decide whether an intersection is empty."""
-
-    exclusion_states: int = 1000
-    """States visited to decide whether an exclusion is empty; beyond, it counts as empty."""
+    """States visited to decide whether an intersection or an exclusion is empty."""
 
     endless_states: int = 1000
     """States visited to find a cycle; beyond, a language counts as finite."""

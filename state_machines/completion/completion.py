@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from state_machines.budgets import recursion_budget, spend, step_budget
+from state_machines.budgets import Verdict, recursion_budget, spend, step_budget
 from state_machines.caches import WeakKeyLruCache
 from state_machines.completion.narrowing import MaskNarrowing
 from state_machines.completion.plan import COMPLETE, Plan, Shortest
@@ -53,6 +53,7 @@ class Completion:
         self._shortest: WeakKeyLruCache[Node, tuple[int, Shortest]] = WeakKeyLruCache(
             LIMITS.completion_tokens
         )
+        self._fitting: WeakKeyLruCache[Node, int] = WeakKeyLruCache(LIMITS.completion_tokens)
         # The fewest tokens known to be enough after every token, the most known not to be.
         self._enough: WeakKeyLruCache[Node, tuple[int, int]] = WeakKeyLruCache(
             LIMITS.completion_tokens
@@ -72,7 +73,7 @@ class Completion:
 
         Raises:
             GrammarBudgetError: No plan was found within ``steps`` steps.
-            UnwritableTextError: No tokens of the vocabulary were found that write any completion.
+            UnwritableTextError: No tokens of the vocabulary write any completion.
         """
         if state.nullable:
             return COMPLETE
@@ -97,20 +98,52 @@ class Completion:
             target = union((target, self._spelled.after(state, token_id)))
         return target.after_token(self.fits) if target.counts_tokens else target
 
-    def fits(self, body: Node, max_tokens: int) -> bool:
-        """Return whether some word of a language is found that takes at most so many tokens."""
-        if body.nullable:
-            return True
+    def fits(
+        self,
+        body: Node,
+        max_tokens: int,
+        *,
+        plan_steps: int = LIMITS.token_plan_steps,
+        search_steps: int = LIMITS.narrowing_steps,
+    ) -> Verdict:
+        """Return whether some word of a language takes at most so many tokens.
+
+        Where that is found, it is also known of the states after each token of the word.
+
+        Args:
+            body: The language.
+            max_tokens: The number of tokens.
+            plan_steps: Work budget of a plan.
+            search_steps: Work budget of the search, if the plan is too long.
+        """
+        known = self._fitting.get(body)
+        if body.nullable or (known is not None and known <= max_tokens):
+            return Verdict.YES
         if self.lower_bound(body) > max_tokens:
-            return False
+            return Verdict.NO
         try:
-            plan = self.plan(body, steps=LIMITS.token_plan_steps)
-            if plan.length <= max_tokens:
-                return True
-            steps = LIMITS.narrowing_steps
-            return self.shortest(body, at_most=max_tokens, steps=steps).length <= max_tokens
-        except (GrammarBudgetError, UnwritableTextError):
-            return False
+            plan = self.plan(body, steps=plan_steps)
+            if plan.length > max_tokens:
+                found = self.shortest(body, at_most=max_tokens, steps=search_steps)
+                if found.length > max_tokens:
+                    return Verdict.NO if found.is_exact else Verdict.UNKNOWN
+                plan = found.plan
+            self._note_fitting(body, plan)
+        except UnwritableTextError:
+            return Verdict.NO
+        except GrammarBudgetError:
+            return Verdict.UNKNOWN
+        return Verdict.YES
+
+    def _note_fitting(self, state: Node, plan: Plan) -> None:
+        """Store how many tokens complete a state, and the states after the tokens of its plan."""
+        for at, token_id in enumerate(plan.tokens):
+            known = self._fitting.get(state)
+            if known is not None and known <= plan.length - at:
+                break
+            spend()
+            self._fitting.put(state, plan.length - at)
+            state = state.word_derivative(self._forms[token_id] or b"")
 
     def _is_allowed(self, state: Node, plan: Plan) -> bool:
         """Return whether the tokens of a plan keep the limits on tokens."""
@@ -223,14 +256,15 @@ class Completion:
             state, None, 0, min(steps, LIMITS.token_search_steps)
         )
         if state is EMPTY or tokens is None:
-            if not is_exact and steps < LIMITS.token_search_steps:
+            if not is_exact:
                 raise GrammarBudgetError(
                     "no tokens that complete the text were found in time",
                     budget=steps,
-                    hint="Simplify the schema or grammar",
+                    hint="Simplify the schema or grammar, or use a vocabulary that has every byte "
+                    "that it needs",
                 )
             raise UnwritableTextError(
-                "no tokens were found that complete the text",
+                "no tokens complete the text",
                 hint="Use a vocabulary that has every byte that the grammar needs",
             )
         return self._found.put(state, tokens, 1 + len(tokens))

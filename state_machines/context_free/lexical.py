@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from state_machines.budgets import Verdict
 from state_machines.context_free.compiler import GrammarCompiler
 from state_machines.context_free.rules import RuleBook
-from state_machines.context_free.separation import adjacency, has_no_dead_state
+from state_machines.context_free.separation import adjacency, has_dead_state
 from state_machines.errors import UnsatisfiableGrammarError
 from state_machines.grammar.lexer import TerminalLanguage
 from state_machines.grammar.lexicon import Lexicon
@@ -108,7 +109,8 @@ class LexicalCompiler:
         parser = compiler.start
         if self._lexicon.may_block:
             adjacent = adjacency(compiler.analysis, self._start, len(grammar.terminals))
-            self._lexicon.may_block = not has_no_dead_state(self._lexicon, adjacent)
+            # If it is not known, each state is searched for a word.
+            self._lexicon.may_block = has_dead_state(self._lexicon, adjacent) is not Verdict.NO
         node = before_lexeme(self._lexicon, parser, may_ignore=grammar.ignores_first)
         if node is EMPTY:
             rule = grammar.rules[self._start]

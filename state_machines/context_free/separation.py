@@ -12,6 +12,9 @@ pairs of states:
   good if each terminal that is next in a shortest word has a lexeme that begins with a byte that
   does not continue the state, directly or behind an ignored lexeme, and that leads to a good end
   itself. The set of good ends is a greatest fixed point.
+
+The texts of nested terminals are no lexemes: nothing continues them. Each has one end, without a
+state of the lexer.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from state_machines.budgets import spend
+from state_machines.budgets import Verdict, spend
 from state_machines.context_free.analysis import Analysis
 from state_machines.grammar.lexer import LexerState, terminals_in
 from state_machines.grammar.lexicon import Lexicon
@@ -173,25 +176,29 @@ class _Context:
     """The states after one byte, with the set of these bytes."""
 
 
-_Ends: TypeAlias = "dict[tuple[int, LexerState, int], bool]"
-"""Whether ends are good, by context, state and terminal."""
+_End: TypeAlias = tuple[int, LexerState | None, int]
+"""An end by context, state and terminal; no state for a nested terminal."""
+
+_Ends: TypeAlias = dict[_End, bool]
+"""Whether ends are good."""
 
 
-def has_no_dead_state(lexicon: Lexicon, adjacent: Adjacency) -> bool:
-    """Whether it is certain that all states of a grammar with longest match have a word.
+def has_dead_state(lexicon: Lexicon, adjacent: Adjacency) -> Verdict:
+    """Whether some state of a grammar with longest match has no word. ``YES`` is never proven.
 
     Args:
         lexicon: The terminals.
         adjacent: Which of them may be adjacent.
     """
-    if lexicon.lazy or lexicon.nested or lexicon.ignores_once:
-        return False
+    if lexicon.lazy or lexicon.ignores_once:
+        return Verdict.UNKNOWN
     everything = _union((adjacent.begin, *adjacent.follow))
     one_context = dict.fromkeys(range(len(adjacent.follow)), everything)
     # Often one context for all places is enough, and it has fewer states.
-    return _is_separable(lexicon, adjacent, one_context, everything) or _is_separable(
+    is_separable = _is_separable(lexicon, adjacent, one_context, everything) or _is_separable(
         lexicon, adjacent, dict(enumerate(adjacent.follow)), adjacent.begin
     )
+    return Verdict.NO if is_separable else Verdict.UNKNOWN
 
 
 def _is_separable(
@@ -209,9 +216,15 @@ def _is_separable(
         for state in context.states
         for number in terminals_in(state.complete)
     }
+    nested = [
+        (allowed, None, number)
+        for allowed, context in contexts.items()
+        for number in terminals_in(context.terminals & lexicon.nested)
+    ]
+    good.update(dict.fromkeys(nested, True))
     while bad := _bad_ends(lexicon, adjacent, context_after, contexts, good):
         good.update(dict.fromkeys(bad, False))
-    return all(
+    return all(good[end] for end in nested) and all(
         state in leading
         for allowed, context in contexts.items()
         for number in terminals_in(context.terminals)
@@ -227,14 +240,14 @@ def _bad_ends(
     context_after: dict[int, int],
     contexts: dict[int, _Context],
     good: _Ends,
-) -> list[tuple[int, LexerState, int]]:
+) -> list[_End]:
     """Return the ends behind which a terminal cannot begin, as far as the others are good."""
     beginnings = {
-        (allowed, number): _beginnings(context, allowed, number, good)
+        (allowed, number): _beginnings(lexicon, context, allowed, number, good)
         for allowed, context in contexts.items()
         for number in terminals_in(context.terminals)
     }
-    bad: list[tuple[int, LexerState, int]] = []
+    bad: list[_End] = []
     for end, is_good in good.items():
         spend()
         allowed, state, number = end
@@ -243,7 +256,7 @@ def _bad_ends(
             required = after = allowed
         else:
             required, after = adjacent.required[number], context_after[number]
-        beyond = ~state.first_bytes
+        beyond = -1 if state is None else ~state.first_bytes
         missing = [n for n in terminals_in(required) if not beginnings[after, n] & beyond]
         if not is_good or not missing:
             continue
@@ -304,12 +317,16 @@ def _leading_to(
 
 
 def _beginnings(
+    lexicon: Lexicon,
     context: _Context,
     allowed: int,
     number: int,
     good: _Ends,
 ) -> int:
-    """Return the bytes with which lexemes of a terminal begin that lead to a good end."""
+    """Return the bytes with which texts of a terminal begin that lead to a good end."""
+    if lexicon.nested >> number & 1:
+        is_good = good[allowed, None, number]
+        return lexicon.terminals[number].language.first_bytes if is_good else 0
     leading = _leading_to(context, allowed, number, good)
     return _union(members for state, members in context.begins.items() if state in leading)
 

@@ -1,6 +1,6 @@
 """Intersection and complement, and whether they are empty.
 
-An intersection other than ``EMPTY`` can have no word. :func:`_has_no_word` decides that by a search
+An intersection other than ``EMPTY`` can have no word. :func:`_find_word` decides that by a search
 for a nullable derivative. Transitions drop empty targets, so every state that a matcher can reach
 has a word.
 """
@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from operator import attrgetter
 
 from state_machines.best_first import Edge, Visit, best_first
-from state_machines.budgets import spend
-from state_machines.errors import GrammarBudgetError
+from state_machines.budgets import Verdict, spend
 from state_machines.grammar.node import (
     EMPTY,
     EPSILON,
@@ -63,7 +62,10 @@ class _Boolean(Node):
     @property
     def is_empty(self) -> bool:
         if self._empty is None:
-            self._empty = _has_no_word(self)
+            # Where it is not known, nothing that depends on it is: neither the schema, nor a mask.
+            self._empty = not _find_word(self).decided(
+                "whether an intersection is empty", LIMITS.emptiness_states
+            )
         return self._empty
 
     def release(self) -> Iterable[Node]:
@@ -239,19 +241,19 @@ def bounds_and_rest(node: Node) -> tuple[Repetition, Node] | None:
     return None
 
 
-def _has_no_word(start: Node) -> bool:
-    """Whether no nullable state can be reached; the visited states store the answer too.
+def _find_word(start: Node) -> Verdict:
+    """Whether a nullable state can be reached; the visited states store the answer too.
 
     Best-first by ``min_length`` alone, so that a counter is run down before others are explored.
     """
     if start.max_length is not None and start.min_length > start.max_length:
-        return True
+        return Verdict.NO
     bounded = bounds_and_rest(start)
     if bounded is not None:
         bounds, rest = bounded
-        has_word = rest.has_length_between(bounds.min_count, bounds.max_count)
-        if has_word is not None:
-            return not has_word
+        verdict = rest.has_length_between(bounds.min_count, bounds.max_count)
+        if verdict is not Verdict.UNKNOWN:
+            return verdict
     visited: list[_Boolean] = []
     for number, visit in enumerate(best_first(start, _raw_edges, attrgetter("min_length"))):
         if _is_live(visit.state):
@@ -260,19 +262,14 @@ def _has_no_word(start: Node) -> bool:
                 if isinstance(step.state, _Boolean):
                     step.state._empty = False
                 step = step.previous
-            return False
+            return Verdict.YES
         if isinstance(visit.state, _Boolean):
             visited.append(visit.state)
         if number > LIMITS.emptiness_states:
-            raise GrammarBudgetError(
-                "deciding whether an intersection is empty took more than "
-                f"{LIMITS.emptiness_states} states",
-                budget=LIMITS.emptiness_states,
-                hint="Simplify the patterns that must hold together",
-            )
+            return Verdict.UNKNOWN
     for node in visited:
         node._empty = True
-    return True
+    return Verdict.NO
 
 
 def _raw_edges(visit: Visit[Node, None]) -> list[Edge[Node, None]]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from typing import TypeAlias
 
-from state_machines.budgets import spend
+from state_machines.budgets import Verdict, spend
 from state_machines.grammar.node import (
     EMPTY,
     EPSILON,
@@ -108,7 +108,7 @@ class Concatenation(Node):
             found += [target for _, target in transitions]
         return found
 
-    def after_token(self, fits: Callable[[Node, int], bool]) -> Node:
+    def after_token(self, fits: Callable[[Node, int], Verdict]) -> Node:
         """Count the token in the head: the tail has not begun."""
         return concatenation(self.head.after_token(fits), self.tail)
 
@@ -197,7 +197,7 @@ class Union(Node):
             first |= member.first_bytes
         return first
 
-    def after_token(self, fits: Callable[[Node, int], bool]) -> Node:
+    def after_token(self, fits: Callable[[Node, int], Verdict]) -> Node:
         """Count the token in all members."""
         return union(member.after_token(fits) for member in self.members)
 

@@ -7,9 +7,9 @@ differ from any other word, and then the derivative is the body alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from state_machines.budgets import spend
+from state_machines.budgets import Verdict, spend
 from state_machines.grammar.lazy import WordTransitions
 from state_machines.grammar.node import EMPTY, Node, Transitions, collect_transitions, intern_node
 from state_machines.grammar.nodes import Concatenation, concatenation
@@ -23,7 +23,7 @@ class Exclusion(Node):
     The excluded languages should be finite: the emptiness search visits all of their states.
     """
 
-    __slots__ = ("_empty", "body", "excluded")
+    __slots__ = ("_empty", "_next", "body", "excluded")
 
     def __init__(self, body: Node, excluded: tuple[Node, ...]) -> None:
         super().__init__(
@@ -36,11 +36,17 @@ class Exclusion(Node):
         self.excluded = excluded
         self.transient = body.transient
         self._empty: bool | None = False if self.nullable else None
+        self._next: Exclusion | None = None
+        """The next state of a word that was found; it is held, so that it is searched once."""
 
     @property
     def is_empty(self) -> bool:
         if self._empty is None:
-            self._empty = not _find_word(self)
+            # Where it is not known, the mask is not known either: dropping the state could leave
+            # no token, and keeping it could lead to a dead end.
+            self._empty = not _find_word(self).decided(
+                "whether a value is left that has not come before", LIMITS.emptiness_states
+            )
         return self._empty
 
     @property
@@ -80,7 +86,8 @@ class Exclusion(Node):
         return collect_transitions(pairs)
 
     def release(self) -> Iterable[Node]:
-        return (*super().release(), self.body, *self.excluded)
+        following, self._next = self._next, None
+        return (*super().release(), self.body, *self.excluded, *([following] if following else ()))
 
 
 def exclusion(body: Node, excluded: Iterable[Node]) -> Node:
@@ -99,54 +106,50 @@ def exclusion(body: Node, excluded: Iterable[Node]) -> Node:
     return intern_node(key, lambda: Exclusion(body, found))
 
 
-def _find_word(start: Exclusion) -> bool:
+def _find_word(start: Exclusion) -> Verdict:
     """Whether the language has a word; the states on the path to it store the answer.
 
     Depth first along the excluded words, up to a state whose body has a byte that begins none of
     them.
     """
-    came_from: dict[Exclusion, Exclusion | None] = {start: None}
-    stack = [start]
-    while stack:
-        node = stack.pop()
-        spend()
-        targets = _targets(node)
-        if targets is None:
-            state: Exclusion | None = node
-            while state is not None:
-                state._empty = False
-                state = came_from[state]
-            return True
-        if len(came_from) > LIMITS.exclusion_states:
-            return False
-        for target in targets:
-            if target not in came_from:
-                came_from[target] = node
-                stack.append(target)
-    for node in came_from:
+    seen = {start}
+    path = [(start, _targets(start))]
+    while path:
+        target = next(path[-1][1], None)
+        if target is None:
+            path.pop()
+        elif isinstance(target, Exclusion) and target._empty is None:
+            if target in seen:
+                continue
+            if len(seen) >= LIMITS.emptiness_states:
+                return Verdict.UNKNOWN
+            seen.add(target)
+            path.append((target, _targets(target)))
+        elif target is not EMPTY and not (target.boolean and target.is_empty):
+            following = target if isinstance(target, Exclusion) else None
+            for node, _ in reversed(path):
+                node._empty, node._next = False, following
+                following = node
+            return Verdict.YES
+    for node in seen:
         node._empty = True
-    return False
+    return Verdict.NO
 
 
-def _targets(node: Exclusion) -> list[Exclusion] | None:
-    """Return states; the node has a word exactly if one of them has. ``None``: it has a word."""
-    if node._empty is False:
-        return None
-    if node._empty:
-        return []
+def _targets(node: Exclusion) -> Iterator[Node]:
+    """Yield states that may be empty; the node has a word exactly if one of them has."""
+    spend()
     shared = node.shared_bytes
     first = node.body.first_bytes
     if first & ~shared:
-        return None
+        yield node.raw_derivative(bytes_in(first & ~shared)[0])
+        return
     permuted = _common_derivative(node)
-    found = []
-    targets = map(node.raw_derivative, bytes_in(first)) if permuted is None else [permuted]
-    for target in targets:
-        if isinstance(target, Exclusion):
-            found.append(target)
-        elif target is not EMPTY and not (target.boolean and target.is_empty):
-            return None
-    return found
+    if permuted is not None:
+        yield permuted
+        return
+    for byte in reversed(bytes_in(first)):
+        yield node.raw_derivative(byte)
 
 
 def _common_derivative(node: Exclusion) -> Node | None:

@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import TypeAlias
 
-from state_machines.budgets import spend
+from state_machines.budgets import Verdict, spend
 from state_machines.grammar.node import EMPTY, Node, Transitions, intern_node, merge_transitions
 
 LexemeEnd: TypeAlias = tuple[int, int]
@@ -122,7 +122,7 @@ class LexerState(Node):
         )
         return lexer_state(after, self.lazy)
 
-    def after_token(self, fits: Callable[[Node, int], bool]) -> Node:
+    def after_token(self, fits: Callable[[Node, int], Verdict]) -> Node:
         """Count the token in all terminals."""
         after = ((bit, residual.after_token(fits)) for bit, residual in self.items)
         return lexer_state(after, self.lazy)

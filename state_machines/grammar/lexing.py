@@ -28,6 +28,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
+from state_machines.budgets import Verdict
 from state_machines.grammar.composition import Concatenation, concatenation, union
 from state_machines.grammar.lexer import LexemeEnd, LexerState, terminals_in
 from state_machines.grammar.lexicon import Lexicon
@@ -41,6 +42,7 @@ from state_machines.grammar.node import (
     intern_node,
     merge_transitions,
 )
+from state_machines.limits import LIMITS
 
 MEASURED_TERMINALS = 4
 """Terminals up to which the length of the shortest text behind each is known to a state."""
@@ -86,7 +88,7 @@ class Lexed(Node):
         self.is_start = is_start
         self._after: dict[int, tuple[Node, ...]] = {}
         self.known_gaps: dict[int, bool] = {}
-        self._live_within: dict[frozenset[LexemeEnd], bool] = {}
+        self._live_within: dict[frozenset[LexemeEnd], Verdict] = {}
         self._next: dict[Hashable, tuple[tuple[Lexed, int], ...]] = {}
         self._segment: tuple[Lexed, Node] | None = None
         self.summaries: dict[Hashable, Any] = {}
@@ -277,7 +279,7 @@ class Lexed(Node):
             for row in state._targets():
                 yield tuple((m & beyond, target) for m, target in row if m & beyond)
 
-    def after_token(self, fits: Callable[[Node, int], bool]) -> Node:
+    def after_token(self, fits: Callable[[Node, int], Verdict]) -> Node:
         """Count the token in the lexer's state."""
         lexer = self.lexer.after_token(fits)
         node = EMPTY if lexer is EMPTY else self._within(lexer)
@@ -324,7 +326,7 @@ class Lexed(Node):
         """Whether a word is found from here, by :func:`~.liveness.has_word`."""
         known = self.known_gaps.get(0)
         if known is None:
-            known = self.known_gaps[0] = self.nullable or has_word(self)
+            known = self.known_gaps[0] = self.nullable or _decided(has_word(self))
         return known
 
     def next_lexemes(self, gap: int, *, near: bool) -> tuple[Sequence[tuple[Lexed, int]], Node]:
@@ -389,14 +391,17 @@ class Lexed(Node):
         """
         assert isinstance(lexer, LexerState)
         ends = lexer.near_ends
-        is_live = self._live_within.get(ends)
-        if is_live is None:
+        verdict = self._live_within.get(ends)
+        if verdict is None:
             top, stack = self._top
-            is_live = self._live_within[ends] = any(
+            verdict = self._live_within[ends] = Verdict.any_of(
                 has_word(state if stack is EPSILON else state.below(stack), gap)
                 for state, gap in top._after_ends(ends)
             )
-        return is_live or (not lexer.has_all_ends and _is_live(self._within(lexer)))
+        if verdict is Verdict.YES or lexer.has_all_ends:
+            return _decided(verdict)
+        # Another end may have a word. The search from the state itself finds it or gives up too.
+        return _is_live(self._within(lexer))
 
     def release(self) -> Iterable[Node]:
         after, self._after = self._after, {}
@@ -427,6 +432,12 @@ def before_lexeme(lexicon: Lexicon, parser: Node, *, may_ignore: bool = True) ->
     """
     node = _before(lexicon, parser, may_ignore)
     return node if _is_live(node) else EMPTY
+
+
+def _decided(verdict: Verdict) -> bool:
+    # Not known at compilation: the grammar is refused. Not known in a mask: the completion plan
+    # continues, since dropping the state could leave no token, and keeping it be a dead end.
+    return verdict.decided("whether a text can follow by longest match", LIMITS.lexed_states)
 
 
 def _before(lexicon: Lexicon, parser: Node, may_ignore: bool) -> Node:

@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Protocol, Self, TypeAlias
 
-from state_machines.budgets import spend
+from state_machines.budgets import Verdict, spend
 from state_machines.grammar.node import EPSILON, Node
 from state_machines.limits import LIMITS
 
@@ -36,11 +36,11 @@ class LexedState(Protocol):
     def below(self, stack: Node) -> Self: ...
 
 
-def has_word(start: LexedState, gap: int = 0) -> bool:
-    """Return whether a text is found from a state, by weighted A*.
+def has_word(start: LexedState, gap: int = 0) -> Verdict:
+    """Return whether a text can follow a state, by weighted A*.
 
     Lexemes that end soon are tried first. All others are tried only if no text is found with these.
-    The search ends after ``LIMITS.lexed_states`` states; then there may be a text.
+    The search gives up after ``LIMITS.lexed_states`` states.
 
     Args:
         start: The state.
@@ -68,9 +68,9 @@ def has_word(start: LexedState, gap: int = 0) -> bool:
             while at is not None:
                 at[0].known_gaps[at[1]] = True
                 at = reached_from[at]
-            return True
+            return Verdict.YES
         if len(reached_from) > LIMITS.lexed_states:
-            return False
+            return Verdict.UNKNOWN
         if known is not None:
             continue
         found, below = state.next_lexemes(pair[1], near=not is_far)
@@ -83,7 +83,7 @@ def has_word(start: LexedState, gap: int = 0) -> bool:
     # All states that can be reached have been.
     for state, gap in reached_from:
         state.known_gaps[gap] = False
-    return False
+    return Verdict.NO
 
 
 _Pair: TypeAlias = tuple[LexedState, int]

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, TypeAlias
 
-from state_machines.budgets import spend
+from state_machines.budgets import Verdict, spend
 from state_machines.caches import LruCache
 from state_machines.grammar.interning import intern_node, known_node
 from state_machines.grammar.symbols import CodePointSet, bytes_in
@@ -132,7 +132,11 @@ class Node:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the language has no word. Exact."""
+        """Whether the language has no word. Exact.
+
+        Raises:
+            GrammarBudgetError: The search for a word gave up.
+        """
         return False
 
     @property
@@ -191,15 +195,15 @@ class Node:
                 break
         return node
 
-    def has_length_between(self, min_length: int, max_length: int | None) -> bool | None:
-        """Whether a word has a length within bounds; ``None`` if that takes a search.
+    def has_length_between(self, min_length: int, max_length: int | None) -> Verdict:
+        """Whether a word has a length within bounds; ``UNKNOWN`` if that takes a search.
 
         Args:
             min_length: Lower bound, in symbols.
             max_length: Upper bound, in symbols; ``None`` for no bound.
         """
         del min_length, max_length
-        return None
+        return Verdict.UNKNOWN
 
     def known_word_derivative(self, text: bytes) -> Node | None:
         """Return the derivative that :meth:`word_derivative` stored; ``None`` if there is none."""
@@ -231,7 +235,7 @@ class Node:
             position, node = node.run_derivative(text, position)
         return node
 
-    def after_token(self, fits: Callable[[Node, int], bool]) -> Node:
+    def after_token(self, fits: Callable[[Node, int], Verdict]) -> Node:
         """Return the state at the end of a token, which limits on tokens count.
 
         Only for nodes that count tokens: :mod:`state_machines.grammar.token_limits`.

@@ -6,7 +6,7 @@ from operator import attrgetter
 from weakref import WeakKeyDictionary
 
 from state_machines.best_first import Edge, Visit, best_first
-from state_machines.budgets import spend
+from state_machines.budgets import Verdict, spend
 from state_machines.grammar.node import Node
 from state_machines.limits import LIMITS
 
@@ -37,11 +37,11 @@ def _edges(visit: Visit[Node, None]) -> list[Edge[Node, None]]:
     return [(target, None, 1) for _, target in visit.state.transitions]
 
 
-def has_endless_words(node: Node, *, max_states: int = LIMITS.endless_states) -> bool:
-    """Whether a language surely has words of any length: some state leads back to itself.
+def has_endless_words(node: Node, *, max_states: int = LIMITS.endless_states) -> Verdict:
+    """Whether a language has words of any length: some state leads back to itself.
 
-    Transitions lead only to states that have words, so a cycle is enough. Returns ``False`` if no
-    cycle is found within ``max_states`` states.
+    Transitions lead only to states that have words, so a cycle is enough. The search gives up after
+    ``max_states`` states.
     """
     on_path: set[Node] = set()
     done: set[Node] = set()
@@ -52,12 +52,12 @@ def has_endless_words(node: Node, *, max_states: int = LIMITS.endless_states) ->
             on_path.discard(state)
             done.add(state)
         elif state in on_path:
-            return True
+            return Verdict.YES
         elif state not in done:
             if len(on_path) + len(done) >= max_states:
-                return False
+                return Verdict.UNKNOWN
             spend()
             on_path.add(state)
             stack.append((state, True))
             stack.extend((target, False) for _, target in state.transitions)
-    return False
+    return Verdict.NO

@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 import numpy.typing as npt
 
-from state_machines.budgets import spend
+from state_machines.budgets import Verdict, spend
 from state_machines.errors import InvalidArgumentError
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EMPTY, EPSILON, Node, Transitions, intern_node
@@ -369,8 +369,9 @@ class Substring(Node):
             depth += 1
         return source.node((low, high, depth))
 
-    def has_length_between(self, min_length: int, max_length: int | None) -> bool:
-        return bool(self.source.may_complete(self.positions, min_length, max_length).any())
+    def has_length_between(self, min_length: int, max_length: int | None) -> Verdict:
+        ends = self.source.may_complete(self.positions, min_length, max_length)
+        return Verdict.of(bool(ends.any()))
 
 
 _SOURCES: WeakValueDictionary[bytes, Source] = WeakValueDictionary()

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 
+from state_machines.budgets import Verdict
 from state_machines.grammar.node import (
     EMPTY,
     EPSILON,
@@ -42,7 +43,7 @@ class LimitedRule:
     max_tokens: int
 
 
-Fits = Callable[[Node, int], bool]
+Fits = Callable[[Node, int], Verdict]
 """Whether some word of a language is written by at most as many tokens."""
 
 
@@ -102,7 +103,9 @@ class TokenLimited(Node):
         left = self.max_tokens - 1
         if not left:
             return EPSILON if self.body.nullable else EMPTY
-        if not self.body.nullable and not fits(self.body, left):
+        # If it is not known, the token is refused. That leaves no dead end: the state before was
+        # found to fit by some tokens, and it is then known that the state after the first one fits.
+        if not self.body.nullable and fits(self.body, left) is not Verdict.YES:
             return EMPTY
         return _limited(self.body, left, counts_tokens=False)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from threading import local
 from typing import Protocol, TypeVar
 
+from state_machines.budgets import Verdict
 from state_machines.errors import InvalidSchemaError
 from state_machines.grammar.boolean import complement, intersection
 from state_machines.grammar.node import EMPTY, Node
@@ -175,14 +176,15 @@ class TermEvaluator:
             return solve_emptiness(term, self._is_empty, self.values, self.table)
         return known
 
-    def are_disjoint(self, left: Term, right: Term) -> bool:
-        """Return whether two terms certainly share no value.
+    def are_disjoint(self, left: Term, right: Term) -> Verdict:
+        """Return whether two terms share no value.
 
-        ``False`` also if the result depends on a term whose evaluation made this query, or if too
-        many queries are nested.
+        Not known if the result depends on a term whose evaluation made this query, or if too many
+        queries are nested.
         """
         both = self.table.all_of((left, right))
-        return bool(self._query(lambda: self.is_empty(both)))
+        is_empty = self._query(lambda: self.is_empty(both))
+        return Verdict.UNKNOWN if is_empty is None else Verdict.of(is_empty)
 
     def values_unless_cyclic(self, term: Term) -> ValueSet | None:
         """Return the head normal form of a term; ``None`` if it depends on the one in progress."""

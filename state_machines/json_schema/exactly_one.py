@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import combinations
 from typing import TypeVar
 
-from state_machines.budgets import spend
+from state_machines.budgets import Verdict, spend
 from state_machines.grammar.node import EMPTY
 from state_machines.grammar.words import list_words
 from state_machines.json_schema.evaluator import TermEvaluator
@@ -50,7 +50,8 @@ def in_exactly_one(terms: Sequence[Term], evaluator: TermEvaluator) -> Term:
     overlapping = []
     for i, j in pairs:
         spend()
-        if not evaluator.are_disjoint(terms[i], terms[j]):
+        # A pair that may be disjoint costs a complement, which changes no value.
+        if evaluator.are_disjoint(terms[i], terms[j]) is not Verdict.YES:
             overlapping.append((i, j))
     return table.exactly_one(terms, overlapping)
 

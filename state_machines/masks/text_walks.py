@@ -22,6 +22,7 @@ from functools import cached_property
 
 import numpy as np
 
+from state_machines.budgets import Verdict
 from state_machines.caches import LruCache, WeakKeyLruCache
 from state_machines.grammar.boolean import Intersection, counts_any_symbol, everything, intersection
 from state_machines.grammar.node import Node
@@ -128,13 +129,20 @@ class StringTokens:
         return reach
 
     def _is_endless(self, text: Node) -> bool:
-        """Whether a language has words of any length after every token."""
+        """Whether a language is known to have words of any length after every token.
+
+        Where that is not known, the walk counts characters exactly, which is slower.
+        """
         if text is everything(ANY_CODE_POINT):
             return True
         known = self._endless.get(text)
         if known is None:
             known = self._endless.put(
-                text, all(map(has_endless_words, self._states_after_tokens(text, 0)))
+                text,
+                all(
+                    has_endless_words(node) is Verdict.YES
+                    for node in self._states_after_tokens(text, 0)
+                ),
             )
         return known
 

@@ -14,6 +14,7 @@ from state_machines import (
     UnsatisfiableGrammarError,
     Vocabulary,
 )
+from state_machines.budgets import Verdict
 from state_machines.completion import Completion, Guard
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EPSILON, Node
@@ -174,7 +175,7 @@ def limited(before: bytes, pattern: str, max_tokens: int, behind: bytes) -> Stat
 def test_limit_is_kept_and_is_no_dead_end(
     before: bytes, pattern: str, max_tokens: int, behind: bytes, data: st.DataObject
 ) -> None:
-    if not Completion.of(VOCABULARY).fits(regex(pattern), max_tokens):
+    if Completion.of(VOCABULARY).fits(regex(pattern), max_tokens) is not Verdict.YES:
         return
     matcher = limited(before, pattern, max_tokens, behind).matcher(VOCABULARY)
     written: list[bytes] = []
