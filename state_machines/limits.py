@@ -57,9 +57,6 @@ class Limits:
     source_characters: int = 4_000_000
     """Characters of a text that is quoted from; a character takes 20 to 30 bytes."""
 
-    lexed_states: int = 50_000
-    """States that are searched for a text, where longest match can leave none."""
-
     token_ranges: int = 1_000
     """Ranges of token numbers in one set of tokens of a grammar."""
 
@@ -114,7 +111,8 @@ class Limits:
     # Searches over states.
 
     emptiness_states: int = 50_000
-    """States visited to decide whether an intersection or an exclusion is empty."""
+    """States visited to decide whether an intersection, an exclusion, or a state of a grammar with
+    longest match is empty."""
 
     endless_states: int = 1000
     """States visited to find a cycle; beyond, a language counts as finite."""

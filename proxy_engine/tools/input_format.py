@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Literal, TypeAlias, get_args
 
 from state_machines import GrammarStateMachine, RegexStateMachine, StateMachine
-from state_machines.budgets import step_budget
+from state_machines.budgets import Verdict, step_budget
 from state_machines.errors import GrammarBudgetError, GrammarError, PatternError
 from state_machines.limits import LIMITS
 from state_machines.tool_calls import any_text
@@ -124,13 +124,13 @@ class InputFormat:
             return _DESCRIPTIONS[self.definition.notation].format(self.definition.text)
         return _DESCRIPTIONS[self.syntax].format(self.definition)
 
-    def admits(self, text: str) -> bool:
+    def admits(self, text: str) -> Verdict:
         """Return whether a text is of the format."""
         try:
             with step_budget(LIMITS.compile_steps):
-                return self.machine.matches(text)
+                return Verdict.of(self.machine.matches(text))
         except GrammarBudgetError:
-            return False
+            return Verdict.UNKNOWN
 
     def to_openai(self) -> dict[str, Any]:
         """Return the member ``format`` of OpenAI's chat API."""

@@ -14,6 +14,7 @@ from inspect import isawaitable, iscoroutinefunction
 from typing import Any
 
 from state_machines import StateMachine
+from state_machines.budgets import Verdict
 from state_machines.errors import SchemaError
 from state_machines.tool_calls import ToolSignature, input_schema
 
@@ -156,8 +157,12 @@ class Tool:
             )
         try:
             value = self._reader.read(arguments)
-            if self.input is not None and not self.input.admits(value):
+            verdict = Verdict.YES if self.input is None else self.input.admits(value)
+            if verdict is Verdict.NO:
                 raise ValueError("the input does not match its grammar")
+            if verdict is Verdict.UNKNOWN:
+                # A tool may rely on its grammar, so an input that is not checked is refused.
+                raise ValueError("matching the input with its grammar takes too many steps")
             return value
         except ValueError as error:
             raise ToolArgumentsError(

@@ -190,9 +190,9 @@ def has_dead_state(lexicon: Lexicon, adjacent: Adjacency) -> Verdict:
         lexicon: The terminals.
         adjacent: Which of them may be adjacent.
     """
-    if lexicon.lazy or lexicon.ignores_once:
-        return Verdict.UNKNOWN
     everything = _union((adjacent.begin, *adjacent.follow))
+    if lexicon.lazy & (everything | lexicon.ignored) or lexicon.ignores_once:
+        return Verdict.UNKNOWN
     one_context = dict.fromkeys(range(len(adjacent.follow)), everything)
     # Often one context for all places is enough, and it has fewer states.
     is_separable = _is_separable(lexicon, adjacent, one_context, everything) or _is_separable(

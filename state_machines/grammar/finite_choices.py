@@ -87,8 +87,12 @@ def finite_choice(state: Node) -> tuple[ChoiceOption, ...] | None:
     try:
         with step_budget(LIMITS.choice_steps), _RECURSION_BUDGET:
             options = _options(state)
-    except GrammarBudgetError:
-        options = None
+    except GrammarBudgetError as error:
+        # Not known: tokens are sampled one by one, which every choice admits. That holds for good
+        # if the limit is this function's own, but not if an enclosing budget or stack was smaller.
+        if error.budget == LIMITS.choice_steps:
+            _WITHOUT_CHOICE.put(state, True)
+        return None
     if options is None:
         _WITHOUT_CHOICE.put(state, True)
     return options

@@ -437,7 +437,7 @@ def before_lexeme(lexicon: Lexicon, parser: Node, *, may_ignore: bool = True) ->
 def _decided(verdict: Verdict) -> bool:
     # Not known at compilation: the grammar is refused. Not known in a mask: the completion plan
     # continues, since dropping the state could leave no token, and keeping it be a dead end.
-    return verdict.decided("whether a text can follow by longest match", LIMITS.lexed_states)
+    return verdict.decided("whether a text can follow by longest match", LIMITS.emptiness_states)
 
 
 def _before(lexicon: Lexicon, parser: Node, may_ignore: bool) -> Node:

@@ -40,7 +40,7 @@ def has_word(start: LexedState, gap: int = 0) -> Verdict:
     """Return whether a text can follow a state, by weighted A*.
 
     Lexemes that end soon are tried first. All others are tried only if no text is found with these.
-    The search gives up after ``LIMITS.lexed_states`` states.
+    The search gives up after ``LIMITS.emptiness_states`` states.
 
     Args:
         start: The state.
@@ -69,7 +69,7 @@ def has_word(start: LexedState, gap: int = 0) -> Verdict:
                 at[0].known_gaps[at[1]] = True
                 at = reached_from[at]
             return Verdict.YES
-        if len(reached_from) > LIMITS.lexed_states:
+        if len(reached_from) > LIMITS.emptiness_states:
             return Verdict.UNKNOWN
         if known is not None:
             continue

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from state_machines.errors import UnsupportedSchemaError
 from state_machines.json_schema.schema_copy import pointer_token
 
 _DEFINITIONS = ("$defs", "definitions")
@@ -25,6 +26,9 @@ def closed_schema(schema: Any) -> Any:
     Objects and arrays that say what else they permit stay as they are, and so do objects that
     require a property that they do not list. Where several schemas describe one object, their
     properties together are permitted.
+
+    Raises:
+        UnsupportedSchemaError: The schema is nested too deeply.
     """
     closing = _Closing()
     try:
@@ -33,9 +37,8 @@ def closed_schema(schema: Any) -> Any:
             closed = closing.closed(schema)
             if len(closing.joined) == known:
                 return closed
-    except RecursionError:
-        # The compiler refuses a schema that is nested so deeply, by name.
-        return schema
+    except RecursionError as error:
+        raise UnsupportedSchemaError("the schema is nested too deeply", pointer="") from error
 
 
 class _Closing:

@@ -266,6 +266,23 @@ class RemainingItems(Lazy):
         self.seen = seen
         self.is_first = is_first
 
+    @property
+    def merge_key(self) -> Hashable | None:
+        """Equal for the rests of arrays that differ in the counts of items."""
+        if not self.state.counts:
+            return None
+        return (RemainingItems, id(self.plan), self.state.index, self.seen.key, self.is_first)
+
+    def subsumes(self, other: Node) -> bool:
+        """Whether another rest needs as many counted items or more."""
+        bounds = self.plan.steps.shape.counted
+        return isinstance(other, RemainingItems) and all(
+            own == theirs or (bound.max_count is None and own > theirs)
+            for bound, own, theirs in zip(
+                bounds, self.state.counts, other.state.counts, strict=True
+            )
+        )
+
     def expand(self) -> Node:
         """Return the union of the next items and the end."""
         plan, syntax, depth = self.plan, self.plan.syntax.items, self.plan.depth + 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from state_machines.budgets import Verdict, spend
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.json_schema.arrays.array_shape import ArrayShape, Counted
 from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
@@ -39,6 +40,7 @@ class ItemSteps:
         self.start = ItemState(0, (0,) * len(shape.counted))
         starts = [bound.start for bound in shape.counted]
         self._last_index = max([len(shape.prefix), shape.min_items, *starts])
+        self._can_finish: dict[ItemState, bool] = {}
 
     def is_final(self, state: ItemState) -> bool:
         """Return whether the array may end."""
@@ -97,20 +99,45 @@ class ItemSteps:
                 yield table.all_of((item, *(bound.term for bound in counted)))
 
     def can_finish(self, start: ItemState, has_value: Callable[[Term], bool]) -> bool:
-        """Return whether a final state can be reached from ``start`` by items that exist."""
+        """Return whether a final state can be reached from ``start`` by items that exist.
+
+        The results are stored, so ``has_value`` must not change.
+
+        Raises:
+            GrammarBudgetError: That is not known within ``LIMITS.array_states`` states. The schema
+                is refused then; in a mask the completion plan continues.
+        """
+        return self._find_end(start, has_value).decided(
+            "whether an array can have all items that it needs", LIMITS.array_states
+        )
+
+    def _find_end(self, start: ItemState, has_value: Callable[[Term], bool]) -> Verdict:
+        """Search depth first, for items that are counted first."""
+        known = self._can_finish
+        if len(known) > LIMITS.array_states:
+            known.clear()
         seen = {start}
-        stack = [start]
-        while stack:
-            state = stack.pop()
-            if self.is_final(state):
-                return True
-            for term, target in self.transitions(state):
-                if target not in seen and has_value(term):
-                    seen.add(target)
-                    stack.append(target)
-            if len(seen) > LIMITS.array_states:
-                raise UnsupportedSchemaError(
-                    "counting the items that match a schema takes too many states",
-                    keyword="contains",
-                )
-        return False
+        path = [(start, self._following(start, has_value))]
+        while path:
+            state, following = path[-1]
+            if known.get(state) or self.is_final(state):
+                known.update((state, True) for state, _ in path)
+                return Verdict.YES
+            target = next(following, None)
+            if target is None:
+                path.pop()
+            elif target not in seen and known.get(target) is not False:
+                if len(seen) >= LIMITS.array_states:
+                    return Verdict.UNKNOWN
+                seen.add(target)
+                path.append((target, self._following(target, has_value)))
+        known.update(dict.fromkeys(seen, False))
+        return Verdict.NO
+
+    def _following(
+        self, state: ItemState, has_value: Callable[[Term], bool]
+    ) -> Iterator[ItemState]:
+        spend()
+        for term, target in reversed(list(self.transitions(state))):
+            if has_value(term):
+                yield target

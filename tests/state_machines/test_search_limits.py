@@ -1,0 +1,530 @@
+"""Searches that give up: a limit may withhold an answer, and never changes one.
+
+Two laws. Under limits of a few states, random schemas, grammars and patterns admit the texts of a
+reference, or a budget is named. With counts around the real limits, so do nested repetitions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import product
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+import regex
+from hypothesis import event, given
+from hypothesis import strategies as st
+from judging import Judge
+from lexical_reference import ReferenceLexer, lexical_references
+from patched_limits import patch_limits
+from schema_strategies import ALL_FEATURES, crowded_arrays, examples, schemas, values_near
+from small_vocabulary import brute_force_mask, small_vocabulary
+
+from state_machines import (
+    ChoiceStateMachine,
+    GrammarBudgetError,
+    GrammarStateMachine,
+    InvalidSchemaError,
+    JsonSchemaStateMachine,
+    MaxTokensTooSmallError,
+    RegexStateMachine,
+    StateMachine,
+    UnsatisfiableGrammarError,
+    UnsatisfiableSchemaError,
+    UnsupportedGrammarError,
+    UnsupportedPatternError,
+    UnsupportedSchemaError,
+)
+from state_machines.budgets import Verdict, step_budget
+from state_machines.completion import Guard
+from state_machines.context_free.lexical import LexicalCompiler
+from state_machines.context_free.rules import RuleBook
+from state_machines.grammar.finite_choices import finite_choice
+from state_machines.limits import LIMITS
+from state_machines.vocabulary import Vocabulary
+
+VOCABULARY = small_vocabulary()
+BYTES = Vocabulary(
+    [*(bytes((byte,)) for byte in range(256)), b"ab", b"1,", b"</s>"], end_token_ids=[258]
+)
+REFUSED = (
+    GrammarBudgetError,
+    UnsupportedGrammarError,
+    UnsupportedPatternError,
+    UnsupportedSchemaError,
+)
+"""Errors that name a limit, or a construct that is not supported."""
+
+SEARCHES = (
+    *("emptiness_states", "separated_states", "endless_states", "array_states"),
+    *("nested_emptiness_queries", "tagged_values", "factored_parts", "walked_configurations"),
+    *("trie_walk_states", "word_states", "word_nesting", "word_branches", "visits_per_state"),
+    *("captured_words", "ending_improvement_steps", "unevaluated_cases", "union_clauses"),
+)
+
+
+def test_verdict_is_no_boolean() -> None:
+    with pytest.raises(TypeError, match="may be unknown"):
+        bool(Verdict.UNKNOWN)
+    verdicts = iter([Verdict.NO, Verdict.UNKNOWN, Verdict.YES, Verdict.NO])
+    assert Verdict.any_of(verdicts) is Verdict.YES
+    assert list(verdicts) == [Verdict.NO], "the others are not computed"
+    assert Verdict.any_of([Verdict.NO, Verdict.UNKNOWN]) is Verdict.UNKNOWN
+    assert Verdict.any_of([]) is Verdict.NO
+    with pytest.raises(GrammarBudgetError, match="deciding it took more than 50,000 states"):
+        Verdict.UNKNOWN.decided("it", 50_000)
+
+
+@contextmanager
+def limits(**changes: int) -> Iterator[None]:
+    """Replace limits for a ``with`` block."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch_limits(patch, **changes)
+        yield
+
+
+# Verdicts that were wrong
+
+
+def unique_ones(count: int, **inner: Any) -> dict[str, Any]:
+    """Return the schema of different arrays of at least ``count`` ones."""
+    items = {"type": "array", "items": {"const": 1}, "minItems": count, **inner}
+    return {"type": "array", "items": items, "uniqueItems": True, "minItems": 2}
+
+
+def write(machine: StateMachine, text: bytes) -> None:
+    """Write a text byte by byte, each of which a mask must allow."""
+    matcher = machine.matcher(BYTES)
+    for byte in text:
+        assert matcher.allowed_tokens()[byte], "a dead end"
+        matcher.advance(byte)
+    assert matcher.is_accepting
+
+
+@pytest.mark.parametrize("count", [250, 1_000])
+def test_unique_long_arrays_are_no_dead_end(count: int) -> None:
+    machine = JsonSchemaStateMachine(unique_ones(count))
+    ones = ["1"] * count
+    again = f"[[{','.join(ones)}],[{','.join(ones)}"
+    write(machine, f"{again}, 1]]".encode())
+    assert not machine.begins(f"{again}]"), "the same value again"
+    # The search for another value is made once, and not for every token.
+    with step_budget(200 * count):
+        write(machine, f"{again},1],[{','.join(ones)},1,1]]".encode())
+
+
+def test_exhausted_unique_arrays_end() -> None:
+    machine = JsonSchemaStateMachine(unique_ones(600, maxItems=601))
+    texts = [",".join(["1"] * count) for count in (600, 601)]
+    write(machine, f"[[{texts[0]}],[{texts[1]}]]".encode())
+    assert not machine.begins(f"[[{texts[0]}],[{texts[1]}],")
+
+
+def test_undecided_exclusion_is_no_dead_end() -> None:
+    """A mask names the budget, and a guard continues with its plan."""
+    machine = JsonSchemaStateMachine(unique_ones(60))
+    first = f"[[{','.join(['1'] * 60)}]"
+    with limits(emptiness_states=20):
+        matcher = machine.matcher(BYTES)
+        matcher.narrow(machine.start.compute_word_derivative(first.encode()))
+        with pytest.raises(GrammarBudgetError, match="took more than 20 states"):
+            matcher.allowed_tokens()
+    assert np.flatnonzero(matcher.allowed_tokens()).tolist() == [ord(",")]
+
+
+@pytest.mark.parametrize("count", [1_500, 60_000])
+@pytest.mark.parametrize(("item", "written"), [('"a" %json {"const": 1} ","', "a1,"), ("w", ";")])
+def test_long_repetitions_of_nested_and_lazy_terminals_have_texts(
+    count: int, item: str, written: str
+) -> None:
+    grammar = f'start: item~{count}\nitem: {item}\nw[suffix=";"]: /a*/'
+    if count > LIMITS.emptiness_states and item == "w":
+        with pytest.raises(UnsupportedGrammarError, match="took more than 50,000 states"):
+            GrammarStateMachine.from_lark(grammar)
+        return
+    machine = GrammarStateMachine.from_lark(grammar)
+    if count < 10_000:
+        assert machine.matches(written * count)
+        assert not machine.begins(written * count + written[0])
+        assert not machine.matches(written * (count - 1))
+
+
+@pytest.mark.parametrize(("count", "tokens"), [(300, 150), (30, 15)])
+def test_rule_that_only_a_search_fits_into_its_tokens_has_texts(count: int, tokens: int) -> None:
+    grammar = f'start: item "."\nitem[max_tokens={tokens}]: /(a|b){{{count}}}/'
+    matcher = GrammarStateMachine.from_lark(grammar).matcher(BYTES)
+    random = Random(0)
+    while not matcher.is_accepting:
+        allowed = np.flatnonzero(matcher.allowed_tokens()).tolist()
+        assert allowed, "a dead end"
+        matcher.advance(random.choice(allowed))
+
+
+@pytest.mark.parametrize(("count", "tokens"), [(3_000, 1_500), (300, 149)])
+def test_rule_beyond_its_tokens_is_refused_by_name(count: int, tokens: int) -> None:
+    grammar = f'start: item "."\nitem[max_tokens={tokens}]: /(a|b){{{count}}}/'
+    machine = GrammarStateMachine.from_lark(grammar)
+    fits = count == 2 * tokens
+    with pytest.raises(
+        GrammarBudgetError if fits else UnsatisfiableGrammarError,
+        match="was found within 100,000 steps" if fits else "takes at most 149 tokens",
+    ):
+        machine.matcher(BYTES)
+
+
+def test_contains_with_large_counts_is_decided_once() -> None:
+    schema = {
+        "type": "array",
+        "items": {"enum": [1, 2]},
+        "minItems": 1_000,
+        "contains": {"const": 1},
+        "minContains": 1_000,
+    }
+    machine = JsonSchemaStateMachine(schema)
+    with step_budget(100_000):
+        assert machine.matches(json.dumps([1] * 1_000))
+        assert not machine.matches(json.dumps([1] * 999 + [2]))
+
+
+def test_smaller_enclosing_budget_hides_no_finite_choice() -> None:
+    state = ChoiceStateMachine([f"choice {n}" for n in range(60)]).start
+    with suppress(GrammarBudgetError), step_budget(20):
+        assert finite_choice(state) is None
+    assert len(finite_choice(state) or ()) == 60
+
+
+# Limits of a few states
+
+
+FEW = st.dictionaries(st.sampled_from(SEARCHES), st.sampled_from([1, 2, 3, 5, 10, 30]), min_size=1)
+
+
+def check_texts(machine: StateMachine, admits: dict[str, bool]) -> None:
+    """Check that texts are accepted as a reference says, or a budget is exceeded."""
+    for text, admitted in admits.items():
+        try:
+            accepted = machine.matches(text)
+        except GrammarBudgetError:
+            event("a text is not decided")
+        else:
+            assert accepted == admitted, text
+
+
+def check_walk(machine: StateMachine, seed: int, steps: int = 12) -> None:
+    """Check that masks are exact and never empty, without and with a limit on tokens."""
+    random, matcher = Random(seed), machine.matcher(VOCABULARY)
+    guard = None
+    try:
+        guard = Guard(matcher.copy(), 60)
+    except (GrammarBudgetError, MaxTokensTooSmallError) as error:
+        event(f"no guard: {type(error).__name__}")
+    while guard is not None and not guard.matcher.is_finished:
+        try:
+            allowed = guard.mask(guard.matcher.allowed_tokens(), exact=True)
+        except GrammarBudgetError:
+            allowed = guard.plan_mask()
+        ids = np.flatnonzero(allowed).tolist()
+        assert ids
+        guard.advance(random.choice(ids))
+    for _ in range(steps):
+        try:
+            allowed = matcher.allowed_tokens()
+            expected = brute_force_mask(matcher.state, VOCABULARY)
+        except GrammarBudgetError:
+            event("a mask is not decided")
+            return
+        np.testing.assert_array_equal(allowed, expected)
+        assert allowed.any(), "a dead end"
+        matcher.advance(random.choice(np.flatnonzero(allowed).tolist()))
+        if matcher.is_finished:
+            return
+
+
+@examples(60)
+@given(st.data(), FEW, st.integers(0, 2**32))
+def test_small_limits_change_no_value_of_a_schema(
+    data: st.DataObject, few: dict[str, int], seed: int
+) -> None:
+    kinds = st.one_of(schemas(features=ALL_FEATURES - {"ref"}), crowded_arrays(), unique_arrays())
+    schema = data.draw(kinds)
+    judge = Judge(schema)
+    values = [data.draw(values_near(schema)) for _ in range(4)]
+    admits = {json.dumps(value): judge.admits(value) for value in values}
+    with limits(**few):
+        try:
+            machine = JsonSchemaStateMachine(schema, property_order="any")
+        except UnsatisfiableSchemaError:
+            assert not any(admits.values())
+        except (*REFUSED, InvalidSchemaError) as error:
+            event(f"refused: {str(error)[:60]}")
+        else:
+            check_texts(machine, admits)
+            check_walk(machine, seed)
+
+
+@st.composite
+def unique_arrays(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw arrays of different arrays."""
+    size = draw(st.integers(0, 4))
+    inner: dict[str, Any] = {
+        "type": "array",
+        "items": {"enum": draw(st.sampled_from([[1], [1, 2], ["a", 1], [[1], [2]]]))},
+        "minItems": size,
+    }
+    if draw(st.booleans()):
+        inner["maxItems"] = size + draw(st.integers(0, 2))
+    return {
+        "type": "array",
+        "items": inner,
+        "uniqueItems": True,
+        "minItems": draw(st.integers(0, 3)),
+    }
+
+
+TEXTS = ["".join(letters) for size in range(6) for letters in product("ab ", repeat=size)]
+
+
+@examples(60)
+@given(lexical_references(), st.sets(st.sampled_from(TEXTS), max_size=40), FEW, st.integers())
+def test_small_limits_change_no_text_of_a_grammar(
+    reference: ReferenceLexer, texts: set[str], few: dict[str, int], seed: int
+) -> None:
+    admits = {text: reference.accepts(text) for text in sorted(texts)}
+    with limits(**few):
+        compiler = LexicalCompiler(reference.grammar, "root")
+        book = RuleBook(compiler.compile)
+        try:
+            start = compiler.compile(book)
+        except UnsatisfiableGrammarError:
+            assert not any(admits.values())
+        except GrammarBudgetError:
+            event("refused")
+        else:
+            machine = StateMachine(start, book.clear)
+            check_texts(machine, admits)
+            check_walk(machine, seed)
+
+
+# Counts around the real limits
+
+COUNTS = (250, 500, 1_000, 2_000, 10_000)
+"""Counts around which searches gave up; the last one is beyond most of them."""
+
+
+def counted(most: int) -> st.SearchStrategy[int]:
+    near = [count + offset for count in COUNTS if count <= most for offset in (-1, 0, 1)]
+    return st.sampled_from([*range(4), *near])
+
+
+def is_text_of(pattern: str, text: str) -> bool | None:
+    try:
+        return regex.fullmatch(pattern, text, timeout=2) is not None
+    except TimeoutError:
+        return None
+
+
+Tree = tuple[Any, ...]
+LEAVES = {
+    '"a"': ("a", ("a", "b", "")),
+    '("a" | "b")': ("[ab]", ("a", "b")),
+    '"a"?': ("a?", ("a", "")),
+    '%json {"const": true}': ("true", ("true", "tru")),
+    '%json {"enum": [[], [0]]}': (r"\[0?\]", ("[]", "[0]")),
+    "lazy": ("[ab]*;", ("ab;", ";", "b;;")),
+}
+"""Items of Lark, each with its pattern and texts near it."""
+
+
+@st.composite
+def trees(draw: st.DrawFn, most: int, *, items: list[str], depth: int = 2) -> Tree:
+    """Draw nested sequences and repetitions; at most ``most`` items are required."""
+    kind = draw(st.sampled_from(("item", "all", "times", "times"))) if depth else "item"
+    if kind == "item":
+        return ("item", draw(st.sampled_from(items)))
+    if kind == "all":
+        inner = trees(most // 3, items=items, depth=depth - 1)
+        return ("all", *draw(st.lists(inner, min_size=2, max_size=3)))
+    least = draw(counted(most))
+    tree = draw(trees(most // max(least, 1), items=items, depth=depth - 1))
+    return ("times", tree, least, draw(st.sampled_from([least, least + 1, 2 * least + 1, None])))
+
+
+def as_lark(tree: Tree) -> str:
+    match tree:
+        case ("item", item):
+            return str(item)
+        case ("all", *parts):
+            return f"({' '.join(map(as_lark, parts))})"
+    _, body, least, most = tree
+    return f"({as_lark(body)}){{{least},{'' if most is None else most}}}"
+
+
+def as_pattern(tree: Tree) -> str:
+    match tree:
+        case ("item", item):
+            return f"(?:{LEAVES[item][0]})"
+        case ("all", *parts):
+            return "".join(map(as_pattern, parts))
+    _, body, least, most = tree
+    return f"(?:{as_pattern(body)}){{{least},{'' if most is None else most}}}"
+
+
+def text_near(tree: Tree, random: Random) -> str:
+    """Return a text that differs from a text of a tree in a count or an item, if at all."""
+    match tree:
+        case ("item", item):
+            texts = LEAVES[item][1]
+            return random.choice(texts) if random.random() < 0.02 else texts[0]
+        case ("all", *parts):
+            return "".join(text_near(part, random) for part in parts)
+    _, body, least, most = tree
+    offset = random.choice([-1, 0, 0, 0, 1])
+    count = max(0, random.choice([least, least if most is None else most]) + offset)
+    if count > 100 and random.random() < 0.5:
+        return text_near(body, random) * count
+    return "".join(text_near(body, random) for _ in range(count))
+
+
+def check_counted(
+    build: Callable[[], StateMachine], admits: dict[str, bool], random: Random
+) -> None:
+    """Check verdicts, and masks along accepted texts, against those of a reference."""
+    try:
+        machine = build()
+    except (UnsatisfiableGrammarError, UnsatisfiableSchemaError) as error:
+        assert not any(admits.values()), error
+        return
+    except REFUSED as error:
+        event(f"refused: {str(error)[:50]}")
+        return
+    check_texts(machine, admits)
+    accepted = [text.encode() for text, admitted in admits.items() if admitted]
+    if not accepted:
+        return
+    text = random.choice(accepted)
+    places = [0, random.randrange(len(text) + 1), max(0, len(text) - 3), len(text)]
+    for place in places:
+        matcher = machine.matcher(BYTES)
+        try:
+            matcher.narrow(machine.start.compute_word_derivative(text[:place]))
+            for byte in text[place : place + 8]:
+                allowed = matcher.allowed_tokens()
+                assert allowed[byte], text[:place]
+                matcher.advance(byte)
+            for _ in range(6):
+                allowed = matcher.allowed_tokens()
+                expected = brute_force_mask(matcher.state, BYTES)
+                np.testing.assert_array_equal(allowed, expected)
+                assert allowed.any(), "a dead end"
+                matcher.advance(random.choice(np.flatnonzero(allowed).tolist()))
+                if matcher.is_finished:
+                    break
+        except GrammarBudgetError as error:
+            assert "took more than" in error.what
+            event(f"not decided: {error.what[:50]}")
+
+
+def judged(tree: Tree, random: Random) -> dict[str, bool]:
+    pattern = as_pattern(tree)
+    texts = {text_near(tree, random) for _ in range(5)}
+    verdicts = {text: is_text_of(pattern, text) for text in sorted(texts) if len(text) < 50_000}
+    return {text: known for text, known in verdicts.items() if known is not None}
+
+
+def check_grammar(tree: Tree, seed: int) -> None:
+    random = Random(seed)
+    text = f'start: {as_lark(tree)}\nlazy[suffix=";"]: /[ab]*/'
+    check_counted(lambda: GrammarStateMachine.from_lark(text), judged(tree, random), random)
+
+
+def check_pattern(tree: Tree, seed: int) -> None:
+    random = Random(seed)
+    pattern = as_pattern(tree)
+    check_counted(lambda: RegexStateMachine(pattern), judged(tree, random), random)
+
+
+@st.composite
+def counted_schemas(draw: st.DrawFn, most: int) -> tuple[Any, list[Any]]:
+    """Draw a schema with counts, and values near it."""
+    size = draw(counted(most))
+    extra = draw(st.sampled_from([None, 0, 1, 5]))
+    kind = draw(st.sampled_from(("arrays", "strings", "contains", "objects")))
+    lengths = [max(0, size + offset) for offset in (-1, 0, 1, 2)]
+    if kind == "strings":
+        bounds = draw(st.sampled_from([f"{{{size},}}", f"{{{size}}}", f"{{{size},{size + 1}}}"]))
+        first = f"^(ab|b){bounds}$"
+        other = draw(st.sampled_from(["^(.b)*$", "b$", f"^.{{{size},}}$", "^b*$"]))
+        text: dict[str, Any] = {"type": "string", "pattern": first}
+        text |= (
+            {"not": {"pattern": other}} if draw(st.booleans()) else {"allOf": [{"pattern": other}]}
+        )
+        return text, ["ab" * n for n in lengths] + ["b" * n for n in lengths] + ["b" * size + "ab"]
+    bounds_of_items = {"minItems": size} | ({} if extra is None else {"maxItems": size + extra})
+    items = {"enum": draw(st.sampled_from([[1], [1, 2], [True, 1]]))}
+    inner: dict[str, Any] = {"type": "array", "items": items, **bounds_of_items}
+    arrays = [[1] * n for n in lengths] + [[1] * (n - 1) + [2] for n in lengths if n]
+    if kind == "contains":
+        least = draw(counted(most))
+        inner |= {"contains": {"const": 1}, "minContains": least}
+        return inner, [*arrays, [1] * least, [1] * least + [2] * size]
+    if kind == "objects":
+        member = {"type": "object", "properties": {"a": inner}, "required": ["a"]}
+        inner = {**member, "additionalProperties": False}
+        arrays = [{"a": array} for array in arrays]
+    schema = {
+        "type": "array",
+        "items": inner,
+        "uniqueItems": True,
+        "minItems": draw(st.integers(0, 3)),
+    }
+    values = draw(st.lists(st.lists(st.sampled_from(arrays), max_size=3), max_size=5))
+    return schema, [*values, arrays[1:3], arrays[:2], [arrays[1]] * 2]
+
+
+def check_schema(drawn: tuple[Any, list[Any]], seed: int) -> None:
+    schema, values = drawn
+    judge = Judge(schema)
+    admits = {json.dumps(value): judge.admits(value) for value in values}
+    check_counted(lambda: JsonSchemaStateMachine(schema), admits, Random(seed))
+
+
+SEEDS = st.integers(0, 2**32)
+PLAIN = ['"a"', '("a" | "b")', '"a"?']
+
+
+@examples(25)
+@given(trees(2_001, items=list(LEAVES)), SEEDS)
+def test_counts_change_no_text_of_a_grammar(tree: Tree, seed: int) -> None:
+    check_grammar(tree, seed)
+
+
+@examples(25)
+@given(trees(2_001, items=PLAIN), SEEDS)
+def test_counts_change_no_text_of_a_pattern(tree: Tree, seed: int) -> None:
+    check_pattern(tree, seed)
+
+
+@examples(25)
+@given(counted_schemas(1_001), SEEDS)
+def test_counts_change_no_value_of_a_schema(drawn: tuple[Any, list[Any]], seed: int) -> None:
+    check_schema(drawn, seed)
+
+
+@pytest.mark.soak
+@examples(300)
+@given(
+    trees(10_001, items=list(LEAVES)),
+    trees(10_001, items=PLAIN),
+    counted_schemas(10_001),
+    SEEDS,
+)
+def test_larger_counts_change_no_verdict(
+    lark: Tree, pattern: Tree, drawn: tuple[Any, list[Any]], seed: int
+) -> None:
+    check_grammar(lark, seed)
+    check_pattern(pattern, seed)
+    check_schema(drawn, seed)
