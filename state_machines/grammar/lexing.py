@@ -58,6 +58,7 @@ class Lexed(Node):
         may_ignore: Whether the lexeme may be one that is ignored.
         is_start: Whether no byte of the lexeme has been read.
         known_gaps: Whether a text can follow, by the bytes that cannot be next.
+        following: The next state of such a text, if it was searched for.
         summaries: What :mod:`state_machines.masks.lexer_summaries` found, by walk.
     """
 
@@ -68,6 +69,7 @@ class Lexed(Node):
         "_next",
         "_segment",
         "counts_tokens",
+        "following",
         "is_start",
         "known_gaps",
         "lexer",
@@ -88,6 +90,7 @@ class Lexed(Node):
         self.is_start = is_start
         self._after: dict[int, tuple[Node, ...]] = {}
         self.known_gaps: dict[int, bool] = {}
+        self.following: Lexed | None = None
         self._live_within: dict[frozenset[LexemeEnd], Verdict] = {}
         self._next: dict[Hashable, tuple[tuple[Lexed, int], ...]] = {}
         self._segment: tuple[Lexed, Node] | None = None
@@ -408,6 +411,7 @@ class Lexed(Node):
         nested, self._nested = self._nested, None
         segment, self._segment = self._segment, None
         self.summaries = {}
+        self.following = None
         following, self._next = self._next, {}
         states = (state for found in following.values() for state, _ in found)
         parts = (part for pair in nested or () for part in pair)

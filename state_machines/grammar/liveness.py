@@ -21,9 +21,12 @@ class LexedState(Protocol):
 
     Attributes:
         known_gaps: Whether a text can follow, by the bytes that cannot be next.
+        following: The next state of a text that was found; it is held, so that the text is searched
+            once and not after each of its lexemes.
     """
 
     known_gaps: dict[int, bool]
+    following: Self | None
 
     @property
     def nullable(self) -> bool: ...
@@ -64,10 +67,11 @@ def has_word(start: LexedState, gap: int = 0) -> Verdict:
             reached_from[pair] = above
         known = state.known_gaps.get(pair[1])
         if known or state.nullable:
-            at: _Pair | None = pair
-            while at is not None:
-                at[0].known_gaps[at[1]] = True
-                at = reached_from[at]
+            while (before := reached_from[pair]) is not None:
+                pair[0].known_gaps[pair[1]] = True
+                before[0].following = pair[0]
+                pair = before
+            start.known_gaps[pair[1]] = True
             return Verdict.YES
         if len(reached_from) > LIMITS.emptiness_states:
             return Verdict.UNKNOWN

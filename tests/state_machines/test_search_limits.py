@@ -334,9 +334,10 @@ LEAVES = {
     '"a"?': ("a?", ("a", "")),
     '%json {"const": true}': ("true", ("true", "tru")),
     '%json {"enum": [[], [0]]}': (r"\[0?\]", ("[]", "[0]")),
-    "lazy": ("[ab]*;", ("ab;", ";", "b;;")),
+    "lazy": ("#[ab]*;", ("#ab;", "#;", "#b;;")),
 }
-"""Items of Lark, each with its pattern and texts near it."""
+"""Items of Lark, each with its pattern and texts near it. No two begin alike, but for single letters,
+so that longest match reads the texts of the pattern."""
 
 
 @st.composite
@@ -437,7 +438,7 @@ def judged(tree: Tree, random: Random) -> dict[str, bool]:
 
 def check_grammar(tree: Tree, seed: int) -> None:
     random = Random(seed)
-    text = f'start: {as_lark(tree)}\nlazy[suffix=";"]: /[ab]*/'
+    text = f'start: {as_lark(tree)}\nlazy[suffix=";"]: /#[ab]*/'
     check_counted(lambda: GrammarStateMachine.from_lark(text), judged(tree, random), random)
 
 

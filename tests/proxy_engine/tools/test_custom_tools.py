@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from patched_limits import patch_limits
 
 from proxy_engine import Interaction, InvalidOptionError, Role, ToolChoice
 from proxy_engine.conversation.content import ToolCall
@@ -15,6 +16,7 @@ from proxy_engine.errors import InvalidToolError, PromptError, ToolArgumentsErro
 from proxy_engine.tools import InputFormat, Tool, parse_tool_calls, resolve_tool
 from proxy_engine.tools.tool_loop import run_tools
 from state_machines import GrammarStateMachine, RegexStateMachine, StateMachine
+from state_machines.budgets import Verdict
 
 LARK = 'start: "set " /[0-2][0-9]/ ":" /[0-5][0-9]/'
 GRAMMAR = {"syntax": "lark", "definition": LARK}
@@ -31,7 +33,7 @@ CLOCK = Tool.from_grammar("clock", LARK, description="Set it.", function=str.upp
 def test_both_forms_of_openai_are_read(definition: dict[str, Any]) -> None:
     tool = resolve_tool({"type": "custom", **definition})
     assert tool.input == InputFormat("lark", LARK)
-    assert tool.input.admits("set 12:30")
+    assert tool.input.admits("set 12:30") is Verdict.YES
     assert resolve_tool(tool.to_openai()) == tool
     function = tool.to_function()["function"]
     assert LARK in function["parameters"]["properties"]["input"]["description"]
@@ -56,6 +58,16 @@ def test_kinds_of_grammars(grammar: str | StateMachine | None, syntax: Any, insi
             tool.invoke({"input": inside + "!"})
     with pytest.raises(ToolArgumentsError, match="alone"):
         tool.validate({"input": inside, "more": 1})
+
+
+def test_input_that_cannot_be_matched_in_time_is_not_called_wrong(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tool = Tool.from_grammar("t", 'root ::= "(" root ")" | ""', syntax="gbnf")
+    assert tool.validate({"input": "(())"}) == "(())"
+    patch_limits(monkeypatch, compile_steps=20)
+    with pytest.raises(ToolArgumentsError, match="takes too many steps"):
+        tool.validate({"input": "(" * 99 + ")" * 99})
 
 
 @pytest.mark.parametrize(
