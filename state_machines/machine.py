@@ -71,6 +71,7 @@ class StateMachine:
         Raises:
             UnknownTokenError: The vocabulary lacks a token that the language has by name or number.
             UnsatisfiableGrammarError: The ``max_tokens`` of a rule is too small for all its texts.
+            GrammarBudgetError: That is not known within ``LIMITS.token_search_steps`` steps.
         """
         self.trim()
         return Matcher(self.start, vocabulary, self)

@@ -70,6 +70,7 @@ class Matcher:
     Raises:
         UnknownTokenError: The machine's language has a token that the vocabulary does not have.
         UnsatisfiableGrammarError: The ``max_tokens`` of a rule is too small for all its texts.
+        GrammarBudgetError: That is not known within ``LIMITS.token_search_steps`` steps.
     """
 
     __slots__ = ("_finished", "_machine", "_state", "_steps", "_store", "vocabulary")

@@ -106,7 +106,7 @@ class Completion:
         plan_steps: int = LIMITS.token_plan_steps,
         search_steps: int = LIMITS.narrowing_steps,
     ) -> Verdict:
-        """Return whether some word of a language takes at most so many tokens.
+        """Return whether some word of a language takes at most ``max_tokens`` tokens.
 
         Where that is found, it is also known of the states after each token of the word.
 

@@ -209,7 +209,10 @@ class Guard:
         self.left = min(self.total, bound)
 
     def fits(self, state: Node) -> bool:
-        """Whether a plan for a state is found that fits into the tokens left."""
+        """Whether a plan for a state is found that fits into the tokens left.
+
+        Where none is found in time, :meth:`accepts` refuses the tokens that lead there as well.
+        """
         plan = self._planned(state)
         return plan is not None and plan.length <= self.left
 

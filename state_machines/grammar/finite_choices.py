@@ -88,7 +88,7 @@ def finite_choice(state: Node) -> tuple[ChoiceOption, ...] | None:
         with step_budget(LIMITS.choice_steps), _RECURSION_BUDGET:
             options = _options(state)
     except GrammarBudgetError as error:
-        # Not known: tokens are sampled one by one, which every choice admits. That holds for good
+        # Not known: each token is sampled, which is correct for every choice. That holds for good
         # if the limit is this function's own, but not if an enclosing budget or stack was smaller.
         if error.budget == LIMITS.choice_steps:
             _WITHOUT_CHOICE.put(state, True)

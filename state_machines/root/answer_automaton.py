@@ -263,7 +263,11 @@ class AnswerAutomaton:
                 )
 
     def _check_reachable_states(self) -> None:
-        """Raise for errors in the first states, so that a request fails before it generates."""
+        """Raise for errors in the first states, so that a request fails before it generates.
+
+        Whether a later state has an error is not known. It is raised where the state is first
+        reached: by the completion plan, which precedes every token, or by the mask.
+        """
         seen = {self.start}
         queue = deque(seen)
         while queue and len(seen) < LIMITS.answer_positions:

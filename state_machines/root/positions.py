@@ -332,7 +332,10 @@ class Positions:
                         part=part_name(part.part),
                         hint="Give it at least one character, as with min_chars=1 for a text",
                     )
-            case Marker() | SubState() | Text():
+            case SubState():
+                # Its tokens and limits count, however far from the start it stands.
+                self.language(part)
+            case Marker() | Text():
                 pass
             case _:
                 raise CompositionError(
