@@ -251,7 +251,10 @@ def check_walk(machine: StateMachine, seed: int, steps: int = 12) -> None:
             allowed = guard.plan_mask()
         ids = np.flatnonzero(allowed).tolist()
         assert ids
-        guard.advance(random.choice(ids))
+        token_id = random.choice(ids)
+        if not guard.accepts(token_id):
+            token_id = int(guard.plan_mask().argmax())
+        guard.advance(token_id)
     for _ in range(steps):
         try:
             allowed = matcher.allowed_tokens()
@@ -266,7 +269,7 @@ def check_walk(machine: StateMachine, seed: int, steps: int = 12) -> None:
             return
 
 
-@examples(60)
+@examples(100)
 @given(st.data(), FEW, st.integers(0, 2**32))
 def test_small_limits_change_no_value_of_a_schema(
     data: st.DataObject, few: dict[str, int], seed: int
@@ -310,7 +313,7 @@ def unique_arrays(draw: st.DrawFn) -> dict[str, Any]:
 TEXTS = ["".join(letters) for size in range(6) for letters in product("ab ", repeat=size)]
 
 
-@examples(60)
+@examples(100)
 @given(lexical_references(), st.sets(st.sampled_from(TEXTS), max_size=40), FEW, st.integers())
 def test_small_limits_change_no_text_of_a_grammar(
     reference: ReferenceLexer, texts: set[str], few: dict[str, int], seed: int
@@ -519,19 +522,19 @@ SEEDS = st.integers(0, 2**32)
 PLAIN = ['"a"', '("a" | "b")', '"a"?']
 
 
-@examples(25)
-@given(trees(2_001, items=list(LEAVES)), SEEDS)
+@examples(12)
+@given(trees(1_001, items=list(LEAVES)), SEEDS)
 def test_counts_change_no_text_of_a_grammar(tree: Tree, seed: int) -> None:
     check_grammar(tree, seed)
 
 
-@examples(25)
+@examples(12)
 @given(trees(2_001, items=PLAIN), SEEDS)
 def test_counts_change_no_text_of_a_pattern(tree: Tree, seed: int) -> None:
     check_pattern(tree, seed)
 
 
-@examples(25)
+@examples(12)
 @given(counted_schemas(1_001), SEEDS)
 def test_counts_change_no_value_of_a_schema(drawn: tuple[Any, list[Any]], seed: int) -> None:
     check_schema(drawn, seed)
