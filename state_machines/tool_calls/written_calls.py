@@ -83,6 +83,9 @@ def split_calls(text: str, tool_format: ToolFormat) -> Iterator[str | WrittenCal
         yield from calls.calls
         between = gap.match(text, calls.end)
         at = between.end() if between is not None else calls.end
+    if unreadable == _MAX_UNREADABLE and (found := start.search(text, at)):
+        reason = f"what follows {_MAX_UNREADABLE} unreadable calls is not read"
+        yield UnreadableCall(found.start(), reason)
     if at < len(text):
         yield text[at:]
 

@@ -269,7 +269,7 @@ def check_walk(machine: StateMachine, seed: int, steps: int = 12) -> None:
             return
 
 
-@examples(100)
+@examples(40)
 @given(st.data(), FEW, st.integers(0, 2**32))
 def test_small_limits_change_no_value_of_a_schema(
     data: st.DataObject, few: dict[str, int], seed: int
