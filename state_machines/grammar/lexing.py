@@ -411,7 +411,7 @@ class Lexed(Node):
         nested, self._nested = self._nested, None
         segment, self._segment = self._segment, None
         self.summaries = {}
-        self.following = None
+        held, self.following = self.following, None
         following, self._next = self._next, {}
         states = (state for found in following.values() for state, _ in found)
         parts = (part for pair in nested or () for part in pair)
@@ -423,6 +423,7 @@ class Lexed(Node):
             *parts,
             *states,
             *(segment or ()),
+            *(() if held is None else (held,)),
         )
 
 
