@@ -55,8 +55,8 @@ class Usage:
         forward_passes: Forward passes after the prompt in which the request took part.
         image_tokens: Tokens of the prompt that stand for images.
         audio_tokens: Tokens of the prompt that stand for audio recordings.
-        inexact_choice_tokens: Tokens of finite choices that were sampled one by one although
-            ``exact_choices`` is set, because the choices could not be scored.
+        inexact_choice_tokens: Tokens at which ``exact_choices`` could not score a finite choice, so
+            that a token was sampled in place of an option.
     """
 
     prompt_tokens: int

@@ -141,7 +141,7 @@ class ChoiceScores:
     def end(self, option: int) -> tuple[Layers, mx.array] | None:
         """Return the keys and values that an option's tokens add to each layer, and the logits.
 
-        The logits have shape (1, vocabulary). ``None`` if the option has no tokens of its own.
+        The logits have shape (1, vocabulary). ``None`` if no token belongs to the option alone.
         """
         end = self.ends.get(option)
         return None if end is None else end()
