@@ -1,4 +1,4 @@
-"""The limit on JSON values in a request's body."""
+"""Limits on a request's body as JSON."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ MAX_VALUES = 300_000
 """The maximum number of JSON values in a body.
 
 Parsing takes some 0.1 µs per value and cannot be interrupted; no thread generates meanwhile.
+"""
+
+
+MAX_MESSAGES = 8_192
+"""The maximum number of messages or items of a conversation; OpenAI's is 2,048.
+
+The event loop takes some 10 µs to validate one, and sends nothing to other clients meanwhile.
 """
 
 

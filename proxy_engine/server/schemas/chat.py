@@ -9,6 +9,7 @@ from pydantic import Field
 
 from ...option_fields import with_options
 from ...tools.choice import requires_call
+from ..json_bodies import MAX_MESSAGES
 from .common import (
     ChoicesUsage,
     ExtendedChoice,
@@ -60,7 +61,7 @@ class Message(RequestModel):
 class ChatRequest(TextFields, Constraints, IgnoredFields):
     """A conversation to answer: OpenAI's fields, and extensions, which are marked."""
 
-    messages: list[Message] = Field(min_length=1)
+    messages: list[Message] = Field(min_length=1, max_length=MAX_MESSAGES)
     model: str | None = Field(default=None, description="Default: the model in memory.")
     stream: bool | None = None
     stream_options: StreamOptions | None = None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
 from ...option_fields import with_options
+from ..json_bodies import MAX_MESSAGES
 from .common import (
     Extension,
     IgnoredFields,
@@ -60,7 +61,7 @@ class ConversationReference(RequestModel):
 class ResponsesRequest(SamplingFields, Constraints, IgnoredFields):
     """A text to answer, or the items of a conversation."""
 
-    input: str | list[dict[str, Any]] | None = Field(
+    input: str | Annotated[list[dict[str, Any]], Field(max_length=MAX_MESSAGES)] | None = Field(
         default=None, description="Default: nothing is added to what is continued."
     )
     model: str | None = Field(default=None, description="Default: the model in memory.")

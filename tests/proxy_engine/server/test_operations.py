@@ -22,6 +22,7 @@ from starlette.types import Message, Receive, Scope, Send
 from proxy_engine import InferenceEngine
 from proxy_engine.results import Usage
 from proxy_engine.server.app import create_app
+from proxy_engine.server.json_bodies import MAX_MESSAGES
 from proxy_engine.server.metrics import Metrics
 from proxy_engine.server.middleware import HostMiddleware, is_key
 
@@ -234,6 +235,15 @@ def test_bodies_and_prompts_are_limited(roomy_engine: InferenceEngine) -> None:
         reply = http.post("/v1/responses", json={"input": "a" * 300})
         assert (reply.status_code, reply.json()["error"]["param"]) == (413, "input")
         assert http.post(CHAT, json=HELLO).status_code == 200
+
+
+@pytest.mark.parametrize(("path", "field"), [(CHAT, "messages"), ("/v1/responses", "input")])
+def test_number_of_messages_is_limited(live: Live, path: str, field: str) -> None:
+    message = {"role": "user", "content": "x"}
+    with live.http() as http:
+        reply = http.post(path, json={field: [message] * (MAX_MESSAGES + 1)})
+    assert reply.status_code == 422
+    assert f"at most {MAX_MESSAGES} items" in reply.json()["error"]["message"]
 
 
 def test_number_of_json_values_is_limited(roomy_engine: InferenceEngine) -> None:
