@@ -46,6 +46,19 @@ _HINTS = {
     # The names of other libraries, which are too far for a spelling distance.
     "temp": "Did you mean 'temperature'?",
     "max_completion_tokens": "Did you mean 'max_tokens'?",
+    **dict.fromkeys(
+        (
+            "schema",
+            "json_schema",
+            "format",
+            "pydantic_model",
+            "response_model",
+            "output_type",
+            "guided_json",
+        ),
+        "Did you mean 'response_format'?",
+    ),
+    "response_format": "It is an argument of generate and its siblings.",
     # Arguments of mlx-lm's functions.
     "draft_model": "It is an argument of InferenceEngine.",
     "num_draft_tokens": "It is an argument of InferenceEngine, and a field of SpeculationOptions.",

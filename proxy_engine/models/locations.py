@@ -6,8 +6,15 @@ import json
 import os
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from huggingface_hub import hf_hub_download, try_to_load_from_cache
+from huggingface_hub import (
+    constants,
+    get_hf_file_metadata,
+    hf_hub_download,
+    hf_hub_url,
+    try_to_load_from_cache,
+)
 from huggingface_hub.errors import (
     EntryNotFoundError,
     GatedRepoError,
@@ -27,6 +34,12 @@ _NAMING_HINT = (
     "Name a directory with config.json, *.safetensors and tokenizer.json, or a Hugging Face repo "
     f"id such as 'mlx-community/Qwen3-4B-4bit'. The default is the embedded {EMBEDDED_MODEL}."
 )
+
+_CONNECT_SECONDS = 5.0
+"""Time limit of the first connection: two lost packets of the handshake are sent again within it."""
+
+_UNREACHABLE = {"ConnectError", "ConnectTimeout", "ConnectionError"}
+"""Names of the errors of a connection. Versions of huggingface_hub differ in the HTTP client."""
 
 
 def check_location(path: str, revision: str | None = None) -> None:
@@ -93,9 +106,20 @@ def not_found_error(
         case RevisionNotFoundError():
             what, hint = f"{name!r} has no revision {revision!r}", ""
         case LocalEntryNotFoundError() | HfHubHTTPError() | ConnectionError():
-            what = f"{name!r} is not a local directory, and huggingface.co cannot be reached"
+            what = f"{name!r} is neither a local directory nor in the download cache, and "
+            is_offline = constants.HF_HUB_OFFLINE
+            what += "HF_HUB_OFFLINE is set" if is_offline else f"{_host()} cannot be reached"
+            command = f"hf download {name}"
             if revision is not None:
                 what = f"revision {revision!r} of {what}"
+                command += f" --revision {revision}"
+            hint = (
+                f"Where there is a network, `{command}` fills the download cache, and with "
+                "`--local-dir DIRECTORY` a directory to copy here and to name in place of the repo "
+                f"id. Without a name, the embedded {EMBEDDED_MODEL} is loaded."
+            )
+            if is_offline:
+                hint = f"Unset HF_HUB_OFFLINE to download it. {hint}"
         case _:
             return None
     return ModelNotFoundError(what, model=name, hint=hint)
@@ -108,7 +132,25 @@ def _configuration_file(path: str, revision: str | None) -> str:
     cached = try_to_load_from_cache(path, "config.json", revision=revision)
     if isinstance(cached, str):
         return cached
+    _check_connection(hf_hub_url(path, "config.json", revision=revision))
     return hf_hub_download(path, "config.json", revision=revision)
+
+
+def _check_connection(url: str) -> None:
+    """Raise ``ConnectionError`` if no connection can be made to the host of ``url``.
+
+    ``hf_hub_download`` retries for half a minute in that case. It raises the other errors itself,
+    and retries the temporary ones, such as a slow answer.
+    """
+    try:
+        get_hf_file_metadata(url, timeout=_CONNECT_SECONDS)
+    except Exception as error:
+        if type(error).__name__ in _UNREACHABLE:
+            raise ConnectionError(str(error)) from error
+
+
+def _host() -> str:
+    return urlsplit(constants.ENDPOINT).netloc
 
 
 def _check_location(path: str) -> None:

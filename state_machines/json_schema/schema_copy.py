@@ -50,7 +50,24 @@ def interned_copy(schema: Any) -> tuple[Any, str]:
             hint="Define nested schemas in $defs and refer to them",
         ) from error
     except (TypeError, ValueError) as error:
-        raise InvalidSchemaError(f"the schema is not JSON: {error}", pointer="") from error
+        raise InvalidSchemaError(
+            f"the schema is not JSON: {error}", pointer="", hint=_type_hint(schema)
+        ) from error
+
+
+def _type_hint(schema: Any) -> str:
+    """Return how a pydantic model, a ``TypeAdapter`` or another type is written as a schema."""
+    kind = schema if isinstance(schema, type) else type(schema)
+    if hasattr(kind, "model_json_schema"):
+        source = f"{kind.__name__}.model_json_schema()"
+    elif hasattr(kind, "json_schema"):
+        source = "the adapter's json_schema()"
+    elif isinstance(schema, type) or hasattr(schema, "__origin__"):
+        name = kind.__name__ if kind is schema else str(schema)
+        source = f"pydantic.TypeAdapter({name}).json_schema()"
+    else:
+        return ""
+    return f"Pass {source}. The response_format of an engine takes the type itself"
 
 
 def _interning_key(value: Any) -> object:

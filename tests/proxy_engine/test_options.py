@@ -85,6 +85,9 @@ def test_sampling_of_a_part_overrides_only_what_it_names() -> None:
     [
         ({"temp": 1}, "/temp", "Did you mean 'temperature'"),
         ({"max_token": 1}, "/max_token", "Did you mean 'max_tokens'"),
+        ({"schema": {}}, "/schema", "Did you mean 'response_format'"),
+        ({"pydantic_model": int}, "/pydantic_model", "Did you mean 'response_format'"),
+        ({"response_format": int}, "/response_format", "an argument of generate"),
         ({"draft_model": "m"}, "/draft_model", "argument of InferenceEngine"),
         ({"num_draft_tokens": 3}, "/num_draft_tokens", "field of SpeculationOptions"),
         ({"zzz": 1}, "/zzz", "Known are"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import pydantic
 import pytest
 
 from state_machines import (
@@ -249,6 +250,27 @@ def test_unreachable_schemas_are_not_checked() -> None:
 def test_schema_that_is_not_json_is_refused(schema: Any) -> None:
     with pytest.raises(InvalidSchemaError, match="not JSON"):
         JsonSchemaStateMachine(schema)
+
+
+class Person(pydantic.BaseModel):
+    name: str
+
+
+@pytest.mark.parametrize(
+    ("given", "source"),
+    [
+        (Person, "Person.model_json_schema()"),
+        (Person(name="Ada"), "Person.model_json_schema()"),
+        (pydantic.TypeAdapter(Person), "the adapter's json_schema()"),
+        (list[int], "pydantic.TypeAdapter(list[int]).json_schema()"),
+        (int, "pydantic.TypeAdapter(int).json_schema()"),
+    ],
+)
+def test_type_in_place_of_a_schema_is_refused_with_its_schema(given: Any, source: str) -> None:
+    with pytest.raises(InvalidSchemaError) as caught:
+        JsonSchemaStateMachine(given)
+    assert caught.value.hint.startswith(f"Pass {source}. ")
+    assert "response_format" in caught.value.hint
 
 
 def test_schema_nested_too_deeply_is_refused() -> None:

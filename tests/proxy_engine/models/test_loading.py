@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
+import huggingface_hub
 import mlx.core as mx
 import pytest
 from architectures import small_model
@@ -50,6 +53,26 @@ def test_misspelled_paths_do_not_query_the_hub(name: str, monkeypatch: pytest.Mo
 def test_invalid_repo_id_is_rejected() -> None:
     with pytest.raises(ModelNotFoundError, match="no model 'not a name'"):
         load_model("not a name")
+
+
+def test_unreachable_hub_is_reported_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+
+    def resolve(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    began = time.monotonic()
+    with pytest.raises(ModelNotFoundError, match="cannot be reached") as caught:
+        load_model("org/tiny")
+    assert time.monotonic() - began < 10
+    for remedy in ("`hf download org/tiny`", "--local-dir", "embedded SmolLM2"):
+        assert remedy in caught.value.hint
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(ModelNotFoundError, match="Unset HF_HUB_OFFLINE"):
+        load_model("org/tiny")
 
 
 def test_directories_without_a_model_are_rejected(

@@ -122,8 +122,8 @@ def test_vocabulary_is_identified_by_the_tokenizer_files(
     assert in_memory.directory == model_directory
     monkeypatch.setattr("mlx_lm.load", lambda *_, **__: (local.model, local.tokenizer, {}))
     monkeypatch.setattr(
-        "proxy_engine.models.locations.hf_hub_download",
-        lambda _, name, **__: str(model_directory / name),
+        "proxy_engine.models.locations._configuration_file",
+        lambda *_: str(model_directory / "config.json"),
     )
     assert load_model("someone/something").directory == model_directory
 
