@@ -52,7 +52,6 @@ class BatchEngine(ABC):
     def generate_batch(
         self,
         requests: Iterable[Prompt],
-        *,
         response_format: TypeForm[T],
         **options: Unpack[OptionOverrides],
     ) -> list[GenerationResult[T]]: ...
@@ -60,7 +59,6 @@ class BatchEngine(ABC):
     def generate_batch(
         self,
         requests: Iterable[Prompt],
-        *,
         response_format: Adapter[T],
         **options: Unpack[OptionOverrides],
     ) -> list[GenerationResult[T]]: ...
@@ -68,7 +66,6 @@ class BatchEngine(ABC):
     def generate_batch(
         self,
         requests: Iterable[Prompt],
-        *,
         response_format: TypeForm[T],
         **arguments: Unpack[RequestArguments],
     ) -> list[GenerationResult[T | None]]: ...
@@ -76,7 +73,6 @@ class BatchEngine(ABC):
     def generate_batch(
         self,
         requests: Iterable[Prompt],
-        *,
         response_format: Adapter[T],
         **arguments: Unpack[RequestArguments],
     ) -> list[GenerationResult[T | None]]: ...
@@ -84,8 +80,8 @@ class BatchEngine(ABC):
     def generate_batch(
         self,
         requests: Iterable[Prompt | BatchRequest],
-        *,
         response_format: Any = None,
+        *,
         return_exceptions: Literal[False] = False,
         **arguments: Unpack[RequestArguments],
     ) -> list[GenerationResult[Any]]: ...
@@ -93,16 +89,16 @@ class BatchEngine(ABC):
     def generate_batch(
         self,
         requests: Iterable[Prompt | BatchRequest],
-        *,
         response_format: Any = None,
+        *,
         return_exceptions: bool,
         **arguments: Unpack[RequestArguments],
     ) -> list[GenerationResult[Any] | Exception]: ...
     def generate_batch(
         self,
         requests: Iterable[Prompt | BatchRequest],
-        *,
         response_format: Any = None,
+        *,
         return_exceptions: bool = False,
         **arguments: Unpack[RequestArguments],
     ) -> list[Any]:
@@ -128,7 +124,6 @@ class BatchEngine(ABC):
     async def agenerate_batch(
         self,
         requests: Iterable[Prompt],
-        *,
         response_format: TypeForm[T],
         **options: Unpack[OptionOverrides],
     ) -> list[GenerationResult[T]]: ...
@@ -136,7 +131,6 @@ class BatchEngine(ABC):
     async def agenerate_batch(
         self,
         requests: Iterable[Prompt],
-        *,
         response_format: Adapter[T],
         **options: Unpack[OptionOverrides],
     ) -> list[GenerationResult[T]]: ...
@@ -144,7 +138,6 @@ class BatchEngine(ABC):
     async def agenerate_batch(
         self,
         requests: Iterable[Prompt],
-        *,
         response_format: TypeForm[T],
         **arguments: Unpack[RequestArguments],
     ) -> list[GenerationResult[T | None]]: ...
@@ -152,7 +145,6 @@ class BatchEngine(ABC):
     async def agenerate_batch(
         self,
         requests: Iterable[Prompt],
-        *,
         response_format: Adapter[T],
         **arguments: Unpack[RequestArguments],
     ) -> list[GenerationResult[T | None]]: ...
@@ -160,8 +152,8 @@ class BatchEngine(ABC):
     async def agenerate_batch(
         self,
         requests: Iterable[Prompt | BatchRequest],
-        *,
         response_format: Any = None,
+        *,
         return_exceptions: Literal[False] = False,
         **arguments: Unpack[RequestArguments],
     ) -> list[GenerationResult[Any]]: ...
@@ -169,16 +161,16 @@ class BatchEngine(ABC):
     async def agenerate_batch(
         self,
         requests: Iterable[Prompt | BatchRequest],
-        *,
         response_format: Any = None,
+        *,
         return_exceptions: bool,
         **arguments: Unpack[RequestArguments],
     ) -> list[GenerationResult[Any] | Exception]: ...
     async def agenerate_batch(
         self,
         requests: Iterable[Prompt | BatchRequest],
-        *,
         response_format: Any = None,
+        *,
         return_exceptions: bool = False,
         **arguments: Unpack[RequestArguments],
     ) -> list[Any]:
@@ -192,8 +184,8 @@ class BatchEngine(ABC):
     def iter_batch(
         self,
         requests: Iterable[Prompt],
-        *,
         response_format: TypeForm[T],
+        *,
         ordered: bool = True,
         **options: Unpack[OptionOverrides],
     ) -> BatchStream[T]: ...
@@ -201,8 +193,8 @@ class BatchEngine(ABC):
     def iter_batch(
         self,
         requests: Iterable[Prompt],
-        *,
         response_format: Adapter[T],
+        *,
         ordered: bool = True,
         **options: Unpack[OptionOverrides],
     ) -> BatchStream[T]: ...
@@ -210,8 +202,8 @@ class BatchEngine(ABC):
     def iter_batch(
         self,
         requests: Iterable[Prompt],
-        *,
         response_format: TypeForm[T],
+        *,
         ordered: bool = True,
         **arguments: Unpack[RequestArguments],
     ) -> BatchStream[T | None]: ...
@@ -219,8 +211,8 @@ class BatchEngine(ABC):
     def iter_batch(
         self,
         requests: Iterable[Prompt],
-        *,
         response_format: Adapter[T],
+        *,
         ordered: bool = True,
         **arguments: Unpack[RequestArguments],
     ) -> BatchStream[T | None]: ...
@@ -228,16 +220,16 @@ class BatchEngine(ABC):
     def iter_batch(
         self,
         requests: Iterable[Prompt | BatchRequest],
-        *,
         response_format: Any = None,
+        *,
         ordered: bool = True,
         **arguments: Unpack[RequestArguments],
     ) -> BatchStream[Any]: ...
     def iter_batch(
         self,
         requests: Iterable[Prompt | BatchRequest],
-        *,
         response_format: Any = None,
+        *,
         ordered: bool = True,
         **arguments: Unpack[RequestArguments],
     ) -> BatchStream[Any]:
@@ -293,8 +285,8 @@ class BatchEngine(ABC):
     def aiter_batch(
         self,
         requests: Iterable[Prompt],
-        *,
         response_format: TypeForm[T],
+        *,
         ordered: bool = True,
         **options: Unpack[OptionOverrides],
     ) -> AsyncBatchStream[T]: ...
@@ -302,8 +294,8 @@ class BatchEngine(ABC):
     def aiter_batch(
         self,
         requests: Iterable[Prompt],
-        *,
         response_format: Adapter[T],
+        *,
         ordered: bool = True,
         **options: Unpack[OptionOverrides],
     ) -> AsyncBatchStream[T]: ...
@@ -311,8 +303,8 @@ class BatchEngine(ABC):
     def aiter_batch(
         self,
         requests: Iterable[Prompt],
-        *,
         response_format: TypeForm[T],
+        *,
         ordered: bool = True,
         **arguments: Unpack[RequestArguments],
     ) -> AsyncBatchStream[T | None]: ...
@@ -320,8 +312,8 @@ class BatchEngine(ABC):
     def aiter_batch(
         self,
         requests: Iterable[Prompt],
-        *,
         response_format: Adapter[T],
+        *,
         ordered: bool = True,
         **arguments: Unpack[RequestArguments],
     ) -> AsyncBatchStream[T | None]: ...
@@ -329,16 +321,16 @@ class BatchEngine(ABC):
     def aiter_batch(
         self,
         requests: Iterable[Prompt | BatchRequest],
-        *,
         response_format: Any = None,
+        *,
         ordered: bool = True,
         **arguments: Unpack[RequestArguments],
     ) -> AsyncBatchStream[Any]: ...
     def aiter_batch(
         self,
         requests: Iterable[Prompt | BatchRequest],
-        *,
         response_format: Any = None,
+        *,
         ordered: bool = True,
         **arguments: Unpack[RequestArguments],
     ) -> AsyncBatchStream[Any]:

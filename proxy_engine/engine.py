@@ -21,6 +21,7 @@ from state_machines.tool_calls import ToolFormat
 from .batch_engine import BatchEngine
 from .conversation.messages import Prompt
 from .core import EngineCore
+from .engine_arguments import with_option_signatures
 from .extraction_engine import ExtractionEngine
 from .media.options import MediaOptions
 from .models.load_options import LoadArguments
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@with_option_signatures
 class InferenceEngine(
     Closing, BatchEngine, ExtractionEngine, PromptCacheEngine, ToolEngine, TranscriptionEngine
 ):
@@ -205,26 +207,26 @@ class InferenceEngine(
 
     @overload
     def generate(
-        self, prompt: Prompt, *, response_format: TypeForm[T], **options: Unpack[OptionOverrides]
+        self, prompt: Prompt, response_format: TypeForm[T], **options: Unpack[OptionOverrides]
     ) -> GenerationResult[T]: ...
     @overload
     def generate(
-        self, prompt: Prompt, *, response_format: Adapter[T], **options: Unpack[OptionOverrides]
+        self, prompt: Prompt, response_format: Adapter[T], **options: Unpack[OptionOverrides]
     ) -> GenerationResult[T]: ...
     @overload
     def generate(
-        self, prompt: Prompt, *, response_format: TypeForm[T], **arguments: Unpack[RequestArguments]
+        self, prompt: Prompt, response_format: TypeForm[T], **arguments: Unpack[RequestArguments]
     ) -> GenerationResult[T | None]: ...
     @overload
     def generate(
-        self, prompt: Prompt, *, response_format: Adapter[T], **arguments: Unpack[RequestArguments]
+        self, prompt: Prompt, response_format: Adapter[T], **arguments: Unpack[RequestArguments]
     ) -> GenerationResult[T | None]: ...
     @overload
     def generate(
-        self, prompt: Prompt, *, response_format: Any = None, **arguments: Unpack[RequestArguments]
+        self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
     ) -> GenerationResult[Any]: ...
     def generate(
-        self, prompt: Prompt, *, response_format: Any = None, **arguments: Unpack[RequestArguments]
+        self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
     ) -> GenerationResult[Any]:
         """Answer ``prompt``, and return the result.
 
@@ -261,26 +263,26 @@ class InferenceEngine(
 
     @overload
     def stream(
-        self, prompt: Prompt, *, response_format: TypeForm[T], **options: Unpack[OptionOverrides]
+        self, prompt: Prompt, response_format: TypeForm[T], **options: Unpack[OptionOverrides]
     ) -> EventStream[T]: ...
     @overload
     def stream(
-        self, prompt: Prompt, *, response_format: Adapter[T], **options: Unpack[OptionOverrides]
+        self, prompt: Prompt, response_format: Adapter[T], **options: Unpack[OptionOverrides]
     ) -> EventStream[T]: ...
     @overload
     def stream(
-        self, prompt: Prompt, *, response_format: TypeForm[T], **arguments: Unpack[RequestArguments]
+        self, prompt: Prompt, response_format: TypeForm[T], **arguments: Unpack[RequestArguments]
     ) -> EventStream[T | None]: ...
     @overload
     def stream(
-        self, prompt: Prompt, *, response_format: Adapter[T], **arguments: Unpack[RequestArguments]
+        self, prompt: Prompt, response_format: Adapter[T], **arguments: Unpack[RequestArguments]
     ) -> EventStream[T | None]: ...
     @overload
     def stream(
-        self, prompt: Prompt, *, response_format: Any = None, **arguments: Unpack[RequestArguments]
+        self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
     ) -> EventStream[Any]: ...
     def stream(
-        self, prompt: Prompt, *, response_format: Any = None, **arguments: Unpack[RequestArguments]
+        self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
     ) -> EventStream[Any]:
         """Answer ``prompt`` as a stream of events; the last one is ``Finished``.
 
@@ -293,26 +295,26 @@ class InferenceEngine(
 
     @overload
     async def agenerate(
-        self, prompt: Prompt, *, response_format: TypeForm[T], **options: Unpack[OptionOverrides]
+        self, prompt: Prompt, response_format: TypeForm[T], **options: Unpack[OptionOverrides]
     ) -> GenerationResult[T]: ...
     @overload
     async def agenerate(
-        self, prompt: Prompt, *, response_format: Adapter[T], **options: Unpack[OptionOverrides]
+        self, prompt: Prompt, response_format: Adapter[T], **options: Unpack[OptionOverrides]
     ) -> GenerationResult[T]: ...
     @overload
     async def agenerate(
-        self, prompt: Prompt, *, response_format: TypeForm[T], **arguments: Unpack[RequestArguments]
+        self, prompt: Prompt, response_format: TypeForm[T], **arguments: Unpack[RequestArguments]
     ) -> GenerationResult[T | None]: ...
     @overload
     async def agenerate(
-        self, prompt: Prompt, *, response_format: Adapter[T], **arguments: Unpack[RequestArguments]
+        self, prompt: Prompt, response_format: Adapter[T], **arguments: Unpack[RequestArguments]
     ) -> GenerationResult[T | None]: ...
     @overload
     async def agenerate(
-        self, prompt: Prompt, *, response_format: Any = None, **arguments: Unpack[RequestArguments]
+        self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
     ) -> GenerationResult[Any]: ...
     async def agenerate(
-        self, prompt: Prompt, *, response_format: Any = None, **arguments: Unpack[RequestArguments]
+        self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
     ) -> GenerationResult[Any]:
         """:meth:`generate` for event loops. Cancelling the task cancels the request."""
         request = await self._core.aprepare(prompt, response_format, arguments)
@@ -325,26 +327,26 @@ class InferenceEngine(
 
     @overload
     async def astream(
-        self, prompt: Prompt, *, response_format: TypeForm[T], **options: Unpack[OptionOverrides]
+        self, prompt: Prompt, response_format: TypeForm[T], **options: Unpack[OptionOverrides]
     ) -> AsyncEventStream[T]: ...
     @overload
     async def astream(
-        self, prompt: Prompt, *, response_format: Adapter[T], **options: Unpack[OptionOverrides]
+        self, prompt: Prompt, response_format: Adapter[T], **options: Unpack[OptionOverrides]
     ) -> AsyncEventStream[T]: ...
     @overload
     async def astream(
-        self, prompt: Prompt, *, response_format: TypeForm[T], **arguments: Unpack[RequestArguments]
+        self, prompt: Prompt, response_format: TypeForm[T], **arguments: Unpack[RequestArguments]
     ) -> AsyncEventStream[T | None]: ...
     @overload
     async def astream(
-        self, prompt: Prompt, *, response_format: Adapter[T], **arguments: Unpack[RequestArguments]
+        self, prompt: Prompt, response_format: Adapter[T], **arguments: Unpack[RequestArguments]
     ) -> AsyncEventStream[T | None]: ...
     @overload
     async def astream(
-        self, prompt: Prompt, *, response_format: Any = None, **arguments: Unpack[RequestArguments]
+        self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
     ) -> AsyncEventStream[Any]: ...
     async def astream(
-        self, prompt: Prompt, *, response_format: Any = None, **arguments: Unpack[RequestArguments]
+        self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
     ) -> AsyncEventStream[Any]:
         """:meth:`stream` for event loops: ``async for event in await engine.astream(…)``."""
         request = await self._core.aprepare(prompt, response_format, arguments)

@@ -1,19 +1,36 @@
-"""Checks of the arguments of ``InferenceEngine``, before anything is loaded."""
+"""The arguments of ``InferenceEngine``: checks before anything is loaded, and signatures."""
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Collection
-from typing import Any, NoReturn, cast
+from functools import cache
+from typing import Any, NoReturn, TypeVar, cast, get_type_hints
 
 from mlx.nn.layers.base import Module
+
+from samplers.parameters import ALIASES
 
 from .errors import InvalidOptionError
 from .media.options import MediaOptions
 from .models.load_options import LoadArguments, LoadOptions
-from .options import MAX_DRAFT_TOKENS, GenerationOptions, argument_names, check_names
+from .option_overrides import OptionOverrides
+from .options import MAX_DRAFT_TOKENS, GenerationOptions, OptionModel, argument_names, check_names
 from .prompt_cache.options import CacheOptions
+from .request_arguments import RequestArguments
 from .text_checks import short_repr
+from .transcription.options import TranscriptionOptions, TranscriptionOverrides
+
+C = TypeVar("C", bound=type)
+
+_MODELS: dict[Any, type[OptionModel]] = {
+    OptionOverrides: GenerationOptions,
+    RequestArguments: GenerationOptions,
+    TranscriptionOverrides: TranscriptionOptions,
+    LoadArguments: LoadOptions,
+}
+"""The models that check keyword arguments, by the type of the arguments."""
 
 _OF_MODELS_IN_MEMORY = {"chat_template"}
 """The options of loading that apply to a model in memory."""
@@ -102,6 +119,46 @@ def load_options(given: LoadArguments, others: Collection[str]) -> LoadOptions:
     known = [*argument_names(LoadOptions), *others]
     check_names(given, known, LoadOptions._name_hints)
     return LoadOptions.of(given)
+
+
+def with_option_signatures(engine: C) -> C:
+    """Give the methods of a class signatures that list the options in place of ``**options``.
+
+    ``inspect.signature`` and ``help`` read ``__signature__``. The defaults are those of the models;
+    the options of an engine replace them.
+    """
+    arguments = {f"Unpack[{kind.__name__}]": kind for kind in _MODELS}
+    for name in dir(engine):
+        method = getattr(engine, name)
+        if not inspect.isfunction(method):
+            continue
+        signature = inspect.signature(method)
+        *parameters, last = signature.parameters.values()
+        if last.annotation in arguments:
+            parameters.extend(_option_parameters(arguments[last.annotation]))
+            method.__signature__ = signature.replace(  # type: ignore[attr-defined]
+                parameters=parameters
+            )
+    return engine
+
+
+@cache
+def _option_parameters(arguments: Any) -> list[inspect.Parameter]:
+    fields = {field.alias or name: field for name, field in _MODELS[arguments].model_fields.items()}
+    parameters = []
+    for name, hint in get_type_hints(arguments).items():
+        field = fields.get(ALIASES.get(name, name))
+        # An argument of requests that is no option: `logprob_vectors` is a flag, the others are
+        # optional.
+        default = False if hint is bool else None
+        if field is not None:
+            default = field.get_default(call_default_factory=True)
+        parameters.append(
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint
+            )
+        )
+    return parameters
 
 
 def _refuse(name: str, value: object, expected: str) -> NoReturn:

@@ -71,7 +71,7 @@ class ExtractionEngine(ABC):
 
     @abstractmethod
     def stream(
-        self, prompt: Prompt, *, response_format: Any = None, **arguments: Unpack[RequestArguments]
+        self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
     ) -> EventStream[Any]:
         """Check a request, and answer it as a stream."""
 
@@ -79,8 +79,8 @@ class ExtractionEngine(ABC):
     def iter_batch(
         self,
         requests: Iterable[Any],
-        *,
         response_format: Any = None,
+        *,
         ordered: bool = True,
         **arguments: Unpack[RequestArguments],
     ) -> BatchStream[Any]:

@@ -19,7 +19,6 @@ class PromptCacheEngine:
         self,
         path: str | os.PathLike[str],
         prompt: Prompt,
-        *,
         response_format: Any = None,
         **arguments: Unpack[RequestArguments],
     ) -> int:

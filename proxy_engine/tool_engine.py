@@ -27,13 +27,13 @@ class ToolEngine(ABC):
 
     @abstractmethod
     def generate(
-        self, prompt: Prompt, *, response_format: Any = None, **arguments: Unpack[RequestArguments]
+        self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
     ) -> GenerationResult[Any]:
         """Answer a prompt."""
 
     @abstractmethod
     async def agenerate(
-        self, prompt: Prompt, *, response_format: Any = None, **arguments: Unpack[RequestArguments]
+        self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
     ) -> GenerationResult[Any]:
         """Answer a prompt without blocking the event loop."""
 

@@ -82,8 +82,8 @@ class TranscriptionEngine:
     def transcribe(
         self,
         audio: Audio,
-        *,
         response_format: TypeForm[T],
+        *,
         on_progress: OnSeconds | None = None,
         **options: Unpack[TranscriptionOverrides],
     ) -> Transcript[T]: ...
@@ -91,8 +91,8 @@ class TranscriptionEngine:
     def transcribe(
         self,
         audio: Audio,
-        *,
         response_format: Adapter[T],
+        *,
         on_progress: OnSeconds | None = None,
         **options: Unpack[TranscriptionOverrides],
     ) -> Transcript[T]: ...
@@ -100,16 +100,16 @@ class TranscriptionEngine:
     def transcribe(
         self,
         audio: Audio,
-        *,
         response_format: Any = None,
+        *,
         on_progress: OnSeconds | None = None,
         **options: Unpack[TranscriptionOverrides],
     ) -> Transcript[Any]: ...
     def transcribe(
         self,
         audio: Audio,
-        *,
         response_format: Any = None,
+        *,
         on_progress: OnSeconds | None = None,
         **options: Unpack[TranscriptionOverrides],
     ) -> Transcript[Any]:
@@ -142,8 +142,8 @@ class TranscriptionEngine:
     def transcribe_stream(
         self,
         audio: Audio,
-        *,
         response_format: TypeForm[T],
+        *,
         on_progress: OnSeconds | None = None,
         **options: Unpack[TranscriptionOverrides],
     ) -> TranscriptStream[T]: ...
@@ -151,8 +151,8 @@ class TranscriptionEngine:
     def transcribe_stream(
         self,
         audio: Audio,
-        *,
         response_format: Adapter[T],
+        *,
         on_progress: OnSeconds | None = None,
         **options: Unpack[TranscriptionOverrides],
     ) -> TranscriptStream[T]: ...
@@ -160,16 +160,16 @@ class TranscriptionEngine:
     def transcribe_stream(
         self,
         audio: Audio,
-        *,
         response_format: Any = None,
+        *,
         on_progress: OnSeconds | None = None,
         **options: Unpack[TranscriptionOverrides],
     ) -> TranscriptStream[Any]: ...
     def transcribe_stream(
         self,
         audio: Audio,
-        *,
         response_format: Any = None,
+        *,
         on_progress: OnSeconds | None = None,
         **options: Unpack[TranscriptionOverrides],
     ) -> TranscriptStream[Any]:
@@ -186,8 +186,8 @@ class TranscriptionEngine:
     async def atranscribe(
         self,
         audio: Audio,
-        *,
         response_format: TypeForm[T],
+        *,
         on_progress: OnSeconds | None = None,
         **options: Unpack[TranscriptionOverrides],
     ) -> Transcript[T]: ...
@@ -195,8 +195,8 @@ class TranscriptionEngine:
     async def atranscribe(
         self,
         audio: Audio,
-        *,
         response_format: Adapter[T],
+        *,
         on_progress: OnSeconds | None = None,
         **options: Unpack[TranscriptionOverrides],
     ) -> Transcript[T]: ...
@@ -204,16 +204,16 @@ class TranscriptionEngine:
     async def atranscribe(
         self,
         audio: Audio,
-        *,
         response_format: Any = None,
+        *,
         on_progress: OnSeconds | None = None,
         **options: Unpack[TranscriptionOverrides],
     ) -> Transcript[Any]: ...
     async def atranscribe(
         self,
         audio: Audio,
-        *,
         response_format: Any = None,
+        *,
         on_progress: OnSeconds | None = None,
         **options: Unpack[TranscriptionOverrides],
     ) -> Transcript[Any]:

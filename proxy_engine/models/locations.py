@@ -36,7 +36,7 @@ _NAMING_HINT = (
 )
 
 _CONNECT_SECONDS = 5.0
-"""Time limit of the first connection: two lost packets of the handshake are sent again within it."""
+"""Time limit of the first connection: enough for two lost packets of the handshake."""
 
 _UNREACHABLE = {"ConnectError", "ConnectTimeout", "ConnectionError"}
 """Names of the errors of a connection. Versions of huggingface_hub differ in the HTTP client."""

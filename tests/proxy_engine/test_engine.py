@@ -73,6 +73,19 @@ def test_random_output_matches_its_schema(tiny_engine: InferenceEngine, seed: in
     assert result.finish_reason == "stop"
 
 
+async def test_response_format_is_the_argument_after_the_prompt(engine: InferenceEngine) -> None:
+    choice = {"enum": ["a", "b"]}
+    answers = [
+        engine.generate("x", choice, max_tokens=9),
+        engine.stream("x", choice, max_tokens=9).result(),
+        await engine("x", choice, max_tokens=9),
+        await (await engine.astream("x", choice, max_tokens=9)).result(),
+        *engine.generate_batch(["x"], choice, max_tokens=9),
+        *await engine.agenerate_batch(["x"], choice, max_tokens=9),
+    ]
+    assert {answer.parsed for answer in answers} <= {"a", "b"}
+
+
 def test_pydantic_model_gives_an_instance(tiny_engine: InferenceEngine) -> None:
     result = tiny_engine.generate("x", response_format=Person, temperature=1.0, seed=1)
     assert isinstance(result.parsed, Person)

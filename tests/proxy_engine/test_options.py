@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import copy
+import inspect
 import math
 import pickle
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pydantic
@@ -17,6 +18,7 @@ from option_overrides_source import option_overrides_source
 import proxy_engine.option_overrides
 from proxy_engine import (
     GenerationOptions,
+    InferenceEngine,
     InvalidOptionError,
     PartOptions,
     ReasoningOptions,
@@ -46,6 +48,29 @@ def test_keyword_arguments_are_generated_from_the_model() -> None:
     )
     assert OptionOverrides.__optional_keys__ == {*OPTION_NAMES, *ALIASES}
     assert not OptionOverrides.__required_keys__
+
+
+def test_signatures_list_every_option_with_its_default() -> None:
+    methods = {
+        name: inspect.signature(method)
+        for name, method in inspect.getmembers(InferenceEngine, inspect.isfunction)
+        if not name.startswith("_") or name in ("__call__", "__init__")
+    }
+    for name, signature in methods.items():
+        kinds = [parameter.kind for parameter in signature.parameters.values()]
+        assert inspect.Parameter.VAR_KEYWORD not in kinds, name
+    hints = get_type_hints(OptionOverrides)
+    for name in ("generate", "astream", "__call__", "iter_batch", "run_tools", "iter_extract"):
+        parameters = methods[name].parameters
+        for option, hint in hints.items():
+            field = GenerationOptions.model_fields[ALIASES.get(option, option)]
+            parameter = parameters[option]
+            assert parameter.kind is inspect.Parameter.KEYWORD_ONLY
+            assert parameter.default == field.get_default(call_default_factory=True), option
+            assert parameter.annotation == hint
+    assert methods["generate"].parameters["sampler"].default is None
+    assert methods["transcribe"].parameters["task"].default == "transcribe"
+    assert methods["__init__"].parameters["lazy"].default is False
 
 
 def test_every_option_has_a_description() -> None:

@@ -53,6 +53,8 @@ def formats(engine: InferenceEngine) -> None:
     assert_type(engine.generate("x", response_format=SCHEMA), GenerationResult[Any])
     assert_type(engine.generate("x", response_format=RegexStateMachine("a")), GenerationResult[Any])
     assert_type(engine.generate("x"), GenerationResult[Any])
+    assert_type(engine.generate("x", Person).parsed, Person)
+    assert_type(engine.generate("x", SCHEMA, max_tokens=9), GenerationResult[Any])
 
 
 def tools(engine: InferenceEngine) -> None:
@@ -67,9 +69,11 @@ def tools(engine: InferenceEngine) -> None:
 
 
 def streams(engine: InferenceEngine) -> None:
+    adapter = TypeAdapter(list[Person])
     assert_type(engine.stream("x", response_format=Person), EventStream[Person])
     assert_type(engine.stream("x", response_format=Person, tools=[]), EventStream[Person | None])
     assert_type(engine.stream("x", response_format=int | None), EventStream[int | None])
+    assert_type(engine.stream("x", adapter), EventStream[list[Person]])
 
 
 def batches(engine: InferenceEngine) -> None:
@@ -98,6 +102,8 @@ def batches(engine: InferenceEngine) -> None:
         engine.iter_batch(prompts, response_format=Person, tools=[Weather]),
         BatchStream[Person | None],
     )
+    assert_type(engine.iter_batch(prompts, Person), BatchStream[Person])
+    assert_type(engine.generate_batch(prompts, int | str), list[GenerationResult[int | str]])
     assert_type(engine.iter_batch(prompts, temperature=1), BatchStream[Any])
     assert_type(engine.iter_batch([BatchRequest("x", Person), "y"]), BatchStream[Any])
     for item in engine.iter_batch(prompts, response_format=Person):
@@ -120,6 +126,8 @@ async def asynchronous(engine: InferenceEngine) -> None:
     async with engine:
         assert_type(await engine.agenerate("x", response_format=Person), GenerationResult[Person])
         assert_type(await engine("x", response_format=int | str), GenerationResult[int | str])
+        assert_type(await engine("x", Person, tools=[Weather]), GenerationResult[Person | None])
+        assert_type(await engine.astream("x", Person), AsyncEventStream[Person])
         assert_type(
             await engine.agenerate("x", response_format=Person, tools=[Weather]),
             GenerationResult[Person | None],
