@@ -32,7 +32,7 @@ from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.arrays.unique_items import Cardinality, check_distinct
 from state_machines.json_schema.constants import constant, without_scalars
 from state_machines.json_schema.document import SchemaDocument
-from state_machines.json_schema.error_location import located_errors
+from state_machines.json_schema.error_location import located_errors, smallest_empty_schema
 from state_machines.json_schema.evaluator import TermEvaluator
 from state_machines.json_schema.keywords import KEYWORD_NAMES_BY_VOCABULARY
 from state_machines.json_schema.numbers.number_sets import NumberSet
@@ -114,8 +114,14 @@ class Compilation:
             SchemaError: Something reachable is malformed or unsupported, or the term is empty.
         """
         check_reachable(term, self.evaluator)
-        if self.evaluator.is_empty(term):
-            raise UnsatisfiableSchemaError(unsatisfiable, pointer="")
+        if not self.evaluator.is_empty(term):
+            return
+        pointer = ""
+        # The term may be narrower than the schema.
+        if self.evaluator.is_empty(self.term):
+            pointer = smallest_empty_schema(self.root, self.evaluator).pointer
+        hint = "Every value of the whole schema needs a value of this part" if pointer else ""
+        raise UnsatisfiableSchemaError(unsatisfiable, pointer=pointer, hint=hint)
 
 
 class Translator:

@@ -1,8 +1,9 @@
-"""Attach JSON Pointers to errors."""
+"""Attach JSON Pointers to errors, and locate the part of a schema that no value satisfies."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from state_machines.errors import (
     GrammarBudgetError,
@@ -11,7 +12,8 @@ from state_machines.errors import (
     UnsupportedSchemaError,
 )
 from state_machines.json_schema.document import SchemaLocation
-from state_machines.json_schema.keywords import COSTLY_KEYWORDS
+from state_machines.json_schema.evaluator import TermEvaluator
+from state_machines.json_schema.keywords import COSTLY_KEYWORDS, KEYWORDS_BY_DRAFT
 from state_machines.json_schema.terms import (
     Conjunction,
     Disjunction,
@@ -108,3 +110,69 @@ def schema_locations(term: Term) -> Iterator[SchemaLocation]:
                 case Negation(part):
                     below.append(part)
         layer = dict.fromkeys(each for each in below if each not in seen)
+
+
+def smallest_empty_schema(root: SchemaLocation, evaluator: TermEvaluator) -> SchemaLocation:
+    """Return the smallest empty schema found within an empty schema that explains it.
+
+    The search descends to subschemas that every value of a schema needs, as long as they are proven
+    empty. The step budget and references to other documents end it early. Of a recursion without
+    end, it returns the schema to which the recursion comes back.
+    """
+    path = {root.pointer: root}
+    while True:
+        location = next(reversed(path.values()))
+        try:
+            child = next(
+                child
+                for child in _needed_schemas(location, root)
+                if evaluator.is_empty(evaluator.table.schema_ref(child))
+            )
+        except (StopIteration, SchemaError, PatternError, GrammarBudgetError, RecursionError):
+            return location
+        pointer = child.pointer
+        if pointer in path:
+            return path[pointer]
+        path[pointer] = child
+
+
+def _needed_schemas(location: SchemaLocation, root: SchemaLocation) -> Iterator[SchemaLocation]:
+    """Yield subschemas of a schema that is empty if one of them is."""
+    if isinstance(location.schema, bool):
+        return
+    known = KEYWORDS_BY_DRAFT[location.dialect.name]
+    schema = {name: value for name, value in location.schema.items() if name in known}
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        is_here = location.resolver._base_uri == root.resolver._base_uri
+        if is_here and (reference == "#" or reference.startswith("#/")):
+            yield location.document.resolve(location, reference, "$ref")
+        if location.dialect.ref_overrides:
+            return
+    for keyword in ("allOf", "anyOf", "oneOf"):
+        parts = schema.get(keyword, ())
+        if keyword == "allOf" or len(parts) == 1:
+            for index, part in enumerate(parts):
+                yield location.child(part, keyword, index)
+    if schema.get("type") in ("object", ["object"]):
+        properties = schema.get("properties", {})
+        for name in schema.get("required", ()):
+            if name in properties:
+                yield location.child(properties[name], "properties", name)
+    if schema.get("type") in ("array", ["array"]):
+        yield from _needed_items(location, schema)
+
+
+def _needed_items(location: SchemaLocation, schema: dict[str, Any]) -> Iterator[SchemaLocation]:
+    min_items, items = schema.get("minItems", 0), schema.get("items")
+    keyword = "items" if isinstance(items, list) else "prefixItems"
+    prefix = schema.get(keyword, ())
+    for index, part in enumerate(prefix):
+        if index < min_items:
+            yield location.child(part, keyword, index)
+    # `false` ends the items: it contradicts `minItems`, which is beside it.
+    if isinstance(items, dict) and min_items > len(prefix):
+        yield location.child(items, "items")
+    min_contains = schema.get("minContains", 1) if location.dialect.counts_contained else 1
+    if "contains" in schema and min_contains > 0:
+        yield location.child(schema["contains"], "contains")

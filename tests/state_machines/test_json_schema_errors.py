@@ -299,6 +299,61 @@ def test_deeply_nested_schema_is_enforced(depth: int) -> None:
     assert not machine.matches("[" * (depth - 1) + "null" + "]" * (depth - 1))
 
 
-def test_unsatisfiable_schema_is_refused_at_compilation() -> None:
-    with pytest.raises(UnsatisfiableSchemaError, match="no JSON value"):
-        JsonSchemaStateMachine({"properties": {"a": False}, "required": ["a"], "type": "object"})
+SHORT = {"type": "string", "minLength": 5, "maxLength": 2}
+
+
+def needs(name: str, schema: Any, **others: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": {name: schema}, "required": [name], **others}
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointer"),
+    [
+        (False, ""),
+        (SHORT, ""),
+        ({"allOf": [True, False]}, "/allOf/1"),
+        (needs("a", False), "/properties/a"),
+        (needs("a/b", needs("c", SHORT)), "/properties/a~1b/properties/c"),
+        (needs("a", {"type": "array", "items": SHORT, "minItems": 1}), "/properties/a/items"),
+        ({"type": "array", "prefixItems": [{}, SHORT], "minItems": 2}, "/prefixItems/1"),
+        ({"type": "array", "items": [{}, SHORT], "minItems": 2, **DRAFT_7}, "/items/1"),
+        ({"type": "array", "contains": needs("a", SHORT)}, "/contains/properties/a"),
+        ({"$ref": "#/$defs/x", "$defs": {"x": needs("a", SHORT)}}, "/$defs/x/properties/a"),
+        ({"$ref": "#/$defs/x", "$defs": {"x": SHORT}, "allOf": [True], **DRAFT_7}, "/$defs/x"),
+        (
+            needs(
+                "n", {"$ref": "#/$defs/N"}, **{"$defs": {"N": needs("n", {"$ref": "#/$defs/N"})}}
+            ),
+            "/$defs/N",
+        ),
+        # Two parts contradict each other: the smallest schema that contains both.
+        (needs("a", {"allOf": [{"type": "string"}, {"type": "null"}]}), "/properties/a"),
+        (needs("a", {"anyOf": [SHORT, False]}), "/properties/a"),
+        (needs("a", {"type": "array", "items": False, "minItems": 1}), "/properties/a"),
+        (needs("a", {"oneOf": [True, True]}), "/properties/a"),
+        (needs("a", {}, additionalProperties=False, minProperties=2), ""),
+        # The empty part is not the reason, or not the only one.
+        ({"type": "integer", "minimum": 2, "maximum": 1, "properties": {"a": False}}, ""),
+        (needs("a", True, properties={"b": SHORT}, maxProperties=0), ""),
+        (needs("a", SHORT, type=["object", "integer"], minimum=2, maximum=1), ""),
+        # The pointer leads into the schema, not into the document of the reference.
+        (
+            needs("a", {"$ref": "#x"}, **{"$defs": {"x": {"$anchor": "x", **SHORT}}}),
+            "/properties/a",
+        ),
+    ],
+)
+def test_unsatisfiable_schema_is_refused_with_its_smallest_unsatisfiable_part(
+    schema: Any, pointer: str
+) -> None:
+    with pytest.raises(UnsatisfiableSchemaError, match="no JSON value") as caught:
+        JsonSchemaStateMachine(schema)
+    assert caught.value.pointer == pointer
+    assert bool(caught.value.hint) == bool(pointer)
+    part = schema
+    for name in pointer.split("/")[1:]:
+        part = part[int(name)] if isinstance(part, list) else part[name.replace("~1", "/")]
+    if isinstance(part, dict):
+        part = {**{key: schema[key] for key in ("$defs", "$schema") if key in schema}, **part}
+    with pytest.raises(UnsatisfiableSchemaError):
+        JsonSchemaStateMachine(part)
