@@ -13,6 +13,7 @@ from mlx.nn.layers.base import Module
 from samplers.parameters import ALIASES
 
 from .errors import InvalidOptionError
+from .generation.custom_sampler import LogitsProcessor, LogprobsSampler
 from .media.options import MediaOptions
 from .models.load_options import LoadArguments, LoadOptions
 from .option_overrides import OptionOverrides
@@ -145,8 +146,10 @@ def with_option_signatures(engine: C) -> C:
 @cache
 def _option_parameters(arguments: Any) -> list[inspect.Parameter]:
     fields = {field.alias or name: field for name, field in _MODELS[arguments].model_fields.items()}
+    # `request_arguments` imports these types for type checkers alone: it does not need mlx.
+    samplers = {"LogprobsSampler": LogprobsSampler, "LogitsProcessor": LogitsProcessor}
     parameters = []
-    for name, hint in get_type_hints(arguments).items():
+    for name, hint in get_type_hints(arguments, localns=samplers).items():
         field = fields.get(ALIASES.get(name, name))
         # An argument of requests that is no option: `logprob_vectors` is a flag, the others are
         # optional.

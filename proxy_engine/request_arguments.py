@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .generation.custom_sampler import LogitsProcessor, LogprobsSampler
 from .option_overrides import OptionOverrides
+
+if TYPE_CHECKING:
+    from .generation.custom_sampler import LogitsProcessor, LogprobsSampler
 
 
 class RequestArguments(OptionOverrides, total=False):
