@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Unpack
 
 from ..engine import InferenceEngine
+from ..engine_arguments import with_option_signatures
 from ..events import Event, Finished, TextDelta, ToolCallDelta, ToolCallStarted
 from ..extras import requires_extra
 from ..option_overrides import OptionOverrides
@@ -40,6 +41,7 @@ with requires_extra("smolagents", purpose="ProxyEngineModel"):
 _REFERENCES = ("image", "audio")
 
 
+@with_option_signatures
 class ProxyEngineModel(Model):  # type: ignore[misc]
     """A model of smolagents on an engine in the same process.
 
