@@ -23,8 +23,8 @@ _COUNTS = ("fast_forwarded_tokens", "drafted_tokens", "accepted_tokens", "forwar
 def trace_request(request: Request, model: str, future: Future[Any]) -> Span | None:
     """Begin the span of a request.
 
-    A failed or cancelled request ends it: the result of a cancelled one may never be read. Otherwise
-    :func:`finish_in_span` ends it.
+    A failed or cancelled request ends it: the result of a cancelled one may never be read.
+    Otherwise :func:`finish_in_span` ends it.
 
     Args:
         request: The request.
