@@ -268,6 +268,18 @@ def test_particles_are_not_drafted(engine: InferenceEngine) -> None:
         assert compared.run("right").usage.drafted_tokens == 0
 
 
+def test_error_behind_a_proposed_token_fails_the_request(
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise LookupError("broken")
+
+    compared = Comparison(engine, "hello", max_tokens=20)
+    monkeypatch.setattr(verification.Verification, "_sample_behind", broken)
+    with pytest.raises(LookupError):
+        compared.run("right")
+
+
 @pytest.mark.parametrize("kind", ["right", "mistaken"])
 def test_sampled_tokens_that_a_guard_refuses_twice_are_those_of_its_plan(
     engine: InferenceEngine, kind: str, monkeypatch: pytest.MonkeyPatch

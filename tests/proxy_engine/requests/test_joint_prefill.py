@@ -134,7 +134,10 @@ def test_failed_joint_prefill_falls_back_to_single_prefills(
     raw = [RawPrompt(f"{letter} asks") for letter in "abcdefgh"]
     with InferenceEngine(tiny_model, tiny_tokenizer) as engine:
         results = answered(engine, raw, **OPTIONS)
-    assert len(groups) == 1
+        assert len(groups) == 1
+        # Later prompts are joined again.
+        answered(engine, [RawPrompt(f"{letter} asks") for letter in "ijklmnop"], **OPTIONS)
+        assert len(groups) == 2
     expected = alone(tiny_model, tiny_tokenizer, raw, **OPTIONS)
     assert [one.token_ids for one in results] == [one.token_ids for one in expected]
 
