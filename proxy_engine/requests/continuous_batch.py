@@ -418,8 +418,12 @@ class ContinuousBatch:
             job.finish(running.result)
 
     def _finish_group(self, group: SequenceGroup) -> None:
-        group.end()
-        group.job.finish(partial(group_result, group, self._factory))
+        try:
+            group.end()
+        except BaseException as error:
+            group.job.fail(error)
+        else:
+            group.job.finish(partial(group_result, group, self._factory))
 
     def _fail(self, job: Job, error: BaseException) -> None:
         self._jobs.pop(job.running.sequence, None)
