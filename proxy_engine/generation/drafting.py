@@ -88,7 +88,7 @@ class Drafting:
     def model_length(self, draft: Draft) -> int:
         """Return how many tokens the draft model should append to a draft.
 
-        Nothing behind the drafts of lookups, which are right more often and cost nothing.
+        Nothing behind copied text, which is right more often and costs nothing.
         """
         if draft.is_closed or not draft.is_empty:
             return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -30,7 +31,7 @@ from ..generation import (
 )
 from ..models.loading import LoadedModel
 from ..options import GenerationOptions
-from ..speculation import Drafter, lookups
+from ..speculation import CopyDrafter, Drafter
 from ..speculation.draft_length import PassCost
 from .request import Request
 
@@ -125,6 +126,10 @@ class SequenceFactory:
             timings=Timings(is_traced=options.trace),
         )
 
+    def drafters(self, prompt_ids: Sequence[int]) -> list[Drafter]:
+        """Return the drafters of a sequence that need no model, the preferred one first."""
+        return [CopyDrafter(prompt_ids, self.vocabulary, self.fast_forward)]
+
     def _usable_tokens(self, options: GenerationOptions) -> npt.NDArray[np.bool_] | None:
         """Return the mask of unconstrained text, which also allows the request's stop tokens."""
         usable = self.text_tokens
@@ -140,10 +145,9 @@ class SequenceFactory:
         options = request.options.speculation_options
         if options is None or request.sequences > 1 or request.hooks.changes_tokens:
             return None
-        drafters: list[Drafter] = []
-        # Where no draft pays, lookups need not search.
-        if options.prompt_lookup and (self.pass_cost.base or not options.is_adaptive):
-            drafters += lookups(request.prompt_ids, self.vocabulary, self.fast_forward)
+        # Where no draft pays, drafters need not search.
+        has_drafters = options.prompt_lookup and (self.pass_cost.base or not options.is_adaptive)
+        drafters = self.drafters(request.prompt_ids) if has_drafters else []
         model_cost = None
         # A draft model reads text only.
         if self.draft_cost is not None and request.prompt.inputs is None:

@@ -1,22 +1,16 @@
 """Speculative decoding (Leviathan et al. 2023): drafters, and how many tokens to draft."""
 
 from .acceptance import AcceptanceRates
+from .copy_drafter import CopyDrafter
 from .draft_length import PassCost, RowOutlook, batch_lengths, draft_length
 from .drafter import Drafter
-from .lookups import lookups
-from .prompt_lookup import PromptLookup
-from .retokenize import Retokenize
-from .value_lookup import ValueLookup
 
 __all__ = [
     "AcceptanceRates",
+    "CopyDrafter",
     "Drafter",
     "PassCost",
-    "PromptLookup",
-    "Retokenize",
     "RowOutlook",
-    "ValueLookup",
     "batch_lengths",
     "draft_length",
-    "lookups",
 ]

@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from proxy_engine import SpeculationOptions
-from proxy_engine.requests import sequence_factory
+from proxy_engine.requests.sequence_factory import SequenceFactory
 from proxy_engine.speculation import Drafter
 from state_machines import Matcher
 
@@ -25,12 +25,12 @@ ALWAYS = SpeculationOptions(is_adaptive=False, max_draft_tokens=6)
 
 @contextmanager
 def drafters(make: Make) -> Iterator[None]:
-    """Give the sequences of all engines other drafters, in place of lookups."""
+    """Give the sequences of all engines other drafters."""
 
-    def made(prompt_ids: Sequence[int], *_: Any) -> list[Drafter]:
+    def made(_: SequenceFactory, prompt_ids: Sequence[int]) -> list[Drafter]:
         return list(make(prompt_ids))
 
-    with patch.object(sequence_factory, "lookups", made):
+    with patch.object(SequenceFactory, "drafters", made):
         yield
 
 

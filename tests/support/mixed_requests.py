@@ -39,7 +39,8 @@ from proxy_engine.generation import DraftModel, batch_drafts
 from proxy_engine.generation.choice_scores import ChoiceScorer
 from proxy_engine.generation.next_mask import NextMask, SlowMaskError
 from proxy_engine.requests import sequence_factory
-from proxy_engine.speculation import lookups
+from proxy_engine.requests.sequence_factory import SequenceFactory
+from proxy_engine.speculation import CopyDrafter
 from proxy_engine.speculation.draft_length import PassCost
 from state_machines import GrammarStateMachine, Matcher, RegexStateMachine
 from state_machines.budgets import spend
@@ -228,8 +229,8 @@ class Alone:
             self._known[spec] = self._ask(spec)
         return self._known[spec]
 
-    def drafters(self, prompt_ids: Sequence[int], *arguments: Any) -> list[Any]:
-        """Return lookups, behind a drafter that knows the answers to a prompt, and makes mistakes."""
+    def drafters(self, factory: SequenceFactory, prompt_ids: Sequence[int]) -> list[Any]:
+        """Return the copy drafter, behind a drafter that knows the answers to a prompt, and makes mistakes."""
         key = tuple(prompt_ids)
         texts = [
             [*key, *tokens]
@@ -237,7 +238,10 @@ class Alone:
             for tokens in known.texts
             if known.result is not None and known.result.usage.prompt_tokens == len(key)
         ]
-        return [Mistaken(texts, len(key), 320), *lookups(prompt_ids, *arguments)]
+        return [
+            Mistaken(texts, len(key), 320),
+            CopyDrafter(prompt_ids, factory.vocabulary, factory.fast_forward),
+        ]
 
     def _ask(self, spec: Spec) -> Answer:
         arguments = {**spec.arguments, "speculation": "off"}
@@ -289,7 +293,7 @@ def drafting(alone: Alone) -> Iterator[None]:
     with (
         patch.object(sequence_factory, "device_pass_cost", cost),
         patch.object(batch_drafts, "device_pass_cost", cost),
-        patch.object(sequence_factory, "lookups", alone.drafters),
+        patch.object(SequenceFactory, "drafters", lambda *given: alone.drafters(*given)),
         complete_masks(),
     ):
         yield
