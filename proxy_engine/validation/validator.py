@@ -4,34 +4,47 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import cache
 from operator import itemgetter
 from typing import Any
 
+import attrs
 import jsonschema
-from jsonschema.protocols import Validator
 from jsonschema.validators import extend, validator_for
 from referencing import Registry
 
 from state_machines.budgets import spend, step_budget
-from state_machines.errors import GrammarBudgetError, ProxyError
 from state_machines.json_schema.quotes import SUBSTRING_OF
 
 from ..results import Quotation
-from .evaluated import unevaluated_items, unevaluated_properties
-from .judgement import Judgement, UndecidedError
-from .keywords import replaced
-from .quotes import located, substring_of
+from .keywords import KEYWORDS
+from .quotes import QuoteCheck, substring_of
 
 _LOGGER = logging.getLogger(__name__)
 
-_NOTHING: Registry[Any] = Registry()
-_NO_DRAFT: Any = object()
+MAX_SECONDS = 1.0
+"""Time of a validation. Beyond it, a value is accepted: the masks were exact."""
 
-MAX_EXPONENT = 400
+_MAX_EXPONENT = 400
 """Largest exponent of a number that is compared as a decimal; others are doubles."""
+
+
+_STEPS_PER_SCHEMA = 50
+"""Steps of the work budget for each schema that a value is held against."""
+
+
+class _GaveUpError(Exception):
+    """The value is not decided."""
+
+
+class _Decimal(Fraction):
+    """A number with a fraction, whose ``repr`` in errors is that of a float."""
+
+    def __repr__(self) -> str:
+        return repr(float(self))
 
 
 class JsonValidator:
@@ -54,22 +67,29 @@ class JsonValidator:
     ) -> None:
         self._schema = schema
         self._sources = sources
-        self._registry = _NOTHING if registry is None else registry
+        self._registry: Registry[Any] = Registry() if registry is None else registry
         self._validator: Any = None
 
     def validate(self, value: Any) -> None:
-        """Validate a value. If the work budget is exhausted, accept it and log a warning.
+        """Validate a value. If the time is over, accept it and log a warning.
 
         Raises:
             jsonschema.ValidationError: The value does not match the schema.
         """
-        error = self._first_error(value)
-        if error is not None:
-            raise error
+        try:
+            text = json.dumps(value)
+        except RecursionError as error:
+            _gave_up(error)
+        else:
+            self._judge(text, QuoteCheck(self._sources))
 
     def is_valid(self, value: Any) -> bool:
         """Return whether :meth:`validate` accepts a value."""
-        return self._first_error(value) is None
+        try:
+            self.validate(value)
+        except jsonschema.ValidationError:
+            return False
+        return True
 
     def read(self, text: str) -> Any:
         """Parse and validate a JSON text. Numbers are validated as decimals.
@@ -80,7 +100,7 @@ class JsonValidator:
             jsonschema.ValidationError: The value does not match the schema.
         """
         value = json.loads(text)
-        self.validate(json.loads(text, parse_float=_exactly))
+        self._judge(text, QuoteCheck(self._sources))
         return value
 
     def quotations(self, text: str) -> tuple[Quotation, ...]:
@@ -89,42 +109,43 @@ class JsonValidator:
         Raises:
             As :meth:`read`.
         """
-        value = located(json.loads(text, parse_float=_exactly))
-        judgement = Judgement(value, self._schema, self._sources)
-        error = self._judge(value, judgement)
+        quotes = QuoteCheck(self._sources)
+        self._judge(text, quotes)
+        return tuple(quote for _, quote in sorted(quotes.found.items(), key=itemgetter(0)))
+
+    def _judge(self, text: str, quotes: QuoteCheck) -> None:
+        deadline = time.perf_counter() + MAX_SECONDS
+
+        def check() -> None:
+            if time.perf_counter() > deadline:
+                raise _GaveUpError("it takes too long")
+
+        value = quotes.located(json.loads(text, parse_float=_exactly))
+        error = None
+        try:
+            if self._validator is None:
+                self._validator = self._of_draft()
+            with step_budget(checkpoint=check), quotes:
+                error = next(self._validator.iter_errors(value), None)
+        except Exception as reason:
+            # `jsonschema` cannot read some schemas that compile, in parts that have no effect.
+            _gave_up(reason)
         if error is not None:
             raise error
-        return tuple(quote for _, quote in sorted(judgement.quotations.items(), key=itemgetter(0)))
 
-    def _first_error(self, value: Any) -> jsonschema.ValidationError | None:
-        return self._judge(value, Judgement(value, self._schema, self._sources))
-
-    def _judge(self, value: Any, judgement: Judgement) -> jsonschema.ValidationError | None:
-        try:
-            with step_budget(judgement.limit), judgement:
-                if self._validator is None:
-                    self._validator = self._of_draft()
-                judgement.base_uri = self._validator._resolver._base_uri
-                error: jsonschema.ValidationError | None = next(
-                    self._validator.iter_errors(value), None
-                )
-                return error
-        except GrammarBudgetError:
-            _LOGGER.warning("gave up the validation of a value: it takes too many steps")
-        except ProxyError:
-            raise
-        except Exception as error:
-            # `jsonschema` cannot read some schemas that compile, in parts that have no effect.
-            _LOGGER.warning(
-                "gave up the validation of a value: %s: %.200s", type(error).__name__, error
-            )
-        return None
-
-    def _of_draft(self) -> Validator:
+    def _of_draft(self) -> Any:
         _check_dialect(self._schema)
         draft = validator_for(self._schema, default=jsonschema.Draft202012Validator)
-        validator: Validator = _bounded(draft)(self._schema, registry=self._registry)
-        return validator
+        given: Mapping[str, Any] = self._registry
+        known: dict[int, Any] = {}
+        schema = _with_decimals(self._schema, known)
+        documents = [
+            (uri, attrs.evolve(document, contents=_with_decimals(document.contents, known)))
+            for uri, document in given.items()
+        ]
+        has_patterns = any("patternProperties" in part for part in known.values())
+        registry: Registry[Any] = Registry().with_resources(documents)
+        return _bounded(draft, has_patterns=has_patterns)(schema, registry=registry)
 
 
 def json_validator(
@@ -137,43 +158,70 @@ def json_validator(
     return JsonValidator(schema, registry=registry, sources=sources)
 
 
-def _check_dialect(schema: Any) -> None:
-    """Raise for a schema of a dialect of the caller's own."""
-    if isinstance(schema, dict) and "$schema" in schema:
-        known: Any = validator_for(schema, default=_NO_DRAFT)
-        if known is _NO_DRAFT:
-            raise UndecidedError("a schema of a dialect that is no draft")
-
-
 @cache
-def _bounded(draft: Any) -> Any:
+def _bounded(draft: Any, *, has_patterns: bool) -> Any:
     """Return a draft's class of validators, whose work is counted in steps."""
-    keywords: dict[str, Any] = {**draft.VALIDATORS, SUBSTRING_OF: substring_of}
-    if "unevaluatedProperties" in keywords:
-        keywords["unevaluatedProperties"] = unevaluated_properties
-        keywords["unevaluatedItems"] = unevaluated_items
-    bounded: Any = extend(draft, replaced(keywords))
+    keywords = {name: keyword for name, keyword in KEYWORDS.items() if name in draft.VALIDATORS}
+    if has_patterns and "unevaluatedProperties" in draft.VALIDATORS:
+        # ``jsonschema`` searches for the patterns of evaluated properties with Python's ``re``.
+        keywords["unevaluatedProperties"] = _is_undecided
+    bounded: Any = extend(draft, {**keywords, SUBSTRING_OF: substring_of})
     evolve = bounded.evolve
 
     def evolve_within_bounds(self: Any, **changes: Any) -> Any:
-        schema = changes.get("schema")
-        _check_dialect(schema)
-        spend(2 + (len(schema) // 8 if isinstance(schema, dict) else 0))
+        _check_dialect(changes.get("schema"))
+        spend(_STEPS_PER_SCHEMA)
         evolved = evolve(self, **changes)
         if isinstance(evolved, type(self)):
             return evolved
         # The subschema names a draft.
         other: Any = type(evolved)
-        return _bounded(other)(evolved.schema, _resolver=evolved._resolver)
+        bounded_other = _bounded(other, has_patterns=has_patterns)
+        return bounded_other(evolved.schema, _resolver=evolved._resolver)
 
     bounded.evolve = evolve_within_bounds
     return bounded
 
 
+def _gave_up(reason: Exception) -> None:
+    _LOGGER.warning("gave up the validation of a value: %s: %.200s", type(reason).__name__, reason)
+
+
+def _check_dialect(schema: Any) -> None:
+    """Raise for a schema of a dialect of the caller's own."""
+    default: Any = None
+    if isinstance(schema, dict) and "$schema" in schema and not validator_for(schema, default):
+        raise _GaveUpError("its dialect is no draft")
+
+
+def _is_undecided(validator: Any, expected: Any, instance: Any, schema: Any) -> Any:
+    return iter(())
+
+
+def _with_decimals(value: Any, known: dict[int, Any]) -> Any:
+    """Return a JSON value with exact numbers. Parts that are shared are so in the result.
+
+    Args:
+        value: The value.
+        known: The results for parts, by ``id``.
+    """
+    if isinstance(value, float):
+        return _exactly(repr(value))
+    if not isinstance(value, list | dict):
+        return value
+    if id(value) not in known:
+        known[id(value)] = (
+            [_with_decimals(part, known) for part in value]
+            if isinstance(value, list)
+            else {name: _with_decimals(part, known) for name, part in value.items()}
+        )
+    return known[id(value)]
+
+
 def _exactly(text: str) -> int | float | Fraction:
     """Return the number that a JSON text with a fraction or an exponent stands for."""
     _, _, exponent = text.lower().partition("e")
-    if len(exponent) > 5 or (exponent and abs(int(exponent)) > MAX_EXPONENT):
+    if len(exponent) > 5 or (exponent and abs(int(exponent)) > _MAX_EXPONENT):
         return float(text)
-    number = Fraction(text)
+    number = _Decimal(text)
     return number.numerator if number.denominator == 1 else number
