@@ -348,7 +348,7 @@ def _is_labelled(prompt: bytes, start: int) -> bool:
 
 
 def _value_end(prompt: bytes, start: int, certain: int) -> int:
-    """Return where a value of the prompt most likely ends, of which a part is certain."""
+    """Return where a value of the prompt most likely ends, but not before ``certain``."""
     stop = min(len(prompt), start + _MAX_VALUE)
     is_name = not prompt[start : start + 1].islower() and not _is_labelled(prompt, start)
     for ends in _ENDS[0 if is_name else 1 :]:
