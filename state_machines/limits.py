@@ -93,6 +93,12 @@ class Limits:
     array_states: int = 20_000
     """States visited to decide whether an array can satisfy its ``contains`` keywords."""
 
+    listed_values: int = 64
+    """Items of an array with ``uniqueItems`` up to which different values are listed."""
+
+    listing_steps: int = 50_000
+    """Steps to list the different values of one term."""
+
     unevaluated_cases: int = 256
     """Cases on which the set of evaluated members of one object or array depends."""
 

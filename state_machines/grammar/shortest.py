@@ -1,4 +1,4 @@
-"""Length of the shortest word of a language, and whether it has words of any length."""
+"""The shortest word of a language, its length, and whether it has words of any length."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 from state_machines.best_first import Edge, Visit, best_first
 from state_machines.budgets import Verdict, spend
 from state_machines.grammar.node import Node
+from state_machines.grammar.symbols import bytes_in
 from state_machines.limits import LIMITS
 
 _LENGTHS: WeakKeyDictionary[Node, int] = WeakKeyDictionary()
@@ -23,6 +24,19 @@ def shortest_length(node: Node) -> int:
     if known is None:
         known = _LENGTHS[node] = _search_length(node)
     return known
+
+
+def shortest_word(node: Node) -> bytes | None:
+    """Return a shortest word of a language over bytes; ``None`` if there is none."""
+    for visit in best_first(node, _byte_edges, attrgetter("min_length")):
+        if visit.state.nullable:
+            return bytes(visit.path)
+    return None
+
+
+def _byte_edges(visit: Visit[Node, int]) -> list[Edge[Node, int]]:
+    spend()
+    return [(target, bytes_in(symbols)[0], 1) for symbols, target in visit.state.transitions]
 
 
 def _search_length(node: Node) -> int:

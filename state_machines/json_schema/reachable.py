@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations
 
 from state_machines.budgets import spend
@@ -11,7 +11,6 @@ from state_machines.grammar.boolean import intersection
 from state_machines.grammar.words import contains_word
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.arrays.item_steps import ItemSteps
-from state_machines.json_schema.arrays.unique_items import check_distinct
 from state_machines.json_schema.document import SchemaLocation
 from state_machines.json_schema.error_location import located_errors, schema_locations
 from state_machines.json_schema.evaluator import TermEvaluator
@@ -25,19 +24,29 @@ PAIRED_TERMS = 4
 """Terms of conditions on one member up to which the conjunctions of pairs are checked."""
 
 
-def check_reachable(root: Term, evaluator: TermEvaluator) -> None:
+def check_reachable(
+    root: Term, evaluator: TermEvaluator, check_array: Callable[[ArrayShape], None]
+) -> None:
     """Evaluate every term that is reachable from ``root``, and decide whether it is empty.
+
+    Args:
+        root: The term.
+        evaluator: Evaluates the terms.
+        check_array: Checks an array of unique items; called when all terms are evaluated.
 
     Raises:
         SchemaError: A reachable schema is malformed or unsupported.
     """
     seen = {root}
+    unique: list[tuple[Term, SchemaLocation | None]] = []
     stack: list[tuple[Term, SchemaLocation | None]] = [(root, None)]
     while stack:
         term, parent = stack.pop()
         spend()
         with located_errors(term, parent=parent):
             children = _children(term, evaluator)
+        if any(array.unique for array in evaluator.values(term).arrays):
+            unique.append((term, parent))
         location = next(schema_locations(term), parent)
         stack.extend((child, location) for child in children if child not in seen)
         seen.update(children)
@@ -52,6 +61,10 @@ def check_reachable(root: Term, evaluator: TermEvaluator) -> None:
         for names in evaluator.take_terms_read_for_strings():
             with located_errors(names, parent=location):
                 evaluator.values(names)
+    for term, parent in unique:
+        with located_errors(term, parent=parent):
+            for array in evaluator.values(term).arrays:
+                check_array(array)
 
 
 def _children(term: Term, evaluator: TermEvaluator) -> dict[Term, None]:
@@ -59,7 +72,6 @@ def _children(term: Term, evaluator: TermEvaluator) -> dict[Term, None]:
     values, table = evaluator.values(term), evaluator.table
     children: dict[Term, None] = {}
     for array in values.arrays:
-        check_distinct(array, evaluator)
         children.update(dict.fromkeys(ItemSteps(array, table).terms()))
     for shape in values.objects:
         children.update(dict.fromkeys(_member_terms(shape, table)))

@@ -74,14 +74,14 @@ class ItemSteps:
         if index < bound.start:
             yield TRUE, count
             return
-        if bound.max_count is None:
-            # Without an upper bound an item that is not counted may have any value.
+        needs_more = bound.max_count is None and count < bound.min_count
+        if bound.max_count is None and not (needs_more and self.shape.unique):
+            # Without an upper bound an item that is not counted may have any value. Unique items
+            # are counted exactly, since each uses up a value.
             yield TRUE, count
-            if count < bound.min_count:
-                yield bound.term, count + 1
-            return
-        yield self._table.negation(bound.term), count
-        if count < bound.max_count:
+        else:
+            yield self._table.negation(bound.term), count
+        if needs_more or (bound.max_count is not None and count < bound.max_count):
             yield bound.term, count + 1
 
     def terms(self) -> Iterator[Term]:
@@ -93,7 +93,7 @@ class ItemSteps:
             counted = [bound for bound in shape.counted if index >= bound.start]
             for bound in counted:
                 yield table.all_of((item, bound.term))
-                if bound.max_count is not None:
+                if bound.max_count is not None or shape.unique:
                     yield table.all_of((item, table.negation(bound.term)))
             if len(counted) > 1:
                 yield table.all_of((item, *(bound.term for bound in counted)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 
 from state_machines.budgets import spend
@@ -11,13 +11,18 @@ from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.tries import with_word
 from state_machines.grammar.words import count_words
 from state_machines.json_schema.arrays.array_shape import ArrayShape
+from state_machines.json_schema.emptiness import array_is_inhabited
 from state_machines.json_schema.evaluator import TermEvaluator
-from state_machines.json_schema.numbers.number_sets import NumberSet
-from state_machines.json_schema.objects.names import name_cells
+from state_machines.json_schema.objects.clause_solver import Domain, find_assignment
+from state_machines.json_schema.objects.names import listed_names, name_cells
 from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import Term
+from state_machines.json_schema.value_sets import ValueSet
 
 _BUCKETS = 64
+
+_MAX_ROUNDS = 256
+"""Rounds in which the values of recursive terms are counted."""
 
 
 class WordSet:
@@ -94,43 +99,79 @@ class DistinctValues:
 class Cardinality:
     """Lower bounds on the number of values of terms.
 
-    Values that several shapes of arrays or objects share are counted once, so only the shape with
-    the most values is counted.
+    A bound counts values that can be written down, so a term of which it counts one is inhabited.
+    It is computed in rounds: where a term contains itself, a round takes the bound of the round
+    before, which is 0 in the first. Values that several shapes of arrays or objects share are
+    counted once, so only the shape with the most values is counted.
     """
 
     def __init__(self, evaluator: TermEvaluator) -> None:
         self._evaluator = evaluator
         self._counts: dict[Term, tuple[int, int]] = {}
         self._running: set[Term] = set()
+        self._recursive: dict[Term, int] = {}
+        """The recursive terms, with their bounds of the round before."""
 
     def count(self, term: Term, limit: int) -> int:
         """Return a lower bound on the number of values of a term, at most ``limit``."""
+        counted = 0
+        for _ in range(_MAX_ROUNDS):
+            self._counts.clear()
+            counted = self._bound(term, limit)
+            known = {each: self._counts[each][1] for each in self._recursive}
+            if counted >= limit or known == self._recursive:
+                break
+            self._recursive = known
+        return counted
+
+    def _bound(self, term: Term, limit: int) -> int:
         if term in self._running:
-            return 0  # A recursive term: its values are counted where the recursion starts.
+            return min(limit, self._recursive.setdefault(term, 0))
         known_limit, known = self._counts.get(term, (0, 0))
         if known == known_limit < limit:  # Otherwise ``known`` was not capped.
             self._running.add(term)
             try:
-                known = min(limit, self._count(term, limit))
+                known = self._count(term, limit)
             finally:
                 self._running.discard(term)
             self._counts[term] = (limit, known)
         return min(known, limit)
 
+    def _has_value(self, term: Term) -> bool:
+        return self._bound(term, 1) > 0
+
     def _count(self, term: Term, limit: int) -> int:
         values = self._evaluator.values(term)
-        total = int(values.null) + len(values.booleans)
-        total += _count_numbers(values.numbers, limit) + count_words(values.strings, limit)
-        total += max((self._count_arrays(shape, limit) for shape in values.arrays), default=0)
-        total += max((self._count_objects(shape, limit) for shape in values.objects), default=0)
-        return total
+        total = count_scalars(values, limit)
+        for shapes in (values.arrays, values.objects):
+            most = 0
+            for shape in shapes:
+                if total + most < limit:
+                    most = max(most, self._count_shape(shape, limit))
+            total += most
+        return min(total, limit)
+
+    def _count_shape(self, shape: ArrayShape | ObjectShape, limit: int) -> int:
+        if shape.is_contradictory:
+            return 0
+        if isinstance(shape, ObjectShape):
+            return self._count_objects(shape, limit)
+        return (self._count_counted if shape.counted else self._count_arrays)(shape, limit)
+
+    def _count_counted(self, shape: ArrayShape, limit: int) -> int:
+        """Count the arrays of a shape with bounds on how many items are in some terms."""
+        table = self._evaluator.table
+        if shape.unique or not array_is_inhabited(shape, table, self._has_value):
+            return 0
+        uncounted = (table.negation(b.term) for b in shape.counted if b.max_count is not None)
+        if shape.max_items is None and self._has_value(table.all_of((shape.rest, *uncounted))):
+            return limit  # Any number of items that no bound restricts may follow.
+        return 1
 
     def _count_arrays(self, shape: ArrayShape, limit: int) -> int:
-        if shape.counted or not self._evaluator.shape_is_inhabited(shape):
-            return int(self._evaluator.shape_is_inhabited(shape))
         max_items = shape.min_items + limit if shape.max_items is None else shape.max_items
-        total, sequences = 0, 1
-        for index in range(max_items + 1):
+        total, sequences, index = 0, 1, 0
+        while index <= max_items:
             spend()
             if index >= shape.min_items:
                 total += sequences
@@ -138,67 +179,114 @@ class Cardinality:
                 break
             # Whatever the items before, a unique item has all values but theirs.
             excluded = index if shape.unique else 0
-            choices = self.count(shape.item(index), limit + excluded) - excluded
-            sequences = min(limit, sequences * max(0, choices))
+            choices = max(0, self._bound(shape.item(index), limit + excluded) - excluded)
+            skipped = 1
+            if not shape.unique and index >= len(shape.prefix):
+                skipped = max(1, shape.min_items - index)
+            sequences = min(limit, sequences * choices ** min(skipped, limit.bit_length()))
+            index += skipped
         return min(total, limit)
 
     def _count_objects(self, shape: ObjectShape, limit: int) -> int:
-        evaluator = self._evaluator
-        if not evaluator.shape_is_inhabited(shape):
+        table = self._evaluator.table
+        listed = {name: shape.value_of(name, table) for name in listed_names(shape)}
+        if not all(self._has_value(listed[name]) for name in shape.required):
             return 0
-        if (
-            shape.clauses
-            or shape.min_members > len(shape.required)
-            or shape.max_members is not None
-        ):
-            return 1
-        has_unbounded_names = any(
-            not evaluator.is_empty(cell.term) and cell.names.max_length is None
-            for cell in name_cells(shape, evaluator.table)
-        )
-        if has_unbounded_names:
-            return limit
+        cells = [cell for cell in name_cells(shape, table) if self._has_value(cell.term)]
+        has_unbounded_names = any(cell.names.max_length is None for cell in cells)
+        least, most = shape.min_members, shape.max_members
+        if shape.clauses or least > len(shape.required) or most is not None:
+            domain = Domain(listed, shape.required, cells, least, most)
+            found = find_assignment(shape.clauses, domain, table, self._has_value)
+            if found is None:
+                return 0
+            # No clause needs an unlisted name to be absent.
+            if has_unbounded_names and (most is None or found.size < most):
+                return limit
+            listed, required = found.present, found.present.keys()
+        else:
+            if has_unbounded_names:
+                return limit
+            required = set(shape.required)
         total = 1
-        for name, term in shape.properties.items():
-            total *= self.count(term, limit) + (name not in shape.required)
+        for name, term in listed.items():
+            if total < limit:
+                total *= self._bound(term, limit) + (name not in required)
         return min(total, limit)
 
 
-def _count_numbers(numbers: NumberSet, limit: int) -> int:
-    members = set(numbers.points)
-    for interval in numbers.intervals:
+def count_scalars(values: ValueSet, limit: int) -> int:
+    """Return the number of a set's values other than arrays and objects, at most ``limit``."""
+    total = int(values.null) + len(values.booleans) + count_words(values.strings, limit)
+    members = set(values.numbers.points)
+    for interval in values.numbers.intervals:
         listed = interval.members(limit=limit)
         if listed is None:
             return limit
-        members.update(number for number in listed if number not in numbers.holes)
-    return len(members)
+        members.update(number for number in listed if number not in values.numbers.holes)
+    return min(limit, total + len(members))
 
 
-def check_distinct(shape: ArrayShape, evaluator: TermEvaluator) -> None:
+def check_distinct(
+    shape: ArrayShape, evaluator: TermEvaluator, count: Callable[[Term, int], int]
+) -> None:
     """Check that an array of unique items never runs out of distinct values.
 
-    That holds if the item at index *i* has more than *i* values, since only *i* are excluded.
+    That holds if each item has more values than there are items before it that may share one.
+
+    Args:
+        shape: The array.
+        evaluator: Evaluates the terms of the items.
+        count: Returns a lower bound on the number of a term's values, up to a limit.
 
     Raises:
         UnsupportedSchemaError: The values are too few, or cannot be counted.
     """
-    if not shape.unique:
+    if not shape.unique or not evaluator.shape_is_inhabited(shape):
         return
+    enough, min_items = True, shape.min_items
     if shape.counted:
+        enough = _has_enough_counted(shape, evaluator, count)
+    elif min_items >= 2:
+        indices = [*range(min(min_items, len(shape.prefix)))]
+        if len(indices) < min_items:
+            indices.append(min_items - 1)
+        enough = all(_has_enough(shape, index, evaluator, count) for index in indices)
+    if not enough:
         raise UnsupportedSchemaError(
-            "uniqueItems cannot be enforced beside contains or a negation of items",
-            keyword="uniqueItems",
-        )
-    if shape.min_items < 2 or not evaluator.shape_is_inhabited(shape):
-        return
-    cardinality, min_items = Cardinality(evaluator), shape.min_items
-    in_prefix = min(min_items, len(shape.prefix))
-    terms = [*((shape.item(index), index + 1) for index in range(in_prefix))]
-    if in_prefix < min_items:
-        terms.append((shape.rest, min_items))
-    if any(cardinality.count(term, needed) < needed for term, needed in terms):
-        raise UnsupportedSchemaError(
-            f"there may be fewer than {min_items} different items",
+            f"there may be fewer than {max(2, min_items)} different items",
             keyword="uniqueItems",
             hint="Lower minItems, or admit more values",
         )
+
+
+def _has_enough(
+    shape: ArrayShape, index: int, evaluator: TermEvaluator, count: Callable[[Term, int], int]
+) -> bool:
+    """Return whether an item has a value whatever the items before it are."""
+    term, all_of = shape.item(index), evaluator.table.all_of
+    if count(term, index + 1) > index:
+        return True
+    before = shape.prefix[:index]
+    disjoint = sum(evaluator.is_empty(all_of((term, other))) for other in before)
+    return count(term, index + 1 - disjoint) > index - disjoint
+
+
+def _has_enough_counted(
+    shape: ArrayShape, evaluator: TermEvaluator, count: Callable[[Term, int], int]
+) -> bool:
+    """Return whether unique items have values where one bound counts the items of a term.
+
+    An item is counted exactly if it is in the term (:class:`ItemSteps`), so items that are counted
+    use up no value of the others.
+    """
+    bound = shape.counted[0]
+    if len(shape.counted) > 1 or shape.prefix or bound.start:
+        return False
+    table = evaluator.table
+    others = table.all_of((shape.rest, table.negation(bound.term)))
+    needed = max(bound.min_count, shape.min_items)
+    among = count(table.all_of((shape.rest, bound.term)), needed)
+    if bound.max_count is not None:
+        among = min(among, bound.max_count)
+    return among >= bound.min_count and among + count(others, needed) >= shape.min_items
