@@ -59,6 +59,7 @@ MINIMAX = replace(
     names=r'^[^<>"]*$',
     reads_null=True,
     unlisted_are_strings=True,
+    raw_unions=True,
 )
 """MiniMax M2."""
 
@@ -95,6 +96,7 @@ MINICPM = replace(
     names=r'^[^<>"]*$',
     reads_null=True,
     unlisted_are_strings=True,
+    raw_unions=True,
 )
 """MiniCPM5."""
 

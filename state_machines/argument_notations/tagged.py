@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -32,6 +32,8 @@ from state_machines.argument_notations.notation import (
 from state_machines.argument_notations.plain_members import PlainMembers
 from state_machines.argument_notations.raw_text import (
     NO_LITERAL,
+    NO_NULL_WORD,
+    NO_WORD_OF_VALUE,
     NOT_JSON,
     TRIMMED,
     raw_texts,
@@ -44,7 +46,7 @@ from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.tokens import Spell
 from state_machines.json_schema.terms import Term
-from state_machines.json_schema.value_sets import ValueSet
+from state_machines.json_schema.value_sets import ANY_VALUE, ValueSet
 from state_machines.json_schema.value_syntax import (
     JSON_SYNTAXES,
     WHITESPACE_LAYOUTS,
@@ -77,6 +79,8 @@ class TaggedNotation(Notation):
             strings are raw.
         unlisted_are_strings: Whether the parser reads the values of properties that the schema does
             not list as raw strings. Otherwise it reads them as literals.
+        raw_unions: Whether the parser takes no quotes off a string of a property that also admits
+            other values. Its strings are then raw, without those that it would read otherwise.
         guesses: Whether the parser reads a value that is no literal as a raw string, also for a
             property that is not only strings. Such strings need no quotes.
         literals: The literals that a parser that guesses reads: those of JSON alone, or also
@@ -102,6 +106,7 @@ class TaggedNotation(Notation):
     reads_null: bool = False
     reads_nullable: bool = False
     unlisted_are_strings: bool = False
+    raw_unions: bool = False
     guesses: bool = False
     literals: Literal["json", "python"] = "python"
     knows_types: bool = True
@@ -181,6 +186,14 @@ class _TaggedCompiler(ArgumentCompiler):
             if is_raw and notation.reads_nullable and not self.admits_only_strings(name)
         }
 
+        self._mixed = {
+            name
+            for name, values in self.property_values.items()
+            if notation.raw_unions
+            and not self._raw_properties[name]
+            and any(not each.strings.is_empty for each in values)
+        }
+
     def compile(self) -> CompiledArguments:
         notation = self._notation
         texts = texts_without(self._avoid)
@@ -192,7 +205,16 @@ class _TaggedCompiler(ArgumentCompiler):
             for null in (self._reads_null, True)
         )
 
+        unquoted = replace(ANY_VALUE, strings=intersection((texts, NO_WORD_OF_VALUE)))
+        table = self.compilation.table
+        no_null_word = table.evaluated(replace(ANY_VALUE, strings=NO_NULL_WORD))
+        mixed = table.all_of((values, table.evaluated(unquoted)))
+
         def term_of(name: str) -> Term:
+            if name in self._mixed:
+                return mixed
+            if notation.raw_unions and any(each.null for each in self.property_values[name]):
+                return table.all_of((raw, no_null_word))
             return nullable if name in self._nullable else raw if self._is_raw(name) else values
 
         term = self.restrict(
@@ -235,6 +257,9 @@ class _TaggedCompiler(ArgumentCompiler):
             return self._value_with_kind(term)
         if self._is_raw(name):
             return union((self._raw(values.strings), _NULL if values.null else EMPTY))
+        if name in self._mixed:
+            strings = encoded(values.strings, RAW)
+            return union((strings, self.translator.others_without(term, (), 1)))
         if notation.guesses and notation.literals == "json":
             return self._guessed_json(term, values.strings)
         forms = [self.translator.value(term, 1)]
@@ -320,7 +345,7 @@ class _TaggedCompiler(ArgumentCompiler):
         try:
             return read_json(text)
         except ValueError:
-            if notation.guesses:
+            if notation.guesses or name in self._mixed:
                 return text
             raise
 

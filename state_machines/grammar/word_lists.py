@@ -5,7 +5,7 @@ Vertices are created on first use, and texts are not copied. States within long 
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterable
 from itertools import islice
 from typing import TypeAlias
@@ -204,9 +204,15 @@ class Interval(Node):
             symbol = texts[start][depth]
             stop = bisect_right(texts, symbol, start, self.last, key=lambda text: text[depth])
             members = words.singleton(_symbol(texts[start], depth))
-            transitions.append((members, _interval(words, start, stop, depth + 1)))
+            following = self._following(start, stop)
+            if following is not EMPTY:
+                transitions.append((members, following))
             start = stop
         return collect_transitions(transitions)
+
+    def _following(self, first: int, last: int) -> Node:
+        """Return the words of an interval below, after one more symbol."""
+        return _interval(self.words, first, last, self.depth + 1)
 
     def run_derivative(self, text: bytes, position: int) -> tuple[int, Node]:
         common = self.words.common(self.first, self.last)
@@ -217,6 +223,68 @@ class Interval(Node):
         if own[self.depth : self.depth + length] != text[position : position + length]:
             return len(text), EMPTY
         return position + length, _interval(self.words, self.first, self.last, self.depth + length)
+
+
+class Remaining(Interval):
+    """The words of an interval without some; ``removed`` is the bit set of these, by their place.
+
+    At least two words are left, and one is removed.
+    """
+
+    __slots__ = ("removed",)
+
+    def __init__(
+        self, words: _WordList, first: int, last: int, depth: int, removed: int, *, nullable: bool
+    ) -> None:
+        super().__init__(words, first, last, depth, nullable=nullable)
+        self.removed = removed
+
+    def _following(self, first: int, last: int) -> Node:
+        removed = self.removed >> (first - self.first)
+        return _remaining(self.words, first, last, self.depth + 1, removed)
+
+
+def without_listed(language: Node, words: Iterable[str]) -> Node | None:
+    """Return a list of words of code points without some, in constant time for each.
+
+    Returns:
+        ``None`` if the language is no list of words.
+    """
+    if not isinstance(language, Interval) or language.words.ends is not EPSILON:
+        return None
+    listed, first, depth = language.words, language.first, language.depth
+    if language.nullable:
+        return None
+    removed = language.removed if isinstance(language, Remaining) else 0
+    prefix = listed.texts[first][:depth]
+    for word in words:
+        spend()
+        text = prefix + word  # type: ignore[operator]
+        place = bisect_left(listed.texts, text, first, language.last)
+        if place < language.last and listed.texts[place] == text:
+            removed |= 1 << (place - first)
+    return _remaining(listed, first, language.last, depth, removed)
+
+
+def _remaining(words: _WordList, first: int, last: int, depth: int, removed: int) -> Node:
+    """Return the words of an interval without those in a bit set, and without their prefixes."""
+    removed &= (1 << (last - first)) - 1
+    if not removed:
+        return _interval(words, first, last, depth)
+    spend()
+    left = last - first - removed.bit_count()
+    if left == 0:
+        return EMPTY
+    if left == 1:
+        only = first + (~removed & (removed + 1)).bit_length() - 1
+        return _word(words.texts[only], depth, EPSILON, words.singleton)
+    is_end = len(words.texts[first]) == depth and not removed & 1
+    if len(words.texts[first]) == depth:
+        first, removed = first + 1, removed >> 1
+        if not removed and not is_end:
+            return _interval(words, first, last, depth)
+    key = ("Remaining", id(words), first, last, depth, removed, is_end)
+    return intern_node(key, lambda: Remaining(words, first, last, depth, removed, nullable=is_end))
 
 
 def _interval(words: _WordList, first: int, last: int, depth: int) -> Node:

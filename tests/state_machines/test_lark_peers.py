@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, ClassVar
 
 import pytest
-from lark_grammars import random_grammar, random_texts
+from lark_grammars import IGNORED_TOO, NULLABLE, random_grammar, random_texts
 
 from state_machines import (
     GrammarStateMachine,
@@ -98,6 +98,44 @@ def test_same_texts_as_llguidance() -> None:
     assert compared > 150
     assert accepted > 30
     assert costly < 4
+
+
+def differing_texts(seed: int, terminals: tuple[str, ...], grammars: int) -> tuple[int, set[str]]:
+    """Compare grammars with terminals beside ignored text.
+
+    Returns:
+        The number of accepted texts, and who alone accepts a text: "peer, ignored first" for a text
+        that begins with ignored text.
+    """
+    random, accepted, found = Random(seed), 0, set()
+    for _ in range(grammars):
+        grammar = random_grammar(random, beside_ignored=terminals)
+        machine: GrammarStateMachine | None = None
+        with suppress(GrammarBudgetError), step_budget(STEPS):
+            with suppress(UnsatisfiableGrammarError):
+                machine = GrammarStateMachine.from_lark(grammar)
+            matcher = peer(grammar)
+            for text in random_texts(random, machine, 8):
+                theirs = peer_reads(matcher, text)[1]
+                ours = machine is not None and machine.matches(text)
+                accepted += ours
+                if ours != theirs:
+                    where = ", ignored first" if text[:1] in (b" ", b"#") else ""
+                    found.add("here" if ours else f"peer{where}")
+    return accepted, found
+
+
+@pytest.mark.parametrize(
+    ("terminals", "differences"),
+    [((NULLABLE,) * 8, {"peer, ignored first"}), (IGNORED_TOO * 4, {"here"})],
+    ids=["may be empty", "ignored as well"],
+)
+def test_verdicts_beside_ignored_text_differ_as_documented(
+    terminals: tuple[str, ...], differences: set[str]
+) -> None:
+    accepted, found = differing_texts(3, terminals, 40)
+    assert accepted > 30
+    assert found == differences
 
 
 @pytest.mark.soak

@@ -24,17 +24,25 @@ TERMINALS = (
 NULLABLE = "/c?/"
 """With it, llguidance also ignores text before the first lexeme."""
 
+IGNORED_TOO = ('" "', "/ +/", "/ ?a/")
+"""Terminals that match ignored text. Where both match, llguidance ignores the text."""
+
 LITERALS = ('"a"', '"b"', '"ab"', '"if"', '"("', '")"', '","', "/[ab]+/", "/c+/")
 IGNORED = ("/ +/", '" "', "/ +/ | /#[^\\n]*\\n/")
 LETTERS = "aabbccif0.1' (),#\n"
 
 
-def random_grammar(random: Random) -> str:
-    """Return a grammar with up to four rules and four terminals."""
+def random_grammar(random: Random, *, beside_ignored: tuple[str, ...] = ()) -> str:
+    """Return a grammar with up to four rules and four terminals.
+
+    Args:
+        random: The source of randomness.
+        beside_ignored: More terminals, for a grammar with ignored text.
+    """
     terminals = [f"T{n}" for n in range(random.randint(0, 4))]
     rules = ["start", *(f"r{n}" for n in range(random.randint(0, 3)))]
-    ignores = random.random() < 0.6
-    bodies = TERMINALS if ignores else (*TERMINALS, NULLABLE)
+    ignores = bool(beside_ignored) or random.random() < 0.6
+    bodies = (*TERMINALS, *beside_ignored) if ignores else (*TERMINALS, NULLABLE)
     lines = [f"{name}: {random.choice(bodies)}" for name in terminals]
     for index, name in enumerate(rules):
         names = [*rules[index + 1 :], *terminals]

@@ -24,6 +24,8 @@ from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, EPSILON, Node, TransientDerivatives, intern_node
 from state_machines.grammar.nodes import Repetition, concatenation, literal, union
 from state_machines.grammar.symbols import ANY_CODE_POINT
+from state_machines.grammar.word_lists import without_listed
+from state_machines.grammar.words import list_words
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.arrays.item_steps import ItemState, ItemSteps
 from state_machines.json_schema.arrays.unique_items import DistinctValues
@@ -72,6 +74,7 @@ class ArrayPlan:
         self._others_without = others_without
         self._count_values = count_values
         self._counted: dict[Term, tuple[int, int]] = {}
+        self._left: dict[Term, tuple[Node, Node]] = {}
         self._others: dict[Term, tuple[frozenset[str], Node]] = {}
         self._max_lengths: frozenset[int] | None = None
         if shape.unique and syntax.quotes_strings:
@@ -108,9 +111,7 @@ class ArrayPlan:
         """Return the node of an item and the rest of the array."""
         if not self.steps.shape.unique:
             return concatenation(self._value_node(term, self.depth + 1), self.items(target, seen))
-        words = self._strings(term)
-        if seen.words is not EMPTY:
-            words = difference(words, seen.words, ANY_CODE_POINT)
+        words = self._strings_of(term, seen)
         others = self._others_of(term, seen)
         if self._max_lengths is None:
             item = union((self.syntax.string(words), others))
@@ -122,6 +123,23 @@ class ArrayPlan:
                 _unless_empty(others, DistinctItem(self, target, seen)),
             )
         )
+
+    def _strings_of(self, term: Term, seen: DistinctValues) -> Node:
+        """Return the strings among a term's values that were not seen."""
+        if seen.words is EMPTY:
+            return self._strings(term)
+        words, left = self._left.get(term, (EMPTY, self._strings(term)))
+        if words is not seen.words:
+            before, last = seen.last
+            added = [last]
+            if words is not before:
+                left, added = self._strings(term), list_words(seen.words, seen.count + 1) or []
+            listed = without_listed(left, added)
+            if listed is None:
+                listed = difference(self._strings(term), seen.words, ANY_CODE_POINT)
+            left = listed
+            self._left[term] = (seen.words, left)
+        return left
 
     def _others_of(self, term: Term, seen: DistinctValues) -> Node:
         """Return the node of a term's values that are neither strings nor seen."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from state_machines.budgets import spend
 from state_machines.errors import UnsupportedSchemaError
@@ -69,6 +69,7 @@ class DistinctValues:
         free: Strings that are prefixes of further strings, however many were written. So an item
             needs to be compared with them only where it ends.
         words: All other strings, as a language of code points.
+        last: The last of these strings, with the language of those before it.
         texts: Values other than strings, as JSON.
         count: Number of items.
     """
@@ -77,6 +78,7 @@ class DistinctValues:
     words: Node = EMPTY
     texts: frozenset[str] = frozenset()
     count: int = 0
+    last: tuple[Node, str] = (EMPTY, "")
 
     @property
     def key(self) -> Hashable:
@@ -85,15 +87,16 @@ class DistinctValues:
 
     def with_free(self, word: str) -> DistinctValues:
         """Return the values with one more free string."""
-        return DistinctValues(self.free.with_word(word), self.words, self.texts, self.count + 1)
+        return replace(self, free=self.free.with_word(word), count=self.count + 1)
 
     def with_string(self, word: str) -> DistinctValues:
         """Return the values with one more string that is not free."""
-        return DistinctValues(self.free, with_word(self.words, word), self.texts, self.count + 1)
+        words, last = with_word(self.words, word), (self.words, word)
+        return replace(self, words=words, count=self.count + 1, last=last)
 
     def with_text(self, text: str) -> DistinctValues:
         """Return the values with one more value other than a string."""
-        return DistinctValues(self.free, self.words, self.texts | {text}, self.count + 1)
+        return replace(self, texts=self.texts | {text}, count=self.count + 1)
 
 
 class Cardinality:

@@ -80,6 +80,8 @@ class AssignmentCache:
             before: The state before the last member.
             written: The name of the last member.
         """
+        if not self._tracker.clauses:
+            return self._has_enough_names(state)
         state, before = self._essential(state), self._essential(before)
         if self._assignments.get(state) is not None:
             return self._assignment(state) is not None
@@ -92,6 +94,18 @@ class AssignmentCache:
         for name in known.present.keys() - near.keys():
             doubtful |= self._tracker.mentioning(name)
         return self._assignment(state, (Assignment(near), doubtful)) is not None
+
+    def _has_enough_names(self, state: MemberState) -> bool:
+        """Return whether an object without clauses can be completed: its names are only counted."""
+        shape, missing = self._shape, state.missing.bit_count()
+        if shape.max_members is not None and missing > shape.max_members - state.member_count:
+            return False
+        needed = shape.min_members - state.member_count
+        # At most as many unlisted names are written as members.
+        unlisted = self._unlisted_names - len(state.unlisted)
+        return needed <= missing or (
+            needed <= (state.allowed & self.inhabited_names).bit_count() + unlisted
+        )
 
     def _assignment(
         self, state: MemberState, near: tuple[Assignment, int] | None = None
@@ -123,7 +137,7 @@ class AssignmentCache:
             cells,
             min_members,
             max_members,
-            (state.allowed & self._inhabited_names).bit_count() if min_members else None,
+            (state.allowed & self.inhabited_names).bit_count() if min_members else None,
         )
         return find_assignment(
             self._tracker.clauses,
@@ -136,7 +150,16 @@ class AssignmentCache:
         )
 
     @cached_property
-    def _inhabited_names(self) -> int:
+    def _unlisted_names(self) -> int:
+        """The number of unlisted names whose term has a value, at most ``min_members``."""
+        found, most = 0, self._shape.min_members
+        for cell in self._cells:
+            if found < most and not self._is_empty_or_unenforceable(cell.term):
+                found += count_words(cell.names, most - found)
+        return found
+
+    @cached_property
+    def inhabited_names(self) -> int:
         """The bit set of the listed names whose term has a value."""
         spend(len(self._listed))
         terms = enumerate(self._listed.terms)

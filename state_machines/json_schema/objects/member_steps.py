@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 
 from state_machines.budgets import spend
@@ -12,10 +13,8 @@ from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.words import (
     contains_word,
     count_words,
-    list_words,
     shortest_text,
     without_words,
-    word_language,
 )
 from state_machines.json_schema.objects.assignment_cache import AssignmentCache, MemberState
 from state_machines.json_schema.objects.clause_tracker import ClauseTracker, MemberEffect
@@ -108,11 +107,29 @@ class MemberSteps:
             allowed &= (first << 1) - 1
         if not self.is_bounded:
             return allowed
+        if not self.has_clauses and not allowed & ~self._completions.inhabited_names:
+            return self._candidates_by_count(state, allowed)
         possible = 0
         for index in bit_indices(allowed):
             spend()
             if any(True for _ in self.after_listed(state, index)):
                 possible |= 1 << index
+        return possible
+
+    def _candidates_by_count(self, state: MemberState, allowed: int) -> int:
+        """Return the names that may come next in an object without clauses.
+
+        The fewer names precede a name, the more names are left after it. So the names that may come
+        next are the first ones: of those that are missing, and of the others.
+        """
+        possible = 0
+        for names in (allowed & state.missing, allowed & ~state.missing):
+            indices = list(bit_indices(names))
+            spend(1 + len(indices) // 32)
+            stop = bisect_left(
+                indices, True, key=lambda index: not any(self.after_listed(state, index))
+            )
+            possible |= names & ((1 << indices[stop]) - 1) if stop < len(indices) else names
         return possible
 
     def canonical_state(self, state: MemberState) -> MemberState:
@@ -139,15 +156,9 @@ class MemberSteps:
                 if not names.is_empty:
                     yield cell, names, "" if self._has_names_to_spare(state, cell) else None
                 continue
-            remembered = []
             for part, name, example in self._kinds(state, names):
                 if any(True for _ in self.after_unlisted(state, cell, name, example)):
-                    if name is None:
-                        yield cell, part, example
-                    else:
-                        remembered.append(name)
-            if remembered:
-                yield cell, word_language(remembered), None
+                    yield cell, part, None if name is not None else example
 
     def any_name(self, state: MemberState) -> NameCell | None:
         """Return the cell of the unlisted names if any name may come next, all with one term."""
@@ -158,7 +169,7 @@ class MemberSteps:
     def _kinds(self, state: MemberState, names: Node) -> Iterator[tuple[Node, str | None, str]]:
         """Split names by the residual clauses they can satisfy: (language, name, example).
 
-        A language with few names is split into single names, which have to be remembered.
+        Few names have to be remembered. They are alike, so one of them stands for all.
         """
         parts = [names]
         for clause in self._tracker.residual(state.satisfied):
@@ -173,11 +184,9 @@ class MemberSteps:
         for part in parts:
             if part.is_empty:
                 continue
-            words = list_words(part, self._completions.ample)
-            if words is None:
-                yield part, None, shortest_text(part)
-            else:
-                yield from ((word_language((word,)), word, word) for word in words)
+            example = shortest_text(part)
+            ample = self._completions.ample
+            yield part, example if count_words(part, ample) < ample else None, example
 
     def _has_names_to_spare(self, state: MemberState, cell: NameCell) -> bool:
         """Return whether names are left in a cell however many of them are required."""
