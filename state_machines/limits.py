@@ -96,7 +96,7 @@ class Limits:
     listed_values: int = 64
     """Items of an array with ``uniqueItems`` up to which different values are listed."""
 
-    listing_steps: int = 50_000
+    listing_steps: int = 10_000
     """Steps to list the different values of one term."""
 
     unevaluated_cases: int = 256

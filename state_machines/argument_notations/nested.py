@@ -25,7 +25,7 @@ from state_machines.argument_notations.notation import (
     Schema,
 )
 from state_machines.argument_notations.plain_members import PlainMembers
-from state_machines.argument_notations.raw_text import AMONG_OTHERS, NOT_NULL, texts_without
+from state_machines.argument_notations.raw_text import NO_LITERAL, NOT_NULL, texts_without
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.encoding import RAW, encoded
@@ -45,6 +45,7 @@ from state_machines.regex import compile_pattern
 
 _NO_WORD = compile_pattern(r"^(?!\s*(true|false|null)\s*$)[^]*$", search=True)
 # Python reads digits of other alphabets as numbers.
+_AMONG_OTHERS = intersection((NO_LITERAL, NOT_NULL, compile_pattern(r"^[\x21-\x7e]", search=True)))
 _NO_NAMES = (NameRule(ANY_TEXT, FALSE),)
 
 
@@ -152,7 +153,7 @@ class _NestedCompiler(ArgumentCompiler):
         has_containers = bool(others.arrays or others.objects)
         strings = [own.strings, self._texts]
         if scalars or has_containers:
-            strings.append(AMONG_OTHERS)
+            strings.append(_AMONG_OTHERS)
         elif others.null:
             strings.append(NOT_NULL)
         found = replace(own, strings=intersection(strings), arrays=(), objects=())

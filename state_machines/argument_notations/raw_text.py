@@ -60,23 +60,22 @@ NOT_JSON = intersection(
 """Texts that are no JSON for :mod:`json`, if they have no white space around them."""
 
 
-AMONG_OTHERS = intersection((NO_LITERAL, NOT_NULL, compile_pattern(r"^[\x21-\x7e]", search=True)))
-"""Texts that are read as strings where other values are possible, too."""
-
 NO_NULL_WORD = compile_pattern(r"^(?!([Nn][Oo][Nn][Ee]|[Nn][Ii][Ll])$)", search=True)
 """Texts other than ``none`` and ``nil`` in any case, which some parsers read as null."""
 
 NO_WORD_OF_VALUE = intersection(
     (
-        AMONG_OTHERS,
+        NO_LITERAL,
+        NOT_NULL,
         TRIMMED,
+        compile_pattern(r"^(?!\p{Nd})", search=True),
         compile_pattern(r"^(?!([Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee])$)", search=True),
         compile_pattern(r"^(?!([Yy][Ee][Ss]|[Nn][Oo]|[Oo][Nn]|[Oo][Ff][Ff])$)", search=True),
         compile_pattern(r"^(?!([Nn][Aa][Nn]|[Ii][Nn][Ff]([Ii][Nn][Ii][Tt][Yy])?)$)", search=True),
         NO_NULL_WORD,
     )
 )
-"""The same for parsers that also read words such as ``yes``, ``nil`` and ``inf``."""
+"""Texts that begin no literal, and are none of the words ``yes``, ``nil`` and ``inf``."""
 
 
 def texts_without(avoid: Iterable[str]) -> Node:

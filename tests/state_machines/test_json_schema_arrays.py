@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
 from schema_checks import assert_texts
 
-from state_machines import JsonSchemaStateMachine, UnsatisfiableSchemaError, UnsupportedSchemaError
+from state_machines import (
+    JsonSchemaStateMachine,
+    UnsatisfiableSchemaError,
+    UnsupportedSchemaError,
+    budgets,
+)
+from state_machines.budgets import step_budget
 
 DRAFT_7 = {"$schema": "http://json-schema.org/draft-07/schema#"}
 DRAFT_2019 = {"$schema": "https://json-schema.org/draft/2019-09/schema"}
@@ -180,11 +189,145 @@ def test_second_of_two_possible_unique_arrays_is_forced(schema: Any) -> None:
     assert state.first_bytes == 1 << ord(b[0])
 
 
-def test_nested_unique_items_of_one_value_are_an_error() -> None:
-    unique = {"type": "array", "uniqueItems": True, "minItems": 2}
-    schema = {**unique, "items": {**unique, "items": {"type": "null"}}}
+A, B = {"const": 1}, {"const": 2}
+CLOSED = {"type": "object", "additionalProperties": False}
+TWO_NAMES = {**CLOSED, "properties": {"a": A, "b": B}}
+EITHER = {"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}
+ONE_BOOLEAN = {
+    "type": "object",
+    "minProperties": 1,
+    "maxProperties": 1,
+    "additionalProperties": {"type": "boolean"},
+}
+CHAIN = {**CLOSED, "properties": {"next": {"$ref": "#/$defs/x"}}}
+BOXES = {
+    "anyOf": [
+        {"type": "null"},
+        {"type": "array", "items": {"$ref": "#/$defs/x"}, "minItems": 1, "maxItems": 1},
+    ]
+}
+
+NUMBERED: list[tuple[Any, int | None, str]] = [
+    ({"type": "object", "minProperties": 1}, None, '{"b": 1}, {"a": 1}'),
+    ({"type": "object", "maxProperties": 1}, None, '{"b": 1}, {}'),
+    (ONE_BOOLEAN, None, '{"a": true}, {"b": true}'),
+    ({**TWO_NAMES, "minProperties": 1}, 3, '{"a": 1}, {"b": 2}, {"a": 1, "b": 2}'),
+    ({**TWO_NAMES, "maxProperties": 1}, 3, '{"a": 1}, {"b": 2}, {}'),
+    ({**TWO_NAMES, **EITHER}, 2, '{"b": 2}, {"a": 1}'),
+    ({"type": "object", "properties": {"a": A, "b": B}, **EITHER}, None, '{"a": 1}, {"b": 2}'),
+    ({**TWO_NAMES, "not": {"required": ["a", "b"]}}, 3, '{"b": 2}, {}'),
+    ({**TWO_NAMES, "dependentRequired": {"a": ["b"]}}, 3, '{"b": 2}, {"a": 1, "b": 2}'),
+    ({"enum": [{"a": 1}, {"a": 2}, [1], []]}, 4, '[1], {"a": 2}'),
+    ({"type": "array", "contains": A}, None, "[1], [2, 1]"),
+    ({"type": "array", "items": {"enum": [1, 2]}, "contains": A, "maxItems": 2}, 4, "[1], [2, 1]"),
+    ({"type": "array", "contains": A, "minContains": 2, "maxContains": 2}, None, "[1, 1], [1, 2, 1]"),
+    ({"type": "array", "not": {"items": A}}, None, "[2], [1, 2]"),
+    (CHAIN, None, '{}, {"next": {"next": {}}}'),
+    (BOXES, None, "null, [[null]]"),
+    ({"type": "array", "items": {"$ref": "#/$defs/x"}}, None, "[], [[[]], []]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("items", "values", "written"), NUMBERED)
+def test_unique_items_need_enough_values(items: Any, values: int | None, written: str) -> None:
+    """The values of objects, and of arrays with ``contains``, are counted or listed."""
+    schema = {
+        "type": "array",
+        "uniqueItems": True,
+        "minItems": values or 20,
+        "items": {"$ref": "#/$defs/x"},
+        "$defs": {"x": items},
+    }
+    machine = JsonSchemaStateMachine(schema)
+    for seed in range(2):
+        state, text, random = machine.start, bytearray(), Random(seed)
+        for _ in range(40):
+            choices = [byte for byte in range(256) if state.first_bytes >> byte & 1]
+            assert choices or state.nullable, f"dead end after {bytes(text)!r}"
+            if not choices:
+                break
+            text.append(random.choice([b for b in choices if chr(b) in '[]{}",:ab12'] or choices))
+            state = state.derivative(text[-1])
+    assert_texts({**schema, "minItems": 2}, [f"[{written}]"], [f"[{written.partition(',')[0]}]"])
+    if values is not None:
+        with pytest.raises(UnsupportedSchemaError, match="fewer than") as caught:
+            JsonSchemaStateMachine({**schema, "minItems": values + 1})
+        assert caught.value.pointer == "/uniqueItems"
+
+
+@pytest.mark.parametrize(
+    ("contains", "admitted", "refused"),
+    [
+        ({"contains": A}, ["[2, 1]", "[1, 2]"], ["[1]", "[2, 3]", "[1, 1]"]),
+        ({"contains": {"enum": [1, 2, 3]}, "minContains": 2, "maxContains": 2, "minItems": 3},
+         ["[1, 5, 2]", "[5, 1, 3, 7]"], ["[1, 2, 3]", "[1, 5, 1]", "[1, 5, 6]"]),
+    ],
+)  # fmt: skip
+def test_unique_items_beside_contains(
+    contains: Any, admitted: list[str], refused: list[str]
+) -> None:
+    schema = {"type": "array", "uniqueItems": True, "minItems": 2, "items": {"type": "integer"}}
+    assert_texts(schema | contains, admitted, refused)
+    with pytest.raises(UnsupportedSchemaError):
+        JsonSchemaStateMachine(schema | {"contains": A, "minContains": 2})
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        {"type": "array", "uniqueItems": True, "minItems": 2, "items": {"type": "null"}},
+        {"anyOf": [{"type": "null"}, {"type": "object", "minProperties": 1, "additionalProperties": {"$ref": "#"}}]},
+        {"type": "array", "items": {"$ref": "#"}, "maxItems": 1},
+    ],
+)  # fmt: skip
+def test_unique_items_whose_values_need_one_another_are_an_error(items: Any) -> None:
+    """Two different items would need a value that needs two different items."""
     with pytest.raises((UnsatisfiableSchemaError, UnsupportedSchemaError)):
-        JsonSchemaStateMachine(schema)
+        JsonSchemaStateMachine(
+            {"type": "array", "uniqueItems": True, "minItems": 2, "items": items}
+        )
+
+
+def steps_to_match(schema: Any, value: Any) -> int:
+    """Return the number of steps that a text takes."""
+    machine = JsonSchemaStateMachine(schema)
+    with step_budget():
+        budget = budgets._BUDGET.get()
+        assert budget is not None
+        before = budget.available
+        assert machine.matches(json.dumps(value))
+        return before - budget.available
+
+
+def names_of(count: int) -> list[str]:
+    return [f"{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "most"),
+    [
+        (lambda names: {"uniqueItems": True, "items": {"enum": [*names, 1]}}, list, 8),
+        (
+            lambda names: {"minProperties": len(names), "properties": dict.fromkeys(names, True)},
+            dict.fromkeys,
+            8,
+        ),
+        (
+            lambda names: {"minProperties": len(names), "propertyNames": {"pattern": "^[a-z]{2}$"}},
+            dict.fromkeys,
+            16,
+        ),
+    ],
+    ids=["different strings", "listed names", "names of a pattern"],
+)
+def test_long_texts_take_few_steps(
+    schema: Callable[[list[str]], Any], value: Callable[[list[str]], Any], most: int
+) -> None:
+    few, many = names_of(60), names_of(240)
+    steps = [steps_to_match(schema(names), value(names)) for names in (few, many)]
+    assert steps[1] < most * steps[0]
+    machine = JsonSchemaStateMachine(schema(few))
+    assert not machine.matches(json.dumps(value(few[1:]) if value is not list else [*few, few[7]]))
 
 
 def test_no_comma_precedes_an_item_without_a_value() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from state_machines.budgets import spend
@@ -206,13 +206,12 @@ class Cardinality:
             # No clause needs an unlisted name to be absent.
             if has_unbounded_names and (most is None or found.size < most):
                 return limit
-            listed, required = found.present, found.present.keys()
-        else:
-            if has_unbounded_names:
-                return limit
-            required = set(shape.required)
+            return self._product(found.present, found.present, limit)
+        return limit if has_unbounded_names else self._product(listed, shape.required, limit)
+
+    def _product(self, members: Mapping[str, Term], required: Container[str], limit: int) -> int:
         total = 1
-        for name, term in listed.items():
+        for name, term in members.items():
             if total < limit:
                 total *= self._bound(term, limit) + (name not in required)
         return min(total, limit)

@@ -282,5 +282,7 @@ def test_texts_made_of_marker_fragments_are_read_back(
         if family.parser is not None:
             assert is_same(family.parsed(written, arguments.parser_schema), found), written
     avoid = getattr(family.notation, "avoid", ())
+    if getattr(family.notation, "raw_unions", False) and schema != {"type": "string"}:
+        may_be_written = False  # Texts that only begin like other values are left out, too.
     event(f"written: {is_written}")
     assert is_written or not may_be_written or any(end in text for end in avoid)

@@ -202,6 +202,7 @@ def test_unions_with_strings_come_back_from_the_schema_as_it_is(
         '"abc"',
         "x 5",
         "a: [1]",
+        "東京",
         "5",
         '"5"',
         "true",
