@@ -80,7 +80,7 @@ class TaggedNotation(Notation):
         unlisted_are_strings: Whether the parser reads the values of properties that the schema does
             not list as raw strings. Otherwise it reads them as literals.
         raw_unions: Whether the parser takes no quotes off a string of a property that also admits
-            other values. Its strings are then raw, without those that it would read otherwise.
+            other values. Its strings are then raw. Strings that read as another value are excluded.
         guesses: Whether the parser reads a value that is no literal as a raw string, also for a
             property that is not only strings. Such strings need no quotes.
         literals: The literals that a parser that guesses reads: those of JSON alone, or also

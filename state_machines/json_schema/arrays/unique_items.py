@@ -102,9 +102,9 @@ class DistinctValues:
 class Cardinality:
     """Lower bounds on the number of values of terms.
 
-    A bound counts values that can be written down, so a term of which it counts one is inhabited.
-    It is computed in rounds: where a term contains itself, a round takes the bound of the round
-    before, which is 0 in the first. Values that several shapes of arrays or objects share are
+    A bound counts values of finite depth, so a term with a bound above 0 is inhabited. It is
+    computed in rounds: where a term contains itself, a round takes the bound of the round before,
+    which is 0 in the first. Values that several shapes of arrays or objects share are
     counted once, so only the shape with the most values is counted.
     """
 

@@ -119,8 +119,8 @@ class MemberSteps:
     def _candidates_by_count(self, state: MemberState, allowed: int) -> int:
         """Return the names that may come next in an object without clauses.
 
-        The fewer names precede a name, the more names are left after it. So the names that may come
-        next are the first ones: of those that are missing, and of the others.
+        Fewer names are left after a later name, so a binary search finds the last possible one.
+        Missing names are searched separately.
         """
         possible = 0
         for names in (allowed & state.missing, allowed & ~state.missing):
