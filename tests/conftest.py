@@ -47,6 +47,11 @@ _LONG_FILES = frozenset(
 )
 
 
+# For a CPU, MLX compiles each function with the system's C++ compiler, a second each. Models compute
+# the same without; commands that tests start in processes of their own compile as usual.
+mx.disable_compile()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Start long files first, so that no worker waits for one at the end of a parallel run."""
     items.sort(key=lambda item: item.path.stem not in _LONG_FILES)
