@@ -204,6 +204,9 @@ from .results import (
     AnswerPart as AnswerPart,
 )
 from .results import (
+    CutShort as CutShort,
+)
+from .results import (
     GenerationResult as GenerationResult,
 )
 from .results import (

@@ -21,7 +21,8 @@ FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "cancelled"]
 """Why the output ended.
 
 ``"stop"``: the model or the grammar ended it. ``"tool_calls"``: the same, and it has tool calls.
-``"length"``: ``max_tokens`` cut off free text or reasoning. ``"cancelled"``: the caller stopped it.
+``"length"``: ``max_tokens`` or ``max_seconds`` ended it, see :attr:`GenerationResult.cut_short`.
+``"cancelled"``: the caller stopped it.
 """
 
 
@@ -264,6 +265,23 @@ class Quotation:
 
 
 @dataclass(frozen=True, slots=True)
+class CutShort:
+    """Where a limit first changed an answer, which is complete all the same.
+
+    Without the limit, the model would have written something else there: the token that was
+    sampled would not have left room for the end.
+
+    Attributes:
+        pointer: The JSON Pointer of the value that was open, as in
+            :meth:`GenerationResult.confidence`; ``""`` for text, reasoning, and the whole answer.
+        reason: The limit.
+    """
+
+    pointer: str
+    reason: Literal["max_tokens", "max_seconds"]
+
+
+@dataclass(frozen=True, slots=True)
 class GenerationResult(Generic[T]):
     """The result of a request.
 
@@ -299,6 +317,8 @@ class GenerationResult(Generic[T]):
         captures: The texts of the rules with the option ``capture`` of a grammar in Lark, by their
             names: a list of texts for a name that occurs more often than once. Empty if the output
             was cancelled, or if reading it again takes too much work, which the log then says.
+        cut_short: The limit that ended the answer, and where; ``None`` if none did, and if the
+            output was cancelled.
     """
 
     text: str
@@ -321,6 +341,7 @@ class GenerationResult(Generic[T]):
     token_origins: str = ""
     token_lengths: tuple[int, ...] = ()
     captures: Mapping[str, str | list[str]] = field(default_factory=dict)
+    cut_short: CutShort | None = None
 
     def confidence(self, pointer: str = "") -> float | None:
         """Return the probability of a value of the answer among the alternatives that it had.

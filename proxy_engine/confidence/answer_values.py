@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, Literal, Protocol
 
 from ..conversation.content import ToolCall
@@ -113,6 +114,41 @@ def read_values(answer: Answer) -> AnswerValues:
     if not values.spans:
         _add_leaf(values, "", answer.text, None)
     return values
+
+
+def open_pointer(parts: Sequence[Part], offset: int, refused: bytes) -> str:
+    """Return the pointer of the value that was open where an output departs from another.
+
+    Args:
+        parts: The output.
+        offset: A position in it, in bytes.
+        refused: What the other output has from this position on.
+    """
+    output = "".join(part.text for part in parts).encode()
+    pairs = zip(output[offset:], refused, strict=False)
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    offset += same
+    following = refused[same : same + 1]
+    start = 0
+    call = ""
+    for number, part in enumerate(parts):
+        text = part.text.encode()
+        if part.pointer is not None and part.pointer.startswith("/tool_calls/"):
+            call = "/".join(part.pointer.split("/")[:3])
+        is_value = part.pointer is not None and not part.is_marker
+        is_inside = offset < start + len(text) or (is_value and offset == start + len(text))
+        if is_inside or number == len(parts) - 1:
+            if part.pointer is None or part.is_marker:
+                return part.pointer or call
+            cursor = JsonCursor()
+            try:
+                cursor.feed(text[: offset - start])
+            except ValueError:
+                # The value is no JSON.
+                return part.pointer
+            return part.pointer + cursor.open_pointer(following)
+        start += len(text)
+    return ""
 
 
 def _add_part(values: AnswerValues, answer: Answer, part: Part, pointer: str, offset: int) -> None:

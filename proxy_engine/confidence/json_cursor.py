@@ -133,6 +133,21 @@ class JsonCursor:
                 name = self._token
             yield container.pointer, Unfinished(name)
 
+    def open_pointer(self, following: bytes) -> str:
+        """Return the pointer of the innermost incomplete value, or of the one that must come next.
+
+        Args:
+            following: The next byte, which ends a number; it may be empty.
+        """
+        if not self._containers:
+            return ""
+        container = self._containers[-1]
+        is_scalar = bool(self._token) and not self._token.startswith(b'"')
+        if container.member is None or (is_scalar and following and following in b",]} \t\n\r"):
+            return container.pointer
+        is_due = container.sign == b"{" and self._pointer not in self.spans
+        return self._pointer if self._token or is_due else container.pointer
+
     @property
     def _awaits_name(self) -> bool:
         return bool(self._containers) and self._containers[-1].member is None

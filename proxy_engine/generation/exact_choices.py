@@ -20,7 +20,7 @@ from mlx.nn.layers.base import Module
 from ..prompt_cache.layers import max_scorable_length
 from .choice_scores import ChoiceScorer, ChoiceScores
 from .forward_pass import NextLogits, position_arguments
-from .open_choices import OpenChoice, draw_option
+from .open_choices import OpenChoice, draw_option, draws_left_out
 from .sequence_state import SequenceState
 from .shared_prefix import append_layers, prefix_layers
 from .tokens import Token
@@ -59,7 +59,12 @@ class ExactChoices:
             choice = sequence.open_choice()
             scores = None
             if choice is not None:
-                noise = np.array(choice.sampler.option_noise(len(choice.options)), np.float64)
+                count = len(choice.options)
+                noise = choice.sampler.option_noise(count + len(choice.left_out))
+                noise = np.array(noise, np.float64)
+                if choice.left_out and sequence.cut is None:
+                    self._draw_without_limit(sequence, choice, cache, row or 0, behind, noise)
+                noise = noise[:count]
                 scores = self._scores(choice, sequence, cache, row or 0, behind, noise)
             if choice is None or scores is None:
                 sequence.inexact_choice_tokens += 1
@@ -78,6 +83,23 @@ class ExactChoices:
                 append_layers(cache, layers)
                 sequence.pending.clear()
         return tokens
+
+    def _draw_without_limit(
+        self,
+        sequence: SequenceState,
+        choice: OpenChoice,
+        cache: Sequence[Any],
+        row: int,
+        behind: int,
+        noise: npt.NDArray[np.float64],
+    ) -> None:
+        """Record the option that would be drawn if all of them fitted, if it does not fit."""
+        every = sequence.choice_without_limit(choice)
+        if every is None:
+            return
+        scores = self._scores(every, sequence, cache, row, behind, noise)
+        if scores is not None and (refused := draws_left_out(every, scores, noise)) is not None:
+            sequence.refuse_option(refused)
 
     def _scores(
         self,

@@ -14,6 +14,7 @@ from state_machines import Matcher
 from state_machines.budgets import step_budget
 from state_machines.completion import Guard
 from state_machines.errors import GrammarBudgetError
+from state_machines.grammar.node import Node
 
 from .device_masks import SMALL_MASK_TOKENS, DeviceMasks
 from .fast_forward import forces_after_any
@@ -45,6 +46,10 @@ class NextMask:
 
     Attributes:
         expects_fast_forward: Whether forced text is likely to follow the next token.
+        follows_limit: Whether masks leave out the tokens that the guard refuses. Not before it has
+            refused a token that was sampled: so it is known whether the limit has changed the text.
+        without_limit: The last mask with the tokens that the guard refuses, if it left any out.
+            Only for weighted sequences, whose masks leave them out always.
     """
 
     def __init__(
@@ -57,6 +62,9 @@ class NextMask:
         forces: bool,
     ) -> None:
         self.expects_fast_forward = False
+        self.follows_limit = False
+        self.without_limit: Mask | None = None
+        self._last: tuple[Node, Mask] | None = None
         self._options = options
         self._matcher = matcher
         self._guard = guard
@@ -89,17 +97,32 @@ class NextMask:
         allowed = self._options.usable_tokens
         self.expects_fast_forward = False
         if self._matcher is not None:
-            allowed = self._in_time(self._matcher)
+            if not exact or self._last is None or self._last[0] is not self._matcher.state:
+                self._last = self._matcher.state, self._in_time(self._matcher)
+            allowed = self._last[1]
             self.expects_fast_forward = self._forces and self._may_force(self._matcher, allowed)
             if self._guard is not None:
-                # A refused token costs a weighted sequence its weight.
-                is_exact = exact or (self._options.weighs and self._is_small(allowed))
-                allowed = self._guard.mask(allowed, exact=is_exact)
+                allowed = self._within_limit(self._guard, allowed, generated, exact=exact)
         if generated < self._options.min_tokens:
             allowed = self._without_end_tokens(allowed, size)
         if allowed is not None and self._scripted:
             allowed = self._scripted_mask(allowed, exact=exact)
         return allowed
+
+    def _within_limit(self, guard: Guard, allowed: Mask, generated: int, *, exact: bool) -> Mask:
+        """Return the allowed tokens, without those that the guard refuses where it is needed."""
+        self.without_limit = None
+        if not self._options.weighs:
+            is_narrowed = exact or self.follows_limit
+            return guard.mask(allowed, exact=exact) if is_narrowed else allowed
+        # A refused token costs a weighted sequence its weight.
+        within = guard.mask(allowed, exact=exact or self._is_small(allowed))
+        is_known = exact or self.follows_limit or self._scripted
+        if not (is_known or within is allowed or np.array_equal(within, allowed)):
+            self.without_limit = allowed
+            if generated < self._options.min_tokens:
+                self.without_limit = self._without_end_tokens(allowed, len(allowed))
+        return within
 
     def compute_slow(self) -> None:
         """Compute the mask that was too slow for the model thread, so that it is known.
@@ -121,6 +144,7 @@ class NextMask:
 
     def follow_plan(self) -> None:
         """Allow only the next token of the guard's plan, next."""
+        self._last = None
         if self._guard is not None:
             self._planned = self._guard.plan_mask()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import mlx.core as mx
 import numpy as np
@@ -36,11 +36,13 @@ class OpenChoice:
         options: The options that fit into the token budget.
         candidates: Their tokens, and the masks behind them.
         sampler: Chooses among them.
+        left_out: The options that do not fit.
     """
 
     options: Sequence[ChoiceOption]
     candidates: Sequence[Candidate]
     sampler: Sampler
+    left_out: Sequence[ChoiceOption] = ()
 
     @classmethod
     def at(
@@ -65,23 +67,51 @@ class OpenChoice:
             them takes too long.
         """
         found = finite_choice(matcher.state) or ()
-        options = [one for one in found if guard is None or guard.fits(one.state)]
+        options: list[ChoiceOption] = []
+        left_out: list[ChoiceOption] = []
+        for option in found:
+            fits = guard is None or guard.fits(option.state)
+            (options if fits else left_out).append(option)
         if not options or not _has_one_temperature(matcher, found):
             return None
-        vocabulary = matcher.vocabulary
-        forms = vocabulary.token_bytes
-        candidates = []
-        try:
-            with step_budget(_MASK_STEPS):
-                for option in options:
-                    behind = Matcher(option.state, vocabulary)
-                    tokens = tokenize.tokens(behind, generated)
-                    text = b"".join(forms[token_id] or b"" for token_id in tokens)
-                    behind.narrow(option.state.word_derivative(text))
-                    candidates.append(Candidate(tokens, behind.allowed_tokens()))
-        except GrammarBudgetError:
+        candidates = _candidates(options, matcher.vocabulary, tokenize, generated)
+        return None if candidates is None else cls(options, candidates, sampler, left_out)
+
+    def without_limit(
+        self, vocabulary: Vocabulary, tokenize: FastForward, generated: Sequence[int]
+    ) -> OpenChoice | None:
+        """Return the choice among all options; those that do not fit are the last ones.
+
+        The arguments are those of :meth:`at`. ``None`` if a mask takes too long.
+        """
+        more = _candidates(self.left_out, vocabulary, tokenize, generated)
+        if more is None:
             return None
-        return cls(options, candidates, sampler)
+        return replace(
+            self, options=[*self.options, *self.left_out], candidates=[*self.candidates, *more]
+        )
+
+
+def _candidates(
+    options: Sequence[ChoiceOption],
+    vocabulary: Vocabulary,
+    tokenize: FastForward,
+    generated: Sequence[int],
+) -> list[Candidate] | None:
+    """Return the options as tokens; ``None`` if a mask behind them takes too long."""
+    forms = vocabulary.token_bytes
+    candidates = []
+    try:
+        with step_budget(_MASK_STEPS):
+            for option in options:
+                behind = Matcher(option.state, vocabulary)
+                tokens = tokenize.tokens(behind, generated)
+                text = b"".join(forms[token_id] or b"" for token_id in tokens)
+                behind.narrow(option.state.word_derivative(text))
+                candidates.append(Candidate(tokens, behind.allowed_tokens()))
+    except GrammarBudgetError:
+        return None
+    return candidates
 
 
 def _has_one_temperature(matcher: Matcher, options: Sequence[ChoiceOption]) -> bool:
@@ -136,10 +166,7 @@ def draw_option(
         forced: The forced text at the end of the output before the choice.
     """
     sampler = choice.sampler
-    logprobs = scores.log_scores - np.logaddexp.reduce(scores.log_estimates)
-    if sampler.has_filters:
-        filtered = sampler.filtered_options(mx.array(logprobs.astype(np.float32)))
-        logprobs = np.array(filtered, np.float64)
+    logprobs = _logprobs(sampler, scores)
     number = int(np.argmax(logprobs + noise))
     log_proposal = 0.0 if sampler.parameters.temperature == 0 else float(logprobs[number])
     option = choice.options[number]
@@ -153,6 +180,28 @@ def draw_option(
         float(scores.log_masses[number]),
         _record(choice.options, shown.tolist(), option, offset, forced),
     )
+
+
+def draws_left_out(
+    choice: OpenChoice, scores: ChoiceScores, noise: npt.NDArray[np.float64]
+) -> ChoiceOption | None:
+    """Return the option that would be drawn if all of them fitted; ``None`` if it fits.
+
+    Args:
+        choice: The choice among all options.
+        scores: The scores of all options; at least one is finite.
+        noise: The sampler's noise, shape (options,).
+    """
+    number = int(np.argmax(_logprobs(choice.sampler, scores) + noise))
+    first = len(choice.options) - len(choice.left_out)
+    return None if number < first else choice.options[number]
+
+
+def _logprobs(sampler: Sampler, scores: ChoiceScores) -> npt.NDArray[np.float64]:
+    logprobs = scores.log_scores - np.logaddexp.reduce(scores.log_estimates)
+    if not sampler.has_filters:
+        return logprobs
+    return np.array(sampler.filtered_options(mx.array(logprobs.astype(np.float32))), np.float64)
 
 
 def _record(

@@ -123,6 +123,8 @@ class SamplerSchedule:
         self._part_start = 0
         self._name = ""
         self._left_at_entry = 0 if guard is None else guard.total
+        self.is_bound_by_time = deadline is not None
+        """Whether the time that is left bounds the next tokens, rather than a part's limit."""
 
     def next_sampler(self, generated: int) -> Sampler | CustomSampler:
         """Update the guard's limits and return the sampler of the next token.
@@ -233,7 +235,9 @@ class SamplerSchedule:
         self._name = name
         of_part = None if limit is None else limit - (self._left_at_entry - guard.total)
         bounds = [bound for bound in (of_part, in_time) if bound is not None]
-        guard.restrict(min(bounds, default=None))
+        least = min(bounds, default=None)
+        self.is_bound_by_time = in_time is not None and in_time == least
+        guard.restrict(least)
 
     def _end_texts(self) -> None:
         """End free text, unless the answer behind it would not fit into the tokens left."""

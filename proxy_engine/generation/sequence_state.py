@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
+from typing import cast
 
 import mlx.core as mx
 
@@ -13,7 +14,8 @@ from state_machines import Matcher, Vocabulary
 from state_machines.budgets import step_budget
 from state_machines.completion import Guard
 from state_machines.errors import GrammarBudgetError, TokenRejectedError
-from state_machines.grammar.finite_choices import finite_choice
+from state_machines.grammar.finite_choices import ChoiceOption, finite_choice
+from state_machines.grammar.node import Node
 from state_machines.root import Part, RootMatcher
 
 from ..results import ScoredChoice
@@ -32,7 +34,7 @@ from .sequence_options import (
 from .timings import Timings
 from .token_distribution import TokenDistribution
 from .token_weights import KnownWeights, TokenWeights
-from .tokens import Proposal, SampledToken, Token
+from .tokens import Cut, Proposal, SampledToken, Token
 
 ADVANCE_STEPS = 20_000
 """Step budget for advancing by one token and planning the completion, about 0.1 s."""
@@ -67,6 +69,7 @@ class SequenceState:
         scored_choices: The finite choices that were drawn so far.
         inexact_choice_tokens: Tokens of finite choices that could not be scored.
         forced_text: The text at the end of the output whose tokens had no alternative.
+        cut: Where a limit first changed the output; ``None``: it has not.
         drafting: Makes the sequence's drafts; ``None``: it takes one token per pass.
         forward_passes: Passes after the prompt in which the sequence took part.
         rope_delta: Position of the next token minus its index, see ``PromptInputs``.
@@ -102,6 +105,7 @@ class SequenceState:
         self.scored_choices: list[ScoredChoice] = []
         self.inexact_choice_tokens = 0
         self.forced_text = b""
+        self.cut: Cut | None = None
         self.drafting = drafting
         self.forward_passes = 0
         self.rope_delta = 0
@@ -267,6 +271,7 @@ class SequenceState:
         """
         distribution = self._distribution(self._mask, logits.width, exact=exact)
         mask = distribution.mask
+        without_limit = self._mask.without_limit
         with self.timings.during("sample"):
             top, vectors = self._options.logprobs, self._options.logprob_vectors
             # Before the token is sampled, so that it takes its logits from these.
@@ -274,7 +279,8 @@ class SequenceState:
             if self.weights is None:
                 sampled = distribution.sample(logits, proposed)
             else:
-                sampled = distribution.sample_weighted(logits, is_redrawn=exact)
+                wide = None if without_limit is None else self.masks.on_device(without_limit)
+                sampled = distribution.sample_weighted(logits, is_redrawn=exact, wide=wide)
             if mask is not None and mask.count == 1:
                 sampled = replace(sampled, has_alternatives=False)
             if every is None:
@@ -338,12 +344,60 @@ class SequenceState:
         """
         return self.guard is None or self.guard.accepts(token_id)
 
+    def refuse(self, token_id: int) -> None:
+        """Record a sampled token for which a limit leaves too few tokens.
+
+        Text that the grammar forces is written in any case, in other tokens.
+        """
+        guard, matcher = self.guard, self._matcher
+        if self.cut is not None or guard is None or matcher is None:
+            return
+        state = guard.state_after(token_id)
+        form = matcher.vocabulary.token_bytes[token_id] or b""
+        if state is not None and not matcher.forced_bytes().startswith(form):
+            self._refuse(guard, state, 1, form)
+
+    def choice_without_limit(self, choice: OpenChoice) -> OpenChoice | None:
+        """Return the choice of :meth:`open_choice` among all options, if they can be scored."""
+        if self._matcher is None or self._choices is None:
+            return None
+        return choice.without_limit(self._matcher.vocabulary, self._choices, self.tokens)
+
+    def refuse_option(self, option: ChoiceOption) -> None:
+        """Record that an option would be drawn if it did not exceed a limit."""
+        if self.guard is not None:
+            self._refuse(self.guard, option.state, 0, option.text)
+
+    def _refuse(self, guard: Guard, state: Node, used: int, refused: bytes) -> None:
+        """Record that a limit refuses a text, if it does.
+
+        Args:
+            guard: The guard.
+            state: A state behind the next tokens.
+            used: The number of these tokens.
+            refused: The text.
+        """
+        if not guard.exceeds(state, guard.left - used):
+            return
+        is_late = (
+            self._deadline is not None
+            and own_schedule(self._schedule).is_bound_by_time
+            and not guard.exceeds(state, guard.total - used)
+        )
+        self._cut(refused.replace(Vocabulary.SPECIAL_MARK, b""), is_late=is_late)
+
+    def _cut(self, refused: bytes, *, is_late: bool) -> None:
+        self.cut = Cut(self.written_bytes, refused, "max_seconds" if is_late else "max_tokens")
+        self._mask.follows_limit = True
+
     def advance(self, sampled: SampledToken, token_id: int) -> Token:
         """Append a sampled token.
 
         Raises:
             GrammarBudgetError: The state after the token exceeds the step budget.
         """
+        if sampled.without_limit is not None:
+            self.refuse(cast(int, sampled.without_limit.item()))
         if self.weights is not None and sampled.log_weight is not None:
             self.weights.add(sampled.log_weight)
             self.weights.read()
@@ -468,6 +522,8 @@ class SequenceState:
             self.generated >= self._options.max_tokens or (self._is_late() and self._may_stop())
         )
         self.finished = is_end or is_last
+        if is_last and self.cut is None and not (self._matcher and must_end(self._matcher.state)):
+            self._cut(b"", is_late=self.generated < self._options.max_tokens)
         return Token(
             token_id,
             "stop" if is_end else "length" if is_last else None,

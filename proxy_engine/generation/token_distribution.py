@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import mlx.core as mx
@@ -63,14 +63,22 @@ class TokenDistribution:
             )
         return SampledToken(token.reshape(1))
 
-    def sample_weighted(self, logits: NextLogits, *, is_redrawn: bool) -> SampledToken:
+    def sample_weighted(
+        self, logits: NextLogits, *, is_redrawn: bool, wide: DeviceMask | None = None
+    ) -> SampledToken:
         """Sample a token with its importance weight.
 
         Args:
             logits: Logits of the token.
             is_redrawn: The token replaces one that was not accepted.
+            wide: The allowed tokens without a token budget, if it excludes any.
         """
-        mask = self.mask
+        mask, without_limit = self.mask, None
+        if wide is not None:
+            sampler = own_sampler(self.sampler)
+            key = sampler.random_state
+            without_limit = replace(self, mask=wide).sample(logits).token
+            sampler.random_state = key
         among = None if mask is None else mask.ids
         token, log_weight = own_sampler(self.sampler).sample_weighted(
             self._boosted(logits),
@@ -82,7 +90,7 @@ class TokenDistribution:
         if is_redrawn:
             # The first draw stands for all tokens, accepted or not: it has the whole weight.
             log_weight = mx.array(-mx.inf)
-        return SampledToken(token.reshape(1), log_weight)
+        return SampledToken(token.reshape(1), log_weight, without_limit=without_limit)
 
     def propose(self, logits: NextLogits, key: mx.array) -> tuple[mx.array, mx.array | None]:
         """Draw a token for a draft; see :meth:`SequenceState.propose`."""

@@ -42,6 +42,21 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
+class Cut:
+    """Where a limit first changed an output.
+
+    Attributes:
+        offset: Length of the output before it, in bytes; special tokens by their names.
+        refused: What would have been written next without the limit; empty if that is not known.
+        reason: The limit.
+    """
+
+    offset: int
+    refused: bytes
+    reason: Literal["max_tokens", "max_seconds"]
+
+
+@dataclass(frozen=True, slots=True)
 class Proposal:
     """A drafted token.
 
@@ -65,12 +80,15 @@ class SampledToken:
         has_alternatives: Whether several tokens were allowed.
         returned: The id that a sampler of the caller returned, as a lazy array of shape (1,). It
             differs from ``token`` if it is invalid.
+        without_limit: The token that the same random key selects where the token budget excludes
+            none, as a lazy array of shape (1,). ``None`` if it is ``token``.
     """
 
     token: mx.array
     log_weight: mx.array | None = None
     has_alternatives: bool = True
     returned: mx.array | None = None
+    without_limit: mx.array | None = None
     _logprobs: _LazyLogprobs | None = None
     _vectors: tuple[mx.array, mx.array] | None = None
 
@@ -98,7 +116,7 @@ class SampledToken:
     def arrays(self) -> list[mx.array]:
         """Arrays to evaluate."""
         arrays = [self.token] if self.log_weight is None else [self.token, self.log_weight]
-        arrays += () if self.returned is None else [self.returned]
+        arrays += [one for one in (self.returned, self.without_limit) if one is not None]
         arrays += () if self._vectors is None else self._vectors
         return arrays if self._logprobs is None else [*arrays, *self._logprobs.arrays]
 

@@ -105,24 +105,25 @@ class Verification:
         self.first.check(self._logits[0].width)
         return self.sequence.accepts(self._ids[0])
 
-    def sample_again(self, number: int = 0) -> None:
-        """Sample a position again, from the tokens that the sequence accepts.
+    def sample_again(self) -> None:
+        """Sample the first position again, from the tokens that the sequence accepts.
 
         The mask of these may have one that the sequence refuses, where the search for its
         completion gives up earlier than that for the mask. Then the completion plan has the token.
         """
-        sequence, logits = self.sequence, self._logits[number]
+        sequence, logits = self.sequence, self._logits[0]
+        sequence.refuse(self._ids[0])
         if self.draft is not None:
-            sequence.random_state = self._random_states[number + 1]
+            sequence.random_state = self._random_states[1]
         sampled = sequence.sample(logits, exact=True)
         sampled.check(logits.width)
         if not sequence.accepts(cast(int, sampled.token.item())):
             sequence.follow_plan()
             sampled = sequence.sample(logits)
-        self._samples[number:] = [sampled]
-        self._ids[number:] = [cast(int, sampled.token.item())]
+        self._samples = [sampled]
+        self._ids = [cast(int, sampled.token.item())]
         if self.draft is not None:
-            self._random_states[number + 1 :] = [self.sequence.random_state]
+            self._random_states[1:] = [self.sequence.random_state]
 
     def advance(self, *, is_processed: bool) -> list[Token]:
         """Advance the sequence by the accepted tokens, the one behind them, and forced tokens.
@@ -155,8 +156,9 @@ class Verification:
             number = self.accepted
             sequence.begin_token()
             if not sequence.accepts(self._ids[number]):
-                # Limits of time may have become tighter since the draft was made.
-                self.sample_again(number)
+                # It is sampled once the sequence has reached it, and refused there.
+                del self._samples[number:], self._ids[number:], self._random_states[number + 1 :]
+                break
             tokens.append(sequence.advance(self._samples[number], self._ids[number]))
             tokens += sequence.advance_forced()
         used = min(self.accepted + 1, len(self._random_states) - 1)

@@ -25,11 +25,12 @@ from state_machines.root import Piece, RootMatcher, Structured, Text, repeated_p
 
 from ..answers.compiler import Answer
 from ..answers.reader import AnswerReader
+from ..confidence import open_pointer
 from ..conversation.content import ToolCall
 from ..errors import OutputValidationError
 from ..events import PromptProgress, TokenGenerated
 from ..generation import SequenceState, Token
-from ..results import FinishReason, GenerationResult, LogprobVectors, TokenLogprobs
+from ..results import CutShort, FinishReason, GenerationResult, LogprobVectors, TokenLogprobs
 from ..tools import Tool
 from ..validation import json_validator
 from .quote_sources import quotations
@@ -128,7 +129,7 @@ class RunningRequest:
         self._is_in_text = is_last and _is_in_text(self.request.answer, self._matcher)
         for event in self._reader.read(self._pieces(tokens, is_last=is_last), is_last=is_last):
             self._emit(event)
-        if reason == "length" and self._is_in_text:
+        if is_last and self.sequence.cut is not None:
             self._finish_reason = "length"
         elif is_last:
             self._finish_reason = "tool_calls" if self._reader.calls else "stop"
@@ -185,7 +186,14 @@ class RunningRequest:
             token_origins=with_choices(self._origins, lengths, self.sequence.scored_choices),
             token_lengths=lengths,
             captures={} if is_cancelled else _captures(reader),
+            cut_short=None if is_cancelled else self._cut_short(),
         )
+
+    def _cut_short(self) -> CutShort | None:
+        cut = self.sequence.cut
+        if cut is None:
+            return None
+        return CutShort(open_pointer(self._reader.parts, cut.offset, cut.refused), cut.reason)
 
     def _token_event(self, token: Token) -> TokenGenerated:
         form = self._vocabulary.token_bytes[token.token_id] or b""

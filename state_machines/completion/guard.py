@@ -179,6 +179,17 @@ class Guard:
         self.left -= 1
         self._plan = plan
 
+    def state_after(self, token_id: int) -> Node | None:
+        """Return the state after a token; ``None`` if the grammar refuses it, or in time."""
+        form = self.matcher.vocabulary.token_bytes[token_id]
+        state = None if form is None else self._followed(token_id, form)
+        return None if state is EMPTY else state
+
+    def exceeds(self, state: Node, max_tokens: int) -> bool:
+        """Whether the plan for a state takes more tokens; ``False`` if none is found in time."""
+        plan = self._planned(state)
+        return plan is not None and plan.length > max_tokens
+
     def explain(self, token_id: int) -> TokenExplanation:
         """Explain why a token is accepted, or why not; see :meth:`Matcher.explain`.
 

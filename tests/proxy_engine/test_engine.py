@@ -144,13 +144,21 @@ def test_structured_output_is_complete_within_max_tokens(tiny_engine: InferenceE
         tiny_engine.generate("x", response_format=PERSON, max_tokens=4)
     needed = caught.value.needed
     assert needed > caught.value.given == 4
+    cut = 0
     for more in range(12):
-        result = tiny_engine.generate(
-            "x", response_format=PERSON, max_tokens=needed + more, temperature=1.0, seed=more
-        )
+        options: dict[str, Any] = {"response_format": PERSON, "temperature": 1.0, "seed": more}
+        result = tiny_engine.generate("x", max_tokens=needed + more, **options)
         jsonschema.validate(result.parsed, PERSON)
-        assert result.finish_reason == "stop"
+        assert result.finish_reason == ("length" if result.cut_short else "stop")
         assert result.usage.completion_tokens <= needed + more
+        # The limit is named exactly where it changes the text.
+        unlimited = tiny_engine.generate("x", max_tokens=400, **options)
+        assert (result.cut_short is None) == (result.text == unlimited.text)
+        if result.cut_short is not None:
+            cut += 1
+            assert result.cut_short.reason == "max_tokens"
+            assert result.cut_short.pointer in {"", *(f"/{name}" for name in PERSON["properties"])}
+    assert cut
 
 
 def test_output_that_cannot_be_planned_is_refused(

@@ -65,6 +65,7 @@ def outcome(result: GenerationResult[Any]) -> dict[str, Any]:
         "text": result.text,
         "parsed": result.parsed,
         "finish_reason": result.finish_reason,
+        "cut_short": result.cut_short,
         "token_ids": result.token_ids,
         "reasoning": result.reasoning,
         "tool_calls": [(call.name, call.arguments, call.raw) for call in result.tool_calls],

@@ -74,6 +74,9 @@ class ScriptedSequence:
     def accepts(self, token_id: int) -> bool:
         return token_id == self._stretches[0][0]
 
+    def refuse(self, token_id: int) -> None:
+        assert not self.accepts(token_id)
+
     def advance(self, sampled: SampledToken, token_id: int) -> Token:
         self._chosen += 1
         return self._write(self._stretches[0].pop(0))
