@@ -186,7 +186,7 @@ class ExtractionEngine(ABC):
         """
         reader = RecordReader(text, image)
         frame = as_frame(records)
-        answers = AnswerFormat.of(response_format, prefix)
+        answers = AnswerFormat.of(response_format, prefix, options)
         run = self._run(
             records, frame, reader, answers, instruction, output, resume, progress, options
         )
@@ -261,7 +261,7 @@ class ExtractionEngine(ABC):
             records,
             as_frame(records),
             RecordReader(text, image),
-            AnswerFormat.of(response_format, prefix),
+            AnswerFormat.of(response_format, prefix, options),
             instruction,
             output,
             resume,

@@ -44,6 +44,7 @@ class OptionOverrides(TypedDict, total=False):
     fast_forward: bool
     speculation: Literal["auto", "off"] | SpeculationOptions
     exact_choices: bool
+    additional_properties: Literal["closed", "schema"]
     sources: Mapping[str, str] | None
     media_in_history: Literal["placeholder", "error"]
     tool_format: str | ToolFormat | None

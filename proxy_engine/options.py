@@ -24,6 +24,7 @@ from pydantic import (
 )
 
 from samplers.parameters import ALIASES, ParameterModel, SamplingParameters
+from state_machines.json_schema.machine import AdditionalProperties
 from state_machines.tool_calls import ToolFormat
 
 from .errors import InvalidOptionError
@@ -230,6 +231,9 @@ class GenerationOptions(OptionModel, SamplingParameters):
     """Whether finite choices are drawn from their exact distribution: enumerations, Booleans, names
     of tools and small ranges of integers, up to 256 options. All options are scored, each with what
     must follow it, before one is chosen. At temperature 0 the best option is taken."""
+    additional_properties: AdditionalProperties = "closed"
+    """Which properties objects may have beside those that the response format or a tool lists:
+    `closed` none, where the schema says nothing about others; `schema` all that it permits."""
     sources: Annotated[
         Mapping[str, str] | None,
         PlainValidator(parse_sources, json_schema_input_type=dict[str, str] | None),

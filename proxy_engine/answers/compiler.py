@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from state_machines import SchemaError, StateMachine, Vocabulary
 from state_machines.errors import CompositionError
+from state_machines.json_schema.closed_schema import closed_schema
 from state_machines.root import Part, RootStateMachine, Structured, Text
-from state_machines.tool_calls import Delimiters, ToolFormat
+from state_machines.tool_calls import Delimiters, ToolFormat, ToolSignature
 from state_machines.tool_calls.tool_format import NO_DELIMITERS
 
 from ..errors import InvalidOptionError
 from ..options import GenerationOptions, ReasoningOptions
-from ..tools import ToolChoice, tool_schema_errors
+from ..tools import Tool, ToolChoice, tool_schema_errors
 from .compile_job import CompileJob
 from .composition import TEXT, Calls, Reasoning, compose_answer
 from .machine_cache import MachineCache
@@ -157,7 +158,7 @@ class AnswerCompiler:
         if tool_format is not None and choice.may_call:
             calls = Calls(
                 format=tool_format,
-                tools=[tool.signature for tool in choice.tools],
+                tools=[_signature(tool, options) for tool in choice.tools],
                 min_calls=0 if choice.may_answer else 1,
                 max_calls=_max_calls(choice, options),
                 sources=sources,
@@ -198,6 +199,7 @@ class AnswerCompiler:
             tuple(tool.input.key if tool.input is not None else None for tool in choice.tools),
             choice.may_answer,
             _max_calls(choice, options),
+            options.additional_properties,
             reasoning,
             tool_format,
             unwanted,
@@ -243,6 +245,13 @@ def _reasoning(
         min_chars=own.min_chars,
         max_chars=own.max_chars,
     )
+
+
+def _signature(tool: Tool, options: GenerationOptions) -> ToolSignature:
+    signature = tool.signature
+    if options.additional_properties == "schema":
+        return signature
+    return replace(signature, parameters=closed_schema(signature.parameters, closes_arrays=False))
 
 
 def _token_text(form: bytes) -> str:

@@ -34,6 +34,7 @@ import pydantic
 from referencing import Registry
 
 from state_machines import GrammarStateMachine, JsonSchemaStateMachine, StateMachine
+from state_machines.json_schema.machine import AdditionalProperties
 from state_machines.json_schema.quotes import SUBSTRING_OF
 from state_machines.root import Part, StructuralTagPart, Structured, leaves
 from state_machines.tool_calls.tool_format import NO_DELIMITERS, Delimiters
@@ -125,6 +126,15 @@ class ResponseFormat:
         ]
 
 
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """What the compilation of a response format depends on; see ``compile``."""
+
+    job: CompileJob
+    sources: Callable[[], Mapping[str, str]]
+    additional_properties: AdditionalProperties
+
+
 class ResponseFormatCompiler:
     """Compiles response formats, with an LRU cache of machines. Thread-safe.
 
@@ -146,6 +156,7 @@ class ResponseFormatCompiler:
         given: Any,
         job: CompileJob | None = None,
         sources: Callable[[], Mapping[str, str]] = dict,
+        additional_properties: AdditionalProperties = "closed",
     ) -> ResponseFormat:
         """Compile a response format of any kind, as part of ``job``.
 
@@ -154,6 +165,7 @@ class ResponseFormatCompiler:
             job: The job that the compilation is part of.
             sources: Returns the texts that strings are quoted from, by name. Called if a schema has
                 quotes.
+            additional_properties: That of the machines of schemas.
 
         Raises:
             InvalidResponseFormatError: It is of no accepted kind.
@@ -161,30 +173,30 @@ class ResponseFormatCompiler:
             StructuralTagError: A structural tag is malformed, or would not be enforced.
             ProxyError: :meth:`CompileJob.run` raised it.
         """
-        job = job or CompileJob()
+        return self._compile(given, _Context(job or CompileJob(), sources, additional_properties))
+
+    def _compile(self, given: Any, context: _Context) -> ResponseFormat:
         if given is None:
             return _FREE_TEXT
         if isinstance(given, bool):
-            return self._json(given, job, sources)
+            return self._json(given, context)
         if isinstance(given, Mapping):
-            return self._mapping(given, job, sources)
+            return self._mapping(given, context)
         if isinstance(given, JsonSchemaStateMachine):
             parse = _json_parser(given.schema, given.registry, given.sources)
             return _with_quotes(ResponseFormat(given, parse), given)
         if isinstance(given, StateMachine):
             return ResponseFormat(given, str)
         if isinstance(given, MachineSource):
-            return self._source(given, job)
+            return self._source(given, context.job)
         if isinstance(given, Part):
             return ResponseFormat(None, _no_value, given)
         if isinstance(given, Fenced):
-            inner = self.compile(given.response_format, job, sources)
+            inner = self._compile(given.response_format, context)
             return _delimited(inner, (given.begin, given.end))
-        return self._type(given, job, sources)
+        return self._type(given, context)
 
-    def _mapping(
-        self, given: Mapping[str, Any], job: CompileJob, sources: Callable[[], Mapping[str, str]]
-    ) -> ResponseFormat:
+    def _mapping(self, given: Mapping[str, Any], context: _Context) -> ResponseFormat:
         # JSON Schema has no type of these names, so there is no ambiguity.
         match given.get("type"):
             case "text":
@@ -192,7 +204,7 @@ class ResponseFormatCompiler:
                 return _FREE_TEXT
             case "json_object":
                 _refuse_extra_keys(given, {"type", "delimiters"})
-                inner = self._json({"type": "object"}, job, sources)
+                inner = self._json({"type": "object"}, context)
                 return _delimited(inner, given.get("delimiters"))
             case "json_schema":
                 _refuse_extra_keys(given, {"type", "json_schema", "delimiters"})
@@ -208,9 +220,9 @@ class ResponseFormatCompiler:
                 )
                 # The Responses API has one object for both.
                 delimiters = given.get("delimiters", wrapped.get("delimiters"))
-                return _delimited(self._json(wrapped["schema"], job, sources), delimiters)
+                return _delimited(self._json(wrapped["schema"], context), delimiters)
             case "structural_tag":
-                return self._structural_tag(given, job)
+                return self._structural_tag(given, context.job)
             case "grammar":
                 _refuse_extra_keys(given, {"type", "grammar"})
                 text = given.get("grammar")
@@ -218,14 +230,14 @@ class ResponseFormatCompiler:
                     raise InvalidResponseFormatError(
                         "a response format of type 'grammar' needs a string 'grammar'"
                     )
-                return self._source(MachineSource(GrammarStateMachine.from_text, text), job)
+                return self._source(MachineSource(GrammarStateMachine.from_text, text), context.job)
             case str() as unknown if unknown not in _SCHEMA_TYPES:
                 raise InvalidResponseFormatError(
                     f"there is no response format of type {short_repr(unknown)}",
                     hint=f"Known are {', '.join(_FORMAT_TYPES)}, and JSON Schemas, whose types are "
                     f"{', '.join(sorted(_SCHEMA_TYPES))}.",
                 )
-        return self._json(given, job, sources)
+        return self._json(given, context)
 
     def _source(self, given: MachineSource, job: CompileJob) -> ResponseFormat:
         machine = self._machines.get(given, lambda: given.compile(given.source), job)
@@ -236,20 +248,16 @@ class ResponseFormatCompiler:
         part = self._structural_tags.get(key, lambda: StructuralTagPart.of(key), job)
         return ResponseFormat(None, _no_value, part)
 
-    def _json(
-        self, schema: Any, job: CompileJob, sources: Callable[[], Mapping[str, str]]
-    ) -> ResponseFormat:
+    def _json(self, schema: Any, context: _Context) -> ResponseFormat:
         if not isinstance(schema, Mapping | bool):
             raise InvalidResponseFormatError(
                 f"a JSON Schema is an object or a boolean, not {type(schema).__name__}"
             )
-        machine = self._machine(schema, job, sources)
+        machine = self._machine(schema, context)
         parse = _json_parser(schema, sources=machine.sources or None)
         return _with_quotes(ResponseFormat(machine, parse), machine)
 
-    def _type(
-        self, given: Any, job: CompileJob, sources: Callable[[], Mapping[str, str]]
-    ) -> ResponseFormat:
+    def _type(self, given: Any, context: _Context) -> ResponseFormat:
         try:
             adapter = (
                 given
@@ -264,27 +272,30 @@ class ResponseFormatCompiler:
                 hint="Give a pydantic model, a type with a JSON Schema, a JSON Schema, or a "
                 "state machine.",
             ) from error
-        machine = self._machine(schema, job, sources)
+        machine = self._machine(schema, context)
         return _with_quotes(ResponseFormat(machine, _type_parser(adapter)), machine)
 
-    def _machine(
-        self, schema: JsonSchema, job: CompileJob, sources: Callable[[], Mapping[str, str]]
-    ) -> JsonSchemaStateMachine:
-        key = _json_key(schema, "the schema")
-
-        texts = sources() if f'"{SUBSTRING_OF}"' in key else {}
+    def _machine(self, schema: JsonSchema, context: _Context) -> JsonSchemaStateMachine:
+        text, job = _json_key(schema, "the schema"), context.job
+        key = (text, context.additional_properties)
+        texts = context.sources() if f'"{SUBSTRING_OF}"' in text else {}
 
         def compile_schema() -> JsonSchemaStateMachine:
             # A copy, since the caller may change the dict. Whitespace is fixed to that of
             # `json.dumps`: forced text is not sampled.
-            return JsonSchemaStateMachine(json.loads(key), whitespace="spaced", sources=texts)
+            return JsonSchemaStateMachine(
+                json.loads(text),
+                whitespace="spaced",
+                sources=texts,
+                additional_properties=context.additional_properties,
+            )
 
         if not texts:
             return self._schemas.get(key, compile_schema, job)
         if sum(map(len, texts.values())) > _CACHED_CHARACTERS:
             return job.run(compile_schema)
-        digests = [(name, _digest(text)) for name, text in sorted(texts.items())]
-        return self._quoting.get((key, *digests), compile_schema, job)
+        digests = [(name, _digest(source)) for name, source in sorted(texts.items())]
+        return self._quoting.get((*key, *digests), compile_schema, job)
 
 
 def _digest(text: str) -> bytes:

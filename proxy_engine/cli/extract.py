@@ -56,7 +56,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.distributed:
         _lead()
     check_combination(options)
-    answers = read_answer_format(options.schema, options.prefix)
+    answers = read_answer_format(options.schema, options.prefix, overrides(options))
     prompts = Prompts(options.instruction, answers.properties, is_json=answers.schema is not None)
     extraction = Extraction(answers, prompts, overrides(options))
     are_named = any(map(is_directory, options.inputs))

@@ -96,7 +96,7 @@ def run_on_ray(
     from ..integrations.ray.output import MANIFEST, OutputDirectory  # noqa: PLC0415
     from ..integrations.ray.partitions import Location, digest_of  # noqa: PLC0415
 
-    answers = read_answer_format(options.schema, options.prefix)
+    answers = read_answer_format(options.schema, options.prefix, overrides)
     try:
         settings = _settings(options, answers, overrides, cache)
         source = Location.of(options.input, "input")

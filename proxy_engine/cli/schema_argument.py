@@ -6,6 +6,7 @@ import importlib
 import os
 import re
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import reduce
 from pathlib import Path
@@ -22,12 +23,13 @@ from .input_arguments import read_schema
 _NAME = re.compile(r"[\w.]+:[\w.]+")
 
 
-def read_answer_format(argument: str, prefix: str) -> AnswerFormat:
+def read_answer_format(argument: str, prefix: str, options: Mapping[str, Any]) -> AnswerFormat:
     """Return the format of the answers that ``--schema`` names.
 
     Args:
         argument: A path, or ``module:name`` of a pydantic model or another type.
         prefix: Text before the names of columns.
+        options: The options of the requests.
 
     Raises:
         CommandLineError: There is no such file or type, or its schema is refused.
@@ -35,7 +37,7 @@ def read_answer_format(argument: str, prefix: str) -> AnswerFormat:
     is_name = _NAME.fullmatch(argument) is not None and not Path(argument).exists()
     response_format = _import(argument) if is_name else read_schema(argument)
     try:
-        answers = AnswerFormat.of(response_format, prefix)
+        answers = AnswerFormat.of(response_format, prefix, options)
         if answers.schema is not None:
             _check(answers)
     except InvalidResponseFormatError as error:

@@ -154,7 +154,9 @@ _CONSTRAINTS: dict[str, Callable[[Any], StateMachine]] = {
     "pattern": RegexStateMachine,
     "choice": ChoiceStateMachine,
     "grammar": lambda path: GrammarStateMachine.from_text(_read_grammar(path)),
-    "schema": lambda path: JsonSchemaStateMachine(read_schema(path), whitespace="spaced"),
+    "schema": lambda path: JsonSchemaStateMachine(
+        read_schema(path), whitespace="spaced", additional_properties="closed"
+    ),
 }
 
 

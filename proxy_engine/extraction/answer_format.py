@@ -13,6 +13,7 @@ import pydantic
 from pydantic_core import to_jsonable_python
 
 from state_machines import JsonSchemaStateMachine, StateMachine
+from state_machines.json_schema.closed_schema import closed_schema
 from state_machines.json_schema.quotes import source_names
 
 from ..errors import InvalidOptionError, InvalidResponseFormatError
@@ -57,13 +58,23 @@ class AnswerFormat:
     prefix: str = ""
 
     @classmethod
-    def of(cls, response_format: Any, prefix: str = "") -> AnswerFormat:
+    def of(
+        cls, response_format: Any, prefix: str = "", options: Mapping[str, Any] | None = None
+    ) -> AnswerFormat:
         """Read a response format.
+
+        Args:
+            response_format: The response format.
+            prefix: Text before the names of columns.
+            options: The options of the requests.
 
         Raises:
             InvalidResponseFormatError: It is free text, or of no kind that ``generate`` accepts.
         """
         adapter, schema = _adapter_and_schema(response_format)
+        is_open = (options or {}).get("additional_properties") == "schema"
+        if not (is_open or isinstance(response_format, JsonSchemaStateMachine)):
+            schema = closed_schema(schema, closes_arrays=False)
         found = None if schema is None else _properties(schema, schema)
         names, is_open = found or ({}, False)
         return cls(response_format, adapter, schema, tuple(names), is_open, prefix)

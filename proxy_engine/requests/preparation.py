@@ -121,7 +121,9 @@ class Preparation:
         self._check_tokens(options)
         _check_answers(options, self._batch_size)
         _check_sampling(options, overrides, hooks)
-        response = self._formats.compile(response_format, job, partial(sources, prompt, options))
+        response = self._formats.compile(
+            response_format, job, partial(sources, prompt, options), options.additional_properties
+        )
         _check_parts(overrides.get("parts", {}), response)
         known_tools = resolve_tools(tools)
         check_sources(options.sources if overrides.get("sources") else None, response, known_tools)

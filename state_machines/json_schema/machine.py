@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from referencing import Registry
 
 from state_machines.errors import InvalidArgumentError
-from state_machines.json_schema.compiler import Compilation, PropertyOrder
+from state_machines.grammar.node import Node
+from state_machines.json_schema.closed_schema import AdditionalProperties, compiled_closed
+from state_machines.json_schema.compiler import Compilation, PropertyOrder, Translator
+from state_machines.json_schema.schema_copy import interned_copy
 from state_machines.json_schema.value_syntax import JSON_SYNTAXES, Whitespace
 from state_machines.machine import StateMachine
 
-__all__ = ["JsonSchemaStateMachine", "PropertyOrder"]
+__all__ = ["AdditionalProperties", "JsonSchemaStateMachine", "PropertyOrder"]
 
 
 class JsonSchemaStateMachine(StateMachine):
@@ -38,6 +41,9 @@ class JsonSchemaStateMachine(StateMachine):
             them, as the specification says.
         registry: The documents that references may lead to. Nothing is fetched.
         sources: The texts that strings with ``x-substring-of`` are quoted from, by name.
+        additional_properties: ``"schema"`` accepts the properties that the schema permits, as the
+            specification says. ``"closed"`` is for generation: an object whose schema lists
+            properties and says nothing about others has no others.
 
     Raises:
         InvalidSchemaError: The schema violates its specification.
@@ -60,26 +66,40 @@ class JsonSchemaStateMachine(StateMachine):
         strict: bool = False,
         registry: Registry[Any] | None = None,
         sources: Mapping[str, str] | None = None,
+        additional_properties: AdditionalProperties = "schema",
     ) -> None:
+        if additional_properties not in get_args(AdditionalProperties):
+            raise InvalidArgumentError(
+                f"additional_properties must be one of {sorted(get_args(AdditionalProperties))}, "
+                f"not {additional_properties!r}",
+                argument="additional_properties",
+            )
         if not isinstance(whitespace, str) or whitespace not in JSON_SYNTAXES:
             raise InvalidArgumentError(
                 f"whitespace must be one of {sorted(JSON_SYNTAXES)}, not {whitespace!r}",
                 argument="whitespace",
             )
-        compilation = Compilation(
-            schema,
-            strict=strict,
-            assert_formats=assert_formats,
-            registry=registry,
-            sources=sources,
+
+        def compiled(schema: Any) -> tuple[Compilation, Translator, Node]:
+            compilation = Compilation(
+                schema,
+                strict=strict,
+                assert_formats=assert_formats,
+                registry=registry,
+                sources=sources,
+            )
+            translator = compilation.translator(JSON_SYNTAXES[whitespace], property_order)
+            term = compilation.term
+            with compilation.bounded(term):
+                compilation.check(term, "no JSON value satisfies the schema")
+                return compilation, translator, translator.value(term)
+
+        schema = interned_copy(schema)[0]
+        compilation, translator, start = compiled_closed(
+            schema, compiled, additional_properties=additional_properties
         )
-        translator = compilation.translator(JSON_SYNTAXES[whitespace], property_order)
-        term = compilation.term
-        with compilation.bounded(term):
-            compilation.check(term, "no JSON value satisfies the schema")
-            start = translator.value(term)
         super().__init__(start, translator.forget)
-        self._schema = compilation.root.schema
+        self._schema = schema
         self._registry = registry
         self._sources = compilation.evaluator.sources.used
 

@@ -19,8 +19,9 @@ _machines: LruCache[str, StateMachine] = LruCache(_MAX_MACHINES)
 def machine_of(output: object) -> StateMachine:
     """Return the state machine of an output.
 
-    A JSON Schema is compiled with the whitespace that ``json.dumps`` writes. The last 64 machines
-    of schemas are cached, with the masks that their states have stored.
+    A JSON Schema is compiled with the whitespace that ``json.dumps`` writes, and its objects have
+    the properties that it lists, unless it says more about others. The last 64 machines of schemas
+    are cached, with the masks that their states have stored.
 
     Args:
         output: A state machine, a JSON Schema (a mapping or a bool), a pydantic model, or a
@@ -41,7 +42,9 @@ def machine_of(output: object) -> StateMachine:
     machine = _machines.get(key)
     if machine is None:
         # A copy, since the caller may change the mapping.
-        machine = JsonSchemaStateMachine(json.loads(key), whitespace="spaced")
+        machine = JsonSchemaStateMachine(
+            json.loads(key), whitespace="spaced", additional_properties="closed"
+        )
         _machines.put(key, machine)
     return machine
 

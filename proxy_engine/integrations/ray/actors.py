@@ -79,7 +79,7 @@ class Extractor:
         # Deferred: the driver does not need MLX.
         from ...engine import InferenceEngine  # noqa: PLC0415
 
-        self.answers = AnswerFormat.of(settings.response_format, settings.prefix)
+        self.answers = AnswerFormat.of(settings.response_format, settings.prefix, settings.options)
         self._settings = settings
         self.reader = RecordReader(settings.text, settings.image)
         self.completion_tokens = 0

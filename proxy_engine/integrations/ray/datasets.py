@@ -112,7 +112,7 @@ def extract(
     )
     columns = dataset.columns(fetch_if_missing=False)
     if columns is not None:
-        check_columns(settings, AnswerFormat.of(settings.response_format, prefix), columns)
+        check_columns(settings, AnswerFormat.of(settings.response_format, prefix, options), columns)
     return dataset.map_batches(
         cast(Any, TableActor),
         fn_constructor_args=(settings,),
@@ -139,7 +139,7 @@ def actor_settings(settings: ActorSettings) -> ActorSettings:
             "state machines cannot be sent to other processes",
             hint="Give a JSON Schema or a type, such as Annotated[str, Field(pattern=...)].",
         )
-    answers = AnswerFormat.of(settings.response_format, settings.prefix)
+    answers = AnswerFormat.of(settings.response_format, settings.prefix, settings.options)
     JsonSchemaStateMachine(answers.schema)
     try:
         cloudpickle.dumps(settings)

@@ -52,7 +52,10 @@ _OPENAI_OPTIONS: dict[str, dict[str, Any]] = {
 }
 _EXTENSIONS = {
     name: _extension(name)
-    for name in (*SamplingParameters.model_fields, "particles", "exact_choices", "speculation")
+    for name in (
+        *SamplingParameters.model_fields,
+        *("particles", "exact_choices", "speculation", "additional_properties"),
+    )
     if name not in (*_OPENAI_OPTIONS, *_OWN)
 }
 SCHEMA_IN_PROMPT = _extension("schema_in_prompt")
