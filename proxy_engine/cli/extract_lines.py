@@ -52,6 +52,7 @@ def extract_lines(
     """
     started = time.monotonic()
     written, failed, prompt_tokens, completion_tokens = done.rows, done.failures, 0, 0
+    cut_short = 0
     answers = extraction.answers
     rows: RowFormat = JsonLines(answers) if output is None else output.rows
     check = partial(check_images, engine)
@@ -73,6 +74,7 @@ def extract_lines(
                     answer = answers.json_text(outcome.result)
                     prompt_tokens += outcome.result.usage.prompt_tokens
                     completion_tokens += outcome.result.usage.completion_tokens
+                    cut_short += outcome.result.cut_short is not None
                 _write(outcome, answer, rows, output, progress)
                 failed += answer is None
                 written += 1
@@ -87,6 +89,12 @@ def extract_lines(
         seconds = time.monotonic() - started
         done_now = f"{written - done.rows} {inputs.unit}s"
         to_stderr(_summary(done_now, seconds, prompt_tokens, completion_tokens))
+    if cut_short:
+        unit = f"{inputs.unit}{'' if cut_short == 1 else 's'}"
+        to_stderr(
+            f"proxy-engine: a limit cut {cut_short} {unit} short; raise --max-tokens, or bound "
+            "lists and texts in the schema"
+        )
     if failed:
         to_stderr(f"proxy-engine: {failed} of {written} {inputs.unit}s failed")
     return failed

@@ -60,8 +60,8 @@ class ExactChoices:
             scores = None
             if choice is not None:
                 count = len(choice.options)
-                noise = choice.sampler.option_noise(count + len(choice.left_out))
-                noise = np.array(noise, np.float64)
+                drawn_noise = choice.sampler.option_noise(count + len(choice.left_out))
+                noise = np.array(drawn_noise, np.float64)
                 if choice.left_out and sequence.cut is None:
                     self._draw_without_limit(sequence, choice, cache, row or 0, behind, noise)
                 noise = noise[:count]

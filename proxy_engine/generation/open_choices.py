@@ -198,10 +198,11 @@ def draws_left_out(
 
 
 def _logprobs(sampler: Sampler, scores: ChoiceScores) -> npt.NDArray[np.float64]:
-    logprobs = scores.log_scores - np.logaddexp.reduce(scores.log_estimates)
-    if not sampler.has_filters:
-        return logprobs
-    return np.array(sampler.filtered_options(mx.array(logprobs.astype(np.float32))), np.float64)
+    logprobs = np.asarray(scores.log_scores - np.logaddexp.reduce(scores.log_estimates))
+    if sampler.has_filters:
+        filtered = sampler.filtered_options(mx.array(logprobs.astype(np.float32)))
+        logprobs = np.array(filtered, np.float64)
+    return logprobs
 
 
 def _record(

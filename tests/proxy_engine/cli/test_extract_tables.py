@@ -236,11 +236,14 @@ class TestTypes:
 
     def test_further_properties_have_a_column(self) -> None:
         Path("in.csv").write_text("id,text\n1,a\n")
-        assert self.run("OPEN", "in.csv", "--output", "out.csv") == 0
+        arguments = ["OPEN", "in.csv", "--output", "out.csv", "--additional-properties", "schema"]
+        assert self.run(*arguments) == 0
         (row,) = read_csv("out.csv")
         assert list(row) == ["id", "n", "additional_properties", "error"]
         assert json.loads(row["additional_properties"]).keys() == {"text"}
-        assert self.run("OPEN", "in.csv", "--output", "out.csv", "--resume") == 0
+        assert self.run(*arguments, "--resume") == 0
+        assert self.run(*arguments[:2], "--output", "closed.csv") == 0
+        assert list(read_csv("closed.csv")[0]) == ["id", "n", "error"]
 
 
 class TestDirectory:

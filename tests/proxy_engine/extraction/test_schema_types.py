@@ -94,7 +94,9 @@ def test_type_of_a_schema(schema: Any, expected: Any) -> None:
 
 def test_open_answers_have_a_column_of_other_properties() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
-    assert answer_types(AnswerFormat.of(schema)) == {
+    assert answer_types(AnswerFormat.of(schema)) == {"a": "integer"}
+    options = {"additional_properties": "schema"}
+    assert answer_types(AnswerFormat.of(schema, options=options)) == {
         "a": "integer",
         "additional_properties": "json",
     }
