@@ -232,8 +232,8 @@ class GenerationOptions(OptionModel, SamplingParameters):
     of tools and small ranges of integers, up to 256 options. All options are scored, each with what
     must follow it, before one is chosen. At temperature 0 the best option is taken."""
     additional_properties: AdditionalProperties = "closed"
-    """Which properties objects may have beside those that the response format or a tool lists:
-    `closed` none, where the schema says nothing about others; `schema` all that it permits."""
+    """`closed`: objects have the properties that the schema of the response format or tool lists,
+    and no others where it says nothing about them. `schema`: they may have others."""
     sources: Annotated[
         Mapping[str, str] | None,
         PlainValidator(parse_sources, json_schema_input_type=dict[str, str] | None),

@@ -128,7 +128,7 @@ class ResponseFormat:
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """What the compilation of a response format depends on; see ``compile``."""
+    """The arguments of ``compile`` beside the response format."""
 
     job: CompileJob
     sources: Callable[[], Mapping[str, str]]

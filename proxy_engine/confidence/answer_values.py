@@ -122,7 +122,7 @@ def open_pointer(parts: Sequence[Part], offset: int, refused: bytes) -> str:
     Args:
         parts: The output.
         offset: A position in it, in bytes.
-        refused: What the other output has from this position on.
+        refused: The text of the other output from this position on.
     """
     output = "".join(part.text for part in parts).encode()
     pairs = zip(output[offset:], refused, strict=False)

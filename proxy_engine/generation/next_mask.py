@@ -110,7 +110,7 @@ class NextMask:
         return allowed
 
     def _within_limit(self, guard: Guard, allowed: Mask, generated: int, *, exact: bool) -> Mask:
-        """Return the allowed tokens, without those that the guard refuses where it is needed."""
+        """Return the allowed tokens; where needed, without the tokens that the guard refuses."""
         self.without_limit = None
         if not self._options.weighs:
             is_narrowed = exact or self.follows_limit

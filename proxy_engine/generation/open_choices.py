@@ -80,7 +80,7 @@ class OpenChoice:
     def without_limit(
         self, vocabulary: Vocabulary, tokenize: FastForward, generated: Sequence[int]
     ) -> OpenChoice | None:
-        """Return the choice among all options; those that do not fit are the last ones.
+        """Return the choice among all options, first the options that fit.
 
         The arguments are those of :meth:`at`. ``None`` if a mask takes too long.
         """

@@ -347,7 +347,7 @@ class SequenceState:
     def refuse(self, token_id: int) -> None:
         """Record a sampled token for which a limit leaves too few tokens.
 
-        Text that the grammar forces is written in any case, in other tokens.
+        A limit does not change text that the grammar forces: other tokens spell it.
         """
         guard, matcher = self.guard, self._matcher
         if self.cut is not None or guard is None or matcher is None:

@@ -47,7 +47,7 @@ class Cut:
 
     Attributes:
         offset: Length of the output before it, in bytes; special tokens by their names.
-        refused: What would have been written next without the limit; empty if that is not known.
+        refused: The text that follows without the limit; empty if it is not known.
         reason: The limit.
     """
 

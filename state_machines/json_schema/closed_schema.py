@@ -21,7 +21,7 @@ from state_machines.json_schema.schema_copy import pointer_token
 C = TypeVar("C")
 
 AdditionalProperties: TypeAlias = Literal["closed", "schema"]
-"""Which properties a generated object may have beside those that its schema lists: none, or all
+"""``"closed"``: generated objects have listed properties alone. ``"schema"``: they may have others
 that the schema permits."""
 
 _DEFINITIONS = ("$defs", "definitions")
@@ -271,7 +271,7 @@ class _Closing:
                 yield value, seen
 
     def _fits(self, schema: Any, names: Set[str], seen: tuple[str, ...]) -> bool:
-        """Whether the values need no property beside those that are listed.
+        """Whether the values need listed properties alone.
 
         Args:
             schema: A schema that describes an object.
@@ -358,7 +358,7 @@ class _Closing:
         return tags
 
     def _keep(self, schema: Any) -> Any:
-        """Return a schema as it is, and keep those that it refers to."""
+        """Return a schema unchanged, and keep the schemas that it refers to."""
         for each in _inner_schemas({"not": schema}):
             self._mark(each.get("$ref"), self.kept)
         return schema
