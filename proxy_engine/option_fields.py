@@ -96,7 +96,7 @@ def given_options(model: pydantic.BaseModel) -> OptionOverrides:
     )
 
 
-def add_option_flags(parser: argparse.ArgumentParser, *names: str) -> None:
+def add_option_flags(parser: argparse._ActionsContainer, *names: str) -> None:
     """Add a flag for each of some options, such as ``--max-tokens N``.
 
     Numbers and options with named values have flags. A flag accepts the named values only.

@@ -26,6 +26,7 @@ from .extract_options import (
     has_many,
     input_format,
     overrides,
+    resume_command,
 )
 from .extract_ray import run_on_ray, runs_on_ray
 from .extraction import Extraction, extract_record
@@ -51,6 +52,17 @@ def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    try:
+        return _extract(options)
+    except KeyboardInterrupt as error:
+        # With a message, rows have been written.
+        if error.args or options.output is None:
+            raise
+        command = resume_command(options.arguments, is_begun=options.ray is not None)
+        raise KeyboardInterrupt(f"interrupted; to continue: {command}") from None
+
+
+def _extract(options: argparse.Namespace) -> int:
     if runs_on_ray(options):
         return run_on_ray(options, overrides(options), cache_arguments(options))
     if options.distributed:
@@ -112,6 +124,8 @@ def _run_inputs(
     source: IO[bytes] | None,
 ) -> int:
     total = inputs.count() if is_shown(options.quiet) else None
+    if isinstance(inputs, InputLines):
+        inputs.check_text()
     columns = _check_columns(options, extraction.answers, inputs)
     with _open_output(options, extraction.answers, source, inputs, columns) as output:
         done = Done()
@@ -135,7 +149,14 @@ def _run_inputs(
         )
         with _engine(options) as engine:
             failed = extract_lines(
-                engine, extraction, inputs, output, progress, done, is_quiet=options.quiet
+                engine,
+                extraction,
+                inputs,
+                output,
+                progress,
+                done,
+                resume_command=resume_command(options.arguments),
+                is_quiet=options.quiet,
             )
     return 1 if failed else 0
 

@@ -27,6 +27,7 @@ def extract_lines(
     progress: LinesProgress,
     done: Done,
     *,
+    resume_command: str,
     is_quiet: bool,
 ) -> int:
     """Write one output row for each record; the failure of one does not affect others.
@@ -40,6 +41,7 @@ def extract_lines(
         output: Where to write; ``None`` for standard output.
         progress: The progress bar.
         done: The rows that ``output`` already has.
+        resume_command: The command that continues an interrupted run.
         is_quiet: Whether to write no summary.
 
     Returns:
@@ -81,9 +83,13 @@ def extract_lines(
                 progress.advance(is_failure=answer is None)
         if output is not None:
             output.finish()
-    except BaseException:
-        if output is not None:
-            to_stderr(_resume_hint(output.path, written))
+    except BaseException as error:
+        if output is None:
+            raise
+        hint = f"{output.path!r} has {written} rows; to continue: {resume_command}"
+        if isinstance(error, KeyboardInterrupt):
+            raise KeyboardInterrupt(f"interrupted; {hint}") from None
+        to_stderr(f"proxy-engine: {hint}")
         raise
     if not is_quiet:
         seconds = time.monotonic() - started
@@ -113,13 +119,6 @@ def _write(
         progress.print_result(rows.encode(outcome.item, answer, outcome.error))
     if outcome.error is not None:
         to_stderr(f"proxy-engine: {outcome.item.label}: {outcome.error}")
-
-
-def _resume_hint(path: str, rows: int) -> str:
-    return (
-        f"proxy-engine: {path!r} has {rows} rows; to continue, run the same command with "
-        "--resume and without --overwrite"
-    )
 
 
 def _summary(done: str, seconds: float, prompt_tokens: int, completion_tokens: int) -> str:

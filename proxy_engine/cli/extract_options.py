@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, get_args
 
 from ..errors import InvalidOptionError
@@ -14,6 +19,7 @@ from .errors import CommandLineError
 from .extract_ray import add_ray_arguments
 from .input_arguments import STANDARD_INPUT, is_directory
 from .load_flags import add_load_flags
+from .records import TEXT
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -52,93 +58,126 @@ def add_arguments(
         description=_DESCRIPTION,
     )
     parser.add_argument(
-        "--schema",
-        required=True,
+        "inputs",
+        nargs="*",
         metavar="FILE",
-        help="JSON Schema of the result, or module:name of a pydantic model or another type",
+        help="texts or images; - for standard input (default without --image)",
     )
-    parser.add_argument(
-        "--model",
-        metavar="M",
-        help="a directory or a Hugging Face repo id (default: the embedded model)",
+    _add_input_arguments(parser.add_argument_group("input"))
+    _add_answer_arguments(parser.add_argument_group("answers"))
+    _add_output_arguments(parser.add_argument_group("output"))
+    _add_model_arguments(parser.add_argument_group("model"))
+    add_ray_arguments(parser)
+    return parser
+
+
+def _add_input_arguments(group: argparse._ActionsContainer) -> None:
+    group.add_argument(
+        "--format",
+        choices=("text", *get_args(FileFormat)),
+        help="what the input is: one text or image a file, or one record a line or row "
+        "(default: by the suffix of a single file, else text)",
     )
-    parser.add_argument(
-        "--draft-model",
-        metavar="M",
-        help="a smaller model with the same tokenizer, which drafts tokens for --model",
+    group.add_argument("--jsonl", action="store_true", help="the same as --format jsonl")
+    group.add_argument(
+        "--text",
+        default=TEXT,
+        metavar="FIELD",
+        help="the field or column with the text (default: text)",
     )
-    parser.add_argument(
-        "--num-draft-tokens",
-        type=int,
-        metavar="N",
-        help="tokens that the draft model drafts per forward pass (default: by acceptance rate)",
-    )
-    add_load_flags(parser)
-    parser.add_argument(
-        "--prompt-cache-directory",
-        metavar="DIR",
-        help="directory in which reused beginnings of prompts are kept for later runs",
-    )
-    parser.add_argument(
-        "--instruction",
-        metavar="TEXT",
-        help="instruction to the model (default: extract the schema's properties)",
-    )
-    parser.add_argument(
+    group.add_argument(
         "--image",
         action="append",
         default=[],
         metavar="FILE",
         help="an image, or its URL, that the result is extracted from; repeatable",
     )
-    _add_record_arguments(parser)
-    add_ray_arguments(parser)
-    parser.add_argument("--batch-size", type=int, metavar="N", help="inputs per batch (default: 8)")
-    parser.add_argument("--output", metavar="FILE", help="write to FILE instead of standard output")
-    existing = parser.add_mutually_exclusive_group()
+
+
+def _add_answer_arguments(group: argparse._ActionsContainer) -> None:
+    group.add_argument(
+        "--schema",
+        required=True,
+        metavar="FILE",
+        help="JSON Schema of the result, or module:name of a pydantic model or another type",
+    )
+    group.add_argument(
+        "--instruction",
+        metavar="TEXT",
+        help="instruction to the model (default: extract the schema's properties)",
+    )
+    add_option_flags(group, *_OPTIONS)
+
+
+def _add_output_arguments(group: argparse._ActionsContainer) -> None:
+    group.add_argument("--output", metavar="FILE", help="write to FILE instead of standard output")
+    existing = group.add_mutually_exclusive_group()
     existing.add_argument(
         "--resume",
         action="store_true",
         help="continue the --output of an interrupted run with the same input",
     )
     existing.add_argument("--overwrite", action="store_true", help="replace an existing --output")
-    add_option_flags(parser, *_OPTIONS)
-    parser.add_argument(
-        "--stream",
-        action=argparse.BooleanOptionalAction,
-        help="write tokens as they are generated (default: if standard output is a terminal)",
-    )
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
-    parser.add_argument(
-        "inputs",
-        nargs="*",
-        metavar="FILE",
-        help="texts or images; - for standard input (default without --image)",
-    )
-    return parser
-
-
-def _add_record_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments about records and their fields."""
-    parser.add_argument("--jsonl", action="store_true", help="the same as --format jsonl")
-    parser.add_argument(
-        "--format",
-        choices=("text", *get_args(FileFormat)),
-        help="what the input is: one text or image a file, or one record a line or row "
-        "(default: by the suffix of a single file, else text)",
-    )
-    parser.add_argument(
-        "--text",
-        default="text",
-        metavar="FIELD",
-        help="the field or column with the text (default: text)",
-    )
-    parser.add_argument(
+    group.add_argument(
         "--prefix",
         default="",
         metavar="TEXT",
         help="text before the names of the result's columns, where the input has the same names",
     )
+    group.add_argument(
+        "--stream",
+        action=argparse.BooleanOptionalAction,
+        help="write tokens as they are generated (default: if standard output is a terminal)",
+    )
+    group.add_argument("--quiet", action="store_true", help="show no progress")
+
+
+def _add_model_arguments(group: argparse._ActionsContainer) -> None:
+    group.add_argument(
+        "--model",
+        metavar="M",
+        help="a directory or a Hugging Face repo id (default: the embedded model)",
+    )
+    group.add_argument(
+        "--draft-model",
+        metavar="M",
+        help="a smaller model with the same tokenizer, which drafts tokens for --model",
+    )
+    group.add_argument(
+        "--num-draft-tokens",
+        type=int,
+        metavar="N",
+        help="tokens that the draft model drafts per forward pass (default: by acceptance rate)",
+    )
+    group.add_argument("--batch-size", type=int, metavar="N", help="inputs per batch (default: 8)")
+    group.add_argument(
+        "--prompt-cache-directory",
+        metavar="DIR",
+        help="directory in which reused beginnings of prompts are kept for later runs",
+    )
+    add_load_flags(group)
+
+
+def resume_command(arguments: Sequence[str], *, is_begun: bool = True) -> str:
+    """Return the command that continues a run, quoted for a shell.
+
+    Args:
+        arguments: The arguments of the run, the command's name first.
+        is_begun: Whether the output has rows of the run. Otherwise the command is the same.
+    """
+    program = [sys.argv[0]]
+    if Path(program[0]).name == "__main__.py":
+        program = [sys.orig_argv[0], "-m", "proxy_engine"]
+    elif shutil.which(Path(program[0]).name) == program[0]:
+        program = [Path(program[0]).name]
+    name, *given = arguments
+    if is_begun:
+        end = given.index("--") if "--" in given else len(given)
+        # `argparse` takes abbreviations: `--ov` and `--res` are the shortest.
+        options = [one for one in given[:end] if not one.startswith("--ov")]
+        is_resumed = any(one.startswith("--res") for one in options)
+        given = [*([] if is_resumed else ["--resume"]), *options, *given[end:]]
+    return shlex.join([*program, name, *given])
 
 
 def input_format(options: argparse.Namespace) -> InputFormat:
@@ -185,7 +224,7 @@ def check_combination(options: argparse.Namespace) -> None:
         ),
         ("--format parquet", kind == "parquet", "a file", options.inputs not in ([], ["-"])),
         ("--output with this suffix", is_table, many, is_many),
-        ("--text", options.text != "text", "--jsonl or a table", kind != "text"),
+        ("--text", options.text != TEXT, "--jsonl or a table", kind != "text"),
         ("--resume", options.resume, "--output", options.output is not None),
         ("--overwrite", options.overwrite, "--output", options.output is not None),
     ]

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, Self
 
 from ..extraction.inputs import Content
-from .records import other_fields, parse_line, read_value
+from .errors import CommandLineError
+from .records import IMAGE, TEXT, other_fields, parse_line, read_value
 
 _CHUNK = 1 << 16
 
@@ -112,6 +113,29 @@ class InputLines:
             self._read()
         return True
 
+    def check_text(self) -> None:
+        """Refuse a file in whose first lines no record has a text. Later lines fail alone.
+
+        Raises:
+            CommandLineError: No line at the beginning of the file has the field.
+        """
+        if not self.is_file or self.peek() is None:
+            return
+        if not self._at_end:
+            # A small file is read completely, its last line included.
+            self._read()
+        values = [_parsed(line) for line in self._lines]
+        records = [value for value in values if isinstance(value, Mapping)]
+        # An image needs no text, unless `--text` names a field.
+        fields = {self._text, IMAGE} if self._text == TEXT else {self._text}
+        if not records or len(records) < len(values) or any(fields & one.keys() for one in records):
+            return
+        shown = ", ".join(map(repr, dict.fromkeys(name for one in records for name in one)))
+        raise CommandLineError(
+            f"the records have no field {self._text!r}; their fields: {shown or 'none'}",
+            hint="Name the field of the texts with --text.",
+        )
+
     def count(self) -> int | None:
         """Return the number of lines; ``None`` if they cannot be read twice.
 
@@ -142,6 +166,13 @@ class InputLines:
         self._number += 1
         if line.strip():
             self._lines.append(InputLine(self._number, line, self._directory, self._text))
+
+
+def _parsed(line: InputLine) -> Any:
+    try:
+        return parse_line(line.content)
+    except ValueError:
+        return None
 
 
 def _descriptor(source: IO[bytes]) -> int | None:

@@ -16,7 +16,7 @@ from ..extraction.frames import import_library
 from ..extraction.inputs import Content
 from ..text_checks import has_surrogate, short_repr
 from .errors import CommandLineError
-from .records import IMAGE, other_fields, read_value
+from .records import IMAGE, TEXT, other_fields, read_value
 
 _DELIMITERS = (",", ";", "\t", "|")
 _BATCH_ROWS = 256
@@ -99,7 +99,8 @@ class TableInputs:
         directory: Path,
     ) -> None:
         shown = ", ".join(map(repr, columns)) or "none"
-        if text not in columns and IMAGE not in columns:
+        # A table with images may have no texts, unless `--text` names a column.
+        if text not in columns and (IMAGE not in columns or text != TEXT):
             raise CommandLineError(
                 f"the table has no column {text!r}; its columns: {shown}",
                 hint="Name the column of the texts with --text.",

@@ -32,7 +32,7 @@ _FLAGS: dict[str, dict[str, Any]] = {
 }
 
 
-def add_load_flags(parser: argparse.ArgumentParser, *names: str) -> None:
+def add_load_flags(parser: argparse._ActionsContainer, *names: str) -> None:
     """Add flags by the names of options of loading; all of them without names."""
     for name in names or _FLAGS:
         parser.add_argument(f"--{name.replace('_', '-')}", **_FLAGS[name])

@@ -47,8 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _print_error(str(error))
         _flush_or_discard()
         return 1
-    except KeyboardInterrupt:
-        _print_error("interrupted")
+    except KeyboardInterrupt as error:
+        _print_error(str(error) or "interrupted")
         return _INTERRUPTED
     except BrokenPipeError:
         discard_standard_output()
@@ -65,6 +65,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     for module in (extract, transcribe, serve, bridge, fetch_model):
         module.add_parser(commands)
     options, unknown = parser.parse_known_args(arguments)
+    options.arguments = sys.argv[1:] if arguments is None else list(arguments)
     if hasattr(options, "flags"):
         # The command parses its flags itself.
         options.flags = unknown

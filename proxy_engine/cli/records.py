@@ -12,6 +12,8 @@ from ..extraction.inputs import Content
 if TYPE_CHECKING:
     from ..conversation.content import ImageContent
 
+TEXT = "text"
+"""The field of texts, unless ``--text`` names another."""
 IMAGE = "image"
 """The field of images."""
 

@@ -1,13 +1,18 @@
-"""Progress of an extraction, as a bar of tqdm or as counts."""
+"""Progress of an extraction, as a bar or as counts."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple, TypeAlias
+from time import perf_counter
+from typing import Any, NamedTuple, TypeAlias
 
-from tqdm.auto import tqdm
+from tqdm import tqdm
+
+from ..extras import import_extra
+
+_SECONDS_BETWEEN_UPDATES = 0.1
 
 
 class ExtractionProgress(NamedTuple):
@@ -34,7 +39,13 @@ def showing(progress: Progress, total: int | None) -> Iterator[Callable[[bool], 
     if callable(progress):
         yield _counting(progress, total)
         return
-    is_shown = _has_display() if progress is None else progress
+    if progress is not False and _in_notebook():
+        cell = _NotebookBar()
+        yield _counting(cell.show, total)
+        cell.end()
+        return
+    is_terminal = sys.stderr is not None and sys.stderr.isatty()
+    is_shown = is_terminal if progress is None else progress
     with tqdm(total=total, unit="record", disable=not is_shown) as bar:
         failed = 0
 
@@ -61,10 +72,37 @@ def _counting(
     return advance
 
 
-def _has_display() -> bool:
-    """Whether standard error is a terminal, or the process a kernel of Jupyter."""
-    if sys.stderr is not None and sys.stderr.isatty():
-        return True
+class _NotebookBar:
+    """A bar in the output of a cell. Unlike that of tqdm it needs no ipywidgets."""
+
+    def __init__(self) -> None:
+        module = import_extra("notebook", "IPython.display", purpose="the progress bar")
+        self._handle: Any = module.DisplayHandle()
+        self._begun = self._updated = perf_counter()
+        self._counts = ExtractionProgress(0, 0, None)
+        self._is_displayed = False
+
+    def show(self, counts: ExtractionProgress) -> None:
+        self._counts = counts
+        if perf_counter() - self._updated >= _SECONDS_BETWEEN_UPDATES:
+            self.end()
+
+    def end(self) -> None:
+        """Show the counts so far."""
+        done, failed, total = self._counts
+        self._updated = perf_counter()
+        value = "" if total is None else f' value="{done}" max="{max(total, 1)}"'
+        text = f"{done:,}{'' if total is None else f' of {total:,}'} records"
+        text += f", {failed:,} failed" if failed else ""
+        text += f", {self._updated - self._begun:.0f} s"
+        bundle = {"text/html": f"<progress{value}></progress> {text}", "text/plain": text}
+        show = self._handle.update if self._is_displayed else self._handle.display
+        show(bundle, raw=True)
+        self._is_displayed = True
+
+
+def _in_notebook() -> bool:
+    """Whether the process is a kernel of Jupyter."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return shell is not None and "IPKernelApp" in shell.config

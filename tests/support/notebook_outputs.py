@@ -108,7 +108,9 @@ def _setup(name: str) -> str:
 
 
 def _is_kept(output: Any) -> bool:
-    return output.get("name") != "stderr" and _WIDGET not in output.get("data", {})
+    data = output.get("data", {})
+    is_bar = _WIDGET in data or "<progress" in data.get("text/html", "")
+    return output.get("name") != "stderr" and not is_bar
 
 
 def stable(outputs: list[Any], count: int) -> list[Any]:

@@ -8,6 +8,7 @@ import os
 import random
 import re
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -125,11 +126,6 @@ class TestOneRun:
         ahead = 3 * REQUESTS_AHEAD
         assert taken_before_result == [min(index + ahead, 40) for index in range(40)]
 
-    def test_batch_size_is_8_by_default(self, engines: list[StandInEngine]) -> None:
-        Path("in").write_bytes(make_input(4))
-        extract("in")
-        assert engines[0].batch_size == 8
-
     def test_input_of_invalid_lines_only(
         self, engines: list[StandInEngine], capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -156,10 +152,8 @@ class TestOneRun:
         else:
             assert extract("in", "--output", "out") == 1
         assert Path("out").read_bytes() == whole
-        assert (
-            "'out' has 5 rows; to continue, run the same command with --resume"
-            in capsys.readouterr().err
-        )
+        hint = capsys.readouterr().err.partition("'out' has 5 rows; to continue: ")[2]
+        assert "extract --resume --schema schema.json --jsonl in --output out\n" in hint
 
     @pytest.mark.usefixtures("engines")
     def test_lone_surrogate_in_an_error_is_escaped(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -377,10 +371,13 @@ def test_killed_run_resumes_until_complete(kill: signal.Signals, is_piped: bool)
         if kill == signal.SIGINT and so_far != whole:
             assert process.returncode == 130
             assert so_far.endswith(b"\n")
-            assert (
-                b"'out' has %d rows; to continue, run the same command" % so_far.count(b"\n") in err
-            )
-            assert err.endswith(b"proxy-engine: interrupted\n")
+            last = err.splitlines()[-1].decode()
+            rows = so_far.count(b"\n")
+            head, _, command = last.partition(f"interrupted; 'out' has {rows} rows; to continue: ")
+            assert head == "proxy-engine: "
+            given = ["--schema", "schema.json", "--jsonl", "--output", "out", "--resume"]
+            assert shlex.split(command)[1:] == ["extract", *given]
+            assert b"Traceback" not in err
     assert kills
     assert so_far == whole
 
