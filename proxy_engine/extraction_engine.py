@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, Unpack, overload
 
@@ -13,7 +13,9 @@ from state_machines.errors import UnsatisfiableSchemaError
 from .conversation.messages import Prompt
 from .errors import InvalidOptionError
 from .extraction.answer_format import AnswerFormat
-from .extraction.frames import Frame, as_frame
+from .extraction.chunks import Chunks
+from .extraction.details import DetailColumns
+from .extraction.frames import as_frame
 from .extraction.outcomes import with_input
 from .extraction.outputs import OutputOptions
 from .extraction.progress import Progress
@@ -21,12 +23,14 @@ from .extraction.prompts import Instruction
 from .extraction.records import Field, RecordInputs, RecordReader
 from .extraction.results import ExtractedRecord, ExtractionResults
 from .extraction.run import Run, columns_of
+from .options import GenerationOptions, argument_names, check_names
 from .request_arguments import RequestArguments
 from .requests.batches import BatchStream
 from .requests.streams import Closing, EventStream
 from .text_checks import short_repr
 
 if TYPE_CHECKING:
+    from mlx_lm.tokenizer_utils import TokenizerWrapper
     from pydantic import TypeAdapter as Adapter
     from typing_extensions import TypeForm
 
@@ -69,6 +73,11 @@ class ExtractionEngine(ABC):
     def input_modalities(self) -> frozenset[Literal["text", "image", "audio"]]:
         """The kinds of content that the model reads in prompts."""
 
+    @property
+    @abstractmethod
+    def tokenizer(self) -> TokenizerWrapper:
+        """The model's tokenizer."""
+
     @abstractmethod
     def stream(
         self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
@@ -96,6 +105,9 @@ class ExtractionEngine(ABC):
         image: Field | None = None,
         instruction: Instruction | None = None,
         prefix: str = "",
+        columns: Sequence[DetailColumns] = (),
+        chunk_tokens: int | None = None,
+        chunk_overlap: int | None = None,
         output: str | os.PathLike[str] | None = None,
         resume: bool = False,
         progress: Progress = None,
@@ -111,6 +123,9 @@ class ExtractionEngine(ABC):
         image: Field | None = None,
         instruction: Instruction | None = None,
         prefix: str = "",
+        columns: Sequence[DetailColumns] = (),
+        chunk_tokens: int | None = None,
+        chunk_overlap: int | None = None,
         output: str | os.PathLike[str] | None = None,
         resume: bool = False,
         progress: Progress = None,
@@ -126,6 +141,9 @@ class ExtractionEngine(ABC):
         image: Field | None = None,
         instruction: Instruction | None = None,
         prefix: str = "",
+        columns: Sequence[DetailColumns] = (),
+        chunk_tokens: int | None = None,
+        chunk_overlap: int | None = None,
         output: str | os.PathLike[str] | None = None,
         resume: bool = False,
         progress: Progress = None,
@@ -134,12 +152,15 @@ class ExtractionEngine(ABC):
     def extract(
         self,
         records: Iterable[Any],
-        response_format: Any,
+        response_format: Any = None,
         *,
         text: Field = "text",
         image: Field | None = None,
         instruction: Instruction | None = None,
         prefix: str = "",
+        columns: Sequence[DetailColumns] = (),
+        chunk_tokens: int | None = None,
+        chunk_overlap: int | None = None,
         output: str | os.PathLike[str] | None = None,
         resume: bool = False,
         progress: Progress = None,
@@ -162,6 +183,16 @@ class ExtractionEngine(ABC):
                 the properties of the response format.
             prefix: Text before the names of the result's columns, where the records have fields of
                 the same names.
+            columns: Further columns of frames and output files: ``"tokens"`` (``prompt_tokens`` and
+                ``completion_tokens``), ``"cut_short"`` (``cut_short``, why an answer ended early,
+                and ``cut_short_at``, the JSON Pointer of the value) and ``"confidence"``
+                (``<property>_confidence`` for each property; ``exact_choices`` is then on by
+                default).
+            chunk_tokens: Divide longer texts at sentences into pieces of about this many tokens,
+                and merge the items of their answers by their quotes. The answer must be a list of
+                items with quotes from ``"input"``, or an object whose only property is one.
+            chunk_overlap: Number of tokens by which pieces overlap at least. Default: an eighth of
+                ``chunk_tokens``.
             output: A file to which rows are written as they finish. Its suffix, ``.jsonl``,
                 ``.csv`` or ``.parquet``, is its format. The rows of a Parquet file are beside it,
                 in ``.partial.jsonl``, until the last one.
@@ -184,14 +215,23 @@ class ExtractionEngine(ABC):
             OutputFileError: The output file cannot be written.
             ProxyError: As :meth:`generate` raises it for every record, before the first one.
         """
-        reader = RecordReader(text, image)
-        frame = as_frame(records)
-        answers = AnswerFormat.of(response_format, prefix, options)
         run = self._run(
-            records, frame, reader, answers, instruction, output, resume, progress, options
+            records,
+            response_format,
+            RecordReader(text, image),
+            instruction,
+            prefix,
+            columns,
+            (chunk_tokens, chunk_overlap),
+            output,
+            resume,
+            progress,
+            options,
         )
         with ExtractionStream(run.records()) as stream:
-            return ExtractionResults(stream, answers=answers, reader=reader, frame=frame)
+            return ExtractionResults(
+                stream, answers=run.answers, reader=run.inputs.reader, frame=run.frame
+            )
 
     @overload
     def iter_extract(
@@ -203,6 +243,9 @@ class ExtractionEngine(ABC):
         image: Field | None = None,
         instruction: Instruction | None = None,
         prefix: str = "",
+        columns: Sequence[DetailColumns] = (),
+        chunk_tokens: int | None = None,
+        chunk_overlap: int | None = None,
         output: str | os.PathLike[str] | None = None,
         resume: bool = False,
         progress: Progress = None,
@@ -218,6 +261,9 @@ class ExtractionEngine(ABC):
         image: Field | None = None,
         instruction: Instruction | None = None,
         prefix: str = "",
+        columns: Sequence[DetailColumns] = (),
+        chunk_tokens: int | None = None,
+        chunk_overlap: int | None = None,
         output: str | os.PathLike[str] | None = None,
         resume: bool = False,
         progress: Progress = None,
@@ -233,6 +279,9 @@ class ExtractionEngine(ABC):
         image: Field | None = None,
         instruction: Instruction | None = None,
         prefix: str = "",
+        columns: Sequence[DetailColumns] = (),
+        chunk_tokens: int | None = None,
+        chunk_overlap: int | None = None,
         output: str | os.PathLike[str] | None = None,
         resume: bool = False,
         progress: Progress = None,
@@ -241,12 +290,15 @@ class ExtractionEngine(ABC):
     def iter_extract(
         self,
         records: Iterable[Any],
-        response_format: Any,
+        response_format: Any = None,
         *,
         text: Field = "text",
         image: Field | None = None,
         instruction: Instruction | None = None,
         prefix: str = "",
+        columns: Sequence[DetailColumns] = (),
+        chunk_tokens: int | None = None,
+        chunk_overlap: int | None = None,
         output: str | os.PathLike[str] | None = None,
         resume: bool = False,
         progress: Progress = None,
@@ -259,10 +311,12 @@ class ExtractionEngine(ABC):
         """
         run = self._run(
             records,
-            as_frame(records),
+            response_format,
             RecordReader(text, image),
-            AnswerFormat.of(response_format, prefix, options),
             instruction,
+            prefix,
+            columns,
+            (chunk_tokens, chunk_overlap),
             output,
             resume,
             progress,
@@ -273,18 +327,27 @@ class ExtractionEngine(ABC):
     def _run(
         self,
         records: Iterable[Any],
-        frame: Frame | None,
+        response_format: Any,
         reader: RecordReader,
-        answers: AnswerFormat,
         instruction: Instruction | None,
+        prefix: str,
+        columns: Sequence[DetailColumns],
+        chunk_sizes: tuple[int | None, int | None],
         output: str | os.PathLike[str] | None,
         resume: bool,
         progress: Progress,
         options: OptionOverrides,
     ) -> Run:
         """Check all arguments; the model does not run before."""
+        check_names(options, argument_names(GenerationOptions))
+        answers = AnswerFormat.of(response_format, prefix, options, columns)
+        chunks = Chunks.of(*chunk_sizes, answers)
+        if "confidence" in columns and "particles" not in options:
+            options = {"exact_choices": True, **options}
+        frame = as_frame(records)
         if frame is None:
             _check_records(records)
+            reader.check_records(records)
         elif frame.columns is not None:
             reader.check_columns(frame.columns)
         if output is None and resume:
@@ -293,9 +356,13 @@ class ExtractionEngine(ABC):
         # Errors of the response format and the options are those of every record.
         self._check(answers, options)
         inputs = RecordInputs(records, frame, reader)
-        columns = columns_of(inputs, None if frame is None else frame.columns)
-        answers.check_columns(columns)
-        return Run(self, inputs, answers, columns, frame, instruction, file, progress, options)
+        fields = columns_of(inputs, None if frame is None else frame.columns)
+        if frame is not None and frame.columns is None and inputs.peek() is not None:
+            reader.check_columns(fields)
+        answers.check_columns(fields)
+        return Run(
+            self, inputs, answers, fields, frame, instruction, file, progress, options, chunks
+        )
 
     def _check(self, answers: AnswerFormat, options: OptionOverrides) -> None:
         """Raise the errors of the response format and the options, which all records have."""

@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING
 from .. import own_process
 from ..errors import InvalidOptionError
 from ..extraction.answer_format import AnswerFormat
+from ..extraction.chunks import Chunks
 from ..extraction.inputs import Inputs
 from ..extraction.outputs import Done, Output, OutputOptions, format_of
 from ..extraction.prompts import Prompts
@@ -36,6 +37,7 @@ from .input_lines import InputLines
 from .input_tables import TableInputs, read_csv, read_parquet
 from .load_flags import given_load_arguments
 from .output import refused_output
+from .page_file import PageFile, opened_page
 from .progress import LinesProgress, is_shown
 from .records import is_url
 from .schema_argument import read_answer_format
@@ -68,9 +70,11 @@ def _extract(options: argparse.Namespace) -> int:
     if options.distributed:
         _lead()
     check_combination(options)
-    answers = read_answer_format(options.schema, options.prefix, overrides(options))
+    answers = read_answer_format(
+        options.schema, options.prefix, overrides(options), options.columns
+    )
     prompts = Prompts(options.instruction, answers.properties, is_json=answers.schema is not None)
-    extraction = Extraction(answers, prompts, overrides(options))
+    extraction = Extraction(answers, prompts, overrides(options), _chunks(options, answers))
     are_named = any(map(is_directory, options.inputs))
     is_many, kind = has_many(options), input_format(options)
     options.inputs = expanded(options.inputs)
@@ -127,10 +131,19 @@ def _run_inputs(
     if isinstance(inputs, InputLines):
         inputs.check_text()
     columns = _check_columns(options, extraction.answers, inputs)
-    with _open_output(options, extraction.answers, source, inputs, columns) as output:
+    answers = extraction.answers
+    with (
+        _open_output(options, answers, source, inputs, columns) as output,
+        opened_page(
+            options.html,
+            answers,
+            extraction.overrides,
+            is_replaced=options.overwrite or options.resume,
+        ) as page,
+    ):
         done = Done()
         if output is not None and options.resume:
-            done = _skip_done(output, inputs)
+            done = _skip_done(output, inputs, page)
             is_all = inputs.peek() is None
             if done.rows and not options.quiet:
                 rest = "nothing left to do" if is_all else "continuing after them"
@@ -155,18 +168,20 @@ def _run_inputs(
                 output,
                 progress,
                 done,
+                page=page,
                 resume_command=resume_command(options.arguments),
                 is_quiet=options.quiet,
             )
     return 1 if failed else 0
 
 
-def _skip_done(output: Output, inputs: Inputs) -> Done:
+def _skip_done(output: Output, inputs: Inputs, page: PageFile | None) -> Done:
     """Skip the records whose rows the output has."""
     with refused_output():
         earlier = output.earlier(inputs)
-        for _ in earlier:
-            pass
+        for item, read in earlier:
+            if page is not None:
+                page.add_earlier(item, read)
     return earlier.done
 
 
@@ -193,6 +208,14 @@ def _check_columns(
         hint = "Give a prefix for the names of the result's columns with --prefix."
         raise CommandLineError(error.what, hint=hint) from error
     return names
+
+
+def _chunks(options: argparse.Namespace, answers: AnswerFormat) -> Chunks | None:
+    try:
+        return Chunks.of(options.chunk_tokens, options.chunk_overlap, answers)
+    except InvalidOptionError as error:
+        hint = error.hint.replace("QuoteFrom('input')", '"x-substring-of": "input"')
+        raise CommandLineError(error.what, hint=hint) from error
 
 
 def _lead() -> None:

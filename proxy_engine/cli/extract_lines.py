@@ -13,6 +13,7 @@ from ..extraction.outputs import Done, Output
 from ..extraction.rows import JsonLines, RowFormat
 from ..progress import to_stderr
 from .extraction import Extraction, check_images
+from .page_file import PageFile
 from .progress import LinesProgress
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def extract_lines(
     progress: LinesProgress,
     done: Done,
     *,
+    page: PageFile | None,
     resume_command: str,
     is_quiet: bool,
 ) -> int:
@@ -41,6 +43,7 @@ def extract_lines(
         output: Where to write; ``None`` for standard output.
         progress: The progress bar.
         done: The rows that ``output`` already has.
+        page: The page of texts and quotes.
         resume_command: The command that continues an interrupted run.
         is_quiet: Whether to write no summary.
 
@@ -65,22 +68,23 @@ def extract_lines(
         rows.admit,
         check,
         quotes_input=answers.quotes_input,
+        chunks=extraction.chunks,
     )
     if output is not None:
         output.begin(done)
     try:
         with contextlib.closing(batch.outcomes(engine, inputs)) as outcomes, progress:
             for outcome in outcomes:
-                answer = None
                 if outcome.result is not None:
-                    answer = answers.json_text(outcome.result)
                     prompt_tokens += outcome.result.usage.prompt_tokens
                     completion_tokens += outcome.result.usage.completion_tokens
                     cut_short += outcome.result.cut_short is not None
-                _write(outcome, answer, rows, output, progress)
-                failed += answer is None
+                _write(outcome, rows, output, progress)
+                if page is not None:
+                    page.add(outcome)
+                failed += outcome.result is None
                 written += 1
-                progress.advance(is_failure=answer is None)
+                progress.advance(is_failure=outcome.result is None)
         if output is not None:
             output.finish()
     except BaseException as error:
@@ -108,15 +112,14 @@ def extract_lines(
 
 def _write(
     outcome: Outcome,
-    answer: str | None,
     rows: RowFormat,
     output: Output | None,
     progress: LinesProgress,
 ) -> None:
     if output is not None:
-        output.write(outcome.item, answer, outcome.error)
+        output.write(outcome)
     else:
-        progress.print_result(rows.encode(outcome.item, answer, outcome.error))
+        progress.print_result(rows.row(outcome))
     if outcome.error is not None:
         to_stderr(f"proxy-engine: {outcome.item.label}: {outcome.error}")
 

@@ -92,6 +92,23 @@ def _add_input_arguments(group: argparse._ActionsContainer) -> None:
         metavar="FILE",
         help="an image, or its URL, that the result is extracted from; repeatable",
     )
+    _add_chunk_arguments(group)
+
+
+def _add_chunk_arguments(group: argparse._ActionsContainer) -> None:
+    group.add_argument(
+        "--chunk-tokens",
+        type=int,
+        metavar="N",
+        help="divide longer texts into overlapping pieces of N tokens, and merge the items of "
+        "their answers by their quotes; the schema is a list of items with quotes",
+    )
+    group.add_argument(
+        "--chunk-overlap",
+        type=int,
+        metavar="N",
+        help="tokens by which pieces overlap (default: an eighth of --chunk-tokens)",
+    )
 
 
 def _add_answer_arguments(group: argparse._ActionsContainer) -> None:
@@ -125,6 +142,16 @@ def _add_output_arguments(group: argparse._ActionsContainer) -> None:
         help="text before the names of the result's columns, where the input has the same names",
     )
     group.add_argument(
+        "--columns",
+        type=_names,
+        default=(),
+        metavar="NAMES",
+        help="further columns, separated by commas: tokens, cut_short, confidence",
+    )
+    group.add_argument(
+        "--html", metavar="FILE", help="write a page of the texts with their quotes highlighted"
+    )
+    group.add_argument(
         "--stream",
         action=argparse.BooleanOptionalAction,
         help="write tokens as they are generated (default: if standard output is a terminal)",
@@ -156,6 +183,10 @@ def _add_model_arguments(group: argparse._ActionsContainer) -> None:
         help="directory in which reused beginnings of prompts are kept for later runs",
     )
     add_load_flags(group)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(","))
 
 
 def resume_command(arguments: Sequence[str], *, is_begun: bool = True) -> str:
@@ -197,7 +228,13 @@ def has_many(options: argparse.Namespace) -> bool:
     is_resumable = options.resume or options.batch_size is not None or is_table
     is_file = options.inputs not in ([], [STANDARD_INPUT])
     has_rows = input_format(options) != "text"
-    return has_rows or has_directory or len(options.inputs) > 1 or (is_resumable and is_file)
+    is_page = options.html is not None or options.chunk_tokens is not None or options.columns
+    return (
+        has_rows
+        or has_directory
+        or len(options.inputs) > 1
+        or (bool(is_resumable or is_page) and is_file)
+    )
 
 
 def check_combination(options: argparse.Namespace) -> None:
@@ -215,6 +252,9 @@ def check_combination(options: argparse.Namespace) -> None:
             options.draft_model is not None,
         ),
         ("--resume", options.resume, many, is_many),
+        ("--columns", bool(options.columns), many, is_many),
+        ("--html", options.html is not None, many, is_many),
+        ("--chunk-tokens", options.chunk_tokens is not None, many, is_many),
         ("--image", bool(options.image), "a single input", not is_many),
         (
             "--jsonl" if options.jsonl else f"--format {kind}",
@@ -226,7 +266,12 @@ def check_combination(options: argparse.Namespace) -> None:
         ("--output with this suffix", is_table, many, is_many),
         ("--text", options.text != TEXT, "--jsonl or a table", kind != "text"),
         ("--resume", options.resume, "--output", options.output is not None),
-        ("--overwrite", options.overwrite, "--output", options.output is not None),
+        (
+            "--overwrite",
+            options.overwrite,
+            "--output or --html",
+            options.output is not None or options.html is not None,
+        ),
     ]
     for name, is_given, needed, has_needed in needs:
         if is_given and not has_needed:
@@ -257,6 +302,7 @@ def overrides(options: argparse.Namespace) -> OptionOverrides:
     try:
         # The engine, which loads the model first, checks it again.
         SpeculationOptions(num_draft_tokens=options.num_draft_tokens)
-        return given_flags(options, *_OPTIONS)
+        given = given_flags(options, *_OPTIONS)
     except InvalidOptionError as error:
         raise CommandLineError(str(error)) from error
+    return {"exact_choices": True, **given} if "confidence" in options.columns else given

@@ -247,6 +247,10 @@ def _check_combination(options: argparse.Namespace) -> None:
         "--format": options.format,
         "--stream": options.stream,
         "--overwrite": options.overwrite,
+        "--columns": options.columns,
+        "--html": options.html,
+        "--chunk-tokens": options.chunk_tokens,
+        "--chunk-overlap": options.chunk_overlap,
         "--distributed": options.distributed,
     }
     for name, value in given.items():

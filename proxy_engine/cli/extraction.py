@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import PromptError
 from ..extraction.answer_format import AnswerFormat
+from ..extraction.chunks import Chunks
 from ..extraction.inputs import Content
-from ..extraction.outcomes import check_reads, with_input
+from ..extraction.outcomes import Outcome, check_reads, with_input
 from ..extraction.outputs import Done, Output
 from ..extraction.prompts import Prompts
 from ..progress import to_stderr
@@ -33,11 +34,13 @@ class Extraction:
         answers: The format of the answers.
         prompts: Writes the prompts.
         overrides: The options.
+        chunks: How long texts are divided; ``None``: not at all.
     """
 
     answers: AnswerFormat
     prompts: Prompts
     overrides: OptionOverrides
+    chunks: Chunks | None = None
 
 
 def check_images(engine: InferenceEngine, content: Content) -> None:
@@ -74,14 +77,14 @@ def extract_record(
     """
     check_images(engine, content)
     result = _generate(engine, extraction, content, is_streaming=is_streaming, is_quiet=is_quiet)
-    text = extraction.answers.json_text(result)
     if output is not None:
         output.begin(Done())
-        output.write(InputFile(STANDARD_INPUT), text, None)
+        output.write(Outcome(InputFile(STANDARD_INPUT), result))
         output.finish()
     else:
+        text = "" if is_streaming else extraction.answers.json_text(result)
         with writing_to_standard_output():
-            print("" if is_streaming else text, flush=True)
+            print(text, flush=True)
     if not is_quiet:
         to_stderr(_summary(result.usage))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -20,11 +20,12 @@ from ..errors import InvalidOptionError, InvalidResponseFormatError
 from ..pydantic_schemas import ClosedJsonSchema
 from ..text_checks import short_repr
 from ..validation import json_validator
+from .details import NO_DETAILS, DetailColumns, Details
 from .json_members import encode, split_members
 from .missing import is_missing
 
 if TYPE_CHECKING:
-    from ..results import GenerationResult
+    from ..results import GenerationResult, Quotation
 
 INPUT = "input"
 """The source of quotes that is the text of the record, unless the options give another."""
@@ -34,6 +35,9 @@ ERROR = "error"
 """The column of errors."""
 OTHERS = "additional_properties"
 """The column of properties that the schema allows and does not name."""
+
+
+_MAX_REFERENCES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,7 @@ class AnswerFormat:
             properties.
         is_open: Whether answers can have other properties.
         prefix: The text before the names of columns.
+        details: The columns about the generation of answers.
     """
 
     response_format: Any
@@ -56,20 +61,27 @@ class AnswerFormat:
     properties: tuple[str, ...]
     is_open: bool
     prefix: str = ""
+    details: Details = NO_DETAILS
 
     @classmethod
     def of(
-        cls, response_format: Any, prefix: str = "", options: Mapping[str, Any] | None = None
+        cls,
+        response_format: Any,
+        prefix: str = "",
+        options: Mapping[str, Any] | None = None,
+        columns: Sequence[DetailColumns] = (),
     ) -> AnswerFormat:
         """Read a response format.
 
         Args:
             response_format: The response format.
-            prefix: Text before the names of columns.
+            prefix: The text before the names of columns.
             options: The options of the requests.
+            columns: The groups of columns about the generation of answers.
 
         Raises:
             InvalidResponseFormatError: It is free text, or of no kind that ``generate`` accepts.
+            InvalidOptionError: There are no such columns.
         """
         adapter, schema = _adapter_and_schema(response_format)
         is_open = (options or {}).get("additional_properties") == "schema"
@@ -77,7 +89,9 @@ class AnswerFormat:
             schema = closed_schema(schema, closes_arrays=False)
         found = None if schema is None else _properties(schema, schema)
         names, is_open = found or ({}, False)
-        return cls(response_format, adapter, schema, tuple(names), is_open, prefix)
+        pointers = {prefix + name: pointer_of(name) for name in names}
+        details = Details.of(columns, pointers or {prefix + RESULT: ""}, prefix)
+        return cls(response_format, adapter, schema, tuple(names), is_open, prefix, details)
 
     @property
     def has_quotes(self) -> bool:
@@ -97,6 +111,11 @@ class AnswerFormat:
         names = (*self.properties, *((OTHERS,) if self.is_open else ()))
         return tuple(self.prefix + name for name in names)
 
+    @property
+    def added_columns(self) -> tuple[str, ...]:
+        """All columns that an extraction adds to the fields of records."""
+        return (*self.columns, *self.details.types, self.prefix + ERROR)
+
     def check_columns(self, names: Iterable[str], *, has_error: bool = True) -> None:
         """Raise ``InvalidOptionError`` if fields of the records have names of columns.
 
@@ -104,7 +123,7 @@ class AnswerFormat:
             names: The names of the fields.
             has_error: Whether there is a column of errors.
         """
-        added = [*self.columns, *([self.prefix + ERROR] if has_error else [])]
+        added = self.added_columns if has_error else self.added_columns[:-1]
         twice = {name for name in added if added.count(name) > 1}
         collisions = sorted(twice | (set(added) & set(names)))
         if collisions:
@@ -126,7 +145,24 @@ class AnswerFormat:
         if self.adapter is None:
             # Line breaks occur only between JSON tokens, where a space is equivalent.
             return result.text.replace("\n", " ")
-        return encode(self._named(result.parsed, mode="json"))
+        return self.written(result.parsed)
+
+    def written(self, value: Any) -> str:
+        """Return a parsed answer as JSON in one line."""
+        return encode(value if self.adapter is None else self._named(value, mode="json"))
+
+    def quotations(self, value: Any, sources: Mapping[str, str]) -> tuple[Quotation, ...]:
+        """Return where the quotes of a parsed answer first occur in their sources.
+
+        None if a validator has changed the answer, so that it has other texts.
+        """
+        if not self.has_quotes:
+            return ()
+        validator = json_validator(self.schema, sources=sources)
+        try:
+            return validator.quotations(self.written(value))
+        except (ValueError, RecursionError, jsonschema.ValidationError):
+            return ()
 
     def plain(self, value: Any) -> Any:
         """Return a parsed answer as dicts, lists and scalars, among them dates and decimals."""
@@ -165,6 +201,14 @@ class AnswerFormat:
             raise ValueError(f"unknown columns: {sorted(unknown)}")
         named = {name: columns[self.prefix + name] for name in self._in(columns)}
         return {**named, **others}
+
+    def parse(self, text: str) -> Any:
+        """Return the parsed answer of a JSON text that matches the schema.
+
+        Raises:
+            ValueError: A validator of the type rejects it.
+        """
+        return json.loads(text) if self.adapter is None else self.adapter.validate_json(text)
 
     def restore(self, value: Any) -> Any:
         """Return the parsed answer of a JSON value that was read from a file.
@@ -241,10 +285,8 @@ def _properties(schema: Any, root: Any, depth: int = 0) -> tuple[dict[str, None]
     """
     if not isinstance(schema, Mapping) or depth > 16:
         return None
-    reference = schema.get("$ref")
-    if isinstance(reference, str) and reference.startswith("#/$defs/"):
-        definitions = root.get("$defs", {}) if isinstance(root, Mapping) else {}
-        return _properties(definitions.get(reference.removeprefix("#/$defs/")), root, depth + 1)
+    if "$ref" in schema:
+        return _properties(definition(schema, root), root, depth + 1)
     properties = schema.get("properties")
     if schema.get("type") == "object" and isinstance(properties, Mapping) and properties:
         closing = (schema.get("additionalProperties"), schema.get("unevaluatedProperties"))
@@ -258,6 +300,27 @@ def _properties(schema: Any, root: Any, depth: int = 0) -> tuple[dict[str, None]
         return None
     names = dict.fromkeys(name for one, _ in known for name in one)
     return names, any(is_open for _, is_open in known)
+
+
+def pointer_of(name: str) -> str:
+    """Return the JSON Pointer of a property."""
+    return "/" + name.replace("~", "~0").replace("/", "~1")
+
+
+def definition(schema: Any, root: Any) -> Any:
+    """Return the definition that a schema refers to; another schema as it is.
+
+    ``None`` for a reference that is no name of a definition, and for one that has no end.
+    """
+    for _ in range(_MAX_REFERENCES):
+        reference = schema.get("$ref") if isinstance(schema, Mapping) else None
+        if reference is None:
+            return schema
+        _, _, path = str(reference).partition("#/")
+        keyword, _, name = path.partition("/")
+        definitions = root.get(keyword) if isinstance(root, Mapping) else None
+        schema = definitions.get(name) if isinstance(definitions, Mapping) else None
+    return None
 
 
 def _names_of_fields(value: Any) -> dict[str, str]:

@@ -70,9 +70,13 @@ def conform(value: Any, kind: ColumnType) -> Any:
     return value
 
 
-def conform_column(values: Sequence[Any], make: Callable[[Sequence[Any], ColumnType], Any]) -> Any:
+def conform_column(
+    values: Sequence[Any],
+    make: Callable[[Sequence[Any], ColumnType], Any],
+    known: ColumnType | None = None,
+) -> Any:
     """Return ``make(values, type)``; with values as JSON if the library refuses them."""
-    kind = infer_type(values)
+    kind = infer_type(values) if known is None else known
     try:
         return make([conform(value, kind) for value in values], kind)
     except Exception:

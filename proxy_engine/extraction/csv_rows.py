@@ -16,6 +16,7 @@ import jsonschema
 from ..errors import RecordError
 from ..validation import json_validator
 from .answer_format import AnswerFormat
+from .details import DetailType
 from .inputs import Item
 from .json_members import encode
 from .results import error_text
@@ -69,11 +70,11 @@ class Csv(RowFormat):
         row = next(rows, b"")
         if not row.endswith(b"\n"):
             expected = {} if first is None else self._fields(first)
-            head = line_of([*expected, *self.answers.columns, self.error]).encode()
+            head = line_of([*expected, *self.answers.added_columns]).encode()
             return 0 if head.startswith(row) else None
         names = _cells(row)
-        added = [*self.answers.columns, self.error]
-        if names[-len(added) :] != added:
+        added = self.answers.added_columns
+        if tuple(names[-len(added) :]) != added:
             return None
         self._header = names
         self._names = dict.fromkeys(names[: -len(added)])
@@ -83,12 +84,19 @@ class Csv(RowFormat):
         return None if self._header is not None else self._begin()
 
     def _begin(self) -> str:
-        self._header = [*self._names, *self.answers.columns, self.error]
+        self._header = [*self._names, *self.answers.added_columns]
         return line_of(self._header)
 
-    def encode(self, item: Item, answer: str | None, error: Exception | None) -> str:
+    def encode(
+        self,
+        item: Item,
+        answer: str | None,
+        error: Exception | None,
+        details: Mapping[str, Any] | None = None,
+    ) -> str:
         columns = {} if answer is None else self.answers.split(answer)
         cells = {name: cell_of(json.loads(text), text) for name, text in columns.items()}
+        cells |= {name: cell_of(value) for name, value in (details or {}).items()}
         if error is not None:
             cells[self.error] = error_text(error)
         header = "" if self._header is not None else self._begin() + "\n"
@@ -105,7 +113,9 @@ class Csv(RowFormat):
         if error:
             kind, _, message = error.partition(": ")
             return Failure(kind, message)
-        return self._answer(added)
+        types = self.answers.details.types
+        about = {name: _detail(added.pop(name), kind) for name, kind in types.items()}
+        return self._answer(added, about)
 
     def is_beginning(self, row: bytes, item: Item) -> bool:
         head = line_of(self._field_cells(item)).encode()
@@ -116,9 +126,9 @@ class Csv(RowFormat):
         return [cell_of(fields.get(name)) for name in self._names]
 
     def _ordered(self, cells: Mapping[str, str]) -> list[str]:
-        return [cells.get(name, "") for name in (*self.answers.columns, self.error)]
+        return [cells.get(name, "") for name in self.answers.added_columns]
 
-    def _answer(self, cells: Mapping[str, str]) -> Answer | None:
+    def _answer(self, cells: Mapping[str, str], details: Mapping[str, Any]) -> Answer | None:
         """Return the answer in cells. A cell can have several readings: 5 is a number or a text."""
         readings = [self._readings(name, cell) for name, cell in cells.items()]
         for number, values in enumerate(product(*readings)):
@@ -126,7 +136,7 @@ class Csv(RowFormat):
                 break
             columns = dict(zip(cells, values, strict=True))
             given = {name: value for name, value in columns.items() if value is not _MISSING}
-            found = self._restored(given)
+            found = self._restored(given, details)
             if isinstance(found, Answer):
                 return found
         return None
@@ -167,6 +177,12 @@ class Csv(RowFormat):
         found = properties.get(column.removeprefix(self.answers.prefix), True)
         shared = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
         return {**shared, **found} if isinstance(found, Mapping) else True
+
+
+def _detail(cell: str, kind: DetailType) -> Any:
+    if not cell:
+        return None
+    return cell if kind == "string" else json.loads(cell)
 
 
 def _without_nulls(value: Any) -> Any:

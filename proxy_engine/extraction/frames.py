@@ -9,6 +9,7 @@ import importlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from ..errors import InvalidOptionError, MissingExtraError
@@ -66,9 +67,16 @@ class Frame:
             schema = () if features is None else features.arrow_schema
         return {field.name: field.type for field in schema if field.type != arrow.null()}
 
-    def with_columns(self, columns: Mapping[str, Sequence[Any]]) -> Any:
-        """Return a frame of the same library with further columns; this one is unchanged."""
-        added = make_frame(self.library, columns)
+    def with_columns(
+        self, columns: Mapping[str, Sequence[Any]], types: Mapping[str, ColumnType]
+    ) -> Any:
+        """Return a frame of the same library with further columns; this one is unchanged.
+
+        Args:
+            columns: The columns.
+            types: The types of columns that do not depend on the values.
+        """
+        added = make_frame(self.library, columns, types)
         if self.library == "pandas":
             added.index = self.data.index
             return import_library("pandas").concat([self.data, added], axis=1)
@@ -116,8 +124,17 @@ def as_frame(records: Any) -> Frame | None:
     return None
 
 
-def make_frame(library: Library, columns: Mapping[str, Sequence[Any]]) -> Any:
+def make_frame(
+    library: Library,
+    columns: Mapping[str, Sequence[Any]],
+    types: Mapping[str, ColumnType] = MappingProxyType({}),
+) -> Any:
     """Return a frame with columns of plain values.
+
+    Args:
+        library: The library of the frame.
+        columns: The columns.
+        types: The types of columns that do not depend on the values.
 
     Raises:
         MissingExtraError: The library is not installed.
@@ -125,15 +142,21 @@ def make_frame(library: Library, columns: Mapping[str, Sequence[Any]]) -> Any:
     module = import_library(library)
     if library == "pandas":
         make = _pandas_column(module)
-        return module.DataFrame({name: make(values) for name, values in columns.items()})
+        return module.DataFrame(
+            {name: make(column, types.get(name)) for name, column in columns.items()}
+        )
     if library == "polars":
         series = [
-            conform_column(values, _polars_column(module, name)) for name, values in columns.items()
+            conform_column(values, _polars_column(module, name), types.get(name))
+            for name, values in columns.items()
         ]
         return module.DataFrame(series)
     arrow = import_library("pyarrow")
     make_array = _arrow_array(arrow)
-    arrays = {name: conform_column(values, make_array) for name, values in columns.items()}
+    arrays = {
+        name: conform_column(values, make_array, types.get(name))
+        for name, values in columns.items()
+    }
     table = arrow.table(arrays)
     return table if library == "pyarrow" else module.Dataset(table)
 
@@ -170,14 +193,14 @@ def _checked(frame: Frame) -> Frame:
     return frame
 
 
-def _pandas_column(pandas: Any) -> Callable[[Sequence[Any]], Any]:
+def _pandas_column(pandas: Any) -> Callable[[Sequence[Any], ColumnType | None], Any]:
     # Nullable: an error leaves a gap, which makes integers floats in other types.
     nullable = {"boolean": "boolean", "integer": "Int64", "number": "Float64"}
 
-    def make(values: Sequence[Any]) -> Any:
+    def make(values: Sequence[Any], known: ColumnType | None) -> Any:
         from_python: Any = object
-        kind = infer_pandas(values)
-        if kind in nullable:
+        kind = infer_pandas(values) if known is None else known
+        if isinstance(kind, str) and kind in nullable:
             from_python = nullable[kind]
         elif kind == "string":
             # The library's own default, which differs between its versions.

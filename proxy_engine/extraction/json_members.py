@@ -28,6 +28,23 @@ def split_members(text: str) -> dict[str, str]:
     return members
 
 
+def split_items(text: str) -> list[str]:
+    """Return the JSON texts of an array's items.
+
+    Args:
+        text: A valid JSON array.
+    """
+    items: list[str] = []
+    position = _skip(text, _skip(text, 0) + 1)
+    while text[position] != "]":
+        _, end = _DECODER.raw_decode(text, position)
+        items.append(text[position:end])
+        position = _skip(text, end)
+        if text[position] == ",":
+            position = _skip(text, position + 1)
+    return items
+
+
 def join_members(members: dict[str, str]) -> str:
     """Return a JSON object with members that are JSON texts."""
     return "{" + ", ".join(f"{encode(name)}: {text}" for name, text in members.items()) + "}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,7 +13,9 @@ from state_machines.errors import ProxyError
 from ..errors import EngineClosedError, PromptError
 from ..extras import is_installed
 from .answer_format import INPUT
+from .chunks import Chunks
 from .inputs import Content, Inputs, Item
+from .merging import Piece
 from .prompts import Prompts
 
 if TYPE_CHECKING:
@@ -37,6 +39,9 @@ class Engine(Protocol):
     def input_modalities(self) -> frozenset[Any]: ...
 
     @property
+    def tokenizer(self) -> Any: ...
+
+    @property
     def iter_batch(self) -> Callable[..., BatchStream[Any]]: ...
 
 
@@ -55,6 +60,54 @@ class Outcome:
     error: Exception | None = None
 
 
+class _Pending:
+    """A record whose outcome is not known yet, or invalid.
+
+    Args:
+        item: The record.
+        text: Its text.
+        pieces: The pieces of its text; each is a request.
+        error: Why it is invalid.
+    """
+
+    def __init__(
+        self,
+        item: Item,
+        text: str = "",
+        pieces: Sequence[Piece] = (),
+        error: Exception | None = None,
+    ) -> None:
+        self.error = error
+        self._item = item
+        self._text = text
+        self._pieces = pieces
+        self._results: list[GenerationResult[Any]] = []
+        self._errors: list[Exception] = []
+
+    def take(self, result: GenerationResult[Any] | None, error: Exception | None) -> None:
+        """Take the answer to a piece, or its error."""
+        if result is not None:
+            self._results.append(result)
+        if error is not None:
+            self._errors.append(error)
+
+    @property
+    def is_complete(self) -> bool:
+        return len(self._results) + len(self._errors) == len(self._pieces)
+
+    def outcome(self, chunks: Chunks | None) -> Outcome:
+        """Return the outcome. The first error of a piece is that of the record."""
+        error = self.error or next(iter(self._errors), None)
+        if error is not None:
+            return Outcome(self._item, error=error)
+        if chunks is None:
+            return Outcome(self._item, self._results[0])
+        try:
+            return Outcome(self._item, chunks.items.merge(self._text, self._pieces, self._results))
+        except ValueError as error:
+            return Outcome(self._item, error=error)
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """What the requests of an extraction share.
@@ -66,6 +119,7 @@ class Batch:
         admit: Checks the fields of a record; a ``ValueError`` is the record's error.
         check: Checks the content of a record. Its exceptions end the run.
         quotes_input: Whether answers are quoted from the text of their record.
+        chunks: How long texts are divided; ``None``: not at all.
     """
 
     prompts: Prompts
@@ -74,6 +128,7 @@ class Batch:
     admit: Callable[[Mapping[str, Any]], None]
     check: Callable[[Content], None]
     quotes_input: bool = False
+    chunks: Chunks | None = None
 
     def outcomes(self, engine: Engine, inputs: Inputs) -> Generator[Outcome]:
         """Yield the outcome of each record. Closing the generator cancels the requests.
@@ -85,9 +140,9 @@ class Batch:
             ProxyError: An error that does not come from a record, such as ``EngineClosedError``.
         """
         while inputs.peek() is not None:
-            pending: deque[Outcome] = deque()
+            pending: deque[_Pending] = deque()
             items = engine.iter_batch(
-                self._requests(inputs, pending),
+                self._requests(engine, inputs, pending),
                 response_format=self.response_format,
                 ordered=True,
                 **self.options,
@@ -95,12 +150,16 @@ class Batch:
             with contextlib.closing(items):
                 for item in items:
                     while pending[0].error is not None:
-                        yield pending.popleft()
-                    outcome = pending.popleft()
-                    yield replace(outcome, result=item.result, error=_error_of_record(item.error))
-            yield from pending
+                        yield pending.popleft().outcome(self.chunks)
+                    pending[0].take(item.result, _error_of_record(item.error))
+                    if pending[0].is_complete:
+                        yield pending.popleft().outcome(self.chunks)
+            for record in pending:
+                yield record.outcome(self.chunks)
 
-    def _requests(self, inputs: Inputs, pending: deque[Outcome]) -> Iterator[Prompt | BatchRequest]:
+    def _requests(
+        self, engine: Engine, inputs: Inputs, pending: deque[_Pending]
+    ) -> Iterator[Prompt | BatchRequest]:
         """Yield the requests of the valid records, and append every record to ``pending``."""
         invalid = 0
         while invalid < _MAX_INVALID_ITEMS and (not pending or inputs.is_ready(_ITEM_SECONDS)):
@@ -110,14 +169,24 @@ class Batch:
             try:
                 self.admit(item.fields())
                 content = item.read()
-                prompt = self.prompts.write(item.record, content)
+                pieces = self._pieces(engine, content)
+                contents = [replace(content, text=piece.text) for piece in pieces]
+                prompts = [self.prompts.write(item.record, content) for content in contents]
             except ValueError as error:
                 invalid += 1
-                pending.append(Outcome(item, error=error))
+                pending.append(_Pending(item, error=error))
             else:
                 self.check(content)
-                pending.append(Outcome(item))
-                yield self._request(prompt, content)
+                pending.append(_Pending(item, content.text, pieces))
+                yield from map(self._request, prompts, contents)
+
+    def _pieces(self, engine: Engine, content: Content) -> Sequence[Piece]:
+        if self.chunks is None or content.images:
+            return [Piece(0, content.text)]
+        encode = engine.tokenizer.encode
+        return self.chunks.divide(
+            content.text, lambda text: len(encode(text, add_special_tokens=False))
+        )
 
     def _request(self, prompt: Prompt, content: Content) -> Prompt | BatchRequest:
         if not self.quotes_input:

@@ -15,6 +15,7 @@ from .answer_format import AnswerFormat
 from .csv_rows import Csv
 from .frames import import_library
 from .inputs import Inputs, Item
+from .outcomes import Outcome
 from .output_file import OutputFile, existing, open_output
 from .parquet import ParquetWriter, csv_lines, has_contents
 from .rows import Failure, JsonLines, Read, RowFormat
@@ -138,13 +139,13 @@ class Output:
         """Drop all but the rows of an earlier run; the file is unchanged until then."""
         self._file.begin(done.size)
 
-    def write(self, item: Item, answer: str | None, error: Exception | None) -> None:
-        """Append the row of a record; see :meth:`RowFormat.encode`.
+    def write(self, outcome: Outcome) -> None:
+        """Append the row of a record.
 
         Raises:
             OutputFileError: The row cannot be written.
         """
-        self._file.write(self.rows.encode(item, answer, error))
+        self._file.write(self.rows.row(outcome))
 
     def finish(self) -> None:
         """Complete the file after the last row.

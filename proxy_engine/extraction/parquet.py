@@ -38,7 +38,7 @@ class ParquetWriter:
         self._answers = answers
         self._error = answers.prefix + ERROR
         self._given = dict(types)
-        self._kinds: dict[str, ColumnType] = {}
+        self._kinds: dict[str, ColumnType] = {**answers.details.types}
         self._native: dict[str, Any] = {}
 
     def write(self, lines: Lines, path: str) -> None:
@@ -115,7 +115,7 @@ class ParquetWriter:
 
     def _schema(self) -> Any:
         """Return the schema: fields of the records, columns of the answers, errors."""
-        added = [*self._answers.columns, self._error]
+        added = self._answers.added_columns
         known = dict.fromkeys((*self._given, *self._kinds))
         names = [*(name for name in known if name not in added), *added]
         return self._arrow.schema([(name, self._type(name)) for name in names])

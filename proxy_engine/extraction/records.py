@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
@@ -23,6 +23,7 @@ Field: TypeAlias = str | Callable[[Any], Any]
 
 _URL_SCHEMES = ("http://", "https://", "data:")
 _SHOWN_FIELDS = 8
+_CHECKED_RECORDS = 100
 
 
 def is_url(source: str) -> bool:
@@ -54,6 +55,25 @@ class RecordReader:
                     option=role,
                     hint=f"Name the column with {role}=.",
                 )
+
+    def check_records(self, records: Iterable[Any]) -> None:
+        """Refuse a list in whose first records no text is. Records of an iterator fail alone.
+
+        Raises:
+            InvalidOptionError: None of the records has the field of the text or of the images.
+        """
+        if not isinstance(records, Sequence) or not isinstance(self.text, str):
+            return
+        rows = [self.fields(record) for record in records[:_CHECKED_RECORDS]]
+        known = {self.text, self.image} if self.text == "text" else {self.text}
+        if not rows or any(not row or known & row.keys() for row in rows):
+            return
+        shown = ", ".join(map(repr, dict.fromkeys(name for row in rows for name in row)))
+        raise InvalidOptionError(
+            f"the records have no field {self.text!r}; their fields: {shown}",
+            option="text",
+            hint="Name the field with text=.",
+        )
 
     def fields(self, record: Any) -> Mapping[str, Any]:
         """Return the fields of a record by name; none if it has no fields.
@@ -175,6 +195,9 @@ class RecordInputs:
         records: The objects; an iterator is read as items are taken.
         frame: The same records as a frame, if they are rows of one.
         reader: Reads their content.
+
+    Attributes:
+        reader: Reads their content.
     """
 
     unit = "record"
@@ -184,7 +207,7 @@ class RecordInputs:
         if frame is not None:
             self._count = frame.count()
         self._records: Iterator[tuple[int, Any]] = enumerate(records if frame is None else frame)
-        self._reader = reader
+        self.reader = reader
         self._next: RecordItem | None = None
 
     def __iter__(self) -> Self:
@@ -203,7 +226,7 @@ class RecordInputs:
             index, record = next(self._records, (None, None))
             if index is None:
                 return None
-            self._next = RecordItem(index, record, self._reader)
+            self._next = RecordItem(index, record, self.reader)
         return self._next
 
     def is_ready(self, seconds: float) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
@@ -11,6 +11,7 @@ from .answer_format import ERROR, AnswerFormat, jsonable
 from .column_types import conform, infer_type
 from .frames import Frame, Library, make_frame
 from .missing import is_missing
+from .page import PageRecord, page
 from .records import RecordReader
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ class ExtractedRecord(Generic[T]):
         usage: Token counts and times; ``None`` if the record failed, or its row was read from the
             output of an earlier run.
         quotes: Where the quotes of the value stand in the text of the record, as
-            ``GenerationResult.quotes``; empty for rows of an earlier run.
+            ``GenerationResult.quotes``.
+        details: The columns that ``columns=`` has added, by name.
     """
 
     index: int
@@ -45,15 +47,16 @@ class ExtractedRecord(Generic[T]):
     error: Exception | None = None
     usage: Usage | None = None
     quotes: tuple[Quotation, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 class ExtractionResults(Sequence[ExtractedRecord[T]]):
     """The outcomes of all records, in the order of the input.
 
-    Frames have the columns of the input, a column for each property of the answers, and a column
-    ``error`` with texts. If the answers are no objects with known properties, they are in the
-    column ``result``. Properties that a schema allows and does not name are in the column
-    ``additional_properties``.
+    Frames have the columns of the input, a column for each property of the answers, those that
+    ``columns=`` adds, and a column ``error`` with texts. If the answers are no objects with known
+    properties, they are in the column ``result``. Properties that a schema allows and does not name
+    are in the column ``additional_properties``.
 
     Args:
         records: The outcomes.
@@ -132,11 +135,29 @@ class ExtractionResults(Sequence[ExtractedRecord[T]]):
         """
         return self._to("pyarrow")
 
+    def to_html(self) -> str:
+        """Return an HTML page of the texts, with the quotes of the answers highlighted.
+
+        The page needs no other file, and follows the light or dark mode of the browser.
+        """
+        return "".join(page(map(self._page_record, self._records)))
+
+    def _page_record(self, one: ExtractedRecord[T]) -> PageRecord:
+        label = f"record {one.index}"
+        try:
+            text = self._reader.read(one.record).text
+        except ValueError:
+            text = ""
+        if one.error is not None:
+            return PageRecord(label, text, error=error_text(one.error))
+        return PageRecord(label, text, self._answers.written(one.value), one.quotes)
+
     def _to(self, library: Library) -> Any:
         frame = self._frame
         if frame is not None and frame.library == library and not frame.is_streamed:
-            return frame.with_columns(self._added())
-        return make_frame(library, {**self._fields(), **self._added()})
+            return frame.with_columns(self._added(), self._answers.details.types)
+        columns = {**self._fields(), **self._added()}
+        return make_frame(library, columns, self._answers.details.types)
 
     def _fields(self) -> dict[str, list[Any]]:
         """Return the fields of the records as columns."""
@@ -153,6 +174,8 @@ class ExtractionResults(Sequence[ExtractedRecord[T]]):
             for one in self._records
         ]
         columns = {name: [row.get(name) for row in rows] for name in self._answers.columns}
+        for name in self._answers.details.types:
+            columns[name] = [one.details.get(name) for one in self._records]
         errors = [None if one.error is None else error_text(one.error) for one in self._records]
         return {**columns, self._answers.prefix + ERROR: errors}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from state_machines import JsonSchemaStateMachine
 
@@ -14,11 +14,20 @@ from .answer_format import ERROR, AnswerFormat, jsonable
 from .inputs import Item
 from .json_members import encode, join_members
 
+if TYPE_CHECKING:
+    from .outcomes import Outcome
+
 
 class Answer(NamedTuple):
-    """The answer in a row: its parsed value."""
+    """The answer in a row.
+
+    Attributes:
+        value: Its parsed value.
+        details: The columns about its generation.
+    """
 
     value: Any
+    details: Mapping[str, Any] = {}
 
 
 class Failure(NamedTuple):
@@ -46,7 +55,7 @@ class RowFormat(ABC):
     def __init__(self, answers: AnswerFormat) -> None:
         self.answers = answers
         self.error = answers.prefix + ERROR
-        self._reserved = {*answers.columns, self.error}
+        self._reserved = frozenset(answers.added_columns)
 
     def admit(self, fields: Mapping[str, Any]) -> None:
         """Check the fields of a record before its request.
@@ -82,14 +91,28 @@ class RowFormat(ABC):
         """Return the header of a file without rows; ``None`` if none is missing."""
         return None
 
+    def row(self, outcome: Outcome) -> str:
+        """Return the row of a record, without a line break."""
+        if outcome.result is None:
+            return self.encode(outcome.item, None, outcome.error)
+        answer = self.answers.json_text(outcome.result)
+        return self.encode(outcome.item, answer, None, self.answers.details.cells(outcome.result))
+
     @abstractmethod
-    def encode(self, item: Item, answer: str | None, error: Exception | None) -> str:
+    def encode(
+        self,
+        item: Item,
+        answer: str | None,
+        error: Exception | None,
+        details: Mapping[str, Any] | None = None,
+    ) -> str:
         """Return the row of a record, without a line break.
 
         Args:
             item: The record.
             answer: The answer as JSON.
             error: The error, if there is no answer.
+            details: The columns about the generation of the answer.
         """
 
     @abstractmethod
@@ -105,9 +128,11 @@ class RowFormat(ABC):
         fields = item.fields().items()
         return {name: jsonable(value) for name, value in fields if name not in self._reserved}
 
-    def _restored(self, columns: Mapping[str, Any]) -> Read | None:
+    def _restored(
+        self, columns: Mapping[str, Any], details: Mapping[str, Any] | None = None
+    ) -> Read | None:
         try:
-            return Answer(self.answers.restore(self.answers.join(columns)))
+            return Answer(self.answers.restore(self.answers.join(columns)), details or {})
         except (ValueError, RecursionError):
             return None
 
@@ -122,16 +147,23 @@ class JsonLines(RowFormat):
 
     def __init__(self, answers: AnswerFormat, *, is_bare: bool = True) -> None:
         super().__init__(answers)
-        self._is_bare = is_bare and not answers.prefix
+        self._is_bare = is_bare and not answers.prefix and not answers.details.types
 
-    def encode(self, item: Item, answer: str | None, error: Exception | None) -> str:
+    def encode(
+        self,
+        item: Item,
+        answer: str | None,
+        error: Exception | None,
+        details: Mapping[str, Any] | None = None,
+    ) -> str:
         fields = {name: encode(value) for name, value in self._fields(item).items()}
         if error is not None:
             return join_members({**fields, self.error: encode(failure(item.key, error))})
         assert answer is not None, "a record has an answer or an error"
         if not fields and self._is_bare:
             return answer
-        return join_members({**fields, **self.answers.split(answer)})
+        about = {name: encode(value) for name, value in (details or {}).items()}
+        return join_members({**fields, **self.answers.split(answer), **about})
 
     def read(self, row: bytes, item: Item) -> Read | None:
         try:
@@ -150,7 +182,8 @@ class JsonLines(RowFormat):
         if not isinstance(value, dict):
             return None
         own = {name: value.pop(name) for name in fields if name in value}
-        return self._restored(value) if own == fields else None
+        about = {name: value.pop(name) for name in self.answers.details.types if name in value}
+        return self._restored(value, about) if own == fields else None
 
     def is_beginning(self, row: bytes, item: Item) -> bool:
         fields = {name: encode(value) for name, value in self._fields(item).items()}

@@ -5,19 +5,23 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import EarlierRunError
 from .answer_format import AnswerFormat
+from .chunks import Chunks
 from .frames import Frame
 from .inputs import Content, Item
-from .outcomes import Batch, Engine, Outcome, check_reads
+from .outcomes import Batch, Engine, Outcome, check_reads, with_input
 from .outputs import Done, Output, OutputOptions
 from .progress import Progress, showing
 from .prompts import Instruction, Prompts
 from .records import RecordInputs, RecordItem
 from .results import ExtractedRecord
-from .rows import Answer, JsonLines, Read, RowFormat
+from .rows import Answer, Failure, JsonLines, Read, RowFormat
+
+if TYPE_CHECKING:
+    from ..results import Quotation
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,7 @@ class Run:
         output: The output file.
         progress: How to show progress.
         options: The options of all requests.
+        chunks: How long texts are divided; ``None``: not at all.
     """
 
     engine: Engine
@@ -45,6 +50,7 @@ class Run:
     output: OutputOptions | None
     progress: Progress
     options: Mapping[str, Any]
+    chunks: Chunks | None = None
 
     def records(self) -> Generator[ExtractedRecord[Any]]:
         """Yield the outcomes in the order of the records. Closing stops the requests.
@@ -67,7 +73,7 @@ class Run:
                 earlier = output.earlier(self.inputs)
                 for item, read in earlier:
                     advance(not isinstance(read, Answer))
-                    yield _earlier_record(item, read)
+                    yield self._earlier_record(item, read)
                 done = earlier.done
             if output is not None:
                 output.check_continuable(done, self.inputs)
@@ -75,9 +81,9 @@ class Run:
             rows = JsonLines(self.answers) if output is None else output.rows
             for outcome in stack.enter_context(contextlib.closing(self._outcomes(rows))):
                 if output is not None:
-                    self._write(output, outcome)
+                    output.write(outcome)
                 advance(outcome.error is not None)
-                yield _record(outcome)
+                yield self._record(outcome)
             if output is not None:
                 output.finish()
 
@@ -96,32 +102,45 @@ class Run:
             rows.admit,
             check,
             quotes_input=self.answers.quotes_input,
+            chunks=self.chunks,
         )
         return batch.outcomes(self.engine, self.inputs)
 
-    def _write(self, output: Output, outcome: Outcome) -> None:
-        answer = None if outcome.result is None else self.answers.json_text(outcome.result)
-        output.write(outcome.item, answer, outcome.error)
+    def _record(self, outcome: Outcome) -> ExtractedRecord[Any]:
+        index, record = _position(outcome.item)
+        if outcome.result is None:
+            return ExtractedRecord(index, record, error=outcome.error)
+        return ExtractedRecord(
+            index,
+            record,
+            outcome.result.parsed,
+            usage=outcome.result.usage,
+            quotes=outcome.result.quotes,
+            details=self.answers.details.cells(outcome.result),
+        )
+
+    def _earlier_record(self, item: Item, read: Read) -> ExtractedRecord[Any]:
+        index, record = _position(item)
+        if isinstance(read, Failure):
+            return ExtractedRecord(
+                index, record, error=EarlierRunError(read.message, type=read.type)
+            )
+        quotes = earlier_quotes(item, read, self.answers, self.options)
+        return ExtractedRecord(index, record, read.value, quotes=quotes, details=read.details)
 
 
-def _record(outcome: Outcome) -> ExtractedRecord[Any]:
-    index, record = _position(outcome.item)
-    if outcome.result is None:
-        return ExtractedRecord(index, record, error=outcome.error)
-    return ExtractedRecord(
-        index,
-        record,
-        outcome.result.parsed,
-        usage=outcome.result.usage,
-        quotes=outcome.result.quotes,
-    )
-
-
-def _earlier_record(item: Item, read: Read) -> ExtractedRecord[Any]:
-    index, record = _position(item)
-    if isinstance(read, Answer):
-        return ExtractedRecord(index, record, read.value)
-    return ExtractedRecord(index, record, error=EarlierRunError(read.message, type=read.type))
+def earlier_quotes(
+    item: Item, read: Answer, answers: AnswerFormat, options: Mapping[str, Any]
+) -> tuple[Quotation, ...]:
+    """Return the quotes of a row of an earlier run, each at its first occurrence."""
+    if not answers.has_quotes:
+        return ()
+    try:
+        text = item.read().text
+    except ValueError:
+        # The file has changed since.
+        return ()
+    return answers.quotations(read.value, with_input(options, text))
 
 
 def _position(item: Item) -> tuple[int, Any]:

@@ -62,17 +62,23 @@ def find_quote(text: str, quote: str, unit: str) -> tuple[int, int] | None:
         The position in code points, and the count, at most ``LIMITS.counted_quotes``; occurrences
         may overlap. ``None`` if there is none.
     """
-    first, count, tried = -1, 0, 0
+    places = quote_places(text, quote, unit)
+    return (places[0], len(places)) if places else None
+
+
+def quote_places(text: str, quote: str, unit: str) -> list[int]:
+    """Return the positions of the first occurrences of a quote, as :func:`find_quote` counts."""
+    places: list[int] = []
+    tried = 0
     at = text.find(quote)
-    while at >= 0 and count < LIMITS.counted_quotes:
+    while at >= 0 and len(places) < LIMITS.counted_quotes:
         tried += 1
         if not tried % CHARACTERS_PER_STEP:
             spend()
         if unit == "chars" or (_is_boundary(text, at) and _is_boundary(text, at + len(quote))):
-            first = at if first < 0 else first
-            count += 1
+            places.append(at)
         at = text.find(quote, at + 1)
-    return (first, count) if count else None
+    return places
 
 
 def _is_boundary(text: str, at: int) -> bool:

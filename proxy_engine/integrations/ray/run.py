@@ -123,14 +123,12 @@ class PartitionActor:
         return Counts(1, counter.rows, counter.failed, tokens)
 
     def _lines(self, partition: Partition, counter: _Counter) -> Iterator[str]:
-        answers = self._extractor.answers
-        rows = JsonLines(answers, is_bare=False)
+        rows = JsonLines(self._extractor.answers, is_bare=False)
         lines = PartitionLines(self._source.filesystem, partition, self._extractor.reader)
         with contextlib.closing(self._extractor.outcomes(lines, rows.admit)) as outcomes:
             for outcome in outcomes:
-                answer = None if outcome.result is None else answers.json_text(outcome.result)
                 counter.add(outcome.error is not None)
-                yield rows.encode(outcome.item, answer, outcome.error)
+                yield rows.row(outcome)
 
 
 class _Counter:

@@ -1,0 +1,96 @@
+"""Opt-in columns about how an answer was generated: tokens, truncation, confidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+from ..errors import InvalidOptionError
+from ..text_checks import short_repr
+
+if TYPE_CHECKING:
+    from ..results import GenerationResult
+
+DetailColumns: TypeAlias = Literal["tokens", "cut_short", "confidence"]
+"""A group of columns.
+
+``"tokens"``: ``prompt_tokens`` and ``completion_tokens``. ``"cut_short"``: ``cut_short``, why the
+answer ended early, and ``cut_short_at``, the JSON Pointer of the value. ``"confidence"``: for each
+property ``<property>_confidence``.
+"""
+
+DetailType: TypeAlias = Literal["integer", "number", "string"]
+_NUMBER: DetailType = "number"
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """The columns about the generation of answers.
+
+    Attributes:
+        types: The types of the columns by name.
+        pointers: The JSON Pointers of the columns of confidences, by name.
+        prefix: The text before the names of columns.
+    """
+
+    types: Mapping[str, DetailType] = field(default_factory=dict)
+    pointers: Mapping[str, str] = field(default_factory=dict)
+    prefix: str = ""
+
+    @classmethod
+    def of(
+        cls, columns: Sequence[DetailColumns], properties: Mapping[str, str], prefix: str
+    ) -> Details:
+        """Return the columns.
+
+        Args:
+            columns: The groups of columns.
+            properties: The JSON Pointers of the answer's properties, by the names of their columns.
+            prefix: The text before the names of columns.
+
+        Raises:
+            InvalidOptionError: There is no such group.
+        """
+        known = get_args(DetailColumns)
+        if isinstance(columns, str) or not isinstance(columns, Sequence):
+            raise InvalidOptionError(
+                f"columns should be a list of names, not {short_repr(columns)}", option="columns"
+            )
+        for name in columns:
+            if name not in known:
+                raise InvalidOptionError(
+                    f"there are no columns {short_repr(name)}",
+                    option="columns",
+                    hint=f"Choose among {', '.join(map(repr, known))}.",
+                )
+        pointers: dict[str, str] = {}
+        types: dict[str, DetailType] = {}
+        if "confidence" in columns:
+            pointers = {f"{name}_confidence": pointer for name, pointer in properties.items()}
+            types |= dict.fromkeys(pointers, _NUMBER)
+        if "cut_short" in columns:
+            types |= {prefix + name: "string" for name in ("cut_short", "cut_short_at")}
+        if "tokens" in columns:
+            types |= {prefix + name: "integer" for name in ("prompt_tokens", "completion_tokens")}
+        return cls(types, pointers, prefix)
+
+    def cells(self, result: GenerationResult[Any]) -> dict[str, Any]:
+        """Return the columns of an answer."""
+        confidences = result.confidences() if self.pointers else {}
+        cut, usage = result.cut_short, result.usage
+        cells = {
+            "cut_short": None if cut is None else cut.reason,
+            "cut_short_at": None if cut is None else cut.pointer,
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.completion_tokens,
+        }
+        return {
+            name: confidences.get(self.pointers[name])
+            if name in self.pointers
+            else cells[name.removeprefix(self.prefix)]
+            for name in self.types
+        }
+
+
+NO_DETAILS = Details()

@@ -1,0 +1,249 @@
+"""Answers to the pieces of a text, merged by the places of their quotes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from state_machines.grammar.substring import quote_places
+from state_machines.json_schema.quotes import source_names
+
+from ..errors import InvalidOptionError, OutputValidationError
+from .answer_format import INPUT, AnswerFormat, definition, pointer_of
+from .json_members import join_members, split_items, split_members
+
+if TYPE_CHECKING:
+    from ..results import FinishReason, GenerationResult, Quotation, Usage
+
+_ANNOTATIONS = frozenset(
+    ("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly")
+)
+_LIST_KEYWORDS = _ANNOTATIONS | {"type", "items", "uniqueItems", "$comment"}
+_Place: TypeAlias = tuple[tuple[str, int, int], ...] | str
+"""Where the quotes of an item stand: their pointers in the item, and positions in the document.
+
+For an item without quotes its JSON text.
+"""
+
+
+class Piece(NamedTuple):
+    """A part of a text.
+
+    Attributes:
+        start: Its position in the text, in code points.
+        text: The part.
+    """
+
+    start: int
+    text: str
+
+
+class _Item(NamedTuple):
+    """An item of an answer.
+
+    Attributes:
+        text: Its JSON text.
+        quotes: Its quotes: pointers in the item, positions in the document.
+    """
+
+    text: str
+    quotes: list[Quotation]
+
+
+@dataclass(frozen=True, slots=True)
+class ItemList:
+    """The list of items in the answers to the pieces of a text.
+
+    Attributes:
+        answers: The format of the answers.
+        name: The property with the list; ``None`` if the answer is the list.
+        are_unique: Whether no two items are equal.
+    """
+
+    answers: AnswerFormat
+    name: str | None
+    are_unique: bool
+
+    @classmethod
+    def of(cls, answers: AnswerFormat) -> ItemList:
+        """Find the list in the schema of the answers.
+
+        Raises:
+            InvalidOptionError: The schema describes no list of items with quotes from the text, or
+                more than a list.
+        """
+        root = answers.schema
+        schema, name = definition(root, root), None
+        if isinstance(schema, Mapping) and "properties" in schema:
+            if len(answers.properties) != 1 or answers.is_open:
+                raise _refusal("it has other properties than one list")
+            name = answers.properties[0]
+            schema = definition(schema["properties"][name], root)
+        if not isinstance(schema, Mapping) or schema.get("type") != "array":
+            raise _refusal("it is no list, and no object whose only property is a list")
+        for keyword in schema.keys() - _LIST_KEYWORDS - {"$defs", "definitions", "$schema"}:
+            raise _refusal(f"{keyword!r} would hold for each piece and not for the merged list")
+        items = schema.get("items")
+        if INPUT not in source_names(_with_definitions(items, root)):
+            raise _refusal(f"its items have no quote from {INPUT!r}, by which they are merged")
+        return cls(answers, name, schema.get("uniqueItems") is True)
+
+    def merge(
+        self, document: str, pieces: Sequence[Piece], results: Sequence[GenerationResult[Any]]
+    ) -> GenerationResult[Any]:
+        """Merge the answers to the pieces of a text.
+
+        Of the items at one place, those of the first piece that has any are kept. Equal ones of a
+        piece are one.
+
+        Raises:
+            OutputValidationError: A validator of the type rejects the merged answer.
+        """
+        merged: list[_Item] = []
+        known: set[_Place] = set()
+        equal: set[str] = set()
+        for piece, result in zip(pieces, results, strict=True):
+            places: set[tuple[_Place, str]] = set()
+            for item in self._items(document, piece, result):
+                place, value = _place(item), _canonical(item.text)
+                is_twice = place in known or (place, value) in places
+                if is_twice or (self.are_unique and value in equal):
+                    continue
+                places.add((place, value))
+                equal.add(value)
+                merged.append(item)
+            known |= {place for place, _ in places}
+        return self._result(merged, results)
+
+    def _items(self, document: str, piece: Piece, result: GenerationResult[Any]) -> Iterator[_Item]:
+        """Yield the items of one answer; the n-th item with a quote stands at its n-th place."""
+        answer = result.text
+        if self.name is not None:
+            answer = split_members(answer).get(self.name, "[]")
+        quotes: dict[int, list[Quotation]] = {}
+        for quote in result.quotes:
+            position, _, rest = quote.pointer.removeprefix(f"{self._pointer}/").partition("/")
+            of_item = replace(quote, pointer=f"/{rest}" if rest else "")
+            quotes.setdefault(int(position), []).append(of_item)
+        seen: Counter[tuple[tuple[str, int], ...]] = Counter()
+        for index, text in enumerate(split_items(answer)):
+            found = quotes.get(index, [])
+            key = tuple((quote.pointer, quote.start) for quote in found)
+            earlier = seen[key]
+            seen[key] += 1
+            yield _Item(text, [_in_document(one, document, piece, earlier) for one in found])
+
+    def _result(
+        self, items: Sequence[_Item], results: Sequence[GenerationResult[Any]]
+    ) -> GenerationResult[Any]:
+        text = f"[{', '.join(item.text for item in items)}]"
+        if self.name is not None:
+            text = join_members({self.name: text})
+        try:
+            parsed = self.answers.parse(text)
+        except ValueError as error:
+            raise OutputValidationError(
+                f"the merged answer is invalid: {error}", text=text
+            ) from error
+        quotes = tuple(
+            replace(quote, pointer=f"{self._pointer}/{index}{quote.pointer}")
+            for index, item in enumerate(items)
+            for quote in item.quotes
+        )
+        cut = next((result.cut_short for result in results if result.cut_short is not None), None)
+        return replace(
+            results[0],
+            text=text,
+            parsed=parsed,
+            finish_reason=_finish_reason(results),
+            usage=_total([result.usage for result in results]),
+            quotes=quotes,
+            cut_short=None if cut is None else replace(cut, pointer=self._pointer),
+            # They describe one output, and this is the answer of several.
+            token_ids=(),
+            parts=(),
+            logprobs=None,
+            scored_choices=(),
+            token_origins="",
+            token_lengths=(),
+        )
+
+    @property
+    def _pointer(self) -> str:
+        return "" if self.name is None else pointer_of(self.name)
+
+
+def _refusal(reason: str) -> InvalidOptionError:
+    return InvalidOptionError(
+        f"answers of this schema cannot be merged: {reason}",
+        option="chunk_tokens",
+        hint="Give a list of items with QuoteFrom('input'), or an object whose only property is "
+        "one.",
+    )
+
+
+def _with_definitions(schema: Any, root: Any) -> Any:
+    """Return a schema with the definitions that it refers to."""
+    found, pending = [], [schema]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, Mapping):
+            target = definition(value, root)
+            if target is not value and target not in found:
+                pending.append(target)
+            found.append(value)
+            pending += value.values()
+        elif isinstance(value, list):
+            pending += value
+    return found
+
+
+def _in_document(quote: Quotation, document: str, piece: Piece, earlier: int) -> Quotation:
+    """Return a quote at its place in the document.
+
+    Args:
+        quote: The quote, at its first occurrence in the piece.
+        document: The document.
+        piece: The piece.
+        earlier: The number of items before it with the same quotes.
+    """
+    if quote.source != INPUT:
+        return quote
+    words = piece.text[quote.start : quote.end]
+    unit = "words"
+    places = quote_places(piece.text, words, unit)
+    if len(places) != quote.occurrences:
+        # The schema counts occurrences inside of words.
+        unit = "chars"
+        places = quote_places(piece.text, words, unit)
+    start = piece.start + places[min(earlier, len(places) - 1)]
+    count = len(quote_places(document, words, unit))
+    return replace(quote, start=start, end=start + len(words), occurrences=count)
+
+
+def _place(item: _Item) -> _Place:
+    places = tuple(
+        (quote.pointer, quote.start, quote.end) for quote in item.quotes if quote.source == INPUT
+    )
+    return places or _canonical(item.text)
+
+
+def _canonical(text: str) -> str:
+    return json.dumps(json.loads(text), sort_keys=True)
+
+
+def _finish_reason(results: Sequence[GenerationResult[Any]]) -> FinishReason:
+    return next((one.finish_reason for one in results if one.finish_reason != "stop"), "stop")
+
+
+def _total(usages: Sequence[Usage]) -> Usage:
+    """Return the sums of counts and times."""
+    sums = {
+        field.name: sum(getattr(usage, field.name) for usage in usages)
+        for field in dataclasses.fields(usages[0])
+    }
+    return replace(usages[0], **{**sums, "particles_per_pass": usages[0].particles_per_pass})
