@@ -85,21 +85,24 @@ class Chunks:
         pieces: list[Piece] = []
         first = last = 0
         while last < len(units):
-            last = self._end(units, first)
+            last = self._end(units, first, last)
             begin = units[first].start
             pieces.append(Piece(begin, text[begin : units[last - 1].end]))
             first = self._next(units, first, last)
         return pieces
 
-    def _end(self, units: list[_Unit], first: int) -> int:
-        """Return the index behind the last unit of the piece that begins with ``first``."""
-        end, tokens, paragraph = first, 0, first
+    def _end(self, units: list[_Unit], first: int, done: int) -> int:
+        """Return the index behind the last unit of the piece that begins with ``first``.
+
+        It is above ``done``, that of the piece before.
+        """
+        end, tokens, paragraph = first, 0, done
         while end < len(units) and (end == first or tokens + units[end].tokens <= self.tokens):
             tokens += units[end].tokens
             end += 1
-            if units[end - 1].ends_paragraph and 3 * tokens >= 2 * self.tokens:
+            if end > done and units[end - 1].ends_paragraph and 3 * tokens >= 2 * self.tokens:
                 paragraph = end
-        return paragraph if end < len(units) and paragraph > first else end
+        return paragraph if end < len(units) and paragraph > done else end
 
     def _next(self, units: list[_Unit], first: int, last: int) -> int:
         """Return the index of the first unit of the next piece, which overlaps with this one."""

@@ -205,7 +205,11 @@ def _pandas_column(pandas: Any) -> Callable[[Sequence[Any], ColumnType | None], 
         elif kind == "string":
             # The library's own default, which differs between its versions.
             from_python = None
-        return pandas.Series(list(values), dtype=from_python)
+        try:
+            return pandas.Series(list(values), dtype=from_python)
+        except UnicodeEncodeError:
+            # Lone surrogates, which the library's type of texts cannot have.
+            return pandas.Series(list(values), dtype=object)
 
     return make
 

@@ -62,7 +62,7 @@ class RecordReader:
         Raises:
             InvalidOptionError: None of the records has the field of the text or of the images.
         """
-        if not isinstance(records, Sequence) or not isinstance(self.text, str):
+        if not isinstance(records, Sequence) or callable(self.text) or callable(self.image):
             return
         rows = [self.fields(record) for record in records[:_CHECKED_RECORDS]]
         known = {self.text, self.image} if self.text == "text" else {self.text}

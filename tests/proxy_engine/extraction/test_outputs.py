@@ -42,11 +42,12 @@ FORMATS = ["jsonl", "csv", "parquet"]
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-def test_resumed_run_has_all_values(
+def test_resumed_run_has_all_values_and_columns(
     tiny_engine: InferenceEngine, tmp_path: Path, suffix: str
 ) -> None:
     path = tmp_path / f"out.{suffix}"
-    with tiny_engine.iter_extract(RECORDS, Pet, output=path, **OPTIONS) as stream:
+    options = {**OPTIONS, "columns": ["cut_short", "tokens", "confidence"]}
+    with tiny_engine.iter_extract(RECORDS, Pet, output=path, **options) as stream:
         first = [next(stream) for _ in range(3)]
     seen: list[Any] = []
 
@@ -55,15 +56,24 @@ def test_resumed_run_has_all_values(
             seen.append(record)
             yield record
 
-    resumed = tiny_engine.extract(counted(), Pet, output=path, resume=True, **OPTIONS)
+    resumed = tiny_engine.extract(counted(), Pet, output=path, resume=True, **options)
+    assert [record.details for record in resumed[:3]] == [record.details for record in first]
+    assert first[0].usage is not None
+    assert first[0].details["prompt_tokens"] == first[0].usage.prompt_tokens
+    assert 0 < first[0].details["kind_confidence"] <= 1
     assert resumed.values[:3] == [record.value for record in first]
     assert isinstance(resumed.errors[1], EarlierRunError)
     assert resumed.errors[1].type == "RecordError"
     assert [record.usage is None for record in resumed] == [True, True, True, False]
     assert seen == RECORDS
     whole = path.read_bytes()
-    again = tiny_engine.extract(RECORDS, Pet, output=path, resume=True, **OPTIONS)
+    again = tiny_engine.extract(RECORDS, Pet, output=path, resume=True, **options)
     assert again.values == resumed.values
+    made = again.to_pandas()
+    added = ["kind_confidence", "ages_confidence", "cut_short", "cut_short_at"]
+    assert list(made)[4:] == [*added, "prompt_tokens", "completion_tokens", "error"]
+    assert list(made.dtypes.map(str))[4:9:4] == ["Float64", "Int64"]
+    assert made.equals(resumed.to_pandas())
     assert path.read_bytes() == whole
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 

@@ -1,0 +1,173 @@
+"""Long texts in pieces: where they end, and how the answers are merged."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import pairwise
+from typing import Annotated, Any
+
+import pydantic
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy_engine import InferenceEngine, InvalidOptionError, QuoteFrom
+from proxy_engine.extraction.answer_format import AnswerFormat
+from proxy_engine.extraction.chunks import Chunks
+from proxy_engine.extraction.merging import ItemList, Piece
+from proxy_engine.results import CutShort, GenerationResult, Usage
+from proxy_engine.validation import json_validator
+
+
+class Fact(pydantic.BaseModel):
+    words: Annotated[str, QuoteFrom("input")] | None
+    size: int = 0
+
+
+class Facts(pydantic.BaseModel):
+    facts: list[Fact]
+
+
+def count(text: str) -> int:
+    return len(re.findall(r"\w+|[^\w\s]", text))
+
+
+def divided(text: str, tokens: int, overlap: int) -> list[Piece]:
+    chunks = Chunks.of(tokens, overlap, AnswerFormat.of(Facts))
+    assert chunks is not None
+    return chunks.divide(text, count)
+
+
+def test_pieces_end_at_sentences_and_paragraphs() -> None:
+    text = 'One two three. Four "five."\n\nSix seven! Eight nine\nten eleven. Twelve.'
+    assert [piece.text for piece in divided(text, 12, 3)] == [
+        # Room for another sentence, which a paragraph's end is preferred to.
+        'One two three. Four "five."\n\n',
+        'Four "five."\n\nSix seven! Eight nine\n',
+        "Six seven! Eight nine\nten eleven. Twelve.",
+    ]
+
+
+words = st.text(st.sampled_from("ab"), min_size=1, max_size=9)
+ends = st.sampled_from([" ", ". ", "! ", "\n", "\n\n", "。", ""])
+
+
+@given(st.lists(st.tuples(words, ends), max_size=60), st.integers(1, 20), st.integers(0, 19))
+def test_pieces_overlap_and_are_the_text(
+    parts: list[tuple[str, str]], tokens: int, overlap: int
+) -> None:
+    text = "".join(word + end for word, end in parts)
+    pieces = divided(text, tokens, min(overlap, tokens - 1))
+    covered = 0
+    for piece in pieces:
+        assert piece.text == text[piece.start : piece.start + len(piece.text)]
+        assert piece.start <= covered < piece.start + len(piece.text)
+        covered = piece.start + len(piece.text)
+        assert count(piece.text) <= tokens
+    assert covered == len(text)
+    if pieces and overlap and tokens >= 16:
+        assert all(b.start < a.start + len(a.text) for a, b in pairwise(pieces))
+
+
+DOCUMENT = "the art of party. an art is art. no art"
+PIECES = [Piece(0, DOCUMENT[:33]), Piece(18, DOCUMENT[18:])]
+
+
+def answer(piece: Piece, response_format: Any, value: Any, **others: Any) -> GenerationResult[Any]:
+    answers = AnswerFormat.of(response_format)
+    text = json.dumps(value)
+    quotes = json_validator(answers.schema, sources={"input": piece.text}).quotations(text)
+    usage = Usage(10, 5, 0.5, 0.25)
+    return GenerationResult(
+        text, answers.parse(text), "stop", usage, (1,), "m", quotes=quotes, **others
+    )
+
+
+def merged(response_format: Any, *values: Any, **others: Any) -> GenerationResult[Any]:
+    results = [
+        answer(piece, response_format, value, **others)
+        for piece, value in zip(PIECES, values, strict=True)
+    ]
+    return ItemList.of(AnswerFormat.of(response_format)).merge(DOCUMENT, PIECES, results)
+
+
+def fact(words: str | None, size: int = 0) -> dict[str, Any]:
+    return {"words": words, "size": size}
+
+
+def test_items_at_one_place_are_one() -> None:
+    result = merged(
+        Facts,
+        # The third occurrence of "art" as a word is in both pieces; "party" has none.
+        {"facts": [fact("art"), fact("art", 1), fact("art", 2), fact("the", 3), fact("the", 4)]},
+        {"facts": [fact("art", 7), fact("art", 8), fact("art", 9), fact("is")]},
+    )
+    assert [(item.words, item.size) for item in result.parsed.facts] == [
+        *(("art", 0), ("art", 1), ("art", 2)),
+        # Two items of a piece may share a place.
+        *(("the", 3), ("the", 4), ("art", 9), ("is", 0)),
+    ]
+    places = [(one.pointer, one.start, one.occurrences) for one in result.quotes]
+    assert places[:4] == [
+        *(("/facts/0/words", 4, 4), ("/facts/1/words", 21, 4), ("/facts/2/words", 28, 4)),
+        ("/facts/3/words", 0, 1),
+    ]
+    assert places[5:] == [("/facts/5/words", 36, 4), ("/facts/6/words", 25, 1)]
+    assert all(DOCUMENT[one.start : one.end] in ("art", "the", "is") for one in result.quotes)
+
+
+def test_equal_items_of_a_place_and_those_without_quotes_are_one() -> None:
+    result = merged(
+        Facts,
+        {"facts": [fact("the"), fact("the"), fact(None, 1), fact(None, 1), fact(None, 2)]},
+        {"facts": [fact(None, 2), fact(None, 3)]},
+    )
+    items = [(item.words, item.size) for item in result.parsed.facts]
+    assert items == [("the", 0), (None, 1), (None, 2), (None, 3)]
+
+
+def test_items_keep_their_notation_and_sets_have_no_equal_ones() -> None:
+    quote = {"type": "string", "x-substring-of": "input"}
+    schema = {"type": "array", "uniqueItems": True, "items": quote}
+    assert merged(schema, ["art", "the"], ["no", "art"]).parsed == ["art", "the", "no"]
+    schema = {"type": "array", "items": {"type": "array", "prefixItems": [quote, {}]}}
+    both = [[["art", 1.50]], [["no", 1e20]]]
+    assert merged(schema, *both).text == '[["art", 1.5], ["no", 1e+20]]'
+    assert merged(list[Annotated[str, QuoteFrom("input")]], [], []).parsed == []
+
+
+def test_counts_are_added_and_limits_are_told() -> None:
+    cut = CutShort("/facts/0/words", "max_tokens")
+    empty: dict[str, Any] = {"facts": []}
+    result = merged(Facts, empty, empty, cut_short=cut)
+    assert result.usage == Usage(20, 10, 1.0, 0.5)
+    assert result.cut_short == CutShort("/facts", "max_tokens")
+    assert result.token_ids == ()
+
+
+@pytest.mark.parametrize(
+    ("response_format", "message"),
+    [
+        (Fact, "other properties than one list"),
+        (list[str], "no quote from 'input'"),
+        (list[Annotated[str, QuoteFrom("title")]], "no quote from 'input'"),
+        (dict[str, Fact], "it is no list"),
+        (Annotated[list[Fact], pydantic.Field(max_length=9)], "'maxItems' would hold for each"),
+        ({"type": "object", "properties": {"a": {"type": "array"}}}, "other properties"),
+    ],
+)
+def test_answers_that_cannot_be_merged_are_refused(
+    tiny_engine: InferenceEngine, response_format: Any, message: str
+) -> None:
+    with pytest.raises(InvalidOptionError, match=message):
+        tiny_engine.extract(["x"], response_format, chunk_tokens=20)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [((None, 3), "requires"), ((0, None), "at least 1"), ((8, 8), "0 to 7"), ((8.0, 1), "integer")],
+)
+def test_wrong_sizes_are_refused(sizes: Any, message: str) -> None:
+    with pytest.raises(InvalidOptionError, match=message):
+        Chunks.of(*sizes, AnswerFormat.of(Facts))
