@@ -20,7 +20,7 @@ from .details import DetailType
 from .inputs import Item
 from .json_members import encode
 from .results import error_text
-from .rows import Answer, Failure, Read, RowFormat
+from .rows import Answer, Failure, Read, RowFormat, Written
 
 _CELL = re.compile(r'(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r?\n|\Z)')
 _MISSING = object()
@@ -87,18 +87,13 @@ class Csv(RowFormat):
         self._header = [*self._names, *self.answers.added_columns]
         return line_of(self._header)
 
-    def encode(
-        self,
-        item: Item,
-        answer: str | None,
-        error: Exception | None,
-        details: Mapping[str, Any] | None = None,
-    ) -> str:
-        columns = {} if answer is None else self.answers.split(answer)
-        cells = {name: cell_of(json.loads(text), text) for name, text in columns.items()}
-        cells |= {name: cell_of(value) for name, value in (details or {}).items()}
-        if error is not None:
-            cells[self.error] = error_text(error)
+    def encode(self, item: Item, answer: Written | Exception) -> str:
+        if isinstance(answer, Exception):
+            cells = {self.error: error_text(answer)}
+        else:
+            columns = self.answers.split(answer.text)
+            cells = {name: cell_of(json.loads(text), text) for name, text in columns.items()}
+            cells |= {name: cell_of(value) for name, value in answer.details.items()}
         header = "" if self._header is not None else self._begin() + "\n"
         return header + line_of([*self._field_cells(item), *self._ordered(cells)])
 

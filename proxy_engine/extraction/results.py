@@ -53,10 +53,10 @@ class ExtractedRecord(Generic[T]):
 class ExtractionResults(Sequence[ExtractedRecord[T]]):
     """The outcomes of all records, in the order of the input.
 
-    Frames have the columns of the input, a column for each property of the answers, those that
-    ``columns=`` adds, and a column ``error`` with texts. If the answers are no objects with known
-    properties, they are in the column ``result``. Properties that a schema allows and does not name
-    are in the column ``additional_properties``.
+    Frames have the columns of the input, a column for each property of the answers, the columns
+    that ``columns=`` adds, and a column ``error`` with texts. If the answers are no objects with
+    known properties, they are in the column ``result``. Properties that a schema allows and does
+    not name are in the column ``additional_properties``.
 
     Args:
         records: The outcomes.

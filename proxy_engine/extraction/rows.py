@@ -30,6 +30,18 @@ class Answer(NamedTuple):
     details: Mapping[str, Any] = {}
 
 
+class Written(NamedTuple):
+    """The answer of a row that is written.
+
+    Attributes:
+        text: The answer as JSON.
+        details: The columns about its generation.
+    """
+
+    text: str
+    details: Mapping[str, Any] = {}
+
+
 class Failure(NamedTuple):
     """The error in a row.
 
@@ -94,26 +106,14 @@ class RowFormat(ABC):
     def row(self, outcome: Outcome) -> str:
         """Return the row of a record, without a line break."""
         if outcome.result is None:
-            return self.encode(outcome.item, None, outcome.error)
-        answer = self.answers.json_text(outcome.result)
-        return self.encode(outcome.item, answer, None, self.answers.details.cells(outcome.result))
+            assert outcome.error is not None, "a record has an answer or an error"
+            return self.encode(outcome.item, outcome.error)
+        text = self.answers.json_text(outcome.result)
+        return self.encode(outcome.item, Written(text, self.answers.details.cells(outcome.result)))
 
     @abstractmethod
-    def encode(
-        self,
-        item: Item,
-        answer: str | None,
-        error: Exception | None,
-        details: Mapping[str, Any] | None = None,
-    ) -> str:
-        """Return the row of a record, without a line break.
-
-        Args:
-            item: The record.
-            answer: The answer as JSON.
-            error: The error, if there is no answer.
-            details: The columns about the generation of the answer.
-        """
+    def encode(self, item: Item, answer: Written | Exception) -> str:
+        """Return the row of a record with an answer or an error, without a line break."""
 
     @abstractmethod
     def read(self, row: bytes, item: Item) -> Read | None:
@@ -149,21 +149,14 @@ class JsonLines(RowFormat):
         super().__init__(answers)
         self._is_bare = is_bare and not answers.prefix and not answers.details.types
 
-    def encode(
-        self,
-        item: Item,
-        answer: str | None,
-        error: Exception | None,
-        details: Mapping[str, Any] | None = None,
-    ) -> str:
+    def encode(self, item: Item, answer: Written | Exception) -> str:
         fields = {name: encode(value) for name, value in self._fields(item).items()}
-        if error is not None:
-            return join_members({**fields, self.error: encode(failure(item.key, error))})
-        assert answer is not None, "a record has an answer or an error"
+        if isinstance(answer, Exception):
+            return join_members({**fields, self.error: encode(failure(item.key, answer))})
         if not fields and self._is_bare:
-            return answer
-        about = {name: encode(value) for name, value in (details or {}).items()}
-        return join_members({**fields, **self.answers.split(answer), **about})
+            return answer.text
+        about = {name: encode(value) for name, value in answer.details.items()}
+        return join_members({**fields, **self.answers.split(answer.text), **about})
 
     def read(self, row: bytes, item: Item) -> Read | None:
         try:

@@ -25,6 +25,7 @@ from stand_in_engine import SCHEMA, StandInEngine
 from terminal import Terminal, plain
 
 import proxy_engine
+from proxy_engine.cli.extract_options import resume_command
 from proxy_engine.cli.input_lines import InputLine, InputLines
 from proxy_engine.cli.main import main
 from proxy_engine.requests.batches import REQUESTS_AHEAD
@@ -281,12 +282,17 @@ class TestResuming:
     [
         (["--resume", "--jsonl"], "--resume requires --output"),
         (["--resume", "--output", "out"], "--resume requires --jsonl or files"),
-        (["--overwrite", "--jsonl"], "--overwrite requires --output"),
+        (["--overwrite", "--jsonl"], "--overwrite requires --output or --html"),
         (["--batch-size", "2"], "--batch-size requires --jsonl or files"),
         (["--batch-size", "0", "--jsonl"], "at least 1, not 0"),
         (["--stream", "--jsonl"], "--stream requires a single input"),
         (["--stream", "--output", "out"], "--stream requires a single input"),
         (["--jsonl", "--seed", "-1"], "seed"),
+        (["--columns", "tokens"], "--columns requires --jsonl or files"),
+        (["--columns", "token", "--jsonl"], "no columns 'token'. Choose among 'tokens', "),
+        (["--html", "page.html"], "--html requires --jsonl or files"),
+        (["--chunk-tokens", "9", "--jsonl"], "other properties than one list. Give"),
+        (["--chunk-overlap", "9", "--jsonl"], "requires chunk_tokens"),
     ],
 )
 def test_conflicting_options_are_refused(
@@ -345,30 +351,27 @@ def fed(content: bytes, *arguments: object, **options: Any) -> subprocess.Popen[
 
 
 @pytest.mark.usefixtures("directory", "engines")
-@pytest.mark.parametrize(("kill", "is_piped"), [(signal.SIGKILL, False), (signal.SIGINT, True)])
-def test_killed_run_resumes_until_complete(kill: signal.Signals, is_piped: bool) -> None:
+def test_interrupted_run_resumes_until_complete() -> None:
     content = make_input(60)
     whole = reference(content)
     path = Path("out")
-    chance = random.Random(kill.value + is_piped)
-    kills = 0
+    chance = random.Random(3)
+    interrupts = 0
     while True:
-        source = () if is_piped else ("reference.in",)
-        begin = fed if is_piped else lambda _, *rest, **options: start(*rest, **options)
         before = path.read_bytes().count(b"\n") if path.exists() else 0
-        process = begin(content, *source, "--output", path, "--resume", seconds=0.005)
+        process = fed(content, "--output", path, "--resume", seconds=0.005)
         target = before + chance.randint(8, 30)
         if target < 60:
             wait_for_lines(process, path, target)
-            process.send_signal(kill)
-            kills += 1
+            process.send_signal(signal.SIGINT)
+            interrupts += 1
         _, err = process.communicate(timeout=60)
         so_far = path.read_bytes()
         assert whole.startswith(so_far)
         if target >= 60:
             assert process.returncode == 1
             break
-        if kill == signal.SIGINT and so_far != whole:
+        if so_far != whole:
             assert process.returncode == 130
             assert so_far.endswith(b"\n")
             last = err.splitlines()[-1].decode()
@@ -378,27 +381,24 @@ def test_killed_run_resumes_until_complete(kill: signal.Signals, is_piped: bool)
             given = ["--schema", "schema.json", "--jsonl", "--output", "out", "--resume"]
             assert shlex.split(command)[1:] == ["extract", *given]
             assert b"Traceback" not in err
-    assert kills
+    assert interrupts
     assert so_far == whole
 
 
-@pytest.mark.usefixtures("directory", "engines")
-def test_second_writer_is_refused() -> None:
-    content = make_input(30)
-    whole = reference(content)
-    process = start("--output", "out", stdin=subprocess.PIPE)
-    assert process.stdin
-    process.stdin.write(content)
-    process.stdin.flush()
-    # It waits for more input, and writes nothing meanwhile.
-    wait_for_lines(process, Path("out"), 1)
-    for option in ("--resume", "--overwrite"):
-        second = start("reference.in", "--output", "out", option)
-        _, err = second.communicate(timeout=60)
-        assert second.returncode == 2
-        assert b"another process is writing 'out'" in err
-    process.communicate(timeout=60)
-    assert Path("out").read_bytes() == whole
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["in.csv", "--output", "a b"], "--resume in.csv --output 'a b'"),
+        (["in.csv", "--overwrite", "--output", "o"], "--resume in.csv --output o"),
+        (["--ov", "--output", "o", "--", "--ov"], "--resume --output o -- --ov"),
+        (["--res", "--output", "o"], "--res --output o"),
+    ],
+)
+def test_command_that_continues_is_quoted(arguments: list[str], expected: str) -> None:
+    command = resume_command(["extract", *arguments])
+    assert command.partition(" extract ")[2] == expected
+    same = resume_command(["extract", *arguments], is_begun=False)
+    assert shlex.split(same)[-len(arguments) :] == arguments
 
 
 @pytest.mark.usefixtures("directory")

@@ -89,6 +89,26 @@ class TestCsv:
         assert rows[2]["r_error"] == "PromptError: refused"
         assert rows[3]["note"] == "ü"
 
+    def test_further_columns_and_a_page_are_written(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        Path("in.csv").write_text(CSV, encoding="utf-8")
+        arguments = ["in.csv", "--text", "body", "--columns", "tokens, cut_short"]
+        output = ["--output", "out.csv", "--html", "out.html"]
+        assert extract(*arguments, *output) == 1
+        rows = read_csv("out.csv")
+        added = ["cut_short", "cut_short_at", "prompt_tokens", "completion_tokens", "error"]
+        assert list(rows[0])[4:] == added
+        assert [row["completion_tokens"] for row in rows] == ["5", "", "", "5"]
+        page = Path("out.html").read_text(encoding="utf-8")
+        assert page.count("<section>") == 4
+        assert "PromptError: refused" in page
+        # A page of the rows that are there already.
+        assert extract(*arguments, *output, "--resume") == 1
+        assert Path("out.html").read_text(encoding="utf-8") == page
+        assert extract(*arguments, "--html", "out.html") == 2
+        assert "'out.html' already exists. --overwrite replaces it" in capsys.readouterr().err
+
     def test_json_lines_and_parquet_have_the_same_rows(self) -> None:
         Path("in.csv").write_text(CSV, encoding="utf-8")
         for name in ("out.jsonl", "out.parquet"):

@@ -23,7 +23,7 @@ from proxy_engine.extraction.answer_format import AnswerFormat
 from proxy_engine.extraction.csv_rows import Csv
 from proxy_engine.extraction.inputs import Content
 from proxy_engine.extraction.json_members import encode, join_members, split_members
-from proxy_engine.extraction.rows import Answer, Failure, JsonLines, RowFormat
+from proxy_engine.extraction.rows import Answer, Failure, JsonLines, RowFormat, Written
 
 
 class Pet(pydantic.BaseModel):
@@ -188,7 +188,7 @@ def test_rows_are_read_as_they_were_written(make: type[RowFormat], data: st.Data
     for item in items:
         rows.admit(item.fields())
     written = b"".join(
-        rows.encode(item, encode(answer), None).encode() + b"\n"
+        rows.encode(item, Written(encode(answer))).encode() + b"\n"
         for item, (_, answer) in zip(items, drawn, strict=True)
     )
     found = rows.split(
@@ -219,7 +219,7 @@ def test_errors_are_read_as_they_were_written(make: type[RowFormat]) -> None:
     rows = make(AnswerFormat.of(SCHEMA))
     item = Fields({"id": 1})
     rows.admit(item.fields())
-    encoded = rows.encode(item, None, ValueError('bad: "x",\n'))
+    encoded = rows.encode(item, ValueError('bad: "x",\n'))
     *header, row = rows.split(_lines(encoded.encode() + b"\n"))
     assert len(header) == (make is Csv)
     assert rows.read(row, item) == Failure("ValueError", 'bad: "x",\n')
