@@ -5,18 +5,16 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Collection
-from functools import cache
-from typing import Any, NoReturn, TypeVar, cast, get_type_hints
+from typing import Any, NoReturn, TypeVar, cast
 
 from mlx.nn.layers.base import Module
-
-from samplers.parameters import ALIASES
 
 from .errors import InvalidOptionError
 from .generation.custom_sampler import LogitsProcessor, LogprobsSampler
 from .media.options import MediaOptions
 from .models.load_options import LoadArguments, LoadOptions
 from .option_overrides import OptionOverrides
+from .option_signatures import list_options
 from .options import MAX_DRAFT_TOKENS, GenerationOptions, OptionModel, argument_names, check_names
 from .prompt_cache.options import CacheOptions
 from .request_arguments import RequestArguments
@@ -123,45 +121,19 @@ def load_options(given: LoadArguments, others: Collection[str]) -> LoadOptions:
 
 
 def with_option_signatures(engine: C) -> C:
-    """Give the methods of a class signatures that list the options in place of ``**options``.
-
-    ``inspect.signature`` and ``help`` read ``__signature__``. The defaults are those of the models;
-    the options of an engine replace them.
-    """
+    """Give the methods of a class signatures that list the options in place of ``**options``."""
     arguments = {f"Unpack[{kind.__name__}]": kind for kind in _MODELS}
+    # `request_arguments` imports these types for type checkers alone: it does not need mlx.
+    types = {"LogprobsSampler": LogprobsSampler, "LogitsProcessor": LogitsProcessor}
     for name in dir(engine):
         method = getattr(engine, name)
         if not inspect.isfunction(method):
             continue
-        signature = inspect.signature(method)
-        *parameters, last = signature.parameters.values()
-        if last.annotation in arguments:
-            parameters.extend(_option_parameters(arguments[last.annotation]))
-            method.__signature__ = signature.replace(  # type: ignore[attr-defined]
-                parameters=parameters
-            )
+        last = list(inspect.signature(method).parameters.values())[-1:]
+        kind = arguments.get(last[0].annotation) if last else None
+        if kind is not None:
+            list_options(method, kind, _MODELS[kind], types=types)
     return engine
-
-
-@cache
-def _option_parameters(arguments: Any) -> list[inspect.Parameter]:
-    fields = {field.alias or name: field for name, field in _MODELS[arguments].model_fields.items()}
-    # `request_arguments` imports these types for type checkers alone: it does not need mlx.
-    samplers = {"LogprobsSampler": LogprobsSampler, "LogitsProcessor": LogitsProcessor}
-    parameters = []
-    for name, hint in get_type_hints(arguments, localns=samplers).items():
-        field = fields.get(ALIASES.get(name, name))
-        # An argument of requests that is no option: `logprob_vectors` is a flag, the others are
-        # optional.
-        default = False if hint is bool else None
-        if field is not None:
-            default = field.get_default(call_default_factory=True)
-        parameters.append(
-            inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint
-            )
-        )
-    return parameters
 
 
 def _refuse(name: str, value: object, expected: str) -> NoReturn:

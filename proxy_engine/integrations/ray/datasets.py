@@ -25,6 +25,7 @@ from ...extraction.records import Field
 from ...extras import requires_extra
 from ...models.load_options import LoadArguments, LoadOptions
 from ...option_overrides import OptionOverrides
+from ...option_signatures import list_options
 from ...options import GenerationOptions, argument_names, check_names
 from ...prompt_cache.options import CacheOptions
 from ...text_checks import short_repr
@@ -124,6 +125,9 @@ def extract(
         memory=memory,
         resources=None if resources is None else dict(resources),
     )
+
+
+list_options(extract, ExtractArguments, GenerationOptions, LoadOptions)
 
 
 def actor_settings(settings: ActorSettings) -> ActorSettings:
