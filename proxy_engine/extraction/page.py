@@ -35,7 +35,7 @@ h2 span { font-weight: normal; opacity: 0.7; margin-left: 0.6em }
 @media (min-width: 44rem) { pre.answer { max-height: 96vh; position: sticky; top: 0.5rem } }
 pre { font: inherit; margin: 0; overflow-wrap: anywhere; white-space: pre-wrap }
 pre.answer { align-self: start; font: 13px/1.5 ui-monospace, monospace; overflow: auto }
-.error { color: light-dark(#b00020, #ff8a80) }
+.error { color: light-dark(#b00020, #ff8a80); margin: 0 }
 mark { background: rgba(56, 139, 253, 0.28); border-radius: 0.2em; color: inherit }
 mark.k1 { background: rgba(46, 160, 67, 0.28) }
 mark.k2 { background: rgba(230, 126, 0, 0.30) }

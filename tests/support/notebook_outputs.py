@@ -25,8 +25,8 @@ import dataclasses, sys, tempfile
 from pathlib import Path
 
 sys.path.insert(0, {support!r})
-from {module} import {function} as write
 from proxy_engine import core
+from {module} import {function} as write
 
 _directory = {call}
 _load_model = core.load_model
@@ -76,6 +76,7 @@ def executed(path: Path, *, setup: str = "") -> Any:
 
     Raises:
         CellExecutionError: A cell raises an exception.
+        AssertionError: A cell shows a warning.
     """
     notebook = nbformat.read(path, as_version=4)
     notebook.cells.insert(0, nbformat.v4.new_code_cell(setup))
@@ -87,6 +88,13 @@ def executed(path: Path, *, setup: str = "") -> Any:
         resources={"metadata": {"path": str(path.parent)}},
     )
     client.execute()
+    errors = "".join(
+        output.text
+        for cell in notebook.cells
+        for output in cell.get("outputs", ())
+        if output.get("name") == "stderr"
+    )
+    assert "Warning" not in errors, errors
     del notebook.cells[0]
     for count, cell in enumerate((c for c in notebook.cells if c.cell_type == "code"), 1):
         cell.execution_count = count

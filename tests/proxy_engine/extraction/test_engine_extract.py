@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import gc
 import itertools
+import re
 from collections import namedtuple
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import pydantic
@@ -198,6 +200,29 @@ def test_progress_bar_needs_a_terminal(
     assert capsys.readouterr().err == ""
     tiny_engine.extract(["a"], Pet, max_tokens=60, progress=True)
     assert "1/1" in capsys.readouterr().err
+
+
+def test_notebook_shows_a_bar_of_its_own(
+    tiny_engine: InferenceEngine,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shown: list[tuple[str, str]] = []
+    display = SimpleNamespace(
+        display=lambda data, **_: shown.append(("display", data["text/html"])),
+        update=lambda data, **_: shown.append(("update", data["text/html"])),
+    )
+    monkeypatch.setattr("proxy_engine.extraction.progress._in_notebook", lambda: True)
+    monkeypatch.setattr("proxy_engine.extraction.progress._SECONDS_BETWEEN_UPDATES", 0)
+    monkeypatch.setattr("IPython.display.DisplayHandle", lambda: display)
+    tiny_engine.extract(["a", ""], Pet, max_tokens=60)
+    bars = ['<progress value="1" max="2"></progress> 1 of 2 records, 0 s']
+    bars += 2 * ['<progress value="2" max="2"></progress> 2 of 2 records, 1 failed, 0 s']
+    found = [(kind, re.sub(r"\d+ s$", "0 s", html)) for kind, html in shown]
+    assert found == list(zip(["display", "update", "update"], bars, strict=True))
+    tiny_engine.extract(["a"], Pet, **OPTIONS)
+    assert len(shown) == 3
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
