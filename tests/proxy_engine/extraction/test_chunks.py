@@ -154,7 +154,7 @@ def test_counts_are_added_and_limits_are_told() -> None:
         (list[Annotated[str, QuoteFrom("title")]], "no quote from 'input'"),
         (dict[str, Fact], "it is no list"),
         (Annotated[list[Fact], pydantic.Field(max_length=9)], "'maxItems' would hold for each"),
-        ({"type": "object", "properties": {"a": {"type": "array"}}}, "other properties"),
+        ({"type": "object", "properties": {"a": {}}, "additionalProperties": True}, "other prop"),
     ],
 )
 def test_answers_that_cannot_be_merged_are_refused(
