@@ -18,6 +18,8 @@ Count = Callable[[str], int]
 # The end of a sentence with the space behind it, or a line break.
 _SENTENCE = re.compile(r".+?(?:[.!?…][\"'”’»)\]]*\s+|[。！？]+\s*|\n\s*|\Z)", re.DOTALL)
 _WORD = re.compile(r"\s*\S+\s*")
+# Texts with more characters for each token of the limit are divided without being counted.
+_CHARACTERS_PER_TOKEN = 32
 _PARAGRAPH = re.compile(r"\n[^\S\n]*\n\s*\Z")
 
 
@@ -120,7 +122,8 @@ class Chunks:
 
     def _units(self, text: str, count: Count) -> Iterator[_Unit]:
         for found in _SENTENCE.finditer(text):
-            tokens = count(found[0])
+            is_long = len(found[0]) > _CHARACTERS_PER_TOKEN * self.tokens
+            tokens = self.tokens if is_long else count(found[0])
             if 2 * tokens <= self.tokens:
                 ends = bool(_PARAGRAPH.search(found[0]))
                 yield _Unit(found.start(), found.end(), tokens, ends)
@@ -132,7 +135,8 @@ class Chunks:
         limit = max(self.tokens // 8, 1)
         begin, tokens = start, 0
         for word in _WORD.finditer(text, start, end):
-            size = count(word[0])
+            is_long = len(word[0]) > _CHARACTERS_PER_TOKEN * limit
+            size = limit + 1 if is_long else count(word[0])
             if tokens and tokens + size > limit:
                 yield _Unit(begin, word.start(), tokens, False)
                 begin, tokens = word.start(), 0
@@ -146,7 +150,8 @@ class Chunks:
 
 def _halves(text: str, start: int, end: int, count: Count, limit: int) -> Iterator[_Unit]:
     """Divide a text without spaces."""
-    tokens = count(text[start:end])
+    is_long = end - start > _CHARACTERS_PER_TOKEN * limit
+    tokens = limit + 1 if is_long else count(text[start:end])
     if tokens <= limit or end - start < 2:
         yield _Unit(start, end, tokens, False)
         return
