@@ -308,23 +308,6 @@ class TestFiles:
         assert "1 of 3 files failed" in err
         assert "proxy-engine: 'broken.bin': neither an image nor UTF-8" in err
 
-    def test_run_resumes_from_any_size(self, engines: list[ImageEngine]) -> None:
-        Path("broken.bin").write_bytes(b"\xff\xfe")
-        files = ("red.png", "broken.bin", "note.txt")
-        assert extract(*files, "--output", "whole", "--quiet") == 1
-        whole = Path("whole").read_bytes()
-        for size in range(len(whole) + 1):
-            Path("out").write_bytes(whole[:size])
-            assert extract(*files, "--output", "out", "--resume", "--quiet") == 1
-            assert Path("out").read_bytes() == whole
-        # Finished files are not read again.
-        engines.clear()
-        Path("out").write_bytes(b"".join(whole.splitlines(keepends=True)[:2]))
-        Path("red.png").write_bytes(b"")
-        assert extract(*files, "--output", "out", "--resume", "--quiet") == 1
-        assert Path("out").read_bytes() == whole
-        assert len(engines[0].texts) == 1
-
     def test_pattern_that_matches_one_file_can_be_resumed(self, engines: list[ImageEngine]) -> None:
         for _ in range(2):
             assert extract("red.png", "--output", "out", "--resume", "--quiet") == 0
