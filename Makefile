@@ -13,8 +13,9 @@ BIN := $(VENV)/bin
 # The runtime and the backend; INSTALLED-NAME adds the extra NAME.
 INSTALLED := $(VENV)/.installed
 
-# MLX's CPU build contains the reference BLAS. If Debian's OpenBLAS is installed, it is preloaded with
-# one thread, which makes the prefill about twenty times faster. It is optional.
+# MLX's CPU build contains the reference BLAS. The engine puts OpenBLAS of the extra `cpu` in front of it,
+# unless a program imports MLX first, as the tests do. So OpenBLAS of Debian is preloaded where it is
+# installed, with one thread.
 OPENBLAS := $(firstword $(wildcard /usr/lib/*-linux-gnu/openblas-pthread/libblas.so.3))
 FAST := $(if $(OPENBLAS),LD_PRELOAD=$(OPENBLAS) OPENBLAS_NUM_THREADS=1)
 

@@ -1,11 +1,12 @@
-"""Build hooks: the compiled inner loop of the mask computation, and the README in the metadata.
+"""Build hooks: the compiled libraries, and the README in the metadata.
 
-The loop is compiled if a C compiler is available.
+The libraries are compiled if a C compiler is available: the inner loop of the mask computation, and
+on Linux the function that calls OpenBLAS.
 
 ``PROXY_ENGINE_WHEEL`` selects the wheel that is built:
 
-- not set: a wheel for this machine, without the compiled loop if there is no compiler;
-- ``any``: a wheel without the compiled loop, for every platform;
+- not set: a wheel for this machine, without compiled libraries if there is no compiler;
+- ``any``: a wheel without compiled libraries, for every platform;
 - a platform tag such as ``manylinux_2_17_aarch64``: a wheel for that platform. ``CC`` names the
   compiler, and the build fails if it does.
 """
@@ -27,34 +28,36 @@ from hatchling.builders.macos import process_macos_plat_tag
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 from packaging.tags import platform_tags
 
-SOURCE = Path("state_machines", "masks", "walk.c")
-LIBRARY = SOURCE.with_suffix(".so")
+SOURCES = [Path("state_machines", "masks", "walk.c")]
+if sys.platform == "linux":
+    SOURCES.append(Path("proxy_engine", "sgemm.c"))
 
 
-class CompileKernel(BuildHookInterface[Any]):
-    """Compiles the library into the wheel, or into the checkout of an editable installation."""
+class CompileLibraries(BuildHookInterface[Any]):
+    """Compiles the libraries into the wheel, or into the checkout of an editable installation."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile the library before a wheel or an editable installation is built."""
+        """Compile the libraries before a wheel or an editable installation is built."""
         platform = os.environ.get("PROXY_ENGINE_WHEEL", "")
         if self.target_name != "wheel" or platform == "any":
             return
-        source, library = Path(self.root, SOURCE), Path(self.root, LIBRARY)
+        directory = Path(self.root)
         if version != "editable":
-            # A wheel for another platform must not replace the library of the checkout.
+            # A wheel for another platform must not replace the libraries of the checkout.
             self._directory = tempfile.TemporaryDirectory()
-            library = Path(self._directory.name, LIBRARY.name)
-        if not compiled(source, library):
-            if platform:
-                raise RuntimeError(f"no C compiler builds {SOURCE} for {platform}: set CC")
-            self.app.display_info("no C compiler found: masks use the NumPy implementation")
-            return
-        if version == "editable":
-            return
-        build_data["force_include"][str(library)] = LIBRARY.as_posix()
-        build_data["pure_python"] = False
-        # The library uses no Python header, so every Python of the platform can load it.
-        build_data["tag"] = f"py3-none-{platform or local_platform()}"
+            directory = Path(self._directory.name)
+        for source in SOURCES:
+            library = source.with_suffix(".so")
+            (directory / library).parent.mkdir(parents=True, exist_ok=True)
+            if not compiled(Path(self.root, source), directory / library):
+                if platform:
+                    raise RuntimeError(f"no C compiler builds {source} for {platform}: set CC")
+                self.app.display_info(f"no C compiler found: {source} is not compiled")
+            elif version != "editable":
+                build_data["force_include"][str(directory / library)] = library.as_posix()
+                build_data["pure_python"] = False
+                # No library uses a Python header, so every Python of the platform can load it.
+                build_data["tag"] = f"py3-none-{platform or local_platform()}"
 
 
 class AbsoluteLinks(MetadataHookInterface):
@@ -76,7 +79,7 @@ def compiled(source: Path, library: Path) -> bool:
     else:
         python = shlex.split(sysconfig.get_config_var("CC") or "cc")[0]
         compilers = [[name] for name in dict.fromkeys((python, "cc", "gcc", "clang"))]
-    # On Linux the library needs no other one, so the version of libc does not matter.
+    # On Linux the libraries need no other one, so the version of libc does not matter.
     options = ["-O2", "-fPIC", "-shared", *(["-nostdlib"] if sys.platform == "linux" else [])]
     partial = library.with_name(f"{library.name}.{os.getpid()}")
     for compiler in compilers:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from importlib import metadata
 
 from .errors import MissingExtraError
+from .openblas import put_openblas_in_front
 
 DISTRIBUTIONS = {"cpu": "mlx-cpu", "cuda12": "mlx-cuda-12", "cuda13": "mlx-cuda-13"}
 """The distribution of the backend that each extra installs."""
@@ -30,7 +31,7 @@ def installed_backends() -> list[str]:
 
 @contextmanager
 def requires_backend() -> Iterator[None]:
-    """Check MLX's backend around the first import of ``mlx.core``.
+    """Check MLX's backend around the first import of ``mlx.core``, and put OpenBLAS in front of it.
 
     Warns if several backends are installed.
 
@@ -38,6 +39,7 @@ def requires_backend() -> Iterator[None]:
         MissingExtraError: On Linux, no backend is installed, or it cannot be loaded.
         ImportError: On macOS, MLX cannot be imported.
     """
+    put_openblas_in_front()
     try:
         yield
     except ImportError as error:

@@ -2,32 +2,41 @@
 
 MLX's CPU build multiplies quantized matrices with its own kernels, a few tokens a second, and dense
 matrices through BLAS. The BLAS that comes with it is the reference implementation, as slow as the
-kernels. An optimized one, loaded in front of it, makes prefill about twenty times as fast.
+kernels. OpenBLAS in front of it makes prefill about twenty times as fast.
 """
 
 from __future__ import annotations
 
-import ctypes
-from functools import cache
+import sys
+from threading import Event
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 from mlx_lm.utils import dequantize_model
 
+from ..openblas import is_blas_in_front, remedy
+from ..progress import OnProgress, announce
 
-@cache
-def _is_openblas_loaded() -> bool:
-    return hasattr(ctypes.CDLL(None), "openblas_get_config")
+_announced = Event()
 
 
 def has_fast_blas() -> bool:
-    """Whether models run on the CPU with OpenBLAS in front of MLX's own BLAS.
+    """Whether models run on the CPU with a BLAS in front of MLX's own."""
+    return _runs_on_cpu() and is_blas_in_front()
 
-    ``LD_PRELOAD`` has to name it: only then are its functions global in the process.
-    """
-    if mx.default_device().type != mx.DeviceType.cpu:
-        return False
-    return _is_openblas_loaded()
+
+def announce_slow_blas(on_progress: OnProgress | None) -> None:
+    """Announce, once per process, that models run on the CPU with the reference BLAS."""
+    is_slow = sys.platform == "linux" and _runs_on_cpu() and not is_blas_in_front()
+    if is_slow and not _announced.is_set():
+        _announced.set()
+        announce(
+            f"MLX runs on the CPU with its slow reference BLAS; faster: {remedy()}", on_progress
+        )
+
+
+def _runs_on_cpu() -> bool:
+    return mx.default_device().type == mx.DeviceType.cpu
 
 
 def dequantized(model: Module) -> Module:

@@ -33,7 +33,7 @@ from ..multimodal.processor import MultimodalProcessor
 from ..progress import OnProgress
 from ..transcription.loading import is_speech_model, load_speech_model
 from .adapters import apply_adapter, check_adapter
-from .blas import dequantized, has_fast_blas
+from .blas import announce_slow_blas, dequantized, has_fast_blas
 from .checking import config_problem, damaged_file
 from .dimensions import hidden_size, num_layers
 from .embedded import EMBEDDED_MODEL, embedded_model
@@ -166,7 +166,8 @@ def load_model(
 
     Args:
         model: Directory or Hugging Face repo id; ``None``: the embedded model.
-        on_progress: Called with a line for each step of a download or conversion.
+        on_progress: Called with a line for each step of a download or conversion, and once per
+            process if models run on the CPU with a slow BLAS.
         options: How to load it; ``None`` for the defaults.
         sharding: Reduces the model to this process's share; ``None`` loads the whole model.
 
@@ -180,6 +181,7 @@ def load_model(
         ModelFetchError: The embedded model cannot be downloaded.
     """
     options = options or LoadOptions()
+    announce_slow_blas(on_progress)
     if model is None:
         _check_applicable(options, {"revision"}, EMBEDDED_MODEL, "the embedded model")
         path, name = os.fspath(embedded_model(on_progress)), EMBEDDED_MODEL
