@@ -1,4 +1,4 @@
-"""Hooks of MkDocs: pages from outside of ``docs``, and links that leave it.
+"""Hooks of MkDocs: pages from outside of ``docs``, links that leave it, and heads of columns.
 
 Links in the sources are paths in the repository, so that they work on GitHub. The site has the
 files of ``docs``, ``CHANGELOG.md`` and ``CONTRIBUTING.md``; links to other files lead to GitHub.
@@ -19,6 +19,8 @@ INCLUDED = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"
 _SOURCES = {page: source for source, page in INCLUDED.items()}
 _LINK = re.compile(r"\[([^\]\n]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 _FILE_NAME = re.compile(r"(?:[\w.-]+/)*[\w-]+\.md")
+_TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
+_HEAD = re.compile(r"<th\b[^>]*>(.*?)</th>", re.DOTALL)
 _CODE = re.compile(r"(^ *```.*?^ *```$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 
 
@@ -47,6 +49,28 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
     pieces = _CODE.split(markdown)
     pieces[::2] = [_LINK.sub(replace, text) for text in pieces[::2]]
     return indented("".join(pieces))
+
+
+def on_page_content(html: str, **_: object) -> str:
+    """Write the heads of inner columns into the cells: phones show the cells below each other."""
+    return _TABLE.sub(with_heads, html)
+
+
+def with_heads(table: re.Match[str]) -> str:
+    """Add ``data-head`` to the cells of a table between the first and the last column."""
+    heads = [re.sub("<[^>]+>", "", head).strip() for head in _HEAD.findall(table[0])]
+
+    def row(cells: re.Match[str]) -> str:
+        columns = iter(range(len(heads)))
+
+        def cell(start: re.Match[str]) -> str:
+            column = next(columns, 0)
+            is_inner = 0 < column < len(heads) - 1 and heads[column]
+            return f'<td data-head="{heads[column]}"' if is_inner else start[0]
+
+        return re.sub(r"<td\b", cell, cells[0])
+
+    return re.sub(r"<tr\b.*?</tr>", row, table[0], flags=re.DOTALL)
 
 
 def indented(markdown: str) -> str:
