@@ -49,7 +49,7 @@ def put_openblas_in_front() -> None:
 
 @cache
 def is_blas_in_front() -> bool:
-    """Whether an imported MLX calls a BLAS in front of its own."""
+    """Whether a BLAS was global when MLX was imported."""
     return sys.platform == "linux" and _has_global_sgemm()
 
 

@@ -32,6 +32,8 @@ MODELS = {
     "audio": "mlx-community/whisper-large-v3-turbo-asr-fp16",
 }
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# tests/first_hour runs these with the embedded model, and compares the outputs that they show.
+WITH_OUTPUTS = {ROOT / "README.md", ROOT / "docs" / "index.md"}
 # Examples that import these packages run in `make test-runtimes`.
 OTHER_RUNTIMES = re.compile(r"^from (llama_cpp|transformers) import", re.MULTILINE)
 
@@ -76,7 +78,7 @@ def document_model() -> Any:
 
 @pytest.mark.parametrize(
     "path",
-    [p for p in (*DOCUMENTS, *NOTEBOOKS) if blocks(p)],
+    [p for p in (*DOCUMENTS, *NOTEBOOKS) if blocks(p) and p not in WITH_OUTPUTS],
     ids=lambda path: str(path.relative_to(ROOT)),
 )
 def test_documented_examples_run(
@@ -110,9 +112,7 @@ def test_documented_examples_run(
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
-@pytest.mark.parametrize(
-    "path", ["README.md", "docs/quickstart.md", "docs/server.md", "examples/ask.sh"]
-)
+@pytest.mark.parametrize("path", ["docs/quickstart.md", "docs/server.md", "examples/ask.sh"])
 def test_documented_curl_commands_succeed(path: str, roomy_engine: InferenceEngine) -> None:
     text = (ROOT / path).read_text("utf-8")
     commands = re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
@@ -145,7 +145,6 @@ def test_every_server_setting_is_documented() -> None:
 
 
 def test_documentation_has_examples() -> None:
-    assert len(python_blocks(ROOT / "README.md")) >= 3
     assert all(len(cells(path)) >= 3 for path in NOTEBOOKS)
     assert NOTEBOOKS
 

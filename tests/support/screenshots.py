@@ -89,7 +89,6 @@ def main() -> None:
             browser.wait_for(done, seconds=120)
             save(browser, "page.png")
         with serving_files(SITE) as url:
-            save(browser, "site.png", f"{url}/index.html")
             save(browser, "notebook.png", f"{url}/{NOTEBOOK}", RESULT)
 
 
