@@ -1,4 +1,4 @@
-"""The sources of the documentation site: navigation, links and the reference. Builds nothing."""
+"""The sources of the documentation site: navigation, links, search, reference. Builds nothing."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from browser import CHROMIUM, DRIVER, browsing
 
 import proxy_engine
 import samplers
@@ -134,3 +135,22 @@ def test_described_names_exist() -> None:
                 assert attribute in names_in(source), name
             else:
                 assert hasattr(__import__(module, fromlist=[attribute]), attribute), name
+
+
+@pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="there is no Chromium here")
+def test_search_runs_in_pages_from_files(tmp_path: Path) -> None:
+    script = (DOCS / "javascripts" / "iframe-worker.js").read_text(encoding="utf-8")
+    (tmp_path / "page.html").write_text(f"<body></body><script>{script}</script>")
+    (tmp_path / "words.js").write_text("words = {mask: 3}")
+    (tmp_path / "worker.js").write_text(
+        "importScripts('words.js').then(() =>"
+        " addEventListener('message', (event) => postMessage(words[event.data])));"
+    )
+    with browsing() as browser:
+        browser.open(f"{tmp_path.as_uri()}/page.html")
+        browser.run(
+            "const worker = new Worker('worker.js');"
+            "worker.addEventListener('message', (event) => { window.found = event.data; });"
+            "window.search = () => worker.postMessage('mask');"
+        )
+        assert browser.wait_for("search(); return window.found") == 3
