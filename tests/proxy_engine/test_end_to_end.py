@@ -129,20 +129,6 @@ def test_many_requests_leave_no_residue(
 
 
 @pytest.mark.model
-def test_embedded_model_answers_sensibly(embedded_engine: InferenceEngine) -> None:
-    result = embedded_engine.generate("What is the capital of France?", max_tokens=12)
-    assert "Paris" in result.text
-
-
-@pytest.mark.model
-def test_a_fact_in_the_text_reaches_the_json(embedded_engine: InferenceEngine) -> None:
-    schema = SCHEMAS["flat object"][1]
-    prompt = "Extract name, age, city from this text as JSON:\n\nMarie Curie, aged 44, is in Paris."
-    result = embedded_engine.generate(prompt, response_format=schema)
-    assert (result.parsed["age"], result.parsed["city"]) == (44, "Paris")
-
-
-@pytest.mark.model
 def test_the_embedded_tokenizer(embedded_engine: InferenceEngine) -> None:
     tokenizer = embedded_engine.tokenizer
 
