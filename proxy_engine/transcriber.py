@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from .answers.spoken import Spoken, SpokenText
 from .core import EngineCore
 from .encoded_prompt import EncodedPrompt
 from .errors import EngineClosedError, EngineError, InvalidOptionError, MediaError, PromptError
@@ -48,6 +50,8 @@ _SPEECH_HINT = (
 
 _SAMPLE_RATE = 16_000
 _MAX_CONSTRAINED_SECONDS = 30
+_MAX_BYTES_PER_SECOND = 25
+"""Bytes of a lead-in for each second of the recording; fast speech has 20."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,10 @@ class Transcriber:
         speech = self.core.loaded.speech
         if speech is None:
             raise PromptError("the model is no speech model", hint=_SPEECH_HINT)
+        if options.lead_in is not None and response_format is None:
+            raise InvalidOptionError(
+                "lead_in precedes constrained text: give a response format", option="lead_in"
+            )
         if isinstance(speech, Parakeet):
             if response_format is not None:
                 raise PromptError(
@@ -116,7 +124,9 @@ class Transcriber:
         known = language or whisper.languages[0]
         tokens = self._run(lambda: whisper.prompt_tokens(known, options.task, options.prompt))
         arguments = RequestArguments(temperature=options.temperatures[0], seed=options.seed)
-        request = self.core.prepare(EncodedPrompt(tokens), response_format, arguments, cancelled)
+        max_lead_in = _MAX_BYTES_PER_SECOND * math.ceil(recording.duration)
+        spoken = Spoken(response_format, options.lead_in, max_lead_in)
+        request = self.core.prepare(EncodedPrompt(tokens), spoken, arguments, cancelled)
         return self._constrained(whisper, recording, language, options, request, on_progress)
 
     def _windows(
@@ -153,10 +163,11 @@ class Transcriber:
             duration=recording.duration,
             parsed=None,
             usage=Usage(
-                prompt_tokens=loop.prompt_tokens,
+                prompt_tokens=loop.prompt_tokens + loop.audio_tokens,
                 completion_tokens=loop.completion_tokens,
                 prompt_seconds=loop.encoder_seconds,
                 completion_seconds=loop.decoder_seconds,
+                audio_tokens=loop.audio_tokens,
             ),
             model=self.core.loaded.name,
             finish_reason="stop" if loop.is_finished else "cancelled",
@@ -193,13 +204,14 @@ class Transcriber:
         if on_progress is not None and not is_cancelled:
             on_progress(recording.duration, recording.duration)
         tokens = sum(len(one.tokens) for one in segments)
+        positions = 0 if is_cancelled else parakeet.positions(recording.samples)
         return Transcript(
             text="".join(one.text for one in segments).strip(),
             segments=tuple(segments),
             language=None,
             duration=recording.duration,
             parsed=None,
-            usage=Usage(0, tokens, prompt_seconds=0.0, completion_seconds=seconds),
+            usage=Usage(positions, tokens, 0.0, seconds, audio_tokens=positions),
             model=self.core.loaded.name,
             finish_reason="cancelled" if is_cancelled else "stop",
         )
@@ -219,10 +231,14 @@ class Transcriber:
         encoded = self._run(lambda: encode_recording(whisper, recording, language, options))
         request = replace(request, prompt=encoded.prompt)
         result = self.core.scheduler.submit(request, ignore).result()()
+        found = result.parsed
+        if not isinstance(found, SpokenText):
+            # A composition of parts, or the begin of a cancelled transcript.
+            found = SpokenText("", result.text.removeprefix(" "), result.parsed)
         segment = TranscriptSegment(
             start=0.0,
             end=recording.duration,
-            text=result.text,
+            text=found.text,
             tokens=result.token_ids,
             temperature=options.temperatures[0],
             avg_logprob=_avg_logprob(result),
@@ -232,15 +248,25 @@ class Transcriber:
         is_cancelled = result.finish_reason == "cancelled"
         if on_progress is not None and not is_cancelled:
             on_progress(recording.duration, recording.duration)
+        usage = result.usage
+        positions = whisper.positions(recording.samples)
+        # A cached prompt has the keys of its recording.
+        cached = usage.cached_tokens and usage.cached_tokens + positions
         return Transcript(
-            text=result.text,
+            text=found.text,
             segments=(segment,),
             language=encoded.language,
             duration=recording.duration,
-            parsed=result.parsed,
-            usage=result.usage,
+            parsed=found.parsed,
+            usage=replace(
+                usage,
+                prompt_tokens=usage.prompt_tokens + positions,
+                cached_tokens=cached,
+                audio_tokens=positions,
+            ),
             model=result.model,
             finish_reason="cancelled" if is_cancelled else "stop",
+            lead_in=found.lead_in,
         )
 
     def _run(self, call: Callable[[], T]) -> T:

@@ -14,6 +14,7 @@ a JSON Schema: dict or bool                     the JSON value
 ``JsonSchemaStateMachine``                      the JSON value
 another state machine, a ``MachineSource``      the text
 ``Fenced``                                      that of the format inside
+``Spoken``                                      a ``SpokenText`` with that of the format inside
 a part of ``state_machines.root``               the results of its parts' ``parse``: a value,
                                                 or a dict by name if there are several
 ==============================================  =====================================
@@ -36,16 +37,25 @@ from referencing import Registry
 from state_machines import GrammarStateMachine, JsonSchemaStateMachine, StateMachine
 from state_machines.json_schema.machine import AdditionalProperties
 from state_machines.json_schema.quotes import SUBSTRING_OF
-from state_machines.root import Part, StructuralTagPart, Structured, leaves
+from state_machines.root import (
+    Marker,
+    Optional,
+    Part,
+    Sequence,
+    StructuralTagPart,
+    Structured,
+    leaves,
+)
 from state_machines.tool_calls.tool_format import NO_DELIMITERS, Delimiters
 
-from ..errors import InvalidResponseFormatError, OutputValidationError
+from ..errors import InvalidOptionError, InvalidResponseFormatError, OutputValidationError
 from ..pydantic_schemas import ClosedJsonSchema
 from ..results import Quotation
 from ..text_checks import has_surrogate, short_repr
 from ..validation import json_validator
 from .compile_job import CompileJob
 from .machine_cache import MachineCache
+from .spoken import Spoken, SpokenStateMachine, SpokenText
 
 V = TypeVar("V")
 
@@ -147,6 +157,7 @@ class ResponseFormatCompiler:
 
     def __init__(self, capacity: int = 64) -> None:
         self._machines: MachineCache[StateMachine] = MachineCache(capacity)
+        self._spoken_machines: MachineCache[SpokenStateMachine] = MachineCache(capacity)
         self._structural_tags: MachineCache[StructuralTagPart] = MachineCache(capacity)
         self._schemas: MachineCache[JsonSchemaStateMachine] = MachineCache(capacity)
         self._quoting: MachineCache[JsonSchemaStateMachine] = MachineCache(_QUOTING_MACHINES)
@@ -194,6 +205,8 @@ class ResponseFormatCompiler:
         if isinstance(given, Fenced):
             inner = self._compile(given.response_format, context)
             return _delimited(inner, (given.begin, given.end))
+        if isinstance(given, Spoken):
+            return self._spoken(self._compile(given.response_format, context), given, context.job)
         return self._type(given, context)
 
     def _mapping(self, given: Mapping[str, Any], context: _Context) -> ResponseFormat:
@@ -242,6 +255,31 @@ class ResponseFormatCompiler:
     def _source(self, given: MachineSource, job: CompileJob) -> ResponseFormat:
         machine = self._machines.get(given, lambda: given.compile(given.source), job)
         return ResponseFormat(machine, str)
+
+    def _spoken(self, inner: ResponseFormat, given: Spoken, job: CompileJob) -> ResponseFormat:
+        machine = inner.machine
+        if machine is None and given.lead_in is not None:
+            raise InvalidOptionError(
+                "lead_in precedes constrained text, and the response format is free text or a "
+                "composition of parts",
+                option="lead_in",
+                hint="Leave it out, or give a pattern, a choice, a grammar or a JSON Schema.",
+            )
+        if machine is None:
+            if inner.part is None:
+                return inner
+            space = Optional(Marker("space", " "))
+            return replace(inner, part=Sequence(space, inner.part))
+        lead_ins = given.lead_in, given.max_lead_in
+        spoken = self._spoken_machines.get(
+            (machine, *lead_ins), lambda: SpokenStateMachine(machine, *lead_ins), job
+        )
+
+        def parse(text: str) -> SpokenText:
+            lead_in, own = spoken.split(text)
+            return SpokenText(lead_in, own, inner.parse(own))
+
+        return replace(inner, machine=spoken, parse=parse)
 
     def _structural_tag(self, tag: Mapping[str, Any], job: CompileJob) -> ResponseFormat:
         key = _json_key(tag, "the structural tag")

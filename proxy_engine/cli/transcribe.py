@@ -53,7 +53,8 @@ def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
         "--model",
         metavar="M",
         default=DEFAULT_MODEL,
-        help="a speech model: a directory or a Hugging Face repo id (default: %(default)s)",
+        help="a speech model: a directory, a Hugging Face repo id, or whisper-tiny.en, a small "
+        "model of English in the Python package index (default: %(default)s)",
     )
     add_load_flags(parser, "revision")
     parser.add_argument(
@@ -82,6 +83,11 @@ def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
         "--grammar", metavar="FILE", help="a context-free grammar, in GBNF or Lark"
     )
     constraints.add_argument("--schema", metavar="FILE", help="a JSON Schema")
+    parser.add_argument(
+        "--lead-in",
+        metavar="RE",
+        help="words that may precede the constrained text, as a pattern, and are left out of it",
+    )
     parser.add_argument("--output", metavar="FILE", help="write to FILE instead of standard output")
     parser.add_argument("--overwrite", action="store_true", help="replace an existing --output")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
@@ -125,6 +131,7 @@ def _check_combination(options: argparse.Namespace, *, is_constrained: bool) -> 
         ("--words", options.words, "--json", options.form == "json"),
         ("--words", options.words, "a transcript without constraint", not is_constrained),
         ("--overwrite", options.overwrite, "--output", options.output is not None),
+        ("--lead-in", options.lead_in is not None, "a constraint", is_constrained),
     ]
     for name, is_given, needed, has_needed in needs:
         if is_given and not has_needed:
@@ -172,6 +179,8 @@ def _overrides(options: argparse.Namespace) -> TranscriptionOverrides:
         overrides["language"] = options.language
     if options.prompt is not None:
         overrides["prompt"] = options.prompt
+    if options.lead_in is not None:
+        overrides["lead_in"] = options.lead_in
     try:
         # The engine, which loads the model first, checks it again.
         TranscriptionOptions(**overrides)

@@ -60,6 +60,7 @@ class Form:
         return {
             "file": recording.path,
             "text": transcript.text.strip(),
+            **({"lead_in": transcript.lead_in} if transcript.lead_in else {}),
             "language": transcript.language,
             "duration": round(transcript.duration, 3),
             "segments": [self._segment(segment) for segment in transcript.segments],

@@ -33,10 +33,10 @@ from ..multimodal.processor import MultimodalProcessor
 from ..progress import OnProgress
 from ..transcription.loading import is_speech_model, load_speech_model
 from .adapters import apply_adapter, check_adapter
-from .blas import announce_slow_blas, dequantized, has_fast_blas
+from .blas import announce_slow_blas, dequantized, has_fast_blas, widen_on_cpu
 from .checking import config_problem, damaged_file
 from .dimensions import hidden_size, num_layers
-from .embedded import EMBEDDED_MODEL, embedded_model
+from .embedded import EMBEDDED_MODEL, SPEECH_MODEL, embedded_model, speech_model
 from .load_options import LoadOptions
 from .locations import check_location, not_found_error, read_configuration
 
@@ -165,7 +165,7 @@ def load_model(
     """Load a model. To be called on the thread that will run it.
 
     Args:
-        model: Directory or Hugging Face repo id; ``None``: the embedded model.
+        model: Directory or Hugging Face repo id, or ``SPEECH_MODEL``; ``None``: the embedded model.
         on_progress: Called with a line for each step of a download or conversion, and once per
             process if models run on the CPU with a slow BLAS.
         options: How to load it; ``None`` for the defaults.
@@ -185,6 +185,9 @@ def load_model(
     if model is None:
         _check_applicable(options, {"revision"}, EMBEDDED_MODEL, "the embedded model")
         path, name = os.fspath(embedded_model(on_progress)), EMBEDDED_MODEL
+    elif os.fspath(model) == SPEECH_MODEL and not os.path.isdir(SPEECH_MODEL):
+        _check_applicable(options, {"revision"}, SPEECH_MODEL, "the embedded speech model")
+        path, name = os.fspath(speech_model(on_progress)), SPEECH_MODEL
     else:
         path = name = os.fspath(model)
         check_location(path, options.revision)
@@ -212,6 +215,7 @@ def load_model(
     if model is None and has_fast_blas():
         # Small enough to dequantize without being asked.
         module = dequantized(module)
+    widen_on_cpu(module, name)
     if sharding is not None:
         sharding.shard(module, name)
     directory = Path(path) if os.path.isdir(path) else None
@@ -335,6 +339,7 @@ def _loaded_speech(
     speech = load_speech_model(
         path, config, name=name, lazy=options.lazy, revision=options.revision
     )
+    widen_on_cpu(speech.decoder, name)
     if not options.lazy:
         evaluate_weights(speech.decoder, name)
     return LoadedModel(

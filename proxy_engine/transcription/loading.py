@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from tokenizers import AddedToken
+
 from ..errors import ModelFormatError
 from ..extras import import_extra
 
@@ -20,6 +22,9 @@ _DIMENSIONS = {"n_mels", "n_audio_ctx", "n_text_ctx"}
 _PARAKEET_TYPES = ("parakeet", "parakeet_tdt")
 _PARAKEET_TARGETS = ("EncDecCTCModelBPE", "EncDecHybridRNNTCTCBPEModel", "EncDecRNNTBPEModel")
 """Classes of NeMo that mlx-audio loads as Parakeet."""
+
+_CONTROL_TOKENS = {"<|startoftranscript|>", "<|notimestamps|>"}
+_TIMES = [f"<|{number * 0.02:.2f}|>" for number in range(1501)]
 
 SPEECH_FILES = ("*.safetensors", "*.npz")
 """Files of weights that mlx-audio reads."""
@@ -84,7 +89,9 @@ def load_speech_model(
         model = stt.load(
             path, lazy=lazy, revision=revision, model_type="whisper", model_name_parts=["whisper"]
         )
-    if not _has_tokenizer(model):
+    known = {} if model._processor is None else model._processor.tokenizer.get_vocab()
+    if not known.keys() >= _CONTROL_TOKENS:
+        # Without files, transformers' tokenizer has no control tokens.
         raise ModelFormatError(
             f"{name!r} lacks the files of Whisper's tokenizer and feature extractor",
             model=name,
@@ -92,12 +99,24 @@ def load_speech_model(
             "asr-fp16', or add tokenizer.json, tokenizer_config.json and "
             "preprocessor_config.json of OpenAI's model.",
         )
+    _add_timestamps(model, known, name)
     return Whisper(model)
 
 
-def _has_tokenizer(model: Any) -> bool:
-    """Whether the tokenizer has Whisper's special tokens; without files, transformers' has none."""
-    if model._processor is None:
-        return False
-    known = model._processor.tokenizer.get_vocab()
-    return all(f"<|{name}|>" in known for name in ("startoftranscript", "notimestamps", "0.00"))
+def _add_timestamps(model: Any, known: Mapping[str, int], name: str) -> None:
+    """Add the tokens of times to a tokenizer that lacks them, as faster-whisper's does.
+
+    Their ids follow the control tokens, and are the last ones of the model.
+    """
+    if _TIMES[0] in known:
+        return
+    first, size = known["<|notimestamps|>"] + 1, int(model.dims.n_vocab)
+    if (max(known.values()) + 1, first + len(_TIMES)) != (first, size):
+        raise ModelFormatError(
+            f"the tokenizer of {name!r} lacks the tokens of times, <|0.00|> to <|30.00|>: it has "
+            f"{len(known)} tokens, and the model {size}",
+            model=name,
+            hint="Replace tokenizer.json by that of OpenAI's model.",
+        )
+    added = [AddedToken(time, normalized=False) for time in _TIMES]
+    model._processor.tokenizer.add_tokens(added)

@@ -6,6 +6,8 @@ from typing import Annotated, Literal, TypedDict
 
 from pydantic import Field, field_validator
 
+from state_machines import RegexStateMachine
+
 from ..options import OptionModel
 
 Temperature = Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)]
@@ -40,6 +42,9 @@ class TranscriptionOptions(OptionModel):
     """A window with a larger probability of no speech and an improbable text is left out."""
     seed: int = Field(default=0, ge=0, lt=2**63)
     """Seed of the samples at temperatures above 0."""
+    lead_in: str | None = None
+    """With a response format: a pattern (ECMA-262) of words that may precede the constrained text,
+    such as `"please call"`, or `".*"` for any words. Default: none."""
 
     @field_validator("temperature")
     @classmethod
@@ -49,6 +54,13 @@ class TranscriptionOptions(OptionModel):
         if temperature == ():
             raise ValueError("should have at least one temperature")
         return temperature
+
+    @field_validator("lead_in")
+    @classmethod
+    def _check_lead_in(cls, lead_in: str | None) -> str | None:
+        if lead_in is not None:
+            RegexStateMachine(lead_in)
+        return lead_in
 
     @property
     def temperatures(self) -> tuple[float, ...]:
@@ -70,3 +82,4 @@ class TranscriptionOverrides(TypedDict, total=False):
     logprob_threshold: float | None
     no_speech_threshold: float | None
     seed: int
+    lead_in: str | None

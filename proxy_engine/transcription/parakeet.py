@@ -6,6 +6,7 @@ on its own, and nothing can be constrained.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -54,6 +55,10 @@ class Parakeet:
     def sample_rate(self) -> int:
         """Samples per second of recordings. For any thread."""
         return int(self._model.preprocessor_config.sample_rate)
+
+    def positions(self, samples: npt.NDArray[np.float32]) -> int:
+        """Return how many positions of the encoder a recording takes. For any thread."""
+        return math.ceil(len(samples) / self.sample_rate / self._model.time_ratio)
 
     def check(self, options: TranscriptionOptions) -> None:
         """Raise ``InvalidOptionError`` for options that the model ignores. For any thread."""

@@ -66,7 +66,7 @@ class Transcript(Generic[T]):
     """The transcript of a recording.
 
     Attributes:
-        text: The whole text.
+        text: The whole text; with a response format, the constrained text alone.
         segments: The segments, in order.
         language: ISO 639-1 code of the spoken language, given or detected; ``None`` if the model
             does not state it.
@@ -75,6 +75,7 @@ class Transcript(Generic[T]):
         usage: Token counts and times. The prompt tokens are those of all windows.
         model: The model's name.
         finish_reason: ``"cancelled"`` if the caller stopped it: the transcript then ends early.
+        lead_in: The words before the constrained text, with the option ``lead_in``.
     """
 
     text: str
@@ -85,6 +86,7 @@ class Transcript(Generic[T]):
     usage: Usage
     model: str
     finish_reason: Literal["stop", "cancelled"] = "stop"
+    lead_in: str = ""
 
     def to_srt(self) -> str:
         """Return the segments as SubRip subtitles."""

