@@ -156,6 +156,8 @@ class Transcriber:
         except DecodingCancelledError:
             if worker.is_closing:
                 raise EngineClosedError("the engine was closed") from None
+        done = round(loop.seconds_done * _SAMPLE_RATE)
+        positions = whisper.positions(recording.samples[:done])
         return Transcript(
             text="".join(one.text for one in segments).strip(),
             segments=tuple(segments),
@@ -163,11 +165,11 @@ class Transcriber:
             duration=recording.duration,
             parsed=None,
             usage=Usage(
-                prompt_tokens=loop.prompt_tokens + loop.audio_tokens,
+                prompt_tokens=loop.prompt_tokens + positions,
                 completion_tokens=loop.completion_tokens,
                 prompt_seconds=loop.encoder_seconds,
                 completion_seconds=loop.decoder_seconds,
-                audio_tokens=loop.audio_tokens,
+                audio_tokens=positions,
             ),
             model=self.core.loaded.name,
             finish_reason="stop" if loop.is_finished else "cancelled",

@@ -21,7 +21,8 @@ from mlx_lm.models import llama
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from tiny_models import TINY_CONFIG, make_tiny_model, make_tiny_tokenizer
 
-from proxy_engine import GenerationOptions, InferenceEngine, own_process
+from proxy_engine import GenerationOptions, InferenceEngine, ModelFetchError, own_process
+from proxy_engine.models.embedded import SPEECH_MODEL
 
 _SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
@@ -137,10 +138,18 @@ def tiny_model_directory(
 @pytest.fixture(scope="session")
 def embedded_engine() -> InferenceEngine:
     """An engine with the embedded model, downloaded on first use; skips if that fails."""
-    from proxy_engine import ModelFetchError  # noqa: PLC0415
+    return _engine_of_package(None)
 
+
+@pytest.fixture(scope="session")
+def speech_engine() -> InferenceEngine:
+    """An engine with the embedded speech model, as ``embedded_engine``."""
+    return _engine_of_package(SPEECH_MODEL)
+
+
+def _engine_of_package(model: str | None) -> InferenceEngine:
     try:
-        return InferenceEngine()
+        return InferenceEngine(model)
     except ModelFetchError as error:
         if os.environ.get("PROXY_ENGINE_REQUIRE_MODEL"):
             raise

@@ -6,7 +6,6 @@ on its own, and nothing can be constrained.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -58,7 +57,8 @@ class Parakeet:
 
     def positions(self, samples: npt.NDArray[np.float32]) -> int:
         """Return how many positions of the encoder a recording takes. For any thread."""
-        return math.ceil(len(samples) / self.sample_rate / self._model.time_ratio)
+        hop = int(self._model.preprocessor_config.hop_length)
+        return -(-len(samples) // (hop * int(self._model.encoder_config.subsampling_factor)))
 
     def check(self, options: TranscriptionOptions) -> None:
         """Raise ``InvalidOptionError`` for options that the model ignores. For any thread."""

@@ -72,7 +72,9 @@ class Transcript(Generic[T]):
             does not state it.
         duration: Seconds of the recording.
         parsed: The value of the response format; ``None`` without one, or after a cancellation.
-        usage: Token counts and times. The prompt tokens are those of all windows.
+        usage: Token counts and times. The prompt tokens are those of all windows, and the positions
+            of the encoder that the recording takes, which are ``audio_tokens`` (Whisper: 50 a
+            second).
         model: The model's name.
         finish_reason: ``"cancelled"`` if the caller stopped it: the transcript then ends early.
         lead_in: The words before the constrained text, with the option ``lead_in``.

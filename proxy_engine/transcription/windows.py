@@ -22,7 +22,7 @@ import numpy.typing as npt
 from .errors import DecodingCancelledError
 from .options import TranscriptionOptions
 from .results import TranscriptSegment, TranscriptWord
-from .segments import FRAMES_PER_SECOND, FRAMES_PER_TIMESTAMP, Span, WindowSpans, split_window
+from .segments import FRAMES_PER_SECOND, Span, WindowSpans, split_window
 from .whisper import (
     SAMPLE_RATE,
     WINDOW_FRAMES,
@@ -50,7 +50,6 @@ class WindowLoop:
         seconds_done: Seconds that are transcribed.
         is_finished: Whether all windows are transcribed.
         prompt_tokens: Tokens of the prompts of all windows, once for each temperature.
-        audio_tokens: Positions of the encoder that the windows take, without padding.
         completion_tokens: Tokens that were decoded.
         encoder_seconds: Time of spectrograms and the encoder.
         decoder_seconds: Time of the decoder.
@@ -65,7 +64,6 @@ class WindowLoop:
     seconds_done: float = 0.0
     is_finished: bool = False
     prompt_tokens: int = 0
-    audio_tokens: int = 0
     completion_tokens: int = 0
     encoder_seconds: float = 0.0
     decoder_seconds: float = 0.0
@@ -112,7 +110,6 @@ class WindowLoop:
         if self.language is None:
             self.language = self.run(lambda: whisper.detect_language(states))
         self.encoder_seconds += time.perf_counter() - started
-        self.audio_tokens += -(-frames // FRAMES_PER_TIMESTAMP)
         decoded = self._decode(states, first)
         if self._is_silent(decoded):
             return [], frames

@@ -12,7 +12,11 @@ _DATA = Path(__file__).parents[1] / "data"
 
 
 def speech_file(name: str = "speech.wav") -> Path:
-    """Return a file of a second in which a synthetic voice says "one two three", at 16 kHz."""
+    """Return a file in which a synthetic voice speaks, at 16 kHz.
+
+    ``speech`` says "one two three" in a second, ``number.wav`` "eight six seven, five three oh
+    nine" and ``command.wav`` "next song".
+    """
     return _DATA / name
 
 

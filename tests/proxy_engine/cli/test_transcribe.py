@@ -88,11 +88,13 @@ def test_failed_recording_does_not_affect_others(
     assert all(re.fullmatch(PHONE, line.rpartition(": ")[2]) for line in lines)
     assert "no known format" in err
     assert "1 of 3 recordings failed" in err
-    assert transcribe(model, *phone, "--json", *files) == 1
+    assert transcribe(model, *phone, "--lead-in", "[a-z]{9}", "--json", *files) == 1
     first, *others = map(json.loads, capsys.readouterr().out.splitlines())
     assert first["error"]["file"] == str(damaged)
     assert first["error"]["type"] == "MediaError"
     assert [one["file"] for one in others] == [str(files[1]), str(files[2])]
+    assert all(re.fullmatch(PHONE, one["text"]) for one in others)
+    assert all(re.fullmatch("([a-z]{9})?", one.get("lead_in", "")) for one in others)
 
 
 def test_transcripts_match_files_with_constraints(
@@ -128,6 +130,8 @@ def test_standard_input_is_a_recording(
         (["--words", "{speech}"], "--words requires --json"),
         (["--words", "--json", "--choice", "a", "{speech}"], "--words requires"),
         (["--overwrite", "{speech}"], "--overwrite requires --output"),
+        (["--lead-in", "a", "{speech}"], "--lead-in requires a constraint"),
+        (["--lead-in", "(", "--pattern", "a", "{speech}"], "lead_in"),
         (["--pattern", "(", "{speech}"], "--pattern: "),
         (["--schema", "{speech}", "{speech}"], "not JSON"),
         (["--grammar", "absent", "{speech}"], "absent"),

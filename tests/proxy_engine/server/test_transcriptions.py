@@ -88,6 +88,18 @@ def test_text_and_token_counts_are_those_of_the_library(
     assert usage.type == "tokens"
     assert usage.output_tokens == expected.usage.completion_tokens
     assert usage.total_tokens == usage.input_tokens + usage.output_tokens
+    # 50 positions of the encoder for each second.
+    details = usage.input_token_details
+    assert details.audio_tokens == 51
+    assert details.text_tokens == usage.input_tokens - 51 > 0
+
+
+def test_lead_in_is_left_out_of_the_text(http: httpx.Client) -> None:
+    reply = post(http, regex="[0-9]{3}", lead_in="(?=a)[a-z]{2,5}", response_format="verbose_json")
+    text, lead_in = reply.json()["text"], reply.json().get("lead_in", "")
+    assert re.fullmatch("[0-9]{3}", text)
+    assert re.fullmatch("(a[a-z]{1,4})?", lead_in)
+    assert reply.json()["segments"][0]["text"] == text
 
 
 def test_subtitles_are_text(speech: Live, expected: Transcript[Any]) -> None:
@@ -149,6 +161,8 @@ def test_transcript_matches_its_constraint(
         ({"regex": "(a"}, 400, "regex", "invalid_pattern"),
         ({"json_schema": "{"}, 400, "json_schema", "invalid_schema"),
         ({"grammar": "root ::= ("}, 400, "grammar", "invalid_grammar"),
+        ({"lead_in": "a"}, 400, "lead_in", "invalid_value"),
+        ({"lead_in": "(", "regex": "a"}, 400, "lead_in", "invalid_value"),
         ({"language": "xx"}, 400, "language", "invalid_value"),
         ({"stream": "true", "response_format": "srt"}, 400, "response_format", "unsupported"),
         ({"timestamp_granularities[]": "word"}, 400, "timestamp_granularities", "unsupported"),
@@ -293,14 +307,14 @@ def test_full_queue_refuses_recordings(whisper: InferenceEngine) -> None:
 def test_disconnect_cancels_the_transcription(speech: Live, is_streamed: bool) -> None:
     metrics = speech.services.metrics
     before = metrics.value("answers_total", outcome="cancelled")
-    request: dict[str, Any] = {"files": {"file": ("a.wav", wav(sine(120)))}}
+    request: dict[str, Any] = {"files": {"file": ("a.wav", wav(sine(240)))}}
     with httpx.Client(base_url=speech.url, timeout=60) as client:
         if is_streamed:
             with client.stream("POST", PATH, **request, data={"stream": "true"}) as reply:
                 assert "delta" in next(reply.iter_lines())
         else:
             with pytest.raises(httpx.ReadTimeout):
-                client.post(PATH, **request, timeout=1)
+                client.post(PATH, **request, timeout=0.3)
     wait_until(lambda: metrics.value("answers_total", outcome="cancelled") == before + 1)
     wait_until(lambda: not speech.services.running)
     with speech.http() as http:

@@ -46,12 +46,10 @@ def decoded(whisper: Whisper, states: mx.array, **changes: Any) -> list[int]:
     return list(whisper.decode(states, **(arguments | changes)).tokens)
 
 
-@pytest.mark.parametrize("prompt", [[], [10, 20, 30]])
-def test_greedy_tokens_without_timestamps_equal_mlx_audios(
-    whisper_directory: Path, prompt: list[int]
-) -> None:
+def test_greedy_tokens_without_timestamps_equal_mlx_audios(whisper_directory: Path) -> None:
+    prompt = [10, 20, 30]
     model, whisper, states = model_and_states(whisper_directory)
-    options = DecodingOptions(language="de", without_timestamps=True, prompt=prompt or None)
+    options = DecodingOptions(language="de", without_timestamps=True, prompt=prompt)
     expected = model.decode(states, options)[0].tokens
     found = decoded(whisper, states, language="de", timestamps=False, prompt=prompt)
     assert found == expected
@@ -65,13 +63,6 @@ def test_greedy_tokens_with_timestamps_equal_mlx_audios(tmp_path: Path, seed: in
     expected = model.decode(states, DecodingOptions(language="en"))[0]
     assert np.isfinite(expected.avg_logprob)
     assert decoded(whisper, states) == expected.tokens
-
-
-def test_tokens_depend_on_the_recording(whisper_directory: Path) -> None:
-    _, whisper, states = model_and_states(whisper_directory)
-    noise = np.random.default_rng(1).normal(0, 0.3, 32_000).astype(np.float32)
-    other = whisper.encode(whisper.window(whisper.spectrogram(noise), 0, 3000))
-    assert decoded(whisper, states) != decoded(whisper, other)
 
 
 def test_samples_depend_on_the_seed_alone(whisper_directory: Path) -> None:

@@ -136,6 +136,37 @@ def test_transformers_checkpoint_is_loaded_as_mlx_audio_does(
         assert engine.transcribe(SHORT).segments == same.transcribe(SHORT).segments
 
 
+def test_tokens_of_times_are_added_to_a_tokenizer_without_them(
+    tmp_path: Path, whisper_engine: InferenceEngine
+) -> None:
+    write_tiny_whisper(tmp_path)
+    remove_times(tmp_path)
+    with InferenceEngine(tmp_path, on_progress=None) as engine:
+        found = engine.transcribe(SHORT, temperature=0.0)
+    assert found.segments == whisper_engine.transcribe(SHORT, temperature=0.0).segments
+
+
+def test_tokenizer_of_another_size_is_refused_for_its_times(tmp_path: Path) -> None:
+    write_tiny_whisper(tmp_path, n_vocab=51866)
+    remove_times(tmp_path)
+    with pytest.raises(ModelFormatError, match=r"lacks the tokens of times.* model 51866"):
+        InferenceEngine(tmp_path, on_progress=None)
+
+
+def remove_times(directory: Path) -> None:
+    """Write the tokenizer as faster-whisper's models have it."""
+    file = directory / "tokenizer.json"
+    content = json.loads(file.read_text())
+    tokens = content["added_tokens"]
+    content["added_tokens"] = [one for one in tokens if not one["content"][2].isdigit()]
+    content["model"]["vocab"] = {
+        token: number
+        for token, number in content["model"]["vocab"].items()
+        if not (token.startswith("<|") and token[2].isdigit())
+    }
+    file.write_text(json.dumps(content))
+
+
 @pytest.mark.parametrize("missing", ["tokenizer.json", "preprocessor_config.json"])
 def test_checkpoint_without_tokenizer_is_refused(tmp_path: Path, missing: str) -> None:
     write_tiny_whisper(tmp_path)
