@@ -44,7 +44,7 @@ RUNTIMES ?= torch llama-cpp-python
 NOTEBOOKS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-ray test-runtimes runtime-tests processor-figures coverage matrix data lint docs notebooks screenshots bench memory growth bench-grammars bench-e2e bench-speculation bench-vision bench-faithfulness bench-hostile bench-quality bench-calibration bench-processors bench-distributed bench-router bench-prompt-cache bench-ray plots fuzz ledgers compat soak model clean
+.PHONY: help demo serve test test-ray test-runtimes runtime-tests processor-figures coverage matrix data lint docs notebooks screenshots bench memory growth bench-grammars bench-e2e bench-speculation bench-vision bench-faithfulness bench-hostile bench-quality bench-calibration bench-processors bench-distributed bench-router bench-prompt-cache bench-ray plots fuzz ledgers compat soak model speech-model clean
 
 help:
 	@echo "make demo          a real model turns a text into JSON that matches a schema"
@@ -97,7 +97,7 @@ serve: $(INSTALLED)-server model
 
 # The tests of a file share fixtures, like a server, so a file runs in one process. tests/conftest.py
 # orders the files.
-test: $(INSTALLED)-dev model
+test: $(INSTALLED)-dev model speech-model
 	$(FAST) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 # torch and llama-cpp-python are too large for the development environment. llama-cpp-python is compiled.
@@ -112,7 +112,7 @@ runtime-tests: $(INSTALLED)-runtimes model
 test-ray: $(INSTALLED)-dev $(INSTALLED)-ray model
 	$(FAST) $(BIN)/python -m pytest -m 'soak or not soak' tests/proxy_engine/integrations/ray $(PYTEST_ARGS)
 
-coverage: $(INSTALLED)-dev model
+coverage: $(INSTALLED)-dev model speech-model
 	$(FAST) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
 
 matrix:
@@ -134,7 +134,7 @@ lint: $(INSTALLED)-dev
 docs: $(INSTALLED)-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-notebooks: $(INSTALLED)-dev model
+notebooks: $(INSTALLED)-dev model speech-model
 	$(FAST) $(BIN)/python tests/support/notebook_outputs.py $(NOTEBOOKS)
 
 screenshots: docs model $(INSTALLED)-dev
@@ -217,6 +217,9 @@ soak: $(INSTALLED)-dev model
 
 model: $(INSTALLED)
 	@$(BIN)/python -m proxy_engine fetch-model >/dev/null
+
+speech-model: $(INSTALLED)
+	@$(BIN)/python -m proxy_engine fetch-model whisper-tiny.en >/dev/null
 
 clean:
 	rm -rf $(VENV) .venv .venv-* build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -19,6 +19,7 @@ from tiny_whisper import write_tiny_whisper
 from vision_models import vision_checkpoint
 
 from proxy_engine import InferenceEngine
+from proxy_engine.models.embedded import SPEECH_MODEL
 from proxy_engine.models.loading import LoadedModel, load_model
 from proxy_engine.server.settings import ServerSettings
 
@@ -29,7 +30,7 @@ NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 # The model of a document's server; others use the embedded model.
 MODELS = {
     "vision": "mlx-community/Qwen2.5-VL-3B-Instruct-4bit",
-    "audio": "mlx-community/whisper-large-v3-turbo-asr-fp16",
+    "audio": SPEECH_MODEL,
 }
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # tests/first_hour runs these with the embedded model, and compares the outputs that they show.

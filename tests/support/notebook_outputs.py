@@ -45,7 +45,6 @@ RANDOM_MODELS = {
         "vision_checkpoint",
         'write("qwen2_5_vl", Path(tempfile.mkdtemp()))',
     ),
-    "audio": ("tiny_whisper", "write_tiny_whisper", "write(Path(tempfile.mkdtemp()))"),
 }
 """By notebook: module, function and call that write a checkpoint with random weights."""
 
