@@ -1,13 +1,12 @@
 """The language of constrained transcripts, and the constrained text of one.
 
-A speech model begins a transcript with a space, as every word. Words may come before the
+A speech model writes a space before each word, the first one included. Words may precede the
 constrained text, a *lead-in* such as "please call"::
 
     [space] [lead-in space] constrained text
 
-A lead-in contains no text of the constraint as whole words, so a transcript ends where its first
-constrained text ends. Without this, the period that usually follows would belong to a lead-in that
-goes on.
+A lead-in contains no text of the constraint as whole words, so a transcript ends with its first
+constrained text. Otherwise the period that usually follows would continue the lead-in.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ from state_machines.grammar.nodes import (
     symbols,
     union,
 )
+from state_machines.grammar.symbols import byte_set
 from state_machines.limits import LIMITS
 
 from ..errors import InvalidOptionError
 
-_BYTES = 2**256 - 1
-_ALPHANUMERIC = sum(1 << byte for byte in range(128) if chr(byte).isalnum())
-_ASCII = 2**128 - 1
+_BYTES = byte_set(range(256))
+_PUNCTUATION = byte_set(byte for byte in range(128) if not chr(byte).isalnum())
 _SPACE = literal(b" ")
 _ANY = everything(_BYTES)
 
@@ -47,8 +46,8 @@ class Spoken:
     Attributes:
         response_format: A response format.
         lead_in: A pattern of the text that may precede the output and a space; ``None``: none.
-        max_lead_in: Maximum length of a lead-in in bytes. A model that does not hear constrained
-            text would go on to the end of its context.
+        max_lead_in: Maximum length of a lead-in in bytes. Without a limit, a model that hears no
+            constrained text fills its context.
     """
 
     response_format: Any
@@ -125,7 +124,7 @@ def _lead_ins(pattern: str, machine: StateMachine, max_bytes: int) -> Node:
     except PatternError as error:
         raise InvalidOptionError(f"lead_in: {error}", option="lead_in") from error
     before = optional(concatenation(_ANY, _SPACE))
-    after = optional(concatenation(symbols(_ASCII & ~_ALPHANUMERIC), _ANY))
+    after = optional(concatenation(symbols(_PUNCTUATION), _ANY))
     refused = union(
         (EPSILON, concatenation(_SPACE, _ANY), concatenation(before, machine.start, after))
     )
