@@ -17,9 +17,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
+
+from ..backends import requires_backend
+
+with requires_backend():
+    import mlx.core as mx
 
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 
