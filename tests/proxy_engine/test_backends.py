@@ -99,7 +99,7 @@ import sys
 sys.modules["mlx"] = None
 import proxy_engine
 import state_machines
-from proxy_engine.__main__ import main
+from proxy_engine.cli.main import main
 for name in proxy_engine.__all__:
     try:
         getattr(proxy_engine, name)
