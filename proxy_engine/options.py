@@ -255,10 +255,10 @@ class GenerationOptions(OptionModel, SamplingParameters):
         PlainValidator(parse_delimiters, json_schema_input_type=list[str] | None),
     ] = None
     """The texts before and after tool calls, in place of those of the tool format."""
-    parallel_tool_calls: bool = True
-    """Whether an answer may have several tool calls."""
+    parallel_tool_calls: bool = False
+    """Whether an answer may have several tool calls. No two of them are equal."""
     max_tool_calls: int = Field(default=16, ge=1, le=MAX_COUNT)
-    """Maximum number of tool calls of an answer."""
+    """Maximum number of tool calls of an answer, with `parallel_tool_calls`."""
     logprobs: int | None = Field(default=None, ge=0, le=MAX_COUNT)
     """Report the log-probability of each token and those of this many most likely tokens. All
     tokens are sampled then. No log-probabilities by default."""

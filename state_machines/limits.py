@@ -155,6 +155,9 @@ class Limits:
     string_automaton_transitions: int = 1 << 12
     """States of such an automaton whose transitions are stored."""
 
+    distinct_states: int = 256
+    """Positions of an answer behind tool calls that are held."""
+
     constant_nodes: int = 16
     """Constants of one schema whose nodes are held although no state needs them now."""
 

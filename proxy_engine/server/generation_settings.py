@@ -105,6 +105,9 @@ def request_defaults(settings: BaseModel, *, is_raw: bool = False) -> OptionOver
     options: dict[str, Any] = {"temperature": _TEMPERATURE}
     if is_raw:
         options["max_tokens"] = _RAW_MAX_TOKENS
+    else:
+        # OpenAI's default; the engine's is one call.
+        options["parallel_tool_calls"] = True
     left_out = _CONVERSATION_OPTIONS if is_raw else set()
     for name in _OPTIONS:
         value = getattr(settings, name)

@@ -5,6 +5,7 @@ The answers come from a function, so the loop is independent of the engine.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -77,6 +78,9 @@ def run_tools(
     a tool, and arguments that it does not accept, are passed as ``{"error": …}``, and the
     message's ``metadata`` has ``"is_error": True``. Async tools are awaited to their end.
 
+    A call with the tool and the arguments of an earlier call is not run again: its message has the
+    earlier result and says so, and its ``metadata`` has ``"is_repeated": True``.
+
     Args:
         generate: Returns an answer.
         prompt: The prompt.
@@ -96,7 +100,8 @@ def run_tools(
     while True:
         run.take(generate(tuple(run.conversation), run.choice))
         for call, tool in run.calls():
-            run.finish(call, *_outcome(tool, call))
+            if not run.repeats(call):
+                run.finish(call, *_outcome(tool, call))
         if run.is_over:
             return run.ended()
 
@@ -115,7 +120,8 @@ async def arun_tools(
     while True:
         run.take(await generate(tuple(run.conversation), run.choice))
         for call, tool in run.calls():
-            run.finish(call, *await _async_outcome(tool, call))
+            if not run.repeats(call):
+                run.finish(call, *await _async_outcome(tool, call))
         if run.is_over:
             return run.ended()
 
@@ -135,6 +141,7 @@ class _Run(Generic[A]):
     is_over: bool = False
     result: A | None = None
     pending: list[ToolCall] = field(default_factory=list)
+    outcomes: dict[tuple[str, str], tuple[Content, bool]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         rounds = self.max_rounds
@@ -182,15 +189,29 @@ class _Run(Generic[A]):
                 found.append((call, tool))
         return found
 
+    def repeats(self, call: ToolCall) -> bool:
+        """Return whether a call was made before; if so, add the earlier result."""
+        earlier = self.outcomes.get(_identity(call))
+        if earlier is None:
+            return False
+        content, is_error = earlier
+        self._add_result(call, _repeated(content), is_error=is_error, is_repeated=True)
+        return True
+
     def finish(self, call: ToolCall, content: Content, is_error: bool) -> None:
         """Add the result of a call to the conversation."""
+        self.outcomes[_identity(call)] = content, is_error
+        self._add_result(call, content, is_error=is_error)
+
+    def _add_result(self, call: ToolCall, content: Content, **flags: bool) -> None:
+        metadata = {name: True for name, is_set in flags.items() if is_set}
         self._add(
             Interaction(
                 Role.TOOL,
                 content,
                 tool_call_id=call.id,
                 name=call.name,
-                metadata={"is_error": True} if is_error else None,
+                metadata=metadata or None,
             )
         )
 
@@ -204,6 +225,23 @@ class _Run(Generic[A]):
         self.conversation.append(turn)
         if self.on_turn is not None:
             self.on_turn(turn)
+
+
+_REPEATED = "This call was made before, so it was not run again. "
+
+
+def _identity(call: ToolCall) -> tuple[str, str]:
+    return call.name, json.dumps(call.arguments, sort_keys=True)
+
+
+def _repeated(content: Content) -> Content:
+    """Return the result of an earlier call with a note for the model."""
+    match content:
+        case TextContent(text=text):
+            return TextContent(f"{_REPEATED}Its result: {text}")
+        case JsonContent(value=value):
+            return JsonContent({"note": _REPEATED.strip(), "result": value})
+    return TextContent(f"{_REPEATED}Its result is above.")
 
 
 def _outcome(tool: Tool | None, call: ToolCall) -> tuple[Content, bool]:

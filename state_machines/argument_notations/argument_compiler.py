@@ -8,8 +8,9 @@ are resolved before there is a grammar, and a property without a writable value 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 from state_machines.argument_notations.notation import INPUT, NotationOptions, Schema
 from state_machines.errors import UnsupportedSchemaError
@@ -19,8 +20,10 @@ from state_machines.grammar.nodes import union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.words import contains_word
 from state_machines.json_schema.arrays.array_shape import ArrayShape
+from state_machines.json_schema.arrays.unique_items import Cardinality
 from state_machines.json_schema.assertions import VALUES_BY_TYPE
-from state_machines.json_schema.compiler import Compilation
+from state_machines.json_schema.compiler import Compilation, Translator
+from state_machines.json_schema.constants import constant
 from state_machines.json_schema.objects.names import listed_names
 from state_machines.json_schema.objects.object_shape import NameRule, ObjectShape
 from state_machines.json_schema.schema_copy import pointer_token
@@ -142,10 +145,32 @@ class ArgumentCompiler:
                 hint="Change its schema, or use another notation",
             )
 
+    def count(self, term: Term, limit: int) -> int:
+        """Return a lower bound on the number of values of a term, up to a limit."""
+        with self.compilation.bounded(term):
+            return Cardinality(self.evaluator).count(term, limit)
+
+    def for_value(self, arguments: Mapping[str, Any]) -> tuple[Self, Term]:
+        """Return a compiler that writes one object in every spelling and order, and its term.
+
+        Its evaluator is empty, because the number of objects that may be written is unbounded.
+        """
+        twin = copy(self)
+        twin.evaluator = evaluator = self.evaluator.empty_copy()
+        twin.translator = Translator(
+            evaluator, self.translator.syntax, any_order=True, any_spelling=True
+        )
+        return twin, evaluator.table.evaluated(constant(arguments, evaluator.table))
+
     def value_node(self, term: Term) -> Node:
         """Return the language of a restricted term, in the syntax of values."""
         with self.compilation.bounded(term):
             return self.translator.value(term)
+
+    def value_spellings(self, arguments: Mapping[str, Any]) -> Node:
+        """Return every spelling of one object, in the syntax of values."""
+        twin, term = self.for_value(arguments)
+        return twin.value_node(term)
 
     def object_node(
         self, term: Term, members: MemberSyntax, value_node: Callable[[Term, str | None], Node]
@@ -161,6 +186,15 @@ class ArgumentCompiler:
         with self.compilation.bounded(term):
             shapes = self._inhabited_shapes(term)
             return union(self.translator.object(shape, members, value_node) for shape in shapes)
+
+    def members_node(self, term: Term, members: MemberSyntax) -> Node:
+        """Return the language of a restricted term's objects, their values in the syntax's form."""
+        return self.object_node(term, members, lambda value, _: self.translator.value(value, 1))
+
+    def members_spellings(self, arguments: Mapping[str, Any], members: MemberSyntax) -> Node:
+        """Return every spelling of one object as :meth:`members_node` writes it."""
+        twin, term = self.for_value(arguments)
+        return twin.members_node(term, members)
 
 
 def values_of_types(types: Iterable[str]) -> ValueSet:

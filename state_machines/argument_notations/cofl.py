@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from state_machines.argument_notations.argument_compiler import (
@@ -77,10 +78,13 @@ class CoflNotation(Notation):
         values = values_of(texts_without((_END, *self.avoid, *options.avoid)), names)
         term = compiler.restrict(lambda _: values, names, values, f"the notation {self.name!r}")
         members = _Members(space, options.spell)
-        node = compiler.object_node(
-            term, members, lambda value, _: compiler.translator.value(value, 1)
+        return CompiledArguments(
+            compiler.members_node(term, members),
+            _read,
+            compiler.parser_schema,
+            lambda arguments: compiler.members_spellings(arguments, members),
+            partial(compiler.count, term),
         )
-        return CompiledArguments(node, _read, compiler.parser_schema)
 
 
 def _element(value: Any, name: str | None = None) -> str:

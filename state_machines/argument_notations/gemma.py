@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from state_machines.argument_notations.argument_compiler import (
@@ -94,7 +94,13 @@ class MarkedNotation(Notation):
             scalars = ValueSet(True, ANY_VALUE.booleans, ANY_VALUE.numbers, texts)
             values = compiler.compilation.table.evaluated(scalars)
         term = compiler.restrict(lambda _: values, names, values, notation)
-        return CompiledArguments(compiler.value_node(term), self._read, compiler.parser_schema)
+        return CompiledArguments(
+            compiler.value_node(term),
+            self._read,
+            compiler.parser_schema,
+            compiler.value_spellings,
+            partial(compiler.count, term),
+        )
 
     def _read(self, text: str) -> dict[str, Any]:
         return read_json_object(self.as_json(text))

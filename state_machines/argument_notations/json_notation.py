@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 from state_machines.argument_notations.argument_compiler import ArgumentCompiler, values_of
@@ -54,7 +55,11 @@ class JsonNotation(Notation):
         if options.whitespace is None and own != "compact":
             layouts.append("compact")
         spellings = [self._in_layout(layout, schema, options) for layout in layouts]
-        return replace(spellings[0], node=union(each.node for each in spellings))
+        return replace(
+            spellings[0],
+            node=union(each.node for each in spellings),
+            spellings=lambda arguments: union(each.spellings(arguments) for each in spellings),
+        )
 
     def _in_layout(
         self, layout: Whitespace, schema: Schema, options: NotationOptions
@@ -68,7 +73,11 @@ class JsonNotation(Notation):
             values = values_of(texts, texts)
             term = compiler.restrict(lambda _: values, texts, values, "JSON")
         return CompiledArguments(
-            compiler.value_node(term), read_json_object, compiler.parser_schema
+            compiler.value_node(term),
+            read_json_object,
+            compiler.parser_schema,
+            compiler.value_spellings,
+            partial(compiler.count, term),
         )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from state_machines.argument_notations.argument_compiler import (
@@ -91,7 +92,14 @@ class NestedNotation(Notation):
 
     def _compile(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
         compiler = _NestedCompiler(self, schema, options)
-        return CompiledArguments(compiler.node(), compiler.read, compiler.parser_schema)
+        term = compiler.writable_term()
+        return CompiledArguments(
+            compiler.node(term),
+            compiler.read,
+            compiler.parser_schema,
+            compiler.spellings,
+            partial(compiler.count, term),
+        )
 
 
 class _NestedCompiler(ArgumentCompiler):
@@ -108,8 +116,8 @@ class _NestedCompiler(ArgumentCompiler):
         self._contents: dict[tuple[Term, str], Node] = {}
         check_names(schema, _is_name, self._title)
 
-    def node(self) -> Node:
-        """Return the language of the arguments."""
+    def writable_term(self) -> Term:
+        """Return the arguments that can be written."""
         with self.compilation.bounded(self.term):
             term = self._writable(self.term, self.term, ())
             values = self.evaluator.values(term)
@@ -118,7 +126,18 @@ class _NestedCompiler(ArgumentCompiler):
                 if all(map(self.evaluator.is_empty, terms)):
                     raise self._refused(name)
             self.compilation.check(term, f"no arguments of the schema fit {self._title}")
+            return term
+
+    def node(self, term: Term) -> Node:
+        """Return the language of the arguments."""
+        with self.compilation.bounded(term):
             return self._value(term)
+
+    def spellings(self, arguments: Mapping[str, Any]) -> Node:
+        """Return every spelling of one object."""
+        twin, term = self.for_value(arguments)
+        twin._written, twin._contents = {}, {}
+        return twin._value(term)
 
     def _refused(self, name: str) -> UnsupportedSchemaError:
         return UnsupportedSchemaError(
@@ -224,7 +243,7 @@ class _NestedCompiler(ArgumentCompiler):
         return union(
             (
                 encoded(values.strings, RAW),
-                self.translator.value(self.compilation.table.evaluated(plain)),
+                self.translator.value(self.evaluator.table.evaluated(plain)),
                 *(each.node(each.steps.start) for each in arrays),
                 *objects,
             )
@@ -297,7 +316,7 @@ class _Items:
     """The items of one array shape, as a state machine."""
 
     def __init__(self, compiler: _NestedCompiler, shape: ArrayShape) -> None:
-        self.steps = ItemSteps(shape, compiler.compilation.table)
+        self.steps = ItemSteps(shape, compiler.evaluator.table)
         self._compiler = compiler
         self._nodes: dict[ItemState, Node] = {}
 

@@ -59,11 +59,16 @@ class CompiledArguments:
             ``ValueError`` for a text that is not of the notation.
         parser_schema: A schema that gives the parser of the model family the type of each property,
             so that it reads the same values as ``read``.
+        spellings: Returns a language whose texts among those of ``node`` are the ones that ``read``
+            reads as the given arguments.
+        count: Returns a lower bound on the number of different arguments, up to a limit.
     """
 
     node: Node
     read: Callable[[str], dict[str, Any]]
     parser_schema: Mapping[str, Any]
+    spellings: Callable[[Mapping[str, Any]], Node]
+    count: Callable[[int], int]
 
 
 class Notation(ABC):

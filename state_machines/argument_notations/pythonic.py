@@ -13,6 +13,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from state_machines.argument_notations.argument_compiler import ArgumentCompiler, values_of
@@ -87,10 +88,13 @@ class PythonicNotation(Notation):
         )
         names = intersection((union((word_language(writable), self.name_language)), texts))
         term = compiler.restrict(lambda _: values, names, values, "keyword arguments of Python")
-        node = compiler.object_node(
-            term, _KEYWORD_ARGUMENTS, lambda value, _: compiler.translator.value(value, 1)
+        return CompiledArguments(
+            compiler.members_node(term, _KEYWORD_ARGUMENTS),
+            read_keyword_arguments,
+            compiler.parser_schema,
+            lambda arguments: compiler.members_spellings(arguments, _KEYWORD_ARGUMENTS),
+            partial(compiler.count, term),
         )
-        return CompiledArguments(node, read_keyword_arguments, compiler.parser_schema)
 
 
 _BRACKETS = re.compile(

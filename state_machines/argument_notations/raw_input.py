@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from state_machines.argument_notations.notation import (
@@ -17,6 +18,9 @@ from state_machines.argument_notations.raw_text import texts_without
 from state_machines.errors import UnsatisfiableSchemaError
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.encoding import RAW, encoded
+from state_machines.grammar.node import Node
+from state_machines.grammar.nodes import literal
+from state_machines.grammar.words import count_words
 
 
 @dataclass(frozen=True)
@@ -47,11 +51,17 @@ class RawInputNotation(Notation):
             raise UnsatisfiableSchemaError(
                 f"every input contains {self.closing!r}, which ends the call", pointer=""
             )
-        return CompiledArguments(encoded(texts, RAW), _read, {})
+        return CompiledArguments(
+            encoded(texts, RAW), _read, {}, _spellings, partial(count_words, texts)
+        )
 
 
 def _read(text: str) -> dict[str, Any]:
     return {INPUT: text}
+
+
+def _spellings(arguments: Mapping[str, Any]) -> Node:
+    return literal(str(arguments[INPUT]).encode())
 
 
 RAW_INPUT = RawInputNotation("raw-input", closing="<|call|>")

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal
 
 from state_machines.argument_notations.argument_compiler import (
@@ -223,13 +223,24 @@ class _TaggedCompiler(ArgumentCompiler):
             raw if notation.unlisted_are_strings else values,
             f"the notation {notation.name!r}",
         )
-        node = self.object_node(term, self._member_syntax(), self._value_node)
+        node = self._node(term)
         types: dict[str, Any] = {
             name: {"type": "string" if is_raw else "object"}
             for name, is_raw in self._raw_properties.items()
         }
         types.update((name, {"type": ["string", "null"]}) for name in self._nullable)
-        return CompiledArguments(node, self.read, {"type": "object", "properties": types})
+        schema = {"type": "object", "properties": types}
+        return CompiledArguments(
+            node, self.read, schema, self._spellings, partial(self.count, term)
+        )
+
+    def _node(self, term: Term) -> Node:
+        return self.object_node(term, self._member_syntax(), self._value_node)
+
+    def _spellings(self, arguments: Mapping[str, Any]) -> Node:
+        # The schema still decides which properties are raw.
+        twin, term = self.for_value(arguments)
+        return twin._node(term)
 
     def _member_syntax(self) -> PlainMembers:
         notation = self._notation
@@ -289,7 +300,7 @@ class _TaggedCompiler(ArgumentCompiler):
         return union((encoded(intersection((strings, _NO_OUTER_LINE_FEED)), RAW), wrapped))
 
     def _value_with_kind(self, term: Term) -> Node:
-        table, nodes = self.compilation.table, []
+        table, nodes = self.evaluator.table, []
         by_text: dict[str, list[str]] = {}
         for json_type, text in self._notation.kinds.items():
             by_text.setdefault(text, []).append(json_type)

@@ -10,19 +10,30 @@ from __future__ import annotations
 import itertools
 import re
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from state_machines.caches import LruCache
 from state_machines.errors import CompositionError
+from state_machines.grammar.capture import Dispatch, SuffixTest, always, captured
 from state_machines.grammar.encoding import RAW, encoded
+from state_machines.grammar.exclusion import exclusion
 from state_machines.grammar.lazy import reference
-from state_machines.grammar.node import EMPTY, EPSILON, Node
+from state_machines.grammar.node import EMPTY, EPSILON, Node, TransientDerivatives
 from state_machines.grammar.nodes import branch, concatenation, literal, optional, union
 from state_machines.grammar.tokens import Spell
 from state_machines.grammar.until import AhoCorasick, aho_corasick, text_until, text_without
 from state_machines.limits import LIMITS
-from state_machines.root.parts import Marker, Part, SubState, Text
+from state_machines.root.parts import (
+    DistinctSubState,
+    DistinctValue,
+    Marker,
+    Part,
+    SubState,
+    Text,
+    leaves,
+)
 from state_machines.root.positions import FollowEntry, Position, Positions, Skipped, part_name
 from state_machines.vocabulary import Vocabulary
 
@@ -31,13 +42,18 @@ _serial_numbers = itertools.count()
 
 
 class AutomatonState(NamedTuple):
-    """A position, and whether free text without a marker at its end precedes it.
+    """A position, and what the text before it rules out.
 
-    After such a text no other text follows, and no marker that would have ended the text itself.
+    Attributes:
+        position: The position.
+        is_after_text: Whether free text without a marker at its end precedes it. After such a text
+            no other text follows, and no marker that would have ended the text itself.
+        values: The values of the distinct sub-states so far.
     """
 
     position: Position
     is_after_text: bool = False
+    values: frozenset[DistinctValue] = frozenset()
 
 
 class MarkerPrefixes:
@@ -76,6 +92,7 @@ class Transition:
         marker_length: The number of bytes of ``marker``.
         skipped_before_marker: Sub-states between the text and the marker.
         prefixes: The markers that may end a free text.
+        is_distinct: Whether the value of the text must not come again. :meth:`after` adds it.
     """
 
     part: Part
@@ -86,6 +103,14 @@ class Transition:
     marker_length: int = 0
     skipped_before_marker: Skipped = ()
     prefixes: MarkerPrefixes | None = None
+    is_distinct: bool = False
+
+    def after(self, text: bytes) -> AutomatonState:
+        """Return the state after a text of the part."""
+        if not self.is_distinct or not isinstance(self.part, DistinctSubState):
+            return self.target
+        plain = text.replace(Vocabulary.SPECIAL_MARK, b"").decode()
+        return self.target._replace(values=self.target.values | {self.part.value_of(plain)})
 
 
 class AnswerAutomaton:
@@ -106,7 +131,16 @@ class AnswerAutomaton:
         self.start = AutomatonState(self._positions.start)
         self._transitions: dict[AutomatonState, tuple[Transition, ...]] = {}
         self._nodes: dict[AutomatonState, Node] = {}
-        self._number = next(_serial_numbers)
+        self.number = next(_serial_numbers)
+        # States after distinct values: there may be any number of them.
+        self._later_transitions: LruCache[AutomatonState, tuple[Transition, ...]] = LruCache(
+            LIMITS.distinct_states
+        )
+        self._counts: dict[SubState, int] = {}
+        self._distinct = [each for each in leaves(part) if isinstance(each, DistinctSubState)]
+        self.transient_derivatives: TransientDerivatives = LruCache(
+            LIMITS.machine_transient_derivatives
+        )
         self._check_reachable_states()
         self.token_sets = tuple(self._positions.token_sets)
         """The tokens that parts have by name or by number."""
@@ -119,12 +153,53 @@ class AnswerAutomaton:
 
     def transitions(self, state: AutomatonState) -> tuple[Transition, ...]:
         """Return the transitions from a state, those preferred first."""
+        if state.values:
+            return self._transitions_after_values(state)
         transitions = self._transitions.get(state)
         if transitions is None:
             # All threads must see the same objects, which are compared by identity.
             found = tuple(self._find_transitions(state))
             transitions = self._transitions.setdefault(state, found)
         return transitions
+
+    def _transitions_after_values(self, state: AutomatonState) -> tuple[Transition, ...]:
+        """Return the transitions from which the end of the answer can be reached."""
+        found = self._later_transitions.get(state)
+        if found is None:
+            found = tuple(self._find_transitions(state))
+            if any(self._is_exhausted(part, state.values) for part in self._distinct):
+                found = tuple(each for each in found if self._reaches_end(each.target))
+            self._later_transitions.put(state, found)
+        return found
+
+    def _is_exhausted(self, part: DistinctSubState, values: frozenset[DistinctValue]) -> bool:
+        """Whether all values of a sub-state have been written."""
+        written = sum(value.kind == part.kind for value in values)
+        if written < self._counts.get(part, 0):
+            return False
+        counted = self._counts[part] = part.count_values(2 * written + 1)
+        return written >= counted and self._language(part, values).is_empty
+
+    def _reaches_end(self, start: AutomatonState) -> bool:
+        """Whether the answer can be completed without a sub-state that has no value left."""
+        seen, queue = {start}, deque([start])
+        while queue:
+            state = queue.popleft()
+            if self.skipped_to_end(state.position) is not None:
+                return True
+            for transition in self._find_transitions(state):
+                if transition.target not in seen:
+                    seen.add(transition.target)
+                    queue.append(transition.target)
+        return False
+
+    def _language(self, part: SubState, values: frozenset[DistinctValue]) -> Node:
+        """Return the texts of a sub-state, without those whose value has come before."""
+        node = self._positions.language(part)
+        if not values or not isinstance(part, DistinctSubState):
+            return node
+        excluded = sorted(value for value in values if value.kind == part.kind)
+        return exclusion(node, map(part.spellings, excluded))
 
     def node(self, state: AutomatonState) -> Node:
         """Return the language of everything that may follow a state."""
@@ -134,15 +209,25 @@ class AnswerAutomaton:
         node = self._nodes.get(state)
         if node is None:
             # A lazy reference, since the states of an unbounded loop form a cycle.
-            node = self._nodes[state] = reference(
-                ("Position", self._number, id(position), state.is_after_text),
+            node = reference(
+                ("Position", self.number, id(position), state.is_after_text, state.values),
                 lambda: self._make_node(state),
                 nullable=self.skipped_to_end(position) is not None,
             )
+            if not state.values:
+                self._nodes[state] = node
         return node
 
-    def node_after(self, transition: Transition, remainder: Node) -> Node:
-        """Return the language of the rest of the answer, ``remainder`` of a transition first."""
+    def node_after(self, transition: Transition, remainder: Node, text: bytes = b"") -> Node:
+        """Return the language of the rest of the answer, ``remainder`` of a transition first.
+
+        Args:
+            transition: The transition.
+            remainder: What remains of its language.
+            text: What has been written of it.
+        """
+        if transition.is_distinct:
+            return captured(remainder, _DistinctText(self, transition), text)
         return concatenation(remainder, self.node(transition.target))
 
     def skipped_to_end(self, position: Position) -> Skipped | None:
@@ -154,24 +239,32 @@ class AnswerAutomaton:
         return node if self.skipped_to_end(state.position) is None else optional(node)
 
     def _find_transitions(self, state: AutomatonState) -> Iterator[Transition]:
-        position, is_after_text = state
+        position, is_after_text, values = state
         entries = self._positions.follow(position, is_after_text)
         for entry in entries:
             part = entry.part
             if isinstance(part, Marker):
-                yield from self._marker_transitions(part, entry, is_after_text)
+                yield from self._marker_transitions(part, entry, state)
             elif isinstance(part, SubState):
-                node = self._positions.language(part)
+                if isinstance(part, DistinctSubState) and self._is_exhausted(part, values):
+                    continue
+                node = self._language(part, values)
                 if is_after_text and node.nullable:
                     # The entries contain what follows if the sub-state is empty.
                     node = branch(node.transitions)
                 if node is not EMPTY:
-                    yield Transition(part, node, AutomatonState(entry.target), entry.skipped)
+                    yield Transition(
+                        part,
+                        node,
+                        AutomatonState(entry.target, values=values),
+                        entry.skipped,
+                        is_distinct=self._may_come_again(part, entry.target),
+                    )
             elif not is_after_text:
-                yield from self._text_transitions(part, entry.target, entries)
+                yield from self._text_transitions(part, entry.target, entries, values)
 
     def _marker_transitions(
-        self, marker: Marker, entry: FollowEntry, is_after_text: bool
+        self, marker: Marker, entry: FollowEntry, state: AutomatonState
     ) -> Iterator[Transition]:
         spelling = self._positions.spelling(marker)
         if spelling.ends_output and self.skipped_to_end(entry.target) is None:
@@ -180,17 +273,38 @@ class AnswerAutomaton:
                 part=marker.name,
                 hint="Let the vocabulary have other end tokens, or end the answer here",
             )
-        if spelling.form and (spelling.is_special or not is_after_text):
-            target = self._target_of_marker(entry)
+        if spelling.form and (spelling.is_special or not state.is_after_text):
+            target = self._target_of_marker(entry, state.values)
             yield Transition(marker, literal(spelling.form), target, entry.skipped)
 
-    def _target_of_marker(self, entry: FollowEntry) -> AutomatonState:
+    def _target_of_marker(
+        self, entry: FollowEntry, values: frozenset[DistinctValue]
+    ) -> AutomatonState:
         if isinstance(entry.part, Marker) and self._positions.spelling(entry.part).ends_output:
             return AutomatonState(self._positions.end)
-        return AutomatonState(entry.target)
+        return AutomatonState(entry.target, values=values)
+
+    def _may_come_again(self, part: SubState, position: Position) -> bool:
+        """Whether a sub-state of the same kind may follow."""
+        if not isinstance(part, DistinctSubState):
+            return False
+        seen, queue = {id(position)}, deque([position])
+        while queue:
+            for entry in self._positions.follow(queue.popleft(), False):
+                found = entry.part
+                if isinstance(found, DistinctSubState) and found.kind == part.kind:
+                    return True
+                if id(entry.target) not in seen:
+                    seen.add(id(entry.target))
+                    queue.append(entry.target)
+        return False
 
     def _text_transitions(
-        self, text: Text, target: Position, alternatives: tuple[FollowEntry, ...]
+        self,
+        text: Text,
+        target: Position,
+        alternatives: tuple[FollowEntry, ...],
+        values: frozenset[DistinctValue],
     ) -> Iterator[Transition]:
         """Yield a free text up to each marker that may end it, and the text without a marker.
 
@@ -210,13 +324,13 @@ class AnswerAutomaton:
                 yield Transition(
                     text,
                     encoded(until, RAW),
-                    self._target_of_marker(entry),
+                    self._target_of_marker(entry, values),
                     marker=marker,
                     marker_length=len(marker.text.encode()),
                     skipped_before_marker=entry.skipped,
                     prefixes=prefixes,
                 )
-        after_text = AutomatonState(target, is_after_text=True)
+        after_text = AutomatonState(target, True, values)
         if self.skipped_to_end(target) is not None or self.transitions(after_text):
             free = text_without(strings, text.min_chars, text.max_chars, excluded_starts)
             yield Transition(text, encoded(free, RAW), after_text, prefixes=prefixes)
@@ -285,6 +399,38 @@ class AnswerAutomaton:
                 if transition.target not in seen:
                     seen.add(transition.target)
                     queue.append(transition.target)
+
+
+@dataclass(frozen=True, slots=True)
+class _DistinctText(Dispatch):
+    """Maps the text of a distinct sub-state to the rest of the answer."""
+
+    automaton: AnswerAutomaton
+    transition: Transition
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for dispatches that behave equally."""
+        number, part, target = self.automaton.number, self.transition.part, self.transition.target
+        return (type(self), number, id(part), id(target.position), target.values)
+
+    @property
+    def transient(self) -> TransientDerivatives:
+        """Where the derivatives within the text are stored."""
+        return self.automaton.transient_derivatives
+
+    def after(self, word: bytes) -> Node:
+        """Return the node after the text."""
+        return self.automaton.node(self.transition.after(word))
+
+    def default(self) -> Node:
+        """Return the node after a text whose value may come again."""
+        return self.automaton.node(self.transition.target)
+
+    @property
+    def context_dependent(self) -> SuffixTest:
+        """All suffixes: the text may have the last value that was left."""
+        return always
 
 
 def speller(special_tokens: Collection[str]) -> Spell:

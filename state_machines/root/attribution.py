@@ -36,11 +36,13 @@ class Thread(NamedTuple):
         transition: The transition that it is in.
         node: What remains of the transition's language.
         history: The parts that it has entered.
+        text: What it has written of the transition, if what follows depends on it.
     """
 
     transition: Transition
     node: Node
     history: History
+    text: bytes = b""
 
 
 class Attribution:
@@ -74,7 +76,7 @@ class Attribution:
                 with tokens by name or number read it.
         """
         spelled = [
-            thread._replace(node=thread.node.compute_word_derivative(spelling))
+            _moved(thread, thread.node.compute_word_derivative(spelling), text)
             for thread in self.threads
             if spelling and begins_with_spelling(thread.node)
         ]
@@ -85,15 +87,11 @@ class Attribution:
             spend(1 + len(threads) // 4)
             if len(threads) == 1:
                 # A single thread may read several bytes in one step.
-                transition, node, history = threads[0]
-                read, node = node.run_derivative(text, position)
-                moved = [Thread(transition, node, history)]
+                read, node = threads[0].node.run_derivative(text, position)
+                moved = [_moved(threads[0], node, text[position:read])]
             else:
-                byte = text[position]
-                moved = [
-                    Thread(transition, node.derivative(byte), history)
-                    for transition, node, history in threads
-                ]
+                byte = text[position : position + 1]
+                moved = [_moved(each, each.node.derivative(byte[0]), byte) for each in threads]
             self._length += read - position
             position = read
             if position == len(text):
@@ -142,7 +140,7 @@ class Attribution:
                 self._add(thread, seen)
 
     def _add(self, thread: Thread, seen: set[tuple[Transition, Node]]) -> None:
-        transition, node, history = thread
+        transition, node, history, text = thread
         if (transition, node) in seen:
             return
         seen.add((transition, node))
@@ -153,7 +151,7 @@ class Attribution:
                 start = self._length - transition.marker_length
                 history = _entered(history, transition.skipped_before_marker, start)
                 history = (*history, (transition.marker, start))
-            self._enter(transition.target, history, seen)
+            self._enter(transition.after(text), history, seen)
 
     def _enter(
         self, state: AutomatonState, history: History, seen: set[tuple[Transition, Node]]
@@ -170,7 +168,7 @@ class Attribution:
         """Return a history and the number of bytes up to which all threads agree with it."""
         histories = [thread.history for thread in self.threads]
         until = self._length
-        for transition, _, history in self.threads:
+        for transition, _, history, _ in self.threads:
             if transition.prefixes is not None:
                 own = self._bytes[max(history[-1][1] - self._start, 0) :]
                 until = min(until, self._length - transition.prefixes.length_at_end(own))
@@ -213,6 +211,12 @@ class Attribution:
                 pieces.append(Piece(part, self._bytes[first - start : last - start]))
         self._bytes = self._bytes[until - start :]
         return pieces
+
+
+def _moved(thread: Thread, node: Node, text: bytes) -> Thread:
+    """Return a thread after a text."""
+    transition, _, history, written = thread
+    return Thread(transition, node, history, written + text if transition.is_distinct else b"")
 
 
 def _entered(history: History, parts: Skipped, offset: int) -> History:

@@ -151,8 +151,8 @@ class RootMatcher(Matcher):
         with step_budget(LIMITS.mask_steps), _RECURSION_BUDGET:
             attribution.end_texts()
             state = union(
-                self._automaton.node_after(transition, node)
-                for transition, node, _ in attribution.threads
+                self._automaton.node_after(transition, node, text)
+                for transition, node, _, text in attribution.threads
             )
             if self.is_accepting:
                 state = optional(state)

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from state_machines.errors import CompositionError
 from state_machines.grammar.node import Node
@@ -121,6 +121,43 @@ class SubState(Part, ABC):
     def parse(self, text: str) -> Any:
         """Return the value of a text."""
         return text
+
+
+class DistinctValue(NamedTuple):
+    """A value that an answer has, and may not have again.
+
+    Attributes:
+        kind: Values of different kinds are never equal.
+        value: The value as JSON, with sorted names.
+    """
+
+    kind: str
+    value: str
+
+
+@dataclass(frozen=True, eq=False)
+class DistinctSubState(SubState):
+    """A sub-state whose value differs from those of all earlier ones of its kind.
+
+    If all values of a kind have been written, the answer goes on without another one.
+    """
+
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """The kind of the values."""
+
+    @abstractmethod
+    def value_of(self, text: str) -> DistinctValue:
+        """Return the value of a text of the sub-state."""
+
+    @abstractmethod
+    def spellings(self, value: DistinctValue) -> Node:
+        """Return the language of the texts with a value, in bytes; other texts may be in it."""
+
+    @abstractmethod
+    def count_values(self, limit: int) -> int:
+        """Return a lower bound on the number of values, up to a limit."""
 
 
 @dataclass(frozen=True, eq=False)

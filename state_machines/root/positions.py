@@ -17,6 +17,7 @@ from state_machines.grammar.token_limits import LimitedRule
 from state_machines.grammar.tokens import Spell
 from state_machines.root.parts import (
     Choice,
+    DistinctSubState,
     Loop,
     Marker,
     Optional,
@@ -24,6 +25,7 @@ from state_machines.root.parts import (
     Sequence,
     SubState,
     Text,
+    leaves,
 )
 from state_machines.syntax_tree import TokenSet
 from state_machines.vocabulary import Vocabulary
@@ -332,6 +334,7 @@ class Positions:
                         part=part_name(part.part),
                         hint="Give it at least one character, as with min_chars=1 for a text",
                     )
+                _check_distinct(part)
             case SubState():
                 # Its tokens and limits count, however far from the start it stands.
                 self.language(part)
@@ -344,6 +347,23 @@ class Positions:
                     hint="Parts are Text, Structured or another SubState, Marker, Sequence, "
                     "Choice, Optional and Loop",
                 )
+
+
+def _check_distinct(loop: Loop) -> None:
+    """Raise if there may be too few different values for the rounds that a loop requires."""
+    parts = [part for part in leaves(loop.part) if isinstance(part, DistinctSubState)]
+    if not parts or loop.min_count < 2:
+        return
+    counts: dict[str, int] = {}
+    for part in parts:
+        counted = part.count_values(loop.min_count)
+        counts[part.kind] = max(counted, counts.get(part.kind, 0))
+    if sum(counts.values()) < loop.min_count:
+        raise CompositionError(
+            f"there may be fewer than {loop.min_count} different values",
+            part=parts[0].name,
+            hint="Require fewer, or admit more values",
+        )
 
 
 def _shown(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
@@ -10,10 +11,10 @@ from typing import Any
 from state_machines.argument_notations import CompiledArguments, Notation
 from state_machines.errors import SchemaError, UnsatisfiableSchemaError
 from state_machines.grammar.encoding import decoded
-from state_machines.grammar.node import Node
+from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.tokens import Spell
 from state_machines.machine import RegexStateMachine, StateMachine
-from state_machines.root.parts import Marker, SubState
+from state_machines.root.parts import DistinctSubState, DistinctValue, Marker, SubState
 
 CALL = "tool_call"
 """The name of all parts of tool calls."""
@@ -83,8 +84,8 @@ class CallId(SubState):
 
 
 @dataclass(frozen=True, eq=False)
-class CallArguments(SubState):
-    """The arguments of a call.
+class CallArguments(DistinctSubState):
+    """The arguments of a call. No two calls of an answer have the same tool and arguments.
 
     Attributes:
         tool: The tool that is called.
@@ -117,6 +118,27 @@ class CallArguments(SubState):
     def parse(self, text: str) -> dict[str, Any]:
         """Return the arguments of a text; raise ``ValueError`` for any other text."""
         return self._last_compiled().read(text)
+
+    @property
+    def kind(self) -> str:
+        """The name of the tool."""
+        return self.tool.name
+
+    def value_of(self, text: str) -> DistinctValue:
+        """Return the arguments of a text as a value."""
+        return DistinctValue(self.kind, json.dumps(self.parse(text), sort_keys=True))
+
+    def spellings(self, value: DistinctValue) -> Node:
+        """Return the language of the texts that are read as given arguments."""
+        try:
+            return self._last_compiled().spellings(json.loads(value.value))
+        except (ValueError, OverflowError):
+            # A number beyond the range of floats is read as infinity, which JSON does not have.
+            return EMPTY
+
+    def count_values(self, limit: int) -> int:
+        """Return a lower bound on the number of different arguments, up to a limit."""
+        return self._last_compiled().count(limit)
 
     @property
     def parser_schema(self) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from random import Random
@@ -16,7 +17,7 @@ from state_machines.root import Choice, Loop, Marker, Optional, Part, Piece, Seq
 from state_machines.root.answer_automaton import speller
 from state_machines.tool_calls import FORMATS, CallArguments, CallId, CallStart
 
-__all__ = ["Call", "a_walk", "a_word", "calls_in", "ending", "longest_first"]
+__all__ = ["Call", "a_walk", "a_word", "are_distinct", "calls_in", "ending", "longest_first"]
 
 _ENDING_BYTES = b'"}])<>:0,ntfab1 \n'
 """In the order in which they bring a text to its end."""
@@ -152,6 +153,12 @@ def calls_in(pieces: Iterable[Piece]) -> list[Call]:
                 calls[-1].arguments = part.parse(text)
                 calls[-1].raw = text
     return calls
+
+
+def are_distinct(calls: Iterable[Call]) -> bool:
+    """Whether no two calls have the same tool and the same arguments."""
+    keys = [(call.name, json.dumps(call.arguments, sort_keys=True)) for call in calls]
+    return len(set(keys)) == len(keys)
 
 
 def longest_first(text: bytes, tokens: dict[bytes, int]) -> list[int]:

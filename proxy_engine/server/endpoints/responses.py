@@ -248,7 +248,7 @@ def _begun(
         max_output_tokens=body.max_output_tokens,
         model=model,
         output=[],
-        parallel_tool_calls=body.parallel_tool_calls is not False,
+        parallel_tool_calls=options["parallel_tool_calls"],
         previous_response_id=body.previous_response_id,
         reasoning={"effort": reasoning.effort if reasoning else None, "summary": None},
         store=is_stored,

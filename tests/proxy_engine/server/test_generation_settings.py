@@ -75,7 +75,7 @@ def test_fields_of_a_request_take_precedence(brief: Live) -> None:
 
 def test_openais_defaults_apply_without_settings() -> None:
     settings = make_settings()
-    assert settings.request_defaults() == {"temperature": 1.0}
+    assert settings.request_defaults() == {"temperature": 1.0, "parallel_tool_calls": True}
     assert settings.request_defaults(is_raw=True) == {"temperature": 1.0, "max_tokens": 16}
     assert settings.cache_options() == CacheOptions()
 
@@ -141,7 +141,7 @@ def test_file_comes_after_flags_and_variables(
     monkeypatch.setenv("PROXY_ENGINE_CONFIG", str(file))
     for settings in (ServerSettings(top_k=9), parse_settings(["--top-k=9"])):  # type: ignore[call-arg]
         assert (settings.host, settings.port, settings.aliases) == ("::1", 2, ("a", "b"))
-        expected = {"max_tokens": 200, "temperature": 0, "top_k": 9}
+        expected = {"max_tokens": 200, "temperature": 0, "top_k": 9, "parallel_tool_calls": True}
         assert settings.request_defaults() == expected
     assert parse_settings(["--config", str(file), "--port=3"]).port == 3
 

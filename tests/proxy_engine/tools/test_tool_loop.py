@@ -91,6 +91,32 @@ both = pytest.mark.parametrize("is_async", [False, True])
 
 
 @both
+def test_repeated_call_is_not_run_again_and_says_so(is_async: bool) -> None:
+    runs: list[dict[str, Any]] = []
+
+    def pay(**arguments: Any) -> object:
+        runs.append(arguments)
+        return "paid" if arguments["n"] == 1 else arguments
+
+    def fail() -> None:
+        runs.append({})
+        raise LookupError("sunk")
+
+    tools = [Tool("pay", function=pay, parameters={"type": "object"}), fail]
+    asked = [{"n": 1, "to": "A"}, {"to": "A", "n": 1}, {"n": 2}, {"n": 2}]
+    script = Script([*(call("pay", **each) for each in asked), call("fail"), call("fail")])
+    script.answers.append(Answered("Done."))
+    done = run(script, "Pay.", tools, is_async=is_async)
+    assert runs == [asked[0], asked[2], {}]
+    results = [turn for turn in done.conversation if turn.role.value == "tool"]
+    note = "This call was made before, so it was not run again."
+    assert [turn.text for turn in results[:2]] == ["paid", f"{note} Its result: paid"]
+    assert json.loads(results[3].text) == {"note": note, "result": {"n": 2}}
+    assert [turn.metadata.get("is_repeated", False) for turn in results] == [False, True] * 3
+    assert results[5].metadata["is_error"] is True
+
+
+@both
 def test_calls_are_run_until_there_is_an_answer(is_async: bool) -> None:
     script = Script(
         [

@@ -23,6 +23,7 @@ from small_vocabulary import an_ending, brute_force_mask, small_vocabulary
 from state_machines import Matcher, UnsatisfiableSchemaError, UnsupportedSchemaError
 from state_machines.argument_notations import FUNCTION_GEMMA, GEMMA4, CompiledArguments
 from state_machines.errors import InvalidSchemaError
+from state_machines.grammar.exclusion import exclusion
 from state_machines.grammar.node import leading_bytes
 from state_machines.grammar.words import contains_word
 from state_machines.json_schema.value_syntax import Whitespace
@@ -94,6 +95,12 @@ def test_generated_arguments_are_read_back(
         event("too far from the end")
         return
     value = arguments.read(text)
+    other = walked(arguments, seed + 1)
+    for known in filter(None, (text, other)):
+        if "\\" in known:  # A name that no schema lists may be spelled with any escapes.
+            continue
+        remaining = exclusion(arguments.node, [arguments.spellings(arguments.read(known))])
+        assert remaining.matches(text.encode()) != is_same(arguments.read(known), value)
     assert admits(Judge(schema), value), (text, value)
     if family.parser and (value or family.parses_no_arguments):
         assert is_same(family.parsed(text, arguments.parser_schema), value), text

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from call_walks import Call, a_walk, calls_in
+from call_walks import Call, a_walk, are_distinct, calls_in
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from judging import Judge
@@ -18,6 +18,7 @@ from schema_strategies import examples, object_schemas, schemas
 from tool_readers import READERS, SCHEMA_READERS
 
 from state_machines.errors import SchemaError
+from state_machines.grammar.node import leading_bytes
 from state_machines.root import RootStateMachine
 from state_machines.root.answer_automaton import speller
 from state_machines.tool_calls import FORMATS, CallArguments, ToolFormat, ToolSignature
@@ -58,6 +59,12 @@ SCALARS = {
     "type": "object",
     "properties": {"text": {"type": "string"}, "n": {"type": "integer"}, "x": {"type": "number"}},
     "required": ["text"],
+    "additionalProperties": False,
+}
+FLAG = {
+    "type": "object",
+    "properties": {"on": {"type": "boolean"}},
+    "required": ["on"],
     "additionalProperties": False,
 }
 NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
@@ -169,12 +176,30 @@ def test_integers_of_arguments_have_no_point(entry: ToolFormat) -> None:
 
 
 @pytest.mark.parametrize("entry", FORMATS.values(), ids=list(FORMATS))
-@pytest.mark.parametrize("seed", range(6))
-def test_pieces_of_generated_calls_are_attributed(entry: ToolFormat, seed: int) -> None:
-    tools = [ToolSignature("get", SCALARS), ToolSignature("get_all", SCALARS)]
+def test_pieces_of_generated_calls_are_attributed_and_no_call_comes_twice(
+    entry: ToolFormat,
+) -> None:
+    tools = [ToolSignature("get", SCALARS), ToolSignature("stop", NOTHING)]
     part = entry.calls(tools, 1, 3 if entry.parallel else 1)
-    pieces = a_walk(part, Random(seed))
     machine = RootStateMachine(part)
-    text = b"".join(piece.text for piece in pieces)
-    assert machine.matches(text)
-    assert calls_in(machine.pieces(text)) == calls_in(pieces)
+    for seed in range(10):
+        pieces = a_walk(part, Random(seed))
+        text = b"".join(piece.text for piece in pieces)
+        is_admitted = are_distinct(calls_in(pieces))
+        assert machine.matches(text) == is_admitted
+        if is_admitted:
+            assert calls_in(machine.pieces(text)) == calls_in(pieces)
+
+
+@pytest.mark.parametrize("entry", FORMATS.values(), ids=list(FORMATS))
+def test_answer_ends_where_no_other_call_is_left(entry: ToolFormat) -> None:
+    tools = [ToolSignature("flip", FLAG), ToolSignature("stop", NOTHING)]
+    machine = RootStateMachine(entry.calls(tools, 1, 16))
+    for seed in range(2):
+        random, state, text = Random(seed), machine.start, b""
+        while choices := leading_bytes(state):
+            byte = random.choice(choices)
+            state = state.derivative(byte)
+            text += bytes((byte,))
+        assert state.nullable, f"dead end after {text!r}"
+        assert are_distinct(calls_in(machine.pieces(text)))

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from call_walks import Call, a_walk, calls_in
+from call_walks import Call, a_walk, are_distinct, calls_in
 
 from state_machines.argument_notations import JsonNotation
 from state_machines.errors import (
@@ -228,13 +228,15 @@ def test_ids_are_read_or_generated_in_the_same_form(name: str) -> None:
 
 
 def count(entry: ToolFormat, least: int, most: int | None) -> set[int]:
-    part = entry.calls([CLOCK], least, most)
+    part = entry.calls([CLOCK, WEATHER, ToolSignature("place", CITY)], least, most)
     machine = RootStateMachine(part)
     found = set()
     for seed in range(60):
         pieces = a_walk(part, Random(seed))
-        assert machine.matches(b"".join(piece.text for piece in pieces))
-        found.add(len(calls_in(pieces)))
+        calls = calls_in(pieces)
+        assert machine.matches(b"".join(piece.text for piece in pieces)) == are_distinct(calls)
+        if are_distinct(calls):
+            found.add(len(calls))
     return found
 
 
@@ -245,6 +247,22 @@ def test_number_of_calls_is_within_bounds(name: str) -> None:
     assert count(entry, 2, 3) == {2, 3}
     assert count(entry, 1, 1) == {1}
     assert count(entry, 1, None) == {1, 2, 3}
+
+
+def test_more_calls_than_there_are_different_ones_cannot_be_required() -> None:
+    with pytest.raises(CompositionError, match="fewer than 3 different"):
+        RootStateMachine(FORMATS["hermes"].calls([CLOCK, WEATHER], 3))
+
+
+def test_calls_with_equal_arguments_in_another_spelling_are_equal() -> None:
+    number = {"type": "object", "properties": {"n": {"type": "number"}, "s": {"type": "string"}}}
+    machine = RootStateMachine(FORMATS["hermes"].calls([ToolSignature("f", number)]))
+    call = '<tool_call>\n{{"name": "f", "arguments": {}}}\n</tool_call>'
+    first = call.format('{"n": 1, "s": "é"}')
+    for arguments in ('{"n":1,"s":"é"}', '{"n": 1, "s": "\\u00e9"}', '{"n": 1.0, "s": "é"}'):
+        assert machine.matches(call.format(arguments))
+        assert not machine.matches(f"{first}\n{call.format(arguments)}")
+    assert machine.matches("\n".join((first, call.format('{"n": 2, "s": "é"}'))))
 
 
 def test_family_without_parallel_calls_makes_at_most_one() -> None:
