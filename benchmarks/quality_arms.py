@@ -78,6 +78,12 @@ ARMS: Mapping[str, Arm] = {
     "ours-tools-required": Arm(
         "functions as tools, at least one call", prompt="task", tool_choice="required"
     ),
+    "ours-tools-parallel": Arm(
+        "functions as tools, at least one call and possibly several",
+        prompt="task",
+        options={"parallel_tool_calls": True},
+        tool_choice="required",
+    ),
     # How tokens are chosen, with the same prompt.
     "ours-exact-choices": Arm(
         "finite choices are drawn exactly", prompt="task", options={"exact_choices": True}

@@ -110,7 +110,8 @@ class Transition:
         if not self.is_distinct or not isinstance(self.part, DistinctSubState):
             return self.target
         plain = text.replace(Vocabulary.SPECIAL_MARK, b"").decode()
-        return self.target._replace(values=self.target.values | {self.part.value_of(plain)})
+        value = self.part.value_of(plain)
+        return self.target._replace(values=self.target.values | ({value} if value else set()))
 
 
 class AnswerAutomaton:

@@ -148,8 +148,8 @@ class DistinctSubState(SubState):
         """The kind of the values."""
 
     @abstractmethod
-    def value_of(self, text: str) -> DistinctValue:
-        """Return the value of a text of the sub-state."""
+    def value_of(self, text: str) -> DistinctValue | None:
+        """Return the value of a text of the sub-state; ``None`` if it may come again."""
 
     @abstractmethod
     def spellings(self, value: DistinctValue) -> Node:

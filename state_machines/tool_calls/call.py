@@ -124,9 +124,12 @@ class CallArguments(DistinctSubState):
         """The name of the tool."""
         return self.tool.name
 
-    def value_of(self, text: str) -> DistinctValue:
-        """Return the arguments of a text as a value."""
-        return DistinctValue(self.kind, json.dumps(self.parse(text), sort_keys=True))
+    def value_of(self, text: str) -> DistinctValue | None:
+        """Return the arguments of a text as a value; ``None`` if they are nested too deeply."""
+        try:
+            return DistinctValue(self.kind, json.dumps(self.parse(text), sort_keys=True))
+        except (ValueError, RecursionError):
+            return None
 
     def spellings(self, value: DistinctValue) -> Node:
         """Return the language of the texts that are read as given arguments."""

@@ -306,13 +306,15 @@ def test_a_call_that_cannot_be_read_is_an_error() -> None:
 def test_repeated_ids_of_a_model_become_unique() -> None:
     entry = FORMATS["kimi_k2"]
     part = compose_answer(calls=Calls(format=entry, tools=TOOLS, min_calls=1))
-    call = "<|tool_call_begin|>functions.now:0<|tool_call_argument_begin|>{}<|tool_call_end|>"
-    reader = AnswerReader(new_id=entry.new_id)
-    events = reader.read(
-        RootStateMachine(part).pieces(f"{entry.start}{call * 3}{entry.end}"), is_last=True
+    calls = "".join(
+        "<|tool_call_begin|>functions.get:0<|tool_call_argument_begin|>"
+        f'{{"city": "{city}"}}<|tool_call_end|>'
+        for city in ("Bonn", "Lima", "Oslo")
     )
-    check_calls(reader, events)
-    assert [call.id for call in reader.calls] == [f"functions.now:{n}" for n in range(3)]
+    reader = AnswerReader(new_id=entry.new_id)
+    pieces = RootStateMachine(part).pieces(f"{entry.start}{calls}{entry.end}")
+    check_calls(reader, reader.read(pieces, is_last=True))
+    assert [call.id for call in reader.calls] == [f"functions.get:{n}" for n in range(3)]
 
 
 FENCES = """I look.
@@ -322,7 +324,7 @@ get(city="Rome")
 ```
 It is late, and
 ```tool_code
-now()
+get(city="Lima")
 ``` done."""
 
 
@@ -339,7 +341,7 @@ def test_text_stands_between_fences_of_calls(stop: tuple[str, ...]) -> None:
         event for piece in machine.pieces(FENCES + "".join(stop)) for event in reader.read([piece])
     ]
     check_calls(reader, events)
-    assert [call.name for call in reader.calls] == ["now", "get", "now"]
+    assert [call.name for call in reader.calls] == ["now", "get", "get"]
     assert reader.text == "I look.\n\nIt is late, and\n done."
     assert not machine.matches(FENCES + "```tool_code")
     assert not machine.matches(FENCES + "```tool_output\n")
