@@ -45,6 +45,7 @@ class OptionOverrides(TypedDict, total=False):
     speculation: Literal["auto", "off"] | SpeculationOptions
     exact_choices: bool
     additional_properties: Literal["closed", "schema"]
+    stop_repetition: bool
     sources: Mapping[str, str] | None
     media_in_history: Literal["placeholder", "error"]
     tool_format: str | ToolFormat | None

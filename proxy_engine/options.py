@@ -234,6 +234,11 @@ class GenerationOptions(OptionModel, SamplingParameters):
     additional_properties: AdditionalProperties = "closed"
     """`closed`: objects have the properties that the schema of the response format or tool lists,
     and no others where it says nothing about them. `schema`: they may have others."""
+    stop_repetition: bool = True
+    """Whether an array or a string of structured output or of a tool call ends where it repeats
+    itself: an item with free text at least four times in a row, and a text in a string, several
+    items, or an item without free text at least six times over more than 500 bytes. Values whose
+    length or items the schema bounds are left alone."""
     sources: Annotated[
         Mapping[str, str] | None,
         PlainValidator(parse_sources, json_schema_input_type=dict[str, str] | None),

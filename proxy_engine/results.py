@@ -269,16 +269,17 @@ class CutShort:
     """Where a limit first changed an answer, which is complete all the same.
 
     Without the limit, the model would have written something else there: the token that was
-    sampled would not have left room for the end.
+    sampled would not have left room for the end. A value that repeated itself and was ended
+    (``stop_repetition``) is reported if no limit changed the answer.
 
     Attributes:
         pointer: The JSON Pointer of the value that was open, as in
             :meth:`GenerationResult.confidence`; ``""`` for text, reasoning, and the whole answer.
-        reason: The limit.
+        reason: The limit. Only with ``"repetition"`` the ``finish_reason`` is not ``"length"``.
     """
 
     pointer: str
-    reason: Literal["max_tokens", "max_seconds"]
+    reason: Literal["max_tokens", "max_seconds", "repetition"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,9 @@ class StateMachine:
             (:attr:`Matcher.temperature`).
     """
 
+    has_values: bool = False
+    """Whether the texts are values of a JSON Schema."""
+
     def __init__(
         self,
         start: Node,

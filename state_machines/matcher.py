@@ -55,6 +55,9 @@ class MatchedMachine(Protocol):
     temperatures: tuple[float, ...]
     """The sampling temperatures that parts of the language have."""
 
+    has_values: bool
+    """Whether the texts are values of a JSON Schema."""
+
 
 class Matcher:
     """The state of one text in a machine's language, and the mask of the next token.
@@ -108,6 +111,11 @@ class Matcher:
     def is_finished(self) -> bool:
         """Whether an end token has been taken."""
         return self._finished
+
+    @property
+    def is_in_values(self) -> bool:
+        """Whether the next token belongs to values of a JSON Schema."""
+        return self._machine is not None and self._machine.has_values
 
     @property
     def temperatures(self) -> tuple[float, ...]:

@@ -62,7 +62,7 @@ class ExactChoices:
                 count = len(choice.options)
                 drawn_noise = choice.sampler.option_noise(count + len(choice.left_out))
                 noise = np.array(drawn_noise, np.float64)
-                if choice.left_out and sequence.cut is None:
+                if choice.left_out and not sequence.is_limited:
                     self._draw_without_limit(sequence, choice, cache, row or 0, behind, noise)
                 noise = noise[:count]
                 scores = self._scores(choice, sequence, cache, row or 0, behind, noise)

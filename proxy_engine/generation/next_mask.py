@@ -48,6 +48,7 @@ class NextMask:
         expects_fast_forward: Whether forced text is likely to follow the next token.
         follows_limit: Whether masks leave out the tokens that the guard refuses. Not before it has
             refused a token that was sampled: so it is known whether the limit has changed the text.
+        closing_token: The token that brings a value that repeats nearer to its end.
         without_limit: The last mask with the tokens that the guard refuses, if it left any out.
             Only for weighted sequences, whose masks leave them out always.
     """
@@ -63,6 +64,7 @@ class NextMask:
     ) -> None:
         self.expects_fast_forward = False
         self.follows_limit = False
+        self.closing_token: int | None = None
         self.without_limit: Mask | None = None
         self._last: tuple[Node, Mask] | None = None
         self._options = options
@@ -76,8 +78,8 @@ class NextMask:
 
     @property
     def is_scripted(self) -> bool:
-        """Whether the next token is one of :meth:`script`."""
-        return bool(self._scripted)
+        """Whether the next token is one of :meth:`script`, or the closing token."""
+        return bool(self._scripted) or self.closing_token is not None
 
     def script(self, tokens: Sequence[int]) -> None:
         """Allow only these tokens next, one after the other, as far as they are accepted."""
@@ -105,6 +107,9 @@ class NextMask:
                 allowed = self._within_limit(self._guard, allowed, generated, exact=exact)
         if generated < self._options.min_tokens:
             allowed = self._without_end_tokens(allowed, size)
+        closing = self.closing_token
+        if allowed is not None and closing is not None and allowed[closing]:
+            allowed = _only(allowed, closing)
         if allowed is not None and self._scripted:
             allowed = self._scripted_mask(allowed, exact=exact)
         return allowed
@@ -188,9 +193,7 @@ class NextMask:
         if exact or not allowed[token_id]:
             self._scripted.clear()
             return allowed
-        mask = np.zeros_like(allowed)
-        mask[token_id] = True
-        return mask
+        return _only(allowed, token_id)
 
     def _without_end_tokens(self, allowed: Mask | None, size: int) -> Mask:
         """Mask end tokens, unless nothing else is allowed."""
@@ -210,3 +213,9 @@ class NextMask:
 
     def _is_small(self, allowed: Mask) -> bool:
         return self._masks.on_device(allowed).count <= SMALL_MASK_TOKENS
+
+
+def _only(allowed: Mask, token_id: int) -> Mask:
+    mask = np.zeros_like(allowed)
+    mask[token_id] = True
+    return mask

@@ -64,6 +64,7 @@ class SequenceOptions:
         logprob_vectors: Report the log-probabilities of all tokens.
         usable_tokens: Mask of unconstrained text, bool, shape (vocabulary,): excludes ids that are
             no tokens. ``None``: all tokens are usable.
+        stop_repetition: End arrays and strings of JSON that repeat themselves and have no bound.
         weighs: Record the importance weights of tokens. The schedule has to be a
             ``SamplerSchedule``.
     """
@@ -76,6 +77,7 @@ class SequenceOptions:
     logprob_vectors: bool = False
     usable_tokens: npt.NDArray[np.bool_] | None = None
     weighs: bool = False
+    stop_repetition: bool = False
 
     @property
     def samples_all(self) -> bool:

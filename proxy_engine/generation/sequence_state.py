@@ -16,6 +16,7 @@ from state_machines.completion import Guard
 from state_machines.errors import GrammarBudgetError, TokenRejectedError
 from state_machines.grammar.finite_choices import ChoiceOption, finite_choice
 from state_machines.grammar.node import Node
+from state_machines.repetition import RepetitionDetector
 from state_machines.root import Part, RootMatcher
 
 from ..results import ScoredChoice
@@ -116,6 +117,9 @@ class SequenceState:
         # The number of tokens at which a choice was looked for, and the choice.
         self._open_choice: tuple[int, OpenChoice | None] | None = None
         self._mask = NextMask(options, matcher, guard, masks, forces=self._fast_forward is not None)
+        self._repetition: RepetitionDetector | None = None
+        if options.stop_repetition and matcher is not None:
+            self._repetition = RepetitionDetector(matcher.vocabulary)
 
     @property
     def matcher(self) -> Matcher | None:
@@ -151,6 +155,11 @@ class SequenceState:
     def processed(self) -> int:
         """Tokens that the model has processed."""
         return len(self.tokens) - len(self.pending)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether a limit has changed the output."""
+        return self.cut is not None and self.cut.reason != "repetition"
 
     @property
     def may_reject(self) -> bool:
@@ -350,7 +359,7 @@ class SequenceState:
         A limit does not change text that the grammar forces: other tokens spell it.
         """
         guard, matcher = self.guard, self._matcher
-        if self.cut is not None or guard is None or matcher is None:
+        if self.is_limited or guard is None or matcher is None:
             return
         state = guard.state_after(token_id)
         form = matcher.vocabulary.token_bytes[token_id] or b""
@@ -489,6 +498,7 @@ class SequenceState:
         elif self._matcher is not None:
             twin._matcher = self._matcher.copy()
         twin._mask = self._mask.fork(twin._matcher, twin.guard)
+        twin._repetition = None if self._repetition is None else self._repetition.copy()
         return twin
 
     def _is_usable(self, token_id: int) -> bool:
@@ -517,12 +527,18 @@ class SequenceState:
             self.guard.advance(token_id)
         elif self._matcher is not None:
             self._matcher.advance(token_id)
+        if self._repetition is not None and self._matcher is not None:
+            self._watch(self._repetition, self._matcher, token_id)
         is_end = token_id in self._options.end_token_ids
         is_last = not is_end and (
             self.generated >= self._options.max_tokens or (self._is_late() and self._may_stop())
         )
         self.finished = is_end or is_last
-        if is_last and self.cut is None and not (self._matcher and must_end(self._matcher.state)):
+        if (
+            is_last
+            and not self.is_limited
+            and not (self._matcher and must_end(self._matcher.state))
+        ):
             self._cut(b"", is_late=self.generated < self._options.max_tokens)
         return Token(
             token_id,
@@ -532,6 +548,13 @@ class SequenceState:
             None if sampled is None else sampled.logprobs(),
             logprob_vectors=None if sampled is None else sampled.logprob_vectors(),
         )
+
+    def _watch(self, repetition: RepetitionDetector, matcher: Matcher, token_id: int) -> None:
+        """Let the next tokens end a value that repeats itself."""
+        repetition.advance(self._written(token_id), matcher)
+        self._mask.closing_token = repetition.closing_token
+        if self.cut is None and repetition.unit is not None:
+            self.cut = Cut(self.written_bytes, repetition.unit, "repetition")
 
     def _part(self) -> Part | None:
         if isinstance(self._matcher, RootMatcher):

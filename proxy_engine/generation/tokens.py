@@ -43,7 +43,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Where a limit first changed an output.
+    """Where a limit first changed an output, or a value that repeated was ended.
 
     Attributes:
         offset: Length of the output before it, in bytes; special tokens by their names.
@@ -53,7 +53,7 @@ class Cut:
 
     offset: int
     refused: bytes
-    reason: Literal["max_tokens", "max_seconds"]
+    reason: Literal["max_tokens", "max_seconds", "repetition"]
 
 
 @dataclass(frozen=True, slots=True)

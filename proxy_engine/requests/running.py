@@ -129,7 +129,7 @@ class RunningRequest:
         self._is_in_text = is_last and _is_in_text(self.request.answer, self._matcher)
         for event in self._reader.read(self._pieces(tokens, is_last=is_last), is_last=is_last):
             self._emit(event)
-        if is_last and self.sequence.cut is not None:
+        if is_last and self.sequence.is_limited:
             self._finish_reason = "length"
         elif is_last:
             self._finish_reason = "tool_calls" if self._reader.calls else "stop"

@@ -114,6 +114,7 @@ class SequenceFactory:
                 logprob_vectors=request.hooks.logprob_vectors,
                 usable_tokens=usable_tokens,
                 weighs=options.particles > 1,
+                stop_repetition=options.stop_repetition,
             ),
             matcher=matcher,
             schedule=schedule,

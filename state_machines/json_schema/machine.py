@@ -56,6 +56,8 @@ class JsonSchemaStateMachine(StateMachine):
     A schema error has the keyword and its JSON Pointer.
     """
 
+    has_values = True
+
     def __init__(
         self,
         schema: Any,

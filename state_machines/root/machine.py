@@ -13,7 +13,7 @@ from state_machines.masks.spelled_tokens import SpelledTokens
 from state_machines.matcher import Matcher
 from state_machines.root.answer_automaton import AnswerAutomaton, speller
 from state_machines.root.attribution import Attribution, Piece
-from state_machines.root.parts import Part
+from state_machines.root.parts import Part, SubState
 from state_machines.root.structural_tag import StructuralTagPart
 from state_machines.vocabulary import Vocabulary
 
@@ -111,6 +111,12 @@ class RootMatcher(Matcher):
     def parts(self) -> tuple[Part, ...]:
         """The parts that may write next, those preferred first."""
         return self._attribution.parts
+
+    @property
+    def is_in_values(self) -> bool:
+        """Whether the next token belongs to values of a JSON Schema."""
+        part = next(iter(self.parts), None)
+        return isinstance(part, SubState) and part.has_values
 
     def advance(self, token_id: int) -> None:
         """Take a token; see :meth:`Matcher.advance`."""

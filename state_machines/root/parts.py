@@ -106,6 +106,11 @@ class SubState(Part, ABC):
     begin: str = ""
     end: str = ""
 
+    @property
+    def has_values(self) -> bool:
+        """Whether the texts are values of a JSON Schema."""
+        return False
+
     @abstractmethod
     def machine(self) -> StateMachine:
         """Return the machine of the texts that the sub-state admits."""
@@ -180,6 +185,11 @@ class Structured(SubState):
                 f"a grammar is a StateMachine, not {type(self.grammar).__name__}",
                 part=self.name,
             )
+
+    @property
+    def has_values(self) -> bool:
+        """Whether the texts are values of a JSON Schema."""
+        return self.grammar.has_values
 
     def machine(self) -> StateMachine:
         """Return the machine."""

@@ -120,6 +120,11 @@ class CallArguments(DistinctSubState):
         return self._last_compiled().read(text)
 
     @property
+    def has_values(self) -> bool:
+        """Whether the arguments are values of a JSON Schema, and not the input of a custom tool."""
+        return self.tool.input is None
+
+    @property
     def kind(self) -> str:
         """The name of the tool."""
         return self.tool.name

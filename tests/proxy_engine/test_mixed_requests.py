@@ -26,6 +26,7 @@ from vision_models import vision_checkpoint
 from proxy_engine import CacheOptions, InferenceEngine
 from proxy_engine.generation import Batch
 from proxy_engine.requests import continuous_batch
+from state_machines import repetition
 
 WIDTH = 320
 PROMPTS = ["x", "ab", "the red dog, the red fox", "x" * 40 + " abc 12 abc 12", "ab" * 60]
@@ -69,6 +70,7 @@ def engines(name: str, tokenizer: TokenizerWrapper) -> Iterator[tuple[InferenceE
             make = partial(InferenceEngine, model(kind=kind), tokenizer, batch_size=4)
         alone = Alone(stack.enter_context(make(cache=alone_cache)))
         stack.enter_context(drafting(alone))
+        stack.enter_context(patch.multiple(repetition, _PROBE=3, ITEM_BYTES=8, REPEATS=3, BYTES=8))
         draft = model(dissent=1.0) if drafts else None
         yield stack.enter_context(make(cache=cache, draft_model=draft)), alone
 

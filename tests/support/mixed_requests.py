@@ -106,6 +106,12 @@ KINDS: dict[str, Callable[[], dict[str, Any]]] = {
     },
     "tools": lambda: {"tools": [TOOL], "tool_choice": "auto", "max_tokens": 70},
     "required tool": lambda: {"tools": [TOOL], "tool_choice": "required", "max_tokens": 90},
+    "several calls": lambda: {
+        "tools": [TOOL],
+        "tool_choice": "required",
+        "parallel_tool_calls": True,
+        "max_tokens": 90,
+    },
     "reasoning": lambda: {
         "response_format": LIST,
         "reasoning": ReasoningOptions(begin="<t>", end="</t>", max_chars=12),
@@ -123,6 +129,11 @@ KINDS: dict[str, Callable[[], dict[str, Any]]] = {
         "particles": 3,
         "temperature": 1.0,
         "exact_choices": True,
+    },
+    "repetition": lambda: {
+        "response_format": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        # The letters a and b.
+        "logit_bias": {64: 6.0, 65: 5.0},
     },
     "several answers": lambda: {"response_format": LIST, "n": 2, "temperature": 1.0},
     "several texts": lambda: {"n": 3, "temperature": 1.0, "max_tokens": 9},
