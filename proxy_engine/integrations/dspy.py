@@ -89,7 +89,8 @@ class JSONSchemaAdapter(dspy.JSONAdapter):  # type: ignore[misc]
     """``dspy.JSONAdapter`` with a JSON Schema of every signature.
 
     ``dspy.JSONAdapter`` asks for any JSON object if an output field is a ``dict``, as in
-    ``dspy.ReAct``, since other servers restrict schemas.
+    ``dspy.ReAct``, since other servers restrict schemas. Here the arguments that ``dspy.ReAct``
+    asks for match the schema of the tool that is named.
     """
 
     def _prepare_response_format(self, lm: Any, lm_kwargs: dict[str, Any], signature: Any) -> None:
@@ -103,10 +104,33 @@ class JSONSchemaAdapter(dspy.JSONAdapter):  # type: ignore[misc]
         }
         outputs = pydantic.create_model("Outputs", **fields)
         schema = outputs.model_json_schema(schema_generator=ClosedJsonSchema)
+        if _REACT_FIELDS <= fields.keys():
+            schema = _with_react_tools(schema)
         lm_kwargs["response_format"] = {
             "type": "json_schema",
             "json_schema": {"name": "outputs", "schema": schema},
         }
+
+
+_REACT_FIELDS = {"next_tool_name", "next_tool_args"}
+
+
+def _with_react_tools(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema of ``dspy.ReAct`` with the arguments of each tool; unchanged for others."""
+    callers = reversed(dspy.settings.caller_modules or ())
+    react = next((module for module in callers if isinstance(module, dspy.ReAct)), None)
+    if react is None:
+        return schema
+    steps = []
+    for name, tool in react.tools.items():
+        arguments = tool.format_as_litellm_function_call()["function"]["parameters"]
+        step = {"next_tool_name": {"const": name}, "next_tool_args": arguments}
+        if tool.has_kwargs:
+            arguments["additionalProperties"] = True
+        elif not tool.args:
+            arguments["additionalProperties"] = False
+        steps.append({**schema, "properties": {**schema["properties"], **step}})
+    return {"anyOf": steps, "$defs": schema.get("$defs", {})}
 
 
 class _Abilities:

@@ -54,7 +54,7 @@ _EXTENSIONS = {
     name: _extension(name)
     for name in (
         *SamplingParameters.model_fields,
-        *("particles", "exact_choices", "speculation", "additional_properties"),
+        *("particles", "exact_choices", "stop_repetition", "speculation", "additional_properties"),
     )
     if name not in (*_OPENAI_OPTIONS, *_OWN)
 }
