@@ -84,6 +84,9 @@ ARMS: Mapping[str, Arm] = {
         options={"parallel_tool_calls": True},
         tool_choice="required",
     ),
+    "ours-endless": Arm(
+        "values may repeat themselves", prompt="task", options={"stop_repetition": False}
+    ),
     # How tokens are chosen, with the same prompt.
     "ours-exact-choices": Arm(
         "finite choices are drawn exactly", prompt="task", options={"exact_choices": True}

@@ -1,4 +1,4 @@
-"""Detection of arrays and strings that repeat themselves and could go on without end.
+"""Detection of repetition in arrays and strings without bounds.
 
 A unit of text repeats without end if it leads from a state back to the same state, since the state
 is all that the grammar knows: it counts neither items (``maxItems``) nor characters, and remembers
@@ -170,7 +170,7 @@ def _repeated(state: Node, unit: bytes) -> _Repeated | None:
         if isinstance(last, RemainingItems):
             return _repeated_items(rest, last, unit)
         if count == 1 and _is_free_text(last):
-            # Raw text has no end of its own.
+            # Raw text ends where the text behind it begins.
             while rest.nullable and count < len(atoms):
                 count += 1
                 rest = concatenation(*atoms[:count])

@@ -42,7 +42,7 @@ _serial_numbers = itertools.count()
 
 
 class AutomatonState(NamedTuple):
-    """A position, and what the text before it rules out.
+    """A position, and properties of the text before it.
 
     Attributes:
         position: The position.
@@ -225,7 +225,7 @@ class AnswerAutomaton:
         Args:
             transition: The transition.
             remainder: What remains of its language.
-            text: What has been written of it.
+            text: The part of the transition's text that has been written.
         """
         if transition.is_distinct:
             return captured(remainder, _DistinctText(self, transition), text)

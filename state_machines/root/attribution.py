@@ -36,7 +36,7 @@ class Thread(NamedTuple):
         transition: The transition that it is in.
         node: What remains of the transition's language.
         history: The parts that it has entered.
-        text: What it has written of the transition, if what follows depends on it.
+        text: The bytes written in the transition, if its target depends on them.
     """
 
     transition: Transition

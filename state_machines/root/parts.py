@@ -144,7 +144,7 @@ class DistinctValue(NamedTuple):
 class DistinctSubState(SubState):
     """A sub-state whose value differs from those of all earlier ones of its kind.
 
-    If all values of a kind have been written, the answer goes on without another one.
+    Once all values of a kind have been written, the answer cannot contain another one.
     """
 
     @property
