@@ -104,7 +104,7 @@ class JSONSchemaAdapter(dspy.JSONAdapter):  # type: ignore[misc]
         }
         outputs = pydantic.create_model("Outputs", **fields)
         schema = outputs.model_json_schema(schema_generator=ClosedJsonSchema)
-        if _REACT_FIELDS <= fields.keys():
+        if fields.keys() >= _REACT_FIELDS:
             schema = _with_react_tools(schema)
         lm_kwargs["response_format"] = {
             "type": "json_schema",
