@@ -31,19 +31,14 @@ _STEPS = 3_000
 _MAX_SEARCHED = 1 << 18
 """Bytes at the end of prompt and answer that are searched; less than a millisecond."""
 
-_MATCHED_PIECES = (16, 8, 4, 3)
-"""Words and punctuation marks that must be the same before text is repeated, the most first."""
+_MATCHED_BYTES = (48, 24, 14, 10, 7)
+"""Bytes that must be the same before text is repeated, the most first."""
 
-_MIN_MATCH = 6
-"""Bytes that must be the same."""
-
-_MAX_CONTEXT = 160
 _MAX_PLACES = 12
 _MAX_VALUE = 600
 _RARE = 3
 """A value of one byte is looked for only if it begins so few words."""
 
-_PIECE = re.compile(rb"[0-9A-Za-z\x80-\xff]+|[^\s\w]")
 _WORD = re.compile(rb"[0-9A-Za-z\x80-\xff]")
 _DELIMITER = re.compile(rb'["<>]')
 """Occurs between two values, in all notations."""
@@ -275,17 +270,18 @@ class CopyDrafter:
         return (found or ())[:-1][:at_most]
 
     def _repetition(self, answer: bytes, at_most: int) -> bytes:
-        """Return what followed the last words where they occurred before; empty if nowhere."""
+        """Return what followed the last bytes where they occurred before; empty if nowhere."""
         text = ((self._prompt or b"") + answer)[-_MAX_SEARCHED:]
-        pieces = list(_PIECE.finditer(text, max(0, len(text) - _MAX_CONTEXT)))
-        for count in _MATCHED_PIECES:
-            same = text[pieces[-count].start() :] if count <= len(pieces) else b""
-            place = text.rfind(same, 0, len(text) - 1) if len(same) >= _MIN_MATCH else -1
+        for length in _MATCHED_BYTES:
+            same = text[-length:]
+            place = text.rfind(same, 0, len(text) - 1) if length <= len(text) else -1
             if place >= 0:
                 behind = place + len(same)
                 # Longer matches have longer continuations.
-                length = min(2 * len(same), at_most * _BYTES_PER_TOKEN // 2)
-                return text[behind : behind + length]
+                length = min(2 * length, at_most * _BYTES_PER_TOKEN // 2)
+                rest = text[behind : behind + length]
+                # At the end of the text, the copy continues with itself.
+                return (rest * length)[:length]
         return b""
 
     def _leading(self, tokens: Sequence[int], length: int) -> Sequence[int]:
