@@ -121,66 +121,6 @@ class BatchEngine(ABC):
             return _results(list(stream), return_exceptions=return_exceptions)
 
     @overload
-    async def agenerate_batch(
-        self,
-        requests: Iterable[Prompt],
-        response_format: TypeForm[T],
-        **options: Unpack[OptionOverrides],
-    ) -> list[GenerationResult[T]]: ...
-    @overload
-    async def agenerate_batch(
-        self,
-        requests: Iterable[Prompt],
-        response_format: Adapter[T],
-        **options: Unpack[OptionOverrides],
-    ) -> list[GenerationResult[T]]: ...
-    @overload
-    async def agenerate_batch(
-        self,
-        requests: Iterable[Prompt],
-        response_format: TypeForm[T],
-        **arguments: Unpack[RequestArguments],
-    ) -> list[GenerationResult[T | None]]: ...
-    @overload
-    async def agenerate_batch(
-        self,
-        requests: Iterable[Prompt],
-        response_format: Adapter[T],
-        **arguments: Unpack[RequestArguments],
-    ) -> list[GenerationResult[T | None]]: ...
-    @overload
-    async def agenerate_batch(
-        self,
-        requests: Iterable[Prompt | BatchRequest],
-        response_format: Any = None,
-        *,
-        return_exceptions: Literal[False] = False,
-        **arguments: Unpack[RequestArguments],
-    ) -> list[GenerationResult[Any]]: ...
-    @overload
-    async def agenerate_batch(
-        self,
-        requests: Iterable[Prompt | BatchRequest],
-        response_format: Any = None,
-        *,
-        return_exceptions: bool,
-        **arguments: Unpack[RequestArguments],
-    ) -> list[GenerationResult[Any] | Exception]: ...
-    async def agenerate_batch(
-        self,
-        requests: Iterable[Prompt | BatchRequest],
-        response_format: Any = None,
-        *,
-        return_exceptions: bool = False,
-        **arguments: Unpack[RequestArguments],
-    ) -> list[Any]:
-        """:meth:`generate_batch` for event loops. Cancelling the task cancels the requests."""
-        stream = self.aiter_batch(requests, response_format=response_format, **arguments)
-        async with stream:
-            items = [item async for item in stream]
-        return _results(items, return_exceptions=return_exceptions)
-
-    @overload
     def iter_batch(
         self,
         requests: Iterable[Prompt],

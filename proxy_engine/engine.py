@@ -323,8 +323,6 @@ class InferenceEngine(
             # Not on the loop: the caller's validators may take any time.
             return await asyncio.get_running_loop().run_in_executor(self._core.threads, finish)
 
-    __call__ = agenerate
-
     @overload
     async def astream(
         self, prompt: Prompt, response_format: TypeForm[T], **options: Unpack[OptionOverrides]

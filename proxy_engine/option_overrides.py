@@ -26,7 +26,7 @@ class OptionOverrides(TypedDict, total=False):
     repetition_penalty: float
     presence_penalty: float
     frequency_penalty: float
-    penalty_window: int
+    repetition_context_size: int
     logit_bias: Mapping[int, float] | tuple[tuple[int, float], ...]
     seed: int | None
     max_tokens: int | None
@@ -56,4 +56,3 @@ class OptionOverrides(TypedDict, total=False):
     particles: int
     n: int
     trace: bool
-    repetition_context_size: int

@@ -6,8 +6,6 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, get_type_hints
 
-from samplers.parameters import ALIASES
-
 from .options import OptionModel
 
 
@@ -34,7 +32,7 @@ def list_options(
         field.alias or name: field for model in models for name, field in model.model_fields.items()
     }
     for name, hint in get_type_hints(arguments, localns=dict(types or {})).items():
-        field = fields.get(ALIASES.get(name, name))
+        field = fields.get(name)
         # An argument of requests that is no option: `logprob_vectors` is a flag, the others are
         # optional.
         default = False if hint is bool else None

@@ -23,7 +23,7 @@ from pydantic import (
     field_validator,
 )
 
-from samplers.parameters import ALIASES, ParameterModel, SamplingParameters
+from samplers.parameters import ParameterModel, SamplingParameters
 from state_machines.json_schema.machine import AdditionalProperties
 from state_machines.tool_calls import ToolFormat
 
@@ -332,9 +332,7 @@ class GenerationOptions(OptionModel, SamplingParameters):
             return self
         # Names that are not strings cannot be keyword arguments.
         check_names(overrides, GenerationOptions.model_fields)
-        replaced = {ALIASES.get(str(name)) for name in overrides}
-        kept = {name: value for name, value in self if name not in replaced}
-        values: dict[str, Any] = {**kept, **overrides}
+        values: dict[str, Any] = {**dict(self), **overrides}
         return GenerationOptions(**values)
 
     def sampling(self, part: str = "") -> SamplingParameters:
@@ -365,7 +363,7 @@ def check_names(
         hints: Hints for names that are unknown and not misspelled.
     """
     for name in given:
-        if name not in known and ALIASES.get(name) not in known:
+        if name not in known:
             hint = hints.get(name) or suggestion(str(name), known)
             raise InvalidOptionError(
                 f"there is no option {short_repr(name)}", option=str(name), hint=hint

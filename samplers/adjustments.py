@@ -61,7 +61,7 @@ class Adjustments:
         recent: list[int] = []
         bias: list[tuple[int, float]] = []
         if self._bias or self.has_penalties:
-            start = max(0, len(tokens) - self.parameters.penalty_window)
+            start = max(0, len(tokens) - self.parameters.repetition_context_size)
             recent = list(tokens[start:])
             prompt_tokens = max(0, prompt_tokens - start)
             places = _places(among, {*recent, *(token_id for token_id, _ in self._bias)})
@@ -105,7 +105,7 @@ class Adjustments:
             repetition_penalty=parameters.repetition_penalty,
             presence_penalty=parameters.presence_penalty,
             frequency_penalty=parameters.frequency_penalty,
-            window=parameters.penalty_window,
+            window=parameters.repetition_context_size,
         )
 
 

@@ -145,22 +145,6 @@ LogitBias = Annotated[
 ]
 
 
-ALIASES = {"repetition_context_size": "penalty_window"}
-"""Names of mlx-lm for parameters that have another name here."""
-
-
-def resolve_aliases(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``values`` with aliases replaced by the names of the parameters.
-
-    Raises:
-        InvalidSamplingParameterError: A parameter is given under both names.
-    """
-    for alias, name in ALIASES.items():
-        if alias in values and name in values:
-            raise InvalidSamplingParameterError(alias, values[alias], f"left out beside {name}")
-    return {ALIASES.get(name, name): value for name, value in values.items()}
-
-
 class SamplingParameters(ParameterModel):
     """How tokens are chosen. Immutable and hashable.
 
@@ -192,18 +176,12 @@ class SamplingParameters(ParameterModel):
     """Subtracted from the logits of tokens of the answer in the window; 0 is off."""
     frequency_penalty: float = Field(default=0.0, ge=-100, le=100)
     """Subtracted from the logits of tokens of the answer in the window, once per occurrence."""
-    penalty_window: int = Field(default=64, ge=1)
-    """Number of latest tokens that penalties consider. `repetition_context_size`, mlx-lm's name, is
-    an alias."""
+    repetition_context_size: int = Field(default=64, ge=1)
+    """Number of latest tokens that all penalties consider."""
     logit_bias: LogitBias = ()
     """Numbers in [-10000, 10000] that are added to logits, by token id."""
     seed: int | None = Field(default=None, ge=0, lt=2**64)
     """Seed of the random numbers; without it, each request draws different ones."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _resolve_aliases(cls, values: Any) -> Any:
-        return resolve_aliases(values) if isinstance(values, dict) else values
 
     @property
     def bias_pairs(self) -> tuple[tuple[int, float], ...]:

@@ -175,7 +175,7 @@ SAMPLING: dict[str, Any] = {
     "repetition_penalty": 1.1,
     "presence_penalty": 0.5,
     "frequency_penalty": -0.5,
-    "penalty_window": 9,
+    "repetition_context_size": 9,
     "logit_bias": {"5": 1.0},
     "seed": 7,
 }

@@ -109,7 +109,7 @@ def _sampling(fields: dict[str, Any]) -> dict[str, Any]:
         given["max_tokens"] = MAX_COUNT
     if "repeat_penalty" in given:
         penalty = given.pop("repeat_penalty")
-        given = {"repetition_penalty": penalty, "penalty_window": _PENALTY_WINDOW} | given
+        given = {"repetition_penalty": penalty, "repetition_context_size": _PENALTY_WINDOW} | given
     return {"temperature": 0} | given
 
 

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 from samplers import SamplingParameters
-from samplers.parameters import ALIASES
 from state_machines import Vocabulary
 from state_machines.completion import Guard
 from state_machines.root import Text, part_names
@@ -273,8 +272,7 @@ def _check_sampling(
 ) -> None:
     """Raise for ways of sampling that cannot be combined."""
     if hooks.sampler is not None:
-        names = {*SamplingParameters.model_fields, *ALIASES}
-        given = [name for name in overrides if name in names]
+        given = [name for name in overrides if name in SamplingParameters.model_fields]
         if given or any(part.model_fields_set - {"max_tokens"} for part in options.parts.values()):
             name = given[0] if given else "parts"
             raise InvalidOptionError(

@@ -27,7 +27,7 @@ _OPTIONS = (
     "repetition_penalty",
     "presence_penalty",
     "frequency_penalty",
-    "penalty_window",
+    "repetition_context_size",
     "prefill_step_size",
     "schema_in_prompt",
     "chat_template_kwargs",

@@ -78,10 +78,9 @@ async def test_response_format_is_the_argument_after_the_prompt(engine: Inferenc
     answers = [
         engine.generate("x", choice, max_tokens=9),
         engine.stream("x", choice, max_tokens=9).result(),
-        await engine("x", choice, max_tokens=9),
+        await engine.agenerate("x", choice, max_tokens=9),
         await (await engine.astream("x", choice, max_tokens=9)).result(),
         *engine.generate_batch(["x"], choice, max_tokens=9),
-        *await engine.agenerate_batch(["x"], choice, max_tokens=9),
     ]
     assert {answer.parsed for answer in answers} <= {"a", "b"}
 
@@ -299,7 +298,7 @@ class TestRefusedBeforeTheModelRuns:
         with pytest.raises(error):
             tiny_engine.stream(prompt, **options)
         with pytest.raises(error):
-            asyncio.run(tiny_engine(prompt, **options))
+            asyncio.run(tiny_engine.agenerate(prompt, **options))
 
     def test_unenforced_keyword(self, tiny_engine: InferenceEngine) -> None:
         schema = {"type": "string", "format": "no-such-format-anywhere", "$dynamicRef": "#x"}
@@ -342,7 +341,9 @@ def test_concurrent_requests_are_independent(tiny_engine: InferenceEngine) -> No
     async def gather() -> list[str]:
         results = await asyncio.gather(
             *(
-                tiny_engine(f"prompt {seed}", response_format=PERSON, temperature=1.0, seed=seed)
+                tiny_engine.agenerate(
+                    f"prompt {seed}", response_format=PERSON, temperature=1.0, seed=seed
+                )
                 for seed in range(6)
             )
         )
@@ -354,7 +355,9 @@ def test_concurrent_requests_are_independent(tiny_engine: InferenceEngine) -> No
 def test_event_loop_is_not_blocked(tiny_engine: InferenceEngine) -> None:
     async def main() -> int:
         ticks = 0
-        task = asyncio.ensure_future(tiny_engine("x", max_tokens=100, temperature=1.0, seed=0))
+        task = asyncio.ensure_future(
+            tiny_engine.agenerate("x", max_tokens=100, temperature=1.0, seed=0)
+        )
         while not task.done():
             ticks += 1
             await asyncio.sleep(0.001)
@@ -373,7 +376,7 @@ def test_closed_stream_cancels_its_request(engine: InferenceEngine) -> None:
 
 def test_cancelled_task_leaves_the_engine_usable(engine: InferenceEngine) -> None:
     async def main() -> None:
-        task = asyncio.ensure_future(engine("x", temperature=1.0, seed=0))
+        task = asyncio.ensure_future(engine.agenerate("x", temperature=1.0, seed=0))
         await asyncio.sleep(0.05)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

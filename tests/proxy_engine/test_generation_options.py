@@ -328,7 +328,7 @@ def test_presence_and_frequency_penalties_leave_the_prompt_alone(engine: Inferen
     random = Random(1)
     ids = [random.sample(range(256), 120) for _ in range(12)]
     prompts = [RawPrompt(prompt) for prompt in ids]
-    options: Any = {"max_tokens": 6, "penalty_window": 1000}
+    options: Any = {"max_tokens": 6, "repetition_context_size": 1000}
     plain = engine.generate_batch(prompts, **options)
     # What the model would write first is often in the prompt already.
     assert any(free.token_ids[0] in prompt for free, prompt in zip(plain, ids, strict=True))

@@ -33,7 +33,6 @@ from proxy_engine.option_fields import (
 )
 from proxy_engine.option_overrides import OptionOverrides
 from samplers import SamplingParameters
-from samplers.parameters import ALIASES
 
 NESTED: list[Any] = []
 for _ in range(10_000):
@@ -46,7 +45,7 @@ def test_keyword_arguments_are_generated_from_the_model() -> None:
         "write it anew: python tests/support/option_overrides_source.py > "
         "proxy_engine/option_overrides.py"
     )
-    assert OptionOverrides.__optional_keys__ == {*OPTION_NAMES, *ALIASES}
+    assert OptionOverrides.__optional_keys__ == set(OPTION_NAMES)
     assert not OptionOverrides.__required_keys__
 
 
@@ -54,16 +53,16 @@ def test_signatures_list_every_option_with_its_default() -> None:
     methods = {
         name: inspect.signature(method)
         for name, method in inspect.getmembers(InferenceEngine, inspect.isfunction)
-        if not name.startswith("_") or name in ("__call__", "__init__")
+        if not name.startswith("_") or name == "__init__"
     }
     for name, signature in methods.items():
         kinds = [parameter.kind for parameter in signature.parameters.values()]
         assert inspect.Parameter.VAR_KEYWORD not in kinds, name
     hints = get_type_hints(OptionOverrides)
-    for name in ("generate", "astream", "__call__", "iter_batch", "run_tools", "iter_extract"):
+    for name in ("generate", "astream", "iter_batch", "run_tools", "iter_extract"):
         parameters = methods[name].parameters
         for option, hint in hints.items():
-            field = GenerationOptions.model_fields[ALIASES.get(option, option)]
+            field = GenerationOptions.model_fields[option]
             parameter = parameters[option]
             assert parameter.kind is inspect.Parameter.KEYWORD_ONLY
             assert parameter.default == field.get_default(call_default_factory=True), option

@@ -195,12 +195,3 @@ def test_the_vectors_of_a_stream_are_in_its_events(roomy_engine: InferenceEngine
     assert all(event.logprob_vectors.before_mask.ndim == 1 for event in tokens)
     assert "logprob_vectors" not in tokens[0].model_dump_json()
     assert events[-1].result.logprob_vectors is None
-
-
-def test_penalty_window_has_the_alias_of_mlx_lm(brief_engine: InferenceEngine) -> None:
-    options: Any = {"repetition_penalty": 1.5, "max_tokens": 12}
-    own = brief_engine.generate(PROMPT, penalty_window=3, **options)
-    alias = brief_engine.generate(PROMPT, repetition_context_size=3, **options)
-    assert own.token_ids == alias.token_ids
-    with pytest.raises(InvalidOptionError, match="repetition_context_size"):
-        brief_engine.generate(PROMPT, penalty_window=3, repetition_context_size=3)

@@ -24,7 +24,7 @@ from samplers import InvalidSamplingParameterError, SamplingParameters
         *(("repetition_penalty", value) for value in (0, -1, math.inf, 1e-9)),
         *(("presence_penalty", value) for value in (math.inf, -101)),
         *(("frequency_penalty", value) for value in (math.nan, 101)),
-        *(("penalty_window", value) for value in (0, -5, None)),
+        *(("repetition_context_size", value) for value in (0, -5, None)),
         *(("seed", value) for value in (-1, 2**64, 1.0, True)),
         *(("logit_bias", value) for value in (None, 3, {-1: 1.0}, {0: math.inf}, {"x": 1.0})),
         *(("logit_bias", value) for value in (((0, 1.0), (0, 2.0)), ((0,),), {1.5: 1.0})),

@@ -52,7 +52,7 @@ def test_greedy_applies_only_bias_and_penalties() -> None:
 
 
 def test_penalty_window() -> None:
-    sampler = make_sampler(SamplingParameters(presence_penalty=5.0, penalty_window=2))
+    sampler = make_sampler(SamplingParameters(presence_penalty=5.0, repetition_context_size=2))
     logits = mx.array([3.0, 2.0, 1.0])
     assert sampler(logits, [0, 2, 2]).item() == 0
     assert sampler(logits, [2, 0, 2]).item() == 1
@@ -196,7 +196,7 @@ def few_requests(
         "repetition_penalty": draw(st.sampled_from([1.0, 0.7, 1.5])),
         "presence_penalty": draw(st.sampled_from([0.0, -1.5, 3.0])),
         "frequency_penalty": draw(st.sampled_from([0.0, -0.5, 1.0])),
-        "penalty_window": draw(st.integers(1, 14)),
+        "repetition_context_size": draw(st.integers(1, 14)),
         "logit_bias": draw(
             st.dictionaries(st.integers(0, size - 1), st.sampled_from([-50.0, -0.5, 1.0, 50.0]))
         ),

@@ -125,18 +125,12 @@ def extractions(engine: InferenceEngine) -> None:
 async def asynchronous(engine: InferenceEngine) -> None:
     async with engine:
         assert_type(await engine.agenerate("x", response_format=Person), GenerationResult[Person])
-        assert_type(await engine("x", response_format=int | str), GenerationResult[int | str])
-        assert_type(await engine("x", Person, tools=[Weather]), GenerationResult[Person | None])
         assert_type(await engine.astream("x", Person), AsyncEventStream[Person])
         assert_type(
             await engine.agenerate("x", response_format=Person, tools=[Weather]),
             GenerationResult[Person | None],
         )
         assert_type(await engine.astream("x", response_format=Person), AsyncEventStream[Person])
-        assert_type(
-            await engine.agenerate_batch(["x"], response_format=Person),
-            list[GenerationResult[Person]],
-        )
         assert_type(engine.aiter_batch(["x"], response_format=Person), AsyncBatchStream[Person])
         assert_type(
             await engine.arun_tools("x", [Weather], response_format=Person),

@@ -274,12 +274,12 @@ class Enumeration:
         for token_id, number in self.sampling.bias_pairs:
             adjusted[token_id] += number
         tokens = [*self.prompt_ids, *prefix.token_ids]
-        recent = tokens[-self.sampling.penalty_window :]
+        recent = tokens[-self.sampling.repetition_context_size :]
         penalty = self.sampling.repetition_penalty
         for token_id in set(recent):
             value = adjusted[token_id]
             adjusted[token_id] = value * penalty if value < 0 else value / penalty
-        written = prefix.token_ids[-self.sampling.penalty_window :]
+        written = prefix.token_ids[-self.sampling.repetition_context_size :]
         for token_id, count in Counter(written).items():
             adjusted[token_id] -= self.sampling.presence_penalty
             adjusted[token_id] -= self.sampling.frequency_penalty * count

@@ -138,7 +138,11 @@ KINDS: dict[str, Callable[[], dict[str, Any]]] = {
     "several answers": lambda: {"response_format": LIST, "n": 2, "temperature": 1.0},
     "several texts": lambda: {"n": 3, "temperature": 1.0, "max_tokens": 9},
     "log-probabilities": lambda: {"response_format": RECORD, "logprobs": 2},
-    "penalties": lambda: {"repetition_penalty": 1.3, "frequency_penalty": 0.4, "penalty_window": 9},
+    "penalties": lambda: {
+        "repetition_penalty": 1.3,
+        "frequency_penalty": 0.4,
+        "repetition_context_size": 9,
+    },
     "filters": lambda: {"response_format": RECORD, "top_p": 0.8, "top_k": 40, "min_p": 0.01},
     "minimum": lambda: {"response_format": LIST, "min_tokens": 12},
     "soft limit": lambda: {"soft_max_tokens": 6, "max_tokens": 30},

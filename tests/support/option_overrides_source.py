@@ -11,7 +11,6 @@ import typing
 from typing import Any
 
 from proxy_engine.options import GenerationOptions
-from samplers.parameters import ALIASES
 
 HEAD = '''"""The options of a request as keyword arguments. Generated from ``options``: do not edit.
 
@@ -51,8 +50,7 @@ def source(hint: Any) -> str:
 def option_overrides_source() -> str:
     """Return the module's source."""
     hints = typing.get_type_hints(GenerationOptions)
-    names = {**{name: name for name in GenerationOptions.model_fields}, **ALIASES}
-    fields = (f"    {name}: {source(hints[field])}\n" for name, field in names.items())
+    fields = (f"    {name}: {source(hints[name])}\n" for name in GenerationOptions.model_fields)
     return HEAD + "".join(fields)
 
 

@@ -46,7 +46,10 @@ def _extension(name: str) -> dict[str, Any]:
 
 
 # The class itself declares these: they have more values than the option.
-_OWN = ("temperature", "top_p", "top_k", "repetition_penalty", "seed")
+_OWN = (
+    *("temperature", "top_p", "top_k", "seed"),
+    *("repetition_penalty", "repetition_context_size"),
+)
 _OPENAI_OPTIONS: dict[str, dict[str, Any]] = {
     name: {} for name in ("presence_penalty", "frequency_penalty", "logit_bias")
 }
@@ -98,18 +101,20 @@ class SamplingFields(RequestModel):
         default=None, ge=0, le=100, description="Synonym of `repetition_penalty`."
     )
     repetition_context_size: int | None = Field(
-        default=None, ge=0, description="Synonym of `penalty_window`; 0 is the whole text."
+        default=None,
+        ge=0,
+        description="Number of latest tokens that penalties consider; 0 is the whole text.",
     )
     presence_context_size: int | None = Field(
-        default=None, ge=0, description="Synonym of `penalty_window`; 0 is the whole text."
+        default=None, ge=0, description="Synonym of `repetition_context_size`; 0 is the whole text."
     )
     frequency_context_size: int | None = Field(
-        default=None, ge=0, description="Synonym of `penalty_window`; 0 is the whole text."
+        default=None, ge=0, description="Synonym of `repetition_context_size`; 0 is the whole text."
     )
     repeat_last_n: int | None = Field(
         default=None,
         ge=-1,
-        description="Synonym of `penalty_window`; -1 is the whole text, 0 disables penalties.",
+        description="Synonym of `repetition_context_size`; -1: the whole text, 0: no penalties.",
     )
     seed: int | None = Field(default=None, description="Counts modulo 2^64.")
     adapters: str | None = Field(
@@ -169,9 +174,9 @@ class SamplingFields(RequestModel):
         yield from super().ineffective_fields()
         if self.repeat_penalty not in (None, self._repetition_penalty):
             yield "repeat_penalty"
-        window = self._penalty_window
-        for name, size in self._windows().items():
-            if size != window:
+        windows = self._windows()
+        for name, size in windows.items():
+            if size != max(windows.values()):
                 yield name
 
     def unsupported_fields(self) -> Iterator[str]:
@@ -190,18 +195,13 @@ class SamplingFields(RequestModel):
         if penalty is not None:
             # mlx-lm's default is 0. Division by 0 is no penalty.
             options["repetition_penalty"] = penalty or 1.0
-        window = self._penalty_window
-        if window is not None:
-            options["penalty_window"] = window
+        windows = self._windows().values()
+        if windows:
+            # The window is that of all penalties.
+            options["repetition_context_size"] = max(windows)
         if self.repeat_last_n == 0:
             options["repetition_penalty"] = 1.0
             options["presence_penalty"] = options["frequency_penalty"] = 0.0
-
-    @property
-    def _penalty_window(self) -> int | None:
-        """The window of all penalties: the largest, if several are given."""
-        given: int | None = getattr(self, "penalty_window", None)
-        return given or max(self._windows().values(), default=None)
 
     def _windows(self) -> dict[str, int]:
         """Return the windows that the request gives for its penalties, by field."""
@@ -220,6 +220,8 @@ class SamplingFields(RequestModel):
         }
         # -1 and 0 are the whole text, except a `repeat_last_n` of 0.
         sizes["repeat_last_n"] = self.repeat_last_n or None
+        if all(size is None for size in sizes.values()):
+            sizes["repetition_context_size"] = self.repetition_context_size
         return {
             name: size if size > 0 else MAX_COUNT
             for name, size in sizes.items()

@@ -168,7 +168,7 @@ def test_defaults_are_those_of_mlx_lm() -> None:
         ({"top_k": 0.0}, {"top_k": None}),
         ({"top_k": -1}, {"top_k": None}),
         ({"top_k": 40.0}, {"top_k": 40}),
-        ({"repeat_penalty": 1.1}, {"repetition_penalty": 1.1, "penalty_window": 20}),
+        ({"repeat_penalty": 1.1}, {"repetition_penalty": 1.1, "repetition_context_size": 20}),
         ({"repeat_penalty": 1.0}, {"repetition_penalty": None}),
         ({"repeat_penalty": 0}, {"repetition_penalty": None}),
         ({"repeat_penalty": 2, "repetition_penalty": 1.5}, {"repetition_penalty": 1.5}),

@@ -89,7 +89,7 @@ SAMPLING: dict[str, dict[str, Any]] = {
         "temperature": 0.9,
         "presence_penalty": 1.1,
         "repetition_penalty": 1.2,
-        "penalty_window": 9,
+        "repetition_context_size": 9,
         "logit_bias": {64: 1.5, 70: -2.0},
     },
 }

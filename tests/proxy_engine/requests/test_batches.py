@@ -460,7 +460,7 @@ def test_request_cancelled_during_preparation_is_never_queued(
     monkeypatch.setattr(preparation, "request", slow)
 
     async def main() -> None:
-        task = asyncio.create_task(engine("x", min_tokens=450, max_tokens=450))
+        task = asyncio.create_task(engine.agenerate("x", min_tokens=450, max_tokens=450))
         await asyncio.sleep(0.02)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
