@@ -1,5 +1,6 @@
 """The public names. ``lazy_loader`` reads their modules from this stub."""
 
+from .answers import RegexStateMachine as RegexStateMachine
 from .answers.response_format import Fenced as Fenced
 from .conversation.content import (
     AudioContent as AudioContent,
@@ -43,6 +44,9 @@ from .errors import (
     CompileLimitError as CompileLimitError,
 )
 from .errors import (
+    CompositionError as CompositionError,
+)
+from .errors import (
     DistributedError as DistributedError,
 )
 from .errors import (
@@ -61,6 +65,9 @@ from .errors import (
     EngineForkedError as EngineForkedError,
 )
 from .errors import (
+    GrammarBudgetError as GrammarBudgetError,
+)
+from .errors import (
     InvalidOptionError as InvalidOptionError,
 )
 from .errors import (
@@ -68,6 +75,9 @@ from .errors import (
 )
 from .errors import (
     InvalidToolError as InvalidToolError,
+)
+from .errors import (
+    MaxTokensTooSmallError as MaxTokensTooSmallError,
 )
 from .errors import (
     MediaError as MediaError,
@@ -118,6 +128,9 @@ from .errors import (
     RequestCancelledError as RequestCancelledError,
 )
 from .errors import (
+    SchemaError as SchemaError,
+)
+from .errors import (
     ToolArgumentsError as ToolArgumentsError,
 )
 from .errors import (
@@ -125,6 +138,9 @@ from .errors import (
 )
 from .errors import (
     UnsupportedArchitectureError as UnsupportedArchitectureError,
+)
+from .errors import (
+    VocabularyError as VocabularyError,
 )
 from .events import (
     Event as Event,

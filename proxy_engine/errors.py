@@ -46,8 +46,12 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+from state_machines.errors import CompositionError as CompositionError
+from state_machines.errors import GrammarBudgetError as GrammarBudgetError
+from state_machines.errors import MaxTokensTooSmallError as MaxTokensTooSmallError
 from state_machines.errors import ProxyError as ProxyError
-from state_machines.errors import SchemaError
+from state_machines.errors import SchemaError as SchemaError
+from state_machines.errors import VocabularyError as VocabularyError
 
 
 class EngineError(ProxyError):

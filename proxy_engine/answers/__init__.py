@@ -4,3 +4,5 @@ Reading order: ``response_format`` (to a machine and a parser), ``composition`` 
 whole answer), ``compiler`` (to one machine), ``machine_cache``, ``compile_job`` and ``turns``
 (bounded, fair compilation); ``reader`` (output to events and results), ``partial_json``.
 """
+
+from state_machines import RegexStateMachine as RegexStateMachine
