@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,8 +9,8 @@ from hypothesis import strategies as st
 from state_machines.grammar.boolean import difference
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EMPTY, Node
-from state_machines.grammar.nodes import literal, repetition, symbols
-from state_machines.grammar.symbols import ANY_BYTE, byte_ranges, byte_set
+from state_machines.grammar.nodes import repetition, symbols
+from state_machines.grammar.symbols import ANY_BYTE, byte_ranges
 from state_machines.masks.automaton import (
     KERNEL,
     LIBRARY,
@@ -74,34 +71,9 @@ def test_states_at_vertices_are_the_derivatives(
         assert found == expected
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_transitions_are_computed_for_visited_states_only(kernel: Kernel | None) -> None:
-    trie = TokenTrie.of_texts([b"ab", b"b"])
-    automaton = Automaton(language("ab[0-9]{50}|b[a-z]{50}"), byte_ranges)
-    states_at_vertices(automaton, trie, kernel=kernel)
-    # Only the start and the state after "a" are left by tokens, and need transitions.
-    assert sum(start >= 0 for start in automaton.row_start) == 3
-
-
 def test_missing_library_is_an_error() -> None:
     with pytest.raises(OSError, match="nowhere"):
         Kernel(LIBRARY.with_name("nowhere.so"))
-
-
-@given(st.sets(st.integers(0, 255)))
-def test_byte_ranges_are_maximal(members: set[int]) -> None:
-    ranges = byte_ranges(byte_set(members))
-    assert [byte for first, last in ranges for byte in range(first, last + 1)] == sorted(members)
-    assert all(first > last + 1 for (_, last), (first, _) in pairwise(ranges))
-
-
-def test_walks_do_not_share_their_states() -> None:
-    trie = TokenTrie.of_texts([b"ab"])
-    first = states_at_vertices(Automaton(literal(b"ab"), byte_ranges), trie)
-    assert np.count_nonzero(first) == 3
-    other = states_at_vertices(Automaton(literal(b"xx"), byte_ranges), trie)
-    assert np.count_nonzero(first) == 3
-    assert np.count_nonzero(other) == 1
 
 
 @pytest.mark.skipif(KERNEL is None, reason="the loop was not compiled")

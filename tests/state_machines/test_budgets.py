@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 
-from state_machines import GrammarBudgetError, JsonSchemaStateMachine, UnsupportedSchemaError
+from state_machines import GrammarBudgetError
 from state_machines.budgets import spend, step_budget
 from state_machines.limits import LIMITS
 
@@ -20,16 +20,6 @@ def test_steps_beyond_the_budget_raise() -> None:
 
 def test_work_without_a_budget_is_unbounded() -> None:
     spend(10**12)
-
-
-def test_exploding_schema_is_refused_with_its_location() -> None:
-    patterns = {f"x{i}": {"minimum": i} for i in range(30)}
-    with pytest.raises(UnsupportedSchemaError, match="steps") as caught:
-        JsonSchemaStateMachine({"patternProperties": patterns})
-    assert (caught.value.keyword, caught.value.pointer) == (
-        "patternProperties",
-        "/patternProperties",
-    )
 
 
 def test_inner_budget_is_charged_to_the_outer_one() -> None:

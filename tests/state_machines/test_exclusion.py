@@ -13,10 +13,8 @@ from small_vocabulary import small_vocabulary
 
 from state_machines import JsonSchemaStateMachine
 from state_machines.budgets import step_budget
-from state_machines.grammar.exclusion import Exclusion, exclusion
+from state_machines.grammar.exclusion import exclusion
 from state_machines.grammar.node import EMPTY
-from state_machines.grammar.nodes import repetition, symbols
-from state_machines.grammar.symbols import byte_set
 from state_machines.grammar.tries import literals
 
 WORDS = st.lists(st.text("ab", max_size=4).map(str.encode), max_size=8)
@@ -37,14 +35,6 @@ def test_exclusion_accepts_the_other_words_of_the_body(
     assert {byte for bits, _ in node.transitions for byte in range(256) if bits >> byte & 1} == {
         word[0] for word in left if word
     }
-
-
-@given(WORDS)
-def test_exclusion_from_an_infinite_language_is_never_empty(taken: list[bytes]) -> None:
-    every = repetition(symbols(byte_set(b"ab")), 0, None)
-    node = exclusion(every, (literals([word]) for word in taken))
-    assert not node.is_empty
-    assert isinstance(node, Exclusion) == bool(taken)
 
 
 def names(count: int) -> list[str]:

@@ -2,41 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from typing import Any
 
-from small_vocabulary import small_vocabulary
-
-from state_machines import JsonSchemaStateMachine
 from state_machines.budgets import step_budget
 from state_machines.json_schema.compiler import Compilation
 
-SCHEMA: dict[str, Any] = {
-    "type": "array",
-    "uniqueItems": True,
-    "items": {
-        "oneOf": [
-            {
-                "properties": {"kind": {"const": kind}, "next": {"$ref": "#"}},
-                "required": ["kind"],
-                "patternProperties": {f"^{kind}": {"type": "integer"}},
-            }
-            for kind in "abc"
-        ],
-        "type": "object",
-    },
-}
 TEXTS: dict[str, Any] = {"anyOf": [{"type": "string"}, {"type": "null"}]}
-TEXT = json.dumps([{"kind": "a", "next": [{"kind": "b"}], "az": 1}, {"kind": "c", "c": 2}])
-
-
-def write(machine: JsonSchemaStateMachine) -> bool:
-    """Write a text token by token."""
-    matcher = machine.matcher(small_vocabulary())
-    for byte in TEXT.encode():
-        matcher.advance(byte)
-    return matcher.is_accepting
 
 
 def test_evaluation_paused_in_a_checkpoint_does_not_block_other_threads() -> None:
@@ -59,20 +31,3 @@ def test_evaluation_paused_in_a_checkpoint_does_not_block_other_threads() -> Non
     assert len(found) > 1, "the evaluation takes less than a checkpoint's steps"
     assert not any(found)
     assert evaluator.values(term) is evaluator.values(term)
-
-
-def test_threads_share_one_machine() -> None:
-    machine = JsonSchemaStateMachine(SCHEMA, property_order="any")
-    start = threading.Barrier(8)
-    accepted: list[bool] = []
-
-    def work() -> None:
-        start.wait(60)
-        accepted.append(write(machine))
-
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert accepted == [True] * 8

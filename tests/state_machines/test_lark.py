@@ -17,16 +17,7 @@ from state_machines import (
     UnsupportedGrammarError,
 )
 from state_machines.completion import Completion, Guard
-from state_machines.context_free.notations import lark
 from state_machines.limits import LIMITS
-from state_machines.syntax_tree import (
-    Alternatives,
-    Reference,
-    Repeat,
-    RuleOptions,
-    Series,
-    Terminal,
-)
 
 ACCEPTED = {
     "strings and ranges": ('start: "a" "b"i "0".."9"', ["aB7", "ab0"], ["aba", "Ab7"]),
@@ -231,22 +222,6 @@ def test_start_names_another_rule() -> None:
     machine = GrammarStateMachine.from_lark('start: "a"\nother: "b"', start="other")
     assert machine.matches("b")
     assert not machine.matches("a")
-
-
-def test_parser_returns_rules_over_terminals() -> None:
-    grammar = lark.parse('start: x A* | "b"\nx[capture="y"]: A\nA: "a"\n%ignore "c"')
-    assert [each.name for each in grammar.terminals] == ["%ignore", "A", '"b"']
-    assert grammar.ignored == {0}
-    a, b = Terminal(1), Terminal(2)
-    series = Series((Reference("x"), Repeat(a, 0, None)))
-    assert grammar.rules["start"].body == Alternatives((series, b))
-    assert grammar.rules["x"].body == a
-    assert grammar.rules["x"].options == RuleOptions("y")
-
-
-def test_equal_terminals_are_one() -> None:
-    grammar = lark.parse('start: "a" x "b"\nx: "a" | "a" x')
-    assert [each.name for each in grammar.terminals] == ['"a"', '"b"']
 
 
 @pytest.mark.parametrize(

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from state_machines import GrammarStateMachine, Vocabulary
-from state_machines.budgets import Verdict
 from state_machines.grammar.lexing import Lexed
-from state_machines.grammar.liveness import has_word
 from state_machines.grammar.node import EMPTY
 from state_machines.masks import descent, token_sets
 from state_machines.masks.automaton import KERNEL, Kernel
-from state_machines.masks.descent import Begin, KernelWalk, descend_levels
-from state_machines.masks.lexer_automaton import LexerAutomaton
 from state_machines.masks.lexer_walks import LexerWalks
 from state_machines.masks.token_trie import TokenTrie
 
@@ -81,45 +76,6 @@ def test_walks_find_the_tokens_that_derivatives_allow(
             assert _allowed(walks, part) == expected
         state = state.derivative(byte)
     assert state.nullable
-
-
-@pytest.mark.skipif(KERNEL is None, reason="the kernel is not compiled")
-@pytest.mark.parametrize("late", [descent.MAX_LATE, 1])
-def test_kernel_visits_the_vertices_that_array_operations_visit(
-    late: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(descent, "MAX_LATE", late)
-    assert KERNEL is not None
-    trie = TokenTrie(VOCABULARY)
-    state = GrammarStateMachine.from_lark(LARK).start
-    assert isinstance(state, Lexed)
-    automaton = LexerAutomaton()
-    begin = Begin(np.zeros(1, np.int32), automaton.number(state.lexer), True, True)
-    walk = KernelWalk(trie, KERNEL)
-    _, expected = descend_levels(trie, automaton, begin)
-    found = walk.visits(automaton, begin)
-    assert sorted(zip(*map(np.ndarray.tolist, found), strict=True)) == sorted(
-        zip(*map(np.ndarray.tolist, expected), strict=True)
-    )
-    by_kernel, (by_levels, _) = (
-        walk.descend(automaton, begin),
-        descend_levels(trie, automaton, begin),
-    )
-    assert by_kernel.tokens.ids.tolist() == by_levels.tokens.ids.tolist()
-    assert {kind: at.tolist() for kind, at in by_kernel.leaving} == {
-        kind: at.tolist() for kind, at in by_levels.leaving
-    }
-    assert sorted(by_kernel.reached) == by_levels.reached
-
-
-def test_states_of_separable_grammars_have_a_word() -> None:
-    machine = GrammarStateMachine.from_lark(LARK)
-    state = machine.start
-    for byte in TEXTS["lark"]:
-        state = state.derivative(byte)
-        assert isinstance(state, Lexed)
-        assert not state.lexicon.may_block
-        assert has_word(state) is Verdict.YES
 
 
 def test_a_terminal_that_takes_all_that_follows_leaves_no_dead_state() -> None:

@@ -33,7 +33,6 @@ from state_machines.grammar.substring import (
     find_quote,
     substring_language,
     substring_of,
-    suffix_array,
     words_of,
 )
 from state_machines.grammar.symbols import ANY_CODE_POINT
@@ -58,13 +57,6 @@ def runs(chunks: Sequence[str]) -> set[str]:
 def of_length(language: Node, min_chars: int, max_chars: int | None) -> Node:
     """Return the words of a length within bounds."""
     return intersection((language, repetition(symbols(ANY_CODE_POINT), min_chars, max_chars)))
-
-
-@settings(max_examples=40)
-@given(st.lists(st.integers(0, 4), max_size=60))
-def test_suffix_array_sorts_the_suffixes(ranks: list[int]) -> None:
-    found = suffix_array(np.array(ranks, np.int32), 5)
-    assert found.tolist() == sorted(range(len(ranks)), key=lambda at: ranks[at:])
 
 
 def test_words_are_runs_of_letters_of_space_and_of_other_characters() -> None:
@@ -265,11 +257,6 @@ def test_missing_source_names_those_that_are_known() -> None:
 def test_machine_keeps_the_sources_that_it_quotes() -> None:
     assert schema_machine().sources == {"d": DOCUMENT}
     assert JsonSchemaStateMachine({}, sources={"d": DOCUMENT}).sources == {}
-
-
-def test_equal_sources_share_their_suffix_array() -> None:
-    one, other = substring_language(DOCUMENT), substring_language(str(DOCUMENT))
-    assert one is other
 
 
 def test_quote_from_adds_the_keyword_to_pydantic_types() -> None:

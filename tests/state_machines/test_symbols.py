@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from state_machines.grammar.symbols import (
-    ANY_BYTE,
     ANY_CODE_POINT,
     MAX_CODE_POINT,
     CodePointSet,
-    byte_range,
-    byte_set,
-    bytes_in,
-    code_points,
     is_whole_alphabet,
 )
 
@@ -43,28 +38,6 @@ def members(pairs: list[tuple[int, int]]) -> set[int]:
     return {p for first, last in pairs for p in range(first, last + 1) if p not in SURROGATES}
 
 
-@given(ranges())
-@example([(0xD7FF, 0xE000)])
-@example([(0xD800, 0xDFFF)])
-def test_set_has_the_members_of_its_ranges(pairs: list[tuple[int, int]]) -> None:
-    ours, theirs = CodePointSet(pairs), members(pairs)
-    assert set(ours) == theirs
-    assert list(ours) == sorted(theirs)
-    assert len(ours) == len(theirs)
-    assert bool(ours) == bool(theirs)
-    for border in BORDERS:
-        assert (border in ours) == (border in theirs)
-
-
-@given(ranges())
-def test_ranges_are_sorted_disjoint_and_maximal(pairs: list[tuple[int, int]]) -> None:
-    ours = CodePointSet(pairs)
-    assert ours == CodePointSet((p, p) for p in reversed(list(ours)))
-    assert hash(ours) == hash(CodePointSet(reversed(pairs)))
-    for (_, last), (first, _) in zip(ours.ranges, ours.ranges[1:], strict=False):
-        assert last + 1 < first
-
-
 @given(ranges(), ranges())
 def test_intersection_and_union_match_python_sets(
     left: list[tuple[int, int]], right: list[tuple[int, int]]
@@ -91,26 +64,3 @@ def test_complement_matches_python_sets(pairs: list[tuple[int, int]]) -> None:
     assert all(surrogate not in ~ours for surrogate in (0xD800, 0xDABC, 0xDFFF))
     assert is_whole_alphabet(ours | ~ours)
     assert is_whole_alphabet(ours) == (not ~ours)
-
-
-def test_sets_of_characters_and_ranges() -> None:
-    assert set(code_points("a")) == {97}
-    assert set(code_points("a", "c")) == {97, 98, 99}
-    assert set(code_points(8, 9)) == {8, 9}
-    assert set(CodePointSet.of("hello")) == {ord(c) for c in "helo"}
-    assert "CodePointSet(61-63, 7a)" in repr(CodePointSet.of("abcz"))
-    assert CodePointSet.of("a") != 97
-
-
-@given(st.sets(st.integers(0, 255)))
-def test_byte_sets_match_python_sets(members: set[int]) -> None:
-    ours = byte_set(members)
-    assert bytes_in(ours) == tuple(sorted(members))
-    assert bytes_in(ANY_BYTE & ~ours) == tuple(sorted(set(range(256)) - members))
-    assert is_whole_alphabet(ours) == (len(members) == 256)
-
-
-@given(st.integers(0, 255), st.integers(0, 255))
-def test_byte_range_includes_both_ends(first: int, last: int) -> None:
-    first, last = sorted((first, last))
-    assert bytes_in(byte_range(first, last)) == tuple(range(first, last + 1))

@@ -225,34 +225,6 @@ def test_rules_of_lark_limit_their_tokens() -> None:
     assert [TOKENS[i] for i in allowed(matcher)] == [b"1", b"12", b"<tool>"]
 
 
-@pytest.mark.parametrize("token", ["<[3]>", "<[3-5,14]>", "<[^0-16]>"])
-def test_llguidance_allows_the_same_ordinary_tokens(token: str) -> None:
-    llguidance = pytest.importorskip("llguidance")
-    numpy = pytest.importorskip("llguidance.numpy")
-    tokens = [b"\xff" + form if form[:1] == b"<" and len(form) > 1 else form for form in TOKENS]
-
-    class Tokenizer:
-        eos_token_id = END
-        bos_token_id = None
-
-        def __init__(self) -> None:
-            self.tokens = tokens
-            self.special_token_ids = [i for i, t in enumerate(tokens) if t[:1] == b"\xff"]
-
-        def __call__(self, text: str | bytes) -> list[int]:
-            return []
-
-    tokenizer = llguidance.LLTokenizer(llguidance.TokenizerWrapper(Tokenizer()))
-    grammar = f'start: "a" {token} "."'
-    matcher = llguidance.LLMatcher(tokenizer, llguidance.LLMatcher.grammar_from_lark(grammar))
-    assert matcher.consume_token(0), matcher.get_error()
-    bits = numpy.allocate_token_bitmask(1, tokenizer.vocab_size)
-    numpy.fill_next_token_bitmask(matcher, bits)
-    theirs = {i for i in range(len(TOKENS)) if bits[0, i // 32] >> (i % 32) & 1}
-    ours = set(allowed(after(GrammarStateMachine.from_lark(grammar), [b"a"])))
-    assert ours == theirs - {END}
-
-
 def test_limits_that_no_text_keeps_are_refused_by_rule() -> None:
     grammar = """start: "a" (word | "1")
         word[max_tokens=2]: /[abc]{7}/"""

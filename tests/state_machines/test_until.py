@@ -7,6 +7,7 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from schema_strategies import examples
 
 from state_machines.budgets import step_budget
 from state_machines.grammar.encoding import RAW, encoded
@@ -50,6 +51,7 @@ bounds = st.tuples(st.integers(0, 3), st.none() | st.integers(0, 3)).map(
 )
 
 
+@examples(40)
 @given(st.sets(strings, max_size=3), bounds)
 def test_text_without_strings_contains_none_of_them(
     without: set[str], bound: tuple[int, int | None]
@@ -65,6 +67,7 @@ def test_text_without_strings_contains_none_of_them(
     assert language(text_without(without, least, most)) == expected
 
 
+@examples(40)
 @given(strings, st.sets(strings, max_size=3), bounds)
 def test_text_until_a_string_ends_with_its_first_occurrence(
     wanted: str, others: set[str], bound: tuple[int, int | None]
@@ -80,6 +83,7 @@ def test_text_until_a_string_ends_with_its_first_occurrence(
     assert language(text_until(wanted, others, least, most)) == expected
 
 
+@examples(40)
 @given(strings, st.sets(strings, max_size=2), st.sets(strings, max_size=3), bounds)
 def test_texts_do_not_begin_with_an_excluded_string(
     wanted: str, others: set[str], first: set[str], bound: tuple[int, int | None]
@@ -125,56 +129,12 @@ def has_word(node: Node) -> bool:
     return False
 
 
-@given(strings, st.sets(strings, max_size=2), bounds, st.text("abx", max_size=6))
-def test_ended_text_is_a_shortest_one(
-    wanted: str, others: set[str], bound: tuple[int, int | None], text: str
-) -> None:
-    start = text_until(wanted, others, *bound)
-    node = start
-    for letter in text:
-        if not isinstance(node, UntilText):
-            return
-        node = next((t for symbols, t in node.transitions if ord(letter) in symbols), EMPTY)
-    if isinstance(node, UntilText):
-        ended = node.shortest()
-        assert language(ended) <= language(node)
-        assert ended.max_length is not None
-
-
-@given(strings, bounds, st.integers(0, 3))
-def test_near_text_has_the_same_beginnings(
-    wanted: str, bound: tuple[int, int | None], length: int
-) -> None:
-    for node in (text_until(wanted, (), *bound), text_without({wanted}, *bound)):
-        if not isinstance(node, UntilText):
-            continue
-        near = node.near(length)
-        for word in product("abx", repeat=length):
-            one, other = node, near
-            for letter in word:
-                one = next((t for symbols, t in one.transitions if ord(letter) in symbols), EMPTY)
-                other = next(
-                    (t for symbols, t in other.transitions if ord(letter) in symbols), EMPTY
-                )
-                assert (one is EMPTY) == (other is EMPTY)
-                assert one.nullable == other.nullable
-
-
 def test_ended_text_respects_its_upper_bound() -> None:
     """At the upper bound, an incomplete marker could begin once more."""
     node = text_until("ab", (), 0, 0)
     (begun,) = {target for symbols, target in node.transitions if ord("a") in symbols}
     assert isinstance(begun, UntilText)
     assert language(begun.shortest()) == language(begun) == {"b"}
-
-
-def test_texts_with_far_bounds_share_their_near_text() -> None:
-    start = text_until("</think>", (), 0, 100_000)
-    assert isinstance(start, UntilText)
-    (target,) = {t for symbols, t in start.transitions if ord("x") in symbols}
-    assert isinstance(target, UntilText)
-    assert start is not target
-    assert start.near(128) is target.near(128)
 
 
 def test_string_that_contains_another_is_never_found() -> None:
@@ -203,20 +163,3 @@ def test_automaton_of_long_overlapping_strings_costs_linear_work() -> None:
             state = found.next_state(state, letter)
             found.transitions(state)
     assert found.depth[state] == 2 * 503
-
-
-@given(
-    st.lists(st.text("abc", min_size=1, max_size=5), max_size=5),
-    st.lists(st.text("abc", min_size=1, max_size=5), max_size=3),
-    st.text("abcd", max_size=14),
-)
-def test_automaton_finds_the_longest_string_that_ends_a_text(
-    strings: list[str], first: list[str], text: str
-) -> None:
-    found = AhoCorasick(tuple(dict.fromkeys(strings)), tuple(dict.fromkeys(first)))
-    state = found.start
-    for end in range(1, len(text) + 1):
-        state = found.next_state(state, text[end - 1])
-        written = text[:end]
-        longest = max((s for s in strings if written.endswith(s)), key=len, default=None)
-        assert found.found[state] == (longest or (written if written in first else None))

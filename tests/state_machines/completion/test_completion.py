@@ -34,7 +34,6 @@ from state_machines.root import Choice, Loop, RootStateMachine, Sequence, Struct
 from state_machines.root import Optional as Maybe
 
 VOCABULARY = small_vocabulary()
-COMPLETION = Completion.of(VOCABULARY)
 ANY_SCHEMA = st.one_of(schemas(), object_schemas(), crowded_objects(), crowded_arrays())
 
 
@@ -74,22 +73,6 @@ def test_plan_completes_a_partial_text(data: st.DataObject) -> None:
         if state is EMPTY:
             break
         check_plan(state)
-
-
-PATTERNS = [
-    "a*b{2,}",
-    "(a|bb)a|ab*a",
-    "a{3}|b{2}(a|b){2}",
-    r"\d{4}-\d\d",
-    "é{3}|😀",
-    "(ab|c){7}",
-    "[^a]{40}",
-]
-
-
-@pytest.mark.parametrize("pattern", PATTERNS)
-def test_plan_completes_every_state_of_a_pattern(pattern: str) -> None:
-    check_plan(RegexStateMachine(pattern).start)
 
 
 @pytest.mark.parametrize(
@@ -206,10 +189,6 @@ def test_another_word_is_found_if_the_vocabulary_lacks_bytes() -> None:
     for machine in (RegexStateMachine("c{3}"), JsonSchemaStateMachine({"type": "boolean"})):
         with pytest.raises(UnwritableTextError):
             completion.length(machine.start)
-
-
-def test_completion_is_shared_by_all_users_of_a_vocabulary() -> None:
-    assert Completion.of(VOCABULARY) is COMPLETION
 
 
 @settings(max_examples=40)

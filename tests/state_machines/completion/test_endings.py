@@ -7,10 +7,8 @@ from hypothesis import strategies as st
 from schema_strategies import examples
 from small_vocabulary import small_vocabulary
 
-from state_machines import Vocabulary
-from state_machines.budgets import step_budget
 from state_machines.completion.endings import NOTHING, Ending, joined
-from state_machines.completion.segmenter import UNWRITABLE, Segmenter
+from state_machines.completion.segmenter import Segmenter
 from state_machines.masks.token_trie import TokenTrie
 
 VOCABULARY = small_vocabulary()
@@ -41,16 +39,6 @@ def test_segmentation_has_the_fewest_tokens(parts: list[bytes]) -> None:
     assert SEGMENTER.fewest(ending) == len(tokens) == fewest(text)
 
 
-@given(TEXTS)
-@examples(50)
-def test_segmentation_does_not_depend_on_the_rope(parts: list[bytes]) -> None:
-    ending = NOTHING
-    for part in reversed(parts):
-        ending = Ending(part, ending, 0)
-    whole = Ending(b"".join(parts), NOTHING, 0)
-    assert SEGMENTER.fewest(ending) == SEGMENTER.fewest(whole)
-
-
 @st.composite
 def ropes(draw: st.DrawFn) -> Ending:
     """Draw a rope whose parts occur several times."""
@@ -74,37 +62,6 @@ def test_rope_is_segmented_as_its_flat_text(rope: Ending) -> None:
     assert VOCABULARY.decode(tokens) == text
     assert len(tokens) == SEGMENTER.fewest(rope) == SEGMENTER.fewest(flat)
     assert rope.first == text[:1]
-
-
-@given(st.sampled_from([b"a", b"ab", b"a" * 200, b'{"a":[', b"ab" * 400]), st.integers(1, 3000))
-@examples(60)
-def test_repeated_text_is_segmented_as_its_flat_text(unit: bytes, times: int) -> None:
-    times = min(times, 6000 // len(unit))
-    rope = SEGMENTER.repeated(SEGMENTER.leaf(unit), times)
-    assert rope.flat == unit * times
-    assert SEGMENTER.fewest(rope) == SEGMENTER.fewest(Ending(unit * times, NOTHING, 0))
-    assert VOCABULARY.decode(list(SEGMENTER.tokens(rope))) == unit * times
-
-
-def test_tokens_of_an_astronomic_text_are_counted() -> None:
-    bytewise = Segmenter(TokenTrie(Vocabulary([b"a", b"b", b"e"], end_token_ids=[2])))
-    rope = bytewise.leaf(b"ab")
-    for _ in range(40):
-        rope = joined(rope, rope)
-    with step_budget(5000):
-        assert bytewise.fewest(rope) == 2**41
-        for _ in range(200):
-            rope = joined(rope, rope)
-        assert UNWRITABLE > bytewise.fewest(rope) > 2**41
-    with step_budget(5000):
-        assert bytewise.fewest(bytewise.repeated(bytewise.leaf(b"a"), 10**9)) == 10**9
-
-
-def test_unwritable_text_has_no_segmentation() -> None:
-    segmenter = Segmenter(TokenTrie(Vocabulary([b"ab", b"b", b"e"], end_token_ids=[2])))
-    assert segmenter.fewest(Ending(b"abb", NOTHING, 0)) == 2
-    assert segmenter.fewest(Ending(b"aab", NOTHING, 0)) >= UNWRITABLE
-    assert segmenter.fewest(Ending(b"ba", Ending(b"b", NOTHING, 0), 0)) == 2
 
 
 @cache

@@ -25,20 +25,13 @@ from state_machines import (
     TokenRejectedError,
     Vocabulary,
 )
-from state_machines.budgets import step_budget
 from state_machines.completion import Completion, Guard, narrowing
-from state_machines.limits import LIMITS
 from state_machines.root import Marker, Optional, RootStateMachine, Sequence, Structured, Text
 
 VOCABULARY = small_vocabulary()
 COMPLETION = Completion.of(VOCABULARY)
 END = min(VOCABULARY.end_token_ids)
 ANY_SCHEMA = st.one_of(schemas(), object_schemas(), crowded_objects(), crowded_arrays())
-
-
-def ids_of(text: bytes) -> list[int]:
-    """Every byte by itself."""
-    return list(text)
 
 
 def least_tokens(machine: StateMachine) -> int:
@@ -97,7 +90,7 @@ def test_smallest_max_tokens_is_enough(
     """Whether tokens are looked at one by one, or by what they do to a lexeme."""
     monkeypatch.setattr(narrowing, "FEW", few)
     machine = JsonSchemaStateMachine(schema)
-    check_walks(machine, list(range(51) if few == 0 else range(0, 51, 25)), Random(1))
+    check_walks(machine, [0, 1, 2, 3, 8, 21, 50] if few == 0 else [0, 25], Random(1))
 
 
 def test_composition_is_complete_within_max_tokens() -> None:
@@ -110,7 +103,7 @@ def test_composition_is_complete_within_max_tokens() -> None:
         ),
         VOCABULARY,
     )
-    check_walks(machine, list(range(30)), Random(2))
+    check_walks(machine, [*range(6), 9, 14, 20, 29], Random(2))
 
 
 @given(st.sampled_from([r'"[ab]*"', r'"a{0,9}b"|12', r'\{"(a|é)*":\}', ".*,"]), st.integers(0, 9))
@@ -233,12 +226,6 @@ def plan_only_known_states(monkeypatch: pytest.MonkeyPatch, known: set[Any]) -> 
     monkeypatch.setattr(Completion, "plan", bounded_plan)
 
 
-def test_output_that_cannot_be_planned_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan_only_known_states(monkeypatch, set())
-    with pytest.raises(GrammarBudgetError):
-        Guard(JsonSchemaStateMachine({"type": "array"}).matcher(VOCABULARY), 10)
-
-
 def test_guard_follows_its_plan_where_no_other_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     schema = {"type": "object", "required": ["ab"], "properties": {"ab": {"type": "array"}}}
     machine = JsonSchemaStateMachine(schema)
@@ -315,30 +302,3 @@ def test_free_text_beside_calls_stays_free_with_few_tokens(
     letters = [i for i in letters if allowed[i]]
     assert letters
     assert mask[letters].all()
-
-
-@pytest.mark.parametrize("length", [100_000, 10**8])
-def test_far_too_long_output_is_refused_at_once(length: int) -> None:
-    machine = JsonSchemaStateMachine({"type": "string", "minLength": length})
-    with pytest.raises(MaxTokensTooSmallError) as caught, step_budget(20_000):
-        Guard(machine.matcher(VOCABULARY), 2)
-    assert 2 < caught.value.needed <= length + 2
-    assert not caught.value.is_exact
-
-
-def test_long_words_are_examined_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    completion = Completion(VOCABULARY)
-    search = completion._search
-    looked_at = 0
-    length = search._length
-
-    def counting(state: Any) -> int:
-        nonlocal looked_at
-        looked_at += state.min_length
-        return length(state)
-
-    monkeypatch.setattr(search, "_length", counting)
-    machine = JsonSchemaStateMachine({"type": "string", "minLength": 3000})
-    with pytest.raises(MaxTokensTooSmallError):
-        Guard(machine.matcher(VOCABULARY), 2, completion=completion)
-    assert looked_at < 2 * LIMITS.token_search_steps

@@ -8,15 +8,14 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from root_compiling import compiled, joined
+from root_compiling import compiled
 from root_reference import SPECIAL, Reference, as_bytes
 from root_strategies import LETTERS, compositions, vocabularies
 from schema_strategies import examples
 
 from state_machines import Vocabulary
-from state_machines.grammar.node import EMPTY, Node, leading_bytes
-from state_machines.root import Piece, RootStateMachine
-from state_machines.root.attribution import Attribution
+from state_machines.grammar.node import leading_bytes
+from state_machines.root import RootStateMachine
 
 SHORT = ["".join(word) for length in range(5) for word in product(LETTERS + SPECIAL, repeat=length)]
 WALKS = 12
@@ -52,7 +51,7 @@ def named(pieces: list[tuple[Any, Any]]) -> list[tuple[str, str, bytes]]:
     ]
 
 
-@examples(150)
+@examples(100)
 @given(compositions(), vocabularies(), st.integers(0, 2**32))
 def test_language_and_pieces_equal_the_reference(
     composition: Any, vocabulary: Vocabulary, seed: int
@@ -75,63 +74,3 @@ def _changed(text: str, random: Random) -> str:
     at = random.randrange(len(text))
     letter = random.choice(LETTERS + SPECIAL)
     return text[:at] + random.choice(["", letter, letter + text[at]]) + text[at + 1 :]
-
-
-@examples(150)
-@given(compositions(), vocabularies(), st.integers(0, 2**32))
-def test_pieces_are_never_revised(composition: Any, vocabulary: Vocabulary, seed: int) -> None:
-    machine = compiled(composition[0], vocabulary)
-    random = Random(seed)
-    for _ in range(6):
-        text = walk(machine, random)
-        if text is None:
-            continue
-        whole = machine.pieces(text)
-        assert b"".join(own for _, own in whole) == text
-        attribution = Attribution(machine.automaton)
-        told: list[Piece] = []
-        at = 0
-        while at < len(text):
-            size = random.randint(1, 4)
-            told += attribution.feed(text[at : at + size])
-            at += size
-            _check_prefix(joined(told), whole)
-            # Finishing the copy does not change the original.
-            twin = attribution.copy()
-            cut = [*told, *twin.finish()]
-            assert b"".join(own for _, own in cut) == text[:at]
-            assert twin.finish() == []
-        told += attribution.finish()
-        assert joined(told) == whole
-
-
-def _check_prefix(told: list[Piece], whole: list[Piece]) -> None:
-    if told:
-        *before, last = told
-        assert before == whole[: len(before)]
-        assert whole[len(before)].part is last.part
-        assert whole[len(before)].text.startswith(last.text)
-
-
-@examples(100)
-@given(compositions(), vocabularies())
-def test_threads_together_equal_the_state(composition: Any, vocabulary: Vocabulary) -> None:
-    """The union of the threads' languages equals the language of the state."""
-    machine = compiled(composition[0], vocabulary)
-    random = Random(0)
-    for _ in range(4):
-        node: Node = machine.start
-        attribution = Attribution(machine.automaton)
-        for _ in range(12):
-            live = leading_bytes(node)
-            assert bool(live) == any(thread.node.first_bytes for thread in attribution.threads)
-            if not live:
-                break
-            byte = random.choice(live)
-            node = node.derivative(byte)
-            attribution.feed(bytes((byte,)))
-            first = 0
-            for thread in attribution.threads:
-                assert thread.node is not EMPTY
-                first |= thread.node.first_bytes
-            assert first == node.first_bytes
