@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Any
 
@@ -13,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
-from hypothesis_jsonschema import from_schema
 from judging import Judge
 from schema_strategies import (
     crowded_arrays,
@@ -93,7 +91,7 @@ def consumes_nothing(schema: Any) -> bool:
     return any(loops(part, ()) for part in [schema, *below(schema)])
 
 
-@examples(200)
+@examples(100)
 @given(schemas(), ORDERS, WHITESPACE_LAYOUTS, st.integers(0, 2**32))
 def test_random_bytes_end_in_valid_text(schema: Any, order: Any, layout: Any, seed: int) -> None:
     machine = compiled(schema, property_order=order, whitespace=layout)
@@ -113,7 +111,7 @@ def test_random_bytes_end_in_valid_text(schema: Any, order: Any, layout: Any, se
     assert Judge(schema).admits_text(text + ending), text + ending
 
 
-@examples(100)
+@examples(60)
 @given(schemas(), ORDERS, WHITESPACE_LAYOUTS, st.integers(0, 2**32))
 def test_random_tokens_end_in_valid_text(schema: Any, order: Any, layout: Any, seed: int) -> None:
     machine = compiled(schema, property_order=order, whitespace=layout)
@@ -147,7 +145,7 @@ def test_random_tokens_end_in_valid_text(schema: Any, order: Any, layout: Any, s
     event("a long walk")
 
 
-@examples(200)
+@examples(100)
 @given(st.data())
 def test_values_are_accepted_exactly_if_valid(data: st.DataObject) -> None:
     schema = data.draw(schemas())
@@ -166,7 +164,7 @@ def test_values_are_accepted_exactly_if_valid(data: st.DataObject) -> None:
                 assert admitted or not in_order.matches(text), text
 
 
-@examples(80)
+@examples(50)
 @given(st.data())
 def test_values_are_accepted_in_every_tokenization(data: st.DataObject) -> None:
     schema = data.draw(schemas())
@@ -188,7 +186,7 @@ def test_values_are_accepted_in_every_tokenization(data: st.DataObject) -> None:
         assert twin.is_finished
 
 
-@examples(80)
+@examples(50)
 @given(st.data())
 def test_objects_in_schema_order_are_accepted(data: st.DataObject) -> None:
     schema = data.draw(object_schemas())
@@ -209,25 +207,11 @@ def _ordered(value: Any, schema: Any) -> Any:
     return {name: _ordered(value[name], properties.get(name)) for name in names}
 
 
-SIMPLE = frozenset({"enum", "const", "numbers", "strings", "arrays", "objects", "anyOf", "allOf"})
-
-
-@examples(60)
-@given(st.data())
-def test_values_of_hypothesis_jsonschema_are_accepted(data: st.DataObject) -> None:
-    schema = data.draw(schemas(features=SIMPLE, depth=1))
-    machine = compiled(schema, property_order="any")
-    value = data.draw(from_schema(schema))
-    text = json.dumps(value)
-    assume("e" not in text.replace("true", "").replace("false", "").split('"')[0])
-    assert machine.matches(text) == Judge(schema).admits(value), text
-
-
 crowded = st.one_of(crowded_objects(), crowded_arrays())
 few_values = st.sampled_from((1, 2, 3, "a", None))
 
 
-@examples(100)
+@examples(60)
 @given(crowded, ORDERS, st.integers(0, 2**32))
 def test_no_dead_ends_where_few_values_satisfy_many_clauses(
     schema: Any, order: Any, seed: int
@@ -249,7 +233,7 @@ def test_no_dead_ends_where_few_values_satisfy_many_clauses(
     event("a long walk")
 
 
-@examples(100)
+@examples(60)
 @given(st.data())
 def test_few_values_that_satisfy_many_clauses_are_accepted(data: st.DataObject) -> None:
     schema = data.draw(crowded)
@@ -272,7 +256,7 @@ def test_few_values_that_satisfy_many_clauses_are_accepted(data: st.DataObject) 
         assert (machine is not None and machine.matches(json.dumps(value))) == admitted, value
 
 
-@examples(80)
+@examples(40)
 @given(schemas(), json_values)
 def test_unsatisfiable_schema_accepts_no_value(schema: Any, value: Any) -> None:
     try:
@@ -283,7 +267,7 @@ def test_unsatisfiable_schema_accepts_no_value(schema: Any, value: Any) -> None:
         assume(False)
 
 
-@examples(60)
+@examples(40)
 @given(schemas(), ORDERS, st.integers(0, 2**32))
 def test_masks_and_advance_agree_with_brute_force(schema: Any, order: Any, seed: int) -> None:
     machine = compiled(schema, property_order=order)
@@ -316,7 +300,7 @@ def test_masks_and_advance_agree_with_brute_force(schema: Any, order: Any, seed:
         matcher.advance(random.choice(long if long and random.random() < 0.5 else plain))
 
 
-@examples(100)
+@examples(40)
 @given(schemas(), st.integers(0, 2**32))
 def test_forced_bytes_are_the_only_continuation(schema: Any, seed: int) -> None:
     machine = compiled(schema)
@@ -335,7 +319,7 @@ def test_forced_bytes_are_the_only_continuation(schema: Any, seed: int) -> None:
         matcher.advance(random.choice(choices))
 
 
-@examples(60)
+@examples(25)
 @given(schemas(), st.integers(0, 2**32))
 def test_copies_are_independent(schema: Any, seed: int) -> None:
     machine = compiled(schema)
@@ -360,7 +344,7 @@ def test_copies_are_independent(schema: Any, seed: int) -> None:
         assert (twin.allowed_tokens() == before).all()
 
 
-@examples(100)
+@examples(40)
 @given(schemas())
 def test_compilation_does_not_modify_the_schema(schema: Any) -> None:
     before = copy.deepcopy(schema)
@@ -379,44 +363,6 @@ def test_compilation_does_not_modify_the_schema(schema: Any) -> None:
         first = leading_bytes(state)
         assert first
         assert all(state.derivative(byte) is not EMPTY for byte in first)
-
-
-def test_matchers_in_threads_see_the_same_masks() -> None:
-    schema = {
-        "type": "object",
-        "properties": {
-            "a": {"type": "string", "maxLength": 5},
-            "b": {"type": "array", "items": {"type": ["number", "string"]}},
-            "c": {"anyOf": [{"type": "null"}, {"enum": ["ab", "aab", 12]}]},
-        },
-        "required": ["a", "b"],
-    }
-    machine = JsonSchemaStateMachine(schema)
-    text = b'{"a": "ab\xc3\xa9", "b": [1.25, "x", "aab"], "c": "aab", "z": {"y": [null]}}'
-
-    def walk(seed: int) -> list[tuple[bytes, bytes]]:
-        vocabulary, random = VOCABULARY, Random(seed)
-        matcher, at, seen = machine.matcher(vocabulary), 0, []
-        while at < len(text):
-            mask = matcher.allowed_tokens()
-            seen.append((text[:at], mask.tobytes()))
-            fitting = [
-                token_id
-                for token_id in np.flatnonzero(mask).tolist()
-                if text.startswith(vocabulary.token_bytes[token_id] or b"\0", at)
-            ]
-            chosen = random.choice(fitting)
-            matcher.advance(chosen)
-            at += len(vocabulary.token_bytes[chosen] or b"")
-        assert matcher.is_accepting
-        return seen
-
-    with ThreadPoolExecutor(8) as pool:
-        walks = list(pool.map(walk, range(24)))
-    for walked in walks:
-        for written, mask in walked:
-            expected = brute_force_mask(machine.start.compute_word_derivative(written), VOCABULARY)
-            assert mask == expected.tobytes()
 
 
 def test_no_token_is_allowed_after_the_end() -> None:
@@ -438,14 +384,3 @@ def test_token_ids_out_of_range_are_rejected(token_id: int) -> None:
     matcher = JsonSchemaStateMachine({}).matcher(VOCABULARY)
     with pytest.raises(TokenRejectedError):
         matcher.advance(token_id)
-
-
-def test_special_and_unused_tokens_are_never_text() -> None:
-    matcher = JsonSchemaStateMachine({}).matcher(VOCABULARY)
-    for text in (b"", b'"', b'"a', b"[", b'{"a'):
-        matcher = JsonSchemaStateMachine({}).matcher(VOCABULARY)
-        for byte in text:
-            matcher.advance(byte)
-        mask = matcher.allowed_tokens()
-        assert not mask[list(VOCABULARY.special_tokens.values())].any()
-        assert not mask[-3:].any()

@@ -21,30 +21,14 @@ DRAFT_2019 = {"$schema": "https://json-schema.org/draft/2019-09/schema"}
 
 CASES = [
     ({"type": "array"}, ["[]", "[1]", '[null, "a", {}]', "[[[]]]"], ["[", "[1,]", "[,1]", "{}"]),
-    ({"items": {"type": "null"}}, ["[]", "[null]", "[null, null]", "1"], ["[1]", "[null, 1]"]),
     ({"items": False}, ["[]", "{}", "3"], ["[1]", "[[]]"]),
-    ({"items": True}, ["[]", "[1, []]"], []),
-    (
-        {"prefixItems": [{"const": 1}, {"const": 2}]},
-        ["[]", "[1]", "[1, 2]", "[1, 2, 9]"],
-        ["[2]", "[1, 1]"],
-    ),
-    ({"prefixItems": [{"const": 1}], "items": False}, ["[]", "[1]"], ["[1, 1]", "[2]"]),
     (
         {"prefixItems": [{"const": 1}], "items": {"const": 2}},
         ["[1, 2, 2]"],
         ["[1, 1]", "[1, 2, 1]"],
     ),
     ({"prefixItems": [True, False]}, ["[]", "[5]"], ["[5, 5]"]),
-    ({"minItems": 2}, ["[1, 2]", "[1, 2, 3]", "{}"], ["[]", "[1]"]),
-    ({"maxItems": 2}, ["[]", "[1, 2]"], ["[1, 2, 3]"]),
-    (
-        {"minItems": 1, "maxItems": 1, "items": {"type": "integer"}},
-        ["[7]"],
-        ["[]", "[1, 2]", "[null]"],
-    ),
     ({"minItems": 2, "maxItems": 2.0}, ["[1, 2]"], ["[1]", "[1, 2, 3]"]),
-    ({"maxItems": 0}, ["[]"], ["[1]"]),
     (
         {"items": {"items": {"type": "integer"}, "minItems": 1}},
         ["[]", "[[1]]", "[[1, 2], [3]]"],
@@ -56,8 +40,6 @@ CASES = [
         [f"[{', '.join('1' * 199)}]"],
     ),
     ({"contains": {"const": 1}}, ["[1]", "[0, 1, 0]", "[1, 1]", "3"], ["[]", "[0]", "[[1]]"]),
-    ({"contains": {"const": 1}, "maxContains": 1}, ["[1]", "[0, 1]"], ["[1, 1]", "[]"]),
-    ({"contains": {"const": 1}, "minContains": 2}, ["[1, 1]", "[1, 0, 1]"], ["[1]", "[1, 0]"]),
     ({"contains": {"const": 1}, "minContains": 0}, ["[]", "[1]", "[0]"], []),
     (
         {"contains": {"type": "integer"}, "items": {"minimum": 5}},
@@ -75,9 +57,7 @@ CASES = [
         ["[]", "[1]", "[1, 2]", "[2, 1]"],
         ["[1, 1]", "[1, 1.0]"],
     ),
-    ({"uniqueItems": True, "items": {"enum": ["a", "b"]}}, ['["a", "b"]'], ['["a", "a"]']),
     ({"uniqueItems": False}, ["[1, 1]"], []),
-    ({"prefixItems": [True], "unevaluatedItems": False}, ["[]", "[1]"], ["[1, 1]"]),
     (
         {"allOf": [{"prefixItems": [True]}], "unevaluatedItems": {"const": 0}},
         ["[1]", "[1, 0]"],

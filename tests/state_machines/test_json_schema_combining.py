@@ -35,34 +35,17 @@ CASES = [
     ({"not": {"type": ["array", "object", "string"]}}, *of_type(None, bool, int, float)),
     ({"not": {"type": "integer"}, "type": "number"}, *of_type(float)),
     ({"not": {"const": None}}, [t for t in ALL if t != "null"], ["null"]),
-    (
-        {"enum": [None, True, 0, "", [], {}]},
-        ["null", "true", "0", '""', "[]", "{}"],
-        ["false", "1", '"a"', "[1]"],
-    ),
     ({"enum": [0, 1]}, ["0", "1"], ["false", "true"]),
     ({"enum": [False, True]}, ["false", "true"], ["0", "1"]),
-    ({"anyOf": [{"type": "null"}, {"type": "null"}]}, ["null"], ["1"]),
-    ({"anyOf": [{"const": 1}, {"const": 2}, False]}, ["1", "2"], ["3"]),
     ({"anyOf": [{"minimum": 5}, {"maximum": 2}], "type": "integer"}, ["5", "2", "-1"], ["3", "4"]),
-    ({"allOf": [{"minimum": 2}, {"maximum": 5}], "type": "integer"}, ["2", "5"], ["1", "6"]),
-    ({"allOf": [True, {}]}, ALL, []),
     ({"oneOf": [{"type": "integer"}, {"minimum": 2}]}, ["1", "2.5", '"a"', "null"], ["3", "1.5"]),
     ({"oneOf": [{"const": 1}, {"const": 1}, {"const": 2}]}, ["2"], ["1"]),
-    ({"oneOf": [True, {"type": "null"}]}, ["1", "[]"], ["null"]),
     ({"oneOf": [{"maxLength": 2}, {"minLength": 2}], "type": "string"}, ['"a"', '"abc"'], ['"ab"']),
-    (
-        {"oneOf": [{"required": ["a"]}, {"required": ["b"]}], "type": "object"},
-        ['{"a": 1}', '{"b": 1}', '{"a": 1, "c": 2}'],
-        ["{}", '{"a": 1, "b": 2}'],
-    ),
     (
         {"oneOf": [{"items": {"type": "integer"}}, {"items": {"minimum": 5}}], "type": "array"},
         ["[1]", "[5.5]", "[1, 6]"],
         ["[]", "[6]", "[6, 7]", "[1.5]"],
     ),
-    ({"not": {"anyOf": [{"type": "null"}, {"type": "string"}]}}, ["1", "[]"], ["null", '""']),
-    ({"not": {"not": {"type": "null"}}}, ["null"], ["1"]),
     ({"not": {"allOf": [{"type": "integer"}, {"minimum": 3}]}}, ["2", "3.5", "null"], ["3"]),
     (
         {"not": {"properties": {"a": {"const": 1}}, "required": ["a"]}, "type": "object"},
@@ -81,7 +64,6 @@ CASES = [
         ['"a"', '"ab"'],
         ['"b"', '""', '"ba"'],
     ),
-    ({"if": {"type": "null"}}, ALL, []),
     ({"then": False, "else": False}, ALL, []),
     (
         {
@@ -96,11 +78,6 @@ CASES = [
         ['{"k": "x"}', '{"k": "x", "q": 1}', '{"k": "y", "p": 1}'],
     ),
     ({"title": "t", "description": "d", "default": 1, "examples": [2], "$comment": "c"}, ALL, []),
-    (
-        {"deprecated": True, "readOnly": True, "writeOnly": False, "contentEncoding": "base64"},
-        ALL,
-        [],
-    ),
     ({"type": "null", "no-such-keyword": {"type": 7}}, ["null"], ["1"]),
 ]
 

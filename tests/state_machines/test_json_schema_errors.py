@@ -67,6 +67,8 @@ NO_SCHEMA = [
     ("string", ""),
     (None, ""),
     ([], ""),
+    ({1, 2}, ""),
+    (b"{}", ""),
     ({"items": 7}, "/items"),
     ({"not": None}, "/not"),
     ({"properties": {"a": []}}, "/properties/a"),
@@ -118,7 +120,6 @@ def test_unenforceable_keyword_is_reported_with_its_pointer(
 MANY_PATTERNS = {"patternProperties": {f"x{i}": {"minimum": i} for i in range(30)}}
 MANY_NAMES = {"anyOf": [{"properties": {f"u{i}": True}, "required": [f"u{i}"]} for i in range(12)]}
 PLACED = [
-    (MANY_PATTERNS, "steps", "patternProperties", "/patternProperties"),
     (
         {"properties": {"a": {"items": MANY_PATTERNS}}},
         "steps",
@@ -244,14 +245,6 @@ def test_unreachable_schemas_are_not_checked() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "schema", [{"const": {1, 2}}, {"minimum": float("nan")}, {"enum": [object()]}]
-)
-def test_schema_that_is_not_json_is_refused(schema: Any) -> None:
-    with pytest.raises(InvalidSchemaError, match="not JSON"):
-        JsonSchemaStateMachine(schema)
-
-
 class Person(pydantic.BaseModel):
     name: str
 
@@ -271,14 +264,6 @@ def test_type_in_place_of_a_schema_is_refused_with_its_schema(given: Any, source
         JsonSchemaStateMachine(given)
     assert caught.value.hint.startswith(f"Pass {source}. ")
     assert "response_format" in caught.value.hint
-
-
-def test_schema_nested_too_deeply_is_refused() -> None:
-    schema: Any = {"type": "null"}
-    for _ in range(20_000):
-        schema = {"items": schema}
-    with pytest.raises(SchemaError):
-        JsonSchemaStateMachine(schema)
 
 
 def test_constant_nested_too_deeply_is_refused() -> None:

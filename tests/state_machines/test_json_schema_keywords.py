@@ -7,20 +7,11 @@ from typing import Any
 
 import pytest
 from jsonschema.validators import validator_for
+from schema_checks import URIS
 
 from state_machines import JsonSchemaStateMachine, UnsupportedSchemaError
-from state_machines.json_schema.compiler import Compilation
 from state_machines.json_schema.dialects import DIALECTS
-from state_machines.json_schema.keywords import COSTLY_KEYWORDS, KEYWORDS, Keyword
-from state_machines.json_schema.terms import Evaluated
-
-URIS = {
-    "4": "http://json-schema.org/draft-04/schema#",
-    "6": "http://json-schema.org/draft-06/schema#",
-    "7": "http://json-schema.org/draft-07/schema#",
-    "2019-09": "https://json-schema.org/draft/2019-09/schema",
-    "2020-12": "https://json-schema.org/draft/2020-12/schema",
-}
+from state_machines.json_schema.keywords import KEYWORDS, Keyword
 
 SHORT = {"type": "string", "maxLength": 1}
 EXAMPLES: dict[str, Any] = {
@@ -156,24 +147,3 @@ def test_strict_admits_the_boolean_bounds_of_draft_4() -> None:
     machine = JsonSchemaStateMachine(schema, strict=True)
     assert machine.matches("2")
     assert not machine.matches("1")
-
-
-def test_keyword_is_recorded_once_for_each_draft() -> None:
-    for draft in DIALECTS:
-        names = [keyword.name for keyword in KEYWORDS if draft in keyword.drafts]
-        assert len(names) == len(set(names))
-
-
-def test_schemas_of_scalars_are_evaluated_at_once() -> None:
-    for schema, is_scalar in (
-        ({"type": "string", "maxLength": 3}, True),
-        ({"enum": [1, "a"], "title": "x"}, True),
-        ({"minItems": 1}, False),
-        ({"allOf": [{"type": "string"}]}, False),
-    ):
-        assert isinstance(Compilation(schema).term, Evaluated) is is_scalar, schema
-
-
-def test_costly_keywords_are_ordered_by_cost() -> None:
-    costs = {keyword.name: keyword.cost for keyword in KEYWORDS if keyword.cost}
-    assert list(COSTLY_KEYWORDS) == sorted(costs, key=lambda name: -costs[name])

@@ -92,7 +92,7 @@ def compile_or_none(schema: Any) -> JsonSchemaStateMachine | None:
         return None
 
 
-@examples(60)
+@examples(30)
 @given(schemas, st.data())
 def test_conjunctions_agree_with_fractions(schema: Any, data: st.DataObject) -> None:
     machine = compile_or_none(schema)
@@ -105,7 +105,7 @@ def test_conjunctions_agree_with_fractions(schema: Any, data: st.DataObject) -> 
         assert judge.admits_text(text) == holds(schema, Fraction(text)), text
 
 
-@examples(120)
+@examples(50)
 @given(schemas, st.randoms(use_true_random=False))
 def test_every_state_can_be_completed(schema: Any, random: Random) -> None:
     """Also checks that ``min_length`` is a lower bound, and that the number is admitted."""
@@ -129,7 +129,7 @@ def test_every_state_can_be_completed(schema: Any, random: Random) -> None:
         assert holds(schema, Fraction((text + rest).decode())), text + rest
 
 
-@examples(60)
+@examples(30)
 @given(st.lists(st.one_of(_bound, _few.map(lambda s: {"not": s})), max_size=3), st.data())
 def test_exponents_agree_with_fractions(parts: list[Any], data: st.DataObject) -> None:
     schema = {"type": "number", "allOf": parts} if parts else {"type": "number"}

@@ -20,31 +20,12 @@ CASES = [
         ["{}", '{"a": 1}', '{"": {"": []}}'],
         ["{", '{"a"}', "{1: 2}", '{"a": 1,}', "[]"],
     ),
-    ({"properties": {"a": INTEGER}}, ["{}", '{"a": 1}', '{"b": null}', "7"], ['{"a": null}']),
-    ({"properties": {"a": False}}, ["{}", '{"b": 1}'], ['{"a": 1}', '{"a": null}']),
-    ({"properties": {"a": True}, "required": ["a"]}, ['{"a": {}}', "null"], ["{}", '{"b": 1}']),
     ({"required": ["a"]}, ['{"a": 1}', '{"a": 1, "b": 2}', "3"], ["{}", '{"b": 1}', '{"aa": 1}']),
-    ({"required": []}, ["{}"], []),
-    (
-        {"properties": {"a": INTEGER}, "additionalProperties": False},
-        ["{}", '{"a": 1}'],
-        ['{"b": 1}', '{"a": 1, "b": 1}'],
-    ),
     ({"additionalProperties": False}, ["{}", "1"], ['{"a": 1}', '{"": 1}']),
-    (
-        {"additionalProperties": INTEGER},
-        ["{}", '{"x": 1, "y": 2}'],
-        ['{"x": null}', '{"x": 1, "y": null}'],
-    ),
     (
         {"properties": {"a": STRING}, "additionalProperties": INTEGER},
         ['{"a": "", "b": 1}'],
         ['{"a": 1}', '{"b": ""}'],
-    ),
-    (
-        {"patternProperties": {"^a": INTEGER}},
-        ['{"a": 1}', '{"ab": 1, "b": null}'],
-        ['{"a": null}', '{"ab": ""}'],
     ),
     (
         {"patternProperties": {"a": INTEGER, "b": {"minimum": 5}}},
@@ -52,25 +33,15 @@ CASES = [
         ['{"ab": 4}', '{"ab": 5.5}'],
     ),
     (
-        {"patternProperties": {"^a": INTEGER}, "additionalProperties": False},
-        ['{"a": 1}', "{}"],
-        ['{"b": 1}', '{"a": ""}'],
-    ),
-    (
         {"properties": {"ab": {"minimum": 3}}, "patternProperties": {"^a": INTEGER}},
         ['{"ab": 3}'],
         ['{"ab": 2}', '{"ab": 3.5}'],
     ),
-    ({"patternProperties": {"^a": False}}, ['{"b": 1}', "{}"], ['{"a": 1}', '{"ab": 1}']),
     ({"propertyNames": {"maxLength": 2}}, ["{}", '{"ab": 1}', '{"é😀": 1}'], ['{"abc": 1}']),
-    ({"propertyNames": {"enum": ["a", "b"]}}, ['{"a": 1, "b": 2}'], ['{"c": 1}', '{"": 1}']),
     ({"propertyNames": False}, ["{}", "[]"], ['{"a": 1}']),
     ({"propertyNames": {"pattern": "^a"}, "properties": {"b": True}}, ['{"a": 1}'], ['{"b": 1}']),
     ({"propertyNames": {"type": "integer"}}, ["{}"], ['{"a": 1}', '{"1": 1}']),
-    ({"minProperties": 1}, ['{"a": 1}', "[]"], ["{}"]),
     ({"minProperties": 2}, ['{"a": 1, "b": 2}'], ["{}", '{"a": 1}', '{"a": 1, "a": 2}']),
-    ({"maxProperties": 1}, ["{}", '{"a": 1}'], ['{"a": 1, "b": 2}']),
-    ({"maxProperties": 0}, ["{}"], ['{"a": 1}']),
     (
         {
             "minProperties": 1,
@@ -81,22 +52,7 @@ CASES = [
         ['{"a": 1}', '{"b": ""}'],
         ["{}", '{"a": 1, "b": ""}'],
     ),
-    (
-        {"enum": [{"a": 1, "b": [2]}, {}]},
-        ['{"a": 1, "b": [2]}', "{}"],
-        ['{"a": 1}', '{"a": 1, "b": []}'],
-    ),
     ({"const": {"a": {"b": None}}}, ['{"a": {"b": null}}'], ['{"a": {}}', "{}"]),
-    (
-        {"dependentRequired": {"a": ["b"]}},
-        ['{"b": 1, "a": 2}', '{"b": 1}', "{}"],
-        ['{"a": 1}', '{"a": 1, "c": 2}'],
-    ),
-    (
-        {"dependentSchemas": {"a": {"maxProperties": 1}}},
-        ['{"a": 1}', '{"b": 1, "c": 2}'],
-        ['{"a": 1, "b": 2}'],
-    ),
     ({"not": {"required": ["a"]}, "type": "object"}, ["{}", '{"b": 1}'], ['{"a": 1}']),
     (
         {"not": {"properties": {"a": INTEGER}}, "type": "object"},
@@ -109,7 +65,6 @@ CASES = [
         ["{}", '{"a": 1}', "1"],
     ),
     ({"not": {"minProperties": 1}}, ["{}"], ['{"a": 1}', "1"]),
-    ({"properties": {"a": True}, "unevaluatedProperties": False}, ["{}", '{"a": 1}'], ['{"b": 1}']),
     (
         {
             "allOf": [{"properties": {"a": True}}],

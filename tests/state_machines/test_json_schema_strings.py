@@ -145,7 +145,7 @@ def test_enum_of_many_strings_is_enforced() -> None:
     assert not machine.matches('"word "')
 
 
-@examples(150)
+@examples(50)
 @given(st.text(max_size=6), st.integers(0, 6), st.integers(0, 6))
 def test_lengths_are_counted_in_characters(text: str, least: int, most: int) -> None:
     schema = {"minLength": min(least, most), "maxLength": max(least, most)}

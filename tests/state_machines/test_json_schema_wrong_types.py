@@ -11,19 +11,12 @@ from typing import Any
 import pytest
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
+from schema_checks import URIS
 
 from state_machines import InvalidSchemaError, JsonSchemaStateMachine, ProxyError, SchemaError
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.symbols import bytes_in
 from state_machines.json_schema.keywords import KEYWORDS
-
-URIS = {
-    "4": "http://json-schema.org/draft-04/schema#",
-    "6": "http://json-schema.org/draft-06/schema#",
-    "7": "http://json-schema.org/draft-07/schema#",
-    "2019-09": "https://json-schema.org/draft/2019-09/schema",
-    "2020-12": "https://json-schema.org/draft/2020-12/schema",
-}
 
 JSON_VALUES: list[Any] = [
     None,
@@ -90,6 +83,8 @@ def cases() -> Iterator[tuple[str, Any, str]]:
     """Yield keyword, schema and draft for each keyword with values of all types."""
     for keyword, value, draft in product(KEYWORD_NAMES, JSON_VALUES, URIS):
         number = zlib.crc32(repr((keyword, value, draft)).encode())
+        if (zlib.crc32(repr((keyword, value)).encode()) + list(URIS).index(draft)) % 5 > 1:
+            continue  # Two of the five drafts.
         beside = BESIDE.get(keyword, {}) if number % 3 else {}
         schema = {**beside, keyword: value} if number % 2 else {keyword: value, **beside}
         place = PLACES[number // 7 % len(PLACES)]
@@ -149,7 +144,7 @@ NO_JSON: list[Any] = [
 
 
 @pytest.mark.parametrize("value", NO_JSON, ids=lambda value: type(value).__name__)
-@pytest.mark.parametrize("keyword", ["const", "enum", "minimum", "properties", "x", "default"])
+@pytest.mark.parametrize("keyword", ["enum", "properties", "x"])
 def test_schema_that_is_not_json_is_refused(keyword: str, value: Any) -> None:
     for schema in ({keyword: value}, {"properties": {"p": {keyword: [value]}}}):
         with pytest.raises(InvalidSchemaError, match="not JSON"):
@@ -160,12 +155,6 @@ def test_self_referential_structure_is_refused() -> None:
     schema: dict[str, Any] = {"properties": {}}
     schema["properties"]["p"] = schema
     with pytest.raises(SchemaError):
-        JsonSchemaStateMachine(schema)
-
-
-@pytest.mark.parametrize("schema", [{1, 2}, object(), b"{}", 5, "{}", float("nan"), [{}], None])
-def test_value_that_is_not_a_schema_is_refused(schema: Any) -> None:
-    with pytest.raises(InvalidSchemaError):
         JsonSchemaStateMachine(schema)
 
 

@@ -10,7 +10,15 @@ from small_vocabulary import small_vocabulary
 
 from state_machines import JsonSchemaStateMachine, StateMachine, TokenRejectedError, Vocabulary
 
-__all__ = ["assert_texts", "longest_tokens", "written_by_tokens"]
+__all__ = ["URIS", "assert_texts", "longest_tokens", "written_by_tokens"]
+
+URIS = {
+    "4": "http://json-schema.org/draft-04/schema#",
+    "6": "http://json-schema.org/draft-06/schema#",
+    "7": "http://json-schema.org/draft-07/schema#",
+    "2019-09": "https://json-schema.org/draft/2019-09/schema",
+    "2020-12": "https://json-schema.org/draft/2020-12/schema",
+}
 
 VOCABULARY = small_vocabulary()
 
