@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
 from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from patched_limits import patch_limits
+from patched_limits import patch_limits, steps_of
 from small_vocabulary import brute_force_mask, small_vocabulary
 
 from state_machines import (
@@ -20,12 +17,8 @@ from state_machines import (
     Matcher,
     StateMachine,
     TokenRejectedError,
-    budgets,
 )
 from state_machines.budgets import step_budget
-from state_machines.grammar.node import EMPTY, EPSILON, Node
-from state_machines.grammar.nodes import concatenation, literal, optional, repetition, union
-from state_machines.grammar.nodes import symbols as symbol_set
 from state_machines.root import RootMatcher, RootStateMachine, Structured
 
 VOCABULARY = small_vocabulary()
@@ -44,16 +37,6 @@ GRAMMARS = {
     "spaces": "root ::= (s word s)*\ns ::= [ \\n]* \nword ::= [a-z]*",
     "words": 'root ::= item (" "* item)*\nitem ::= [^ ]+ | "{" root "}" | [a-z]+ " " root',
 }
-
-
-def steps_of(work: Callable[[], object]) -> int:
-    """Return the number of steps that a function spends."""
-    with step_budget(10_000_000):
-        budget = budgets._BUDGET.get()
-        assert budget is not None
-        before = budget.available
-        work()
-        return before - budget.available
 
 
 @pytest.mark.parametrize("few", [False, True], ids=["as it is", "taken together"])
@@ -182,40 +165,3 @@ def test_forced_bytes_are_the_common_prefix_of_all_derivations(text: str) -> Non
     machine: StateMachine = GrammarStateMachine(text)
     writing: Matcher = machine.matcher(VOCABULARY)
     assert writing.forced_bytes() == (b"a" if text == OPTIONAL else b"")
-
-
-def languages() -> st.SearchStrategy[Node]:
-    """Generate small languages over the letters a and b."""
-    leaves = st.sampled_from(
-        [EPSILON, literal(b"a"), literal(b"ab"), literal(b"ba"), symbol_set(0b11 << 97)]
-    )
-    return st.recursive(
-        leaves,
-        lambda inner: st.one_of(
-            st.lists(inner, min_size=2, max_size=3).map(lambda parts: concatenation(*parts)),
-            st.lists(inner, min_size=2, max_size=4).map(union),
-            inner.map(optional),
-            inner.map(lambda node: repetition(node, 0, None)),
-            inner.map(lambda node: repetition(node, 1, 3)),
-        ),
-        max_leaves=8,
-    )
-
-
-TEXTS = [bytes(97 + (n >> i & 1) for i in range(k)) for k in range(6) for n in range(1 << k)]
-
-
-@given(st.lists(languages(), min_size=2, max_size=4))
-def test_union_accepts_the_words_of_its_members(members: list[Node]) -> None:
-    united = union(members)
-    for text in TEXTS:
-        assert united.matches(text) == any(member.matches(text) for member in members)
-        assert (united.compute_word_derivative(text) is EMPTY) == all(
-            m.compute_word_derivative(text) is EMPTY for m in members
-        )
-
-
-@given(languages(), languages())
-def test_union_drops_the_tail_of_an_optional_part(first: Node, then: Node) -> None:
-    whole = concatenation(optional(first), then)
-    assert union((whole, then)) is whole

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import gc
-import weakref
 from collections import deque
 from functools import lru_cache
 from itertools import product
 from typing import TypeAlias
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from patched_limits import patch_limits
+from schema_strategies import examples
 
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.boolean import complement, difference, everything, intersection
@@ -181,15 +180,19 @@ def shortest_word(node: Node) -> str | None:
     return None
 
 
-@settings(max_examples=400, deadline=None)
+@examples(250)
 @given(expressions())
-def test_words_match_the_definition(expr: Expr) -> None:
+def test_words_and_their_lengths_match_the_definition(expr: Expr) -> None:
     node = build(expr)
     for word in WORDS:
-        assert node.matches(word.encode()) == holds(expr, word), word
+        is_word = holds(expr, word)
+        assert node.matches(word.encode()) == is_word, word
+        if is_word:
+            assert node.min_length <= len(word)
+            assert node.max_length is None or len(word) <= node.max_length
 
 
-@settings(max_examples=200, deadline=None)
+@examples(100)
 @given(expressions())
 def test_nullable_and_empty_are_exact(expr: Expr) -> None:
     node = build(expr)
@@ -202,17 +205,7 @@ def test_nullable_and_empty_are_exact(expr: Expr) -> None:
         assert holds(expr, word)
 
 
-@settings(max_examples=200, deadline=None)
-@given(expressions())
-def test_min_and_max_length_bound_all_words(expr: Expr) -> None:
-    node = build(expr)
-    for word in WORDS:
-        if holds(expr, word):
-            assert node.min_length <= len(word)
-            assert node.max_length is None or len(word) <= node.max_length
-
-
-@settings(max_examples=200, deadline=None)
+@examples(100)
 @given(expressions(), st.text("abc", max_size=5))
 def test_transitions_derivatives_and_first_bytes_agree(expr: Expr, path: str) -> None:
     node = build(expr)
@@ -236,17 +229,12 @@ def test_transitions_derivatives_and_first_bytes_agree(expr: Expr, path: str) ->
             assert (node.derivative(byte) is EMPTY) == (not covered >> byte & 1)
 
 
-@settings(max_examples=100, deadline=None)
-@given(expressions())
-def test_equal_structure_is_one_object(expr: Expr) -> None:
-    assert build(expr) is build(expr)
-
-
-@settings(max_examples=100, deadline=None)
+@examples(80)
 @given(expressions(), expressions(), expressions())
 def test_constructors_apply_the_laws_of_the_algebra(x: Expr, y: Expr, z: Expr) -> None:
     a, b, c = build(x), build(y), build(z)
     anything = everything(ANY_BYTE)
+    assert build(x) is a
     assert union([a, b]) is union([b, a, b, EMPTY])
     assert union([a]) is a
     assert union([a, anything]) is anything
@@ -363,19 +351,3 @@ def test_recursion_inside_intersections_is_matched() -> None:
         assert other.matches(word.encode()) == (
             set(word) > {"a", "b", "c"} or "c" in word or not is_balanced(word)
         )
-
-
-def test_references_with_equal_keys_are_one_node() -> None:
-    node = balanced("one key")
-    assert reference("one key", lambda: EPSILON, nullable=True) is node
-    wrong = reference("declared wrongly", lambda: literal(b"a"), nullable=True)
-    with pytest.raises(ValueError, match="nullable"):
-        _ = wrong.transitions
-
-
-def test_unreferenced_nodes_leave_the_intern_table() -> None:
-    text = b"a word that nothing else in the tests spells"
-    node = weakref.ref(literal(text))
-    gc.collect()
-    assert node() is None
-    assert literal(text).matches(text)

@@ -7,23 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from patched_limits import patch_limits
+from patched_limits import patch_limits, steps_of
 from small_vocabulary import brute_force_mask, small_vocabulary
 
-from state_machines import JsonSchemaStateMachine, Vocabulary, budgets
+from state_machines import JsonSchemaStateMachine, Vocabulary
 from state_machines.grammar import interning
 from state_machines.masks.mask_maker import MaskMaker
-
-_MANY = 10**9
-
-
-def steps_of(action: Callable[[], object]) -> int:
-    """Return the number of steps that a function spends."""
-    with budgets.step_budget(_MANY):
-        action()
-        counted = budgets._BUDGET.get()
-    assert counted is not None
-    return _MANY - counted.left
 
 
 def written(schema: Any, text: str, vocabulary: Vocabulary) -> Callable[[], object]:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from lexical_reference import ReferenceLexer, lexical_references
+from schema_strategies import examples
 from small_vocabulary import an_ending, brute_force_mask, small_vocabulary
 
 from state_machines import GrammarStateMachine, StateMachine, UnsatisfiableGrammarError
@@ -67,7 +68,7 @@ def check_masks(reference: ReferenceLexer, choices: list[int]) -> None:
 CHOICES = st.lists(st.integers(0, 999), min_size=4, max_size=9)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(lexical_references(), st.sets(st.sampled_from(TEXTS), max_size=40))
 def test_machine_admits_the_texts_of_the_reference(
     reference: ReferenceLexer, texts: set[str]
@@ -75,25 +76,9 @@ def test_machine_admits_the_texts_of_the_reference(
     check_texts(reference, sorted(texts))
 
 
-@pytest.mark.soak
-@settings(max_examples=200)
-@given(lexical_references())
-def test_machine_admits_exactly_the_texts_of_the_reference(reference: ReferenceLexer) -> None:
-    check_texts(reference, TEXTS)
-
-
-@settings(max_examples=15)
+@examples(15)
 @given(lexical_references(), CHOICES)
 def test_masks_equal_brute_force(reference: ReferenceLexer, choices: list[int]) -> None:
-    check_masks(reference, choices)
-
-
-@pytest.mark.soak
-@settings(max_examples=200)
-@given(lexical_references(), CHOICES)
-def test_masks_of_many_grammars_equal_brute_force(
-    reference: ReferenceLexer, choices: list[int]
-) -> None:
     check_masks(reference, choices)
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from patched_limits import steps_of
 from small_vocabulary import small_vocabulary
 
-from state_machines import ChoiceStateMachine, GrammarStateMachine, budgets
-from state_machines.budgets import step_budget
+from state_machines import ChoiceStateMachine, GrammarStateMachine
 from state_machines.grammar import tries, word_lists
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EMPTY, EPSILON, Node
@@ -23,21 +23,11 @@ from state_machines.grammar.word_lists import word_list
 MEGABYTE = "abcdefghijklmnopqrst" * 50_000
 
 
-def steps_of(work: Callable[[], object]) -> int:
-    """Return the number of steps that a function spends."""
-    with step_budget(10_000_000):
-        budget = budgets._BUDGET.get()
-        assert budget is not None
-        before = budget.available
-        work()
-        return before - budget.available
-
-
 WORDS = st.lists(st.text("ab\n", max_size=9), min_size=1, max_size=12)
 ENDS = [EPSILON, literal(b"b"), literal(b"ab")]
 
 
-@pytest.fixture(autouse=True, params=["as it is", "lists", "long"])
+@pytest.fixture(params=["as it is", "lists", "long"])
 def size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run each test with small limits as well, so that small tries are built like large ones."""
     if request.param != "as it is":
@@ -47,6 +37,7 @@ def size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setattr(word_lists, "SHORT", 1)
 
 
+@pytest.mark.usefixtures("size")
 @pytest.mark.parametrize("over", ["bytes", "characters"])
 def test_word_list_accepts_exactly_its_words(over: str) -> None:
     @given(WORDS, st.text("ab\n", max_size=9))
@@ -66,6 +57,7 @@ def test_word_list_accepts_exactly_its_words(over: str) -> None:
     check()
 
 
+@pytest.mark.usefixtures("size")
 @given(st.lists(st.tuples(st.binary(max_size=4), st.sampled_from(ENDS)), min_size=1, max_size=9))
 def test_continuation_depends_on_the_word(entries: list[tuple[bytes, Node]]) -> None:
     node = trie(entries)
@@ -77,6 +69,7 @@ def test_continuation_depends_on_the_word(entries: list[tuple[bytes, Node]]) -> 
         assert node.compute_word_derivative(word) is not EMPTY or then is EMPTY
 
 
+@pytest.mark.usefixtures("size")
 @given(WORDS)
 def test_equal_lists_are_one_node(words: list[str]) -> None:
     entries = [(word.encode(), EPSILON) for word in words]
