@@ -125,7 +125,7 @@ def test_masks_are_shared_and_cannot_be_written() -> None:
 
 def test_threads_with_one_machine_get_exact_masks() -> None:
     """Each round has new states, so threads compute masks at the same time."""
-    for round_ in range(3):
+    for round_ in range(2):
         vocabulary = small_vocabulary()
         machine = JsonSchemaStateMachine(json.loads(json.dumps(SCHEMAS["open"])))
 

@@ -47,7 +47,7 @@ def vocabulary() -> Vocabulary:
     return Vocabulary([*pieces, b"<end>"], end_token_ids=[len(pieces)])
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def no_collector() -> Iterator[None]:
     gc.collect()
     gc.disable()
@@ -92,7 +92,7 @@ def test_matcher_works_after_its_machine_was_released(
     vocabulary: Vocabulary, schema: Any, value: Any
 ) -> None:
     text = json.dumps(value)
-    for cut in range(0, len(text), 3):
+    for cut in (0, len(text) // 2, len(text) - 1):
         machine = JsonSchemaStateMachine(schema)
         matcher = machine.matcher(vocabulary)
         _written(matcher, text[:cut])

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import gc
 import hashlib
-import json
 import os
 import weakref
 from pathlib import Path
-from threading import Barrier, Thread
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +14,7 @@ from data_files import NO_TOKENIZERS, tokenizer_files
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
+from schema_strategies import examples
 from small_tokenizers import (
     byte_level_tokenizer,
     gemma_like,
@@ -30,7 +28,6 @@ from tokenizers import Tokenizer, decoders
 from state_machines import JsonSchemaStateMachine, Vocabulary, VocabularyError
 from state_machines.masks.mask_store import MaskStore
 from state_machines.vocabulary.array_file import read_arrays, write_arrays
-from state_machines.vocabulary.tables import Arrays, Tables, pack, unpack
 
 # Of the files of `_everything`. Where one differs, what older versions have saved means something
 # else now: raise LAYOUT, and write down the new digests.
@@ -107,6 +104,7 @@ def vocabularies(draw: st.DrawFn) -> Vocabulary:
     )
 
 
+@examples(25)
 @given(vocabularies(), st.booleans())
 def test_saved_vocabulary_is_loaded_unchanged(
     tmp_path_factory: pytest.TempPathFactory, vocabulary: Vocabulary, with_tables: bool
@@ -122,31 +120,10 @@ def test_saved_vocabulary_is_loaded_unchanged(
     assert_same(vocabulary, again)
 
 
-@given(st.lists(st.binary(max_size=5)))
-def test_unpack_inverts_pack(texts: list[bytes]) -> None:
-    assert unpack(*pack(texts)) == texts
-
-
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"type": "string"},
-        {"type": "string", "maxLength": 2},
-        {"type": "string", "pattern": "^[a-c]+$"},
-        {"type": "object", "additionalProperties": {"type": ["number", "null"]}},
-        {"enum": ["ab", "aé", 12, None]},
-    ],
-    ids=json.dumps,
-)
-@pytest.mark.parametrize("with_tables", [False, True])
-def test_loaded_vocabulary_gives_the_same_masks(
-    schema: Any, with_tables: bool, tmp_path: Path
-) -> None:
+def test_loaded_vocabulary_gives_the_same_masks(tmp_path: Path) -> None:
     vocabulary = small_vocabulary()
-    if with_tables:
-        MaskStore.of(vocabulary)
     loaded = saved(vocabulary, tmp_path / "v")
-    machine = JsonSchemaStateMachine(schema)
+    machine = JsonSchemaStateMachine({"properties": {"a": {"maxLength": 2}, "b": {"enum": [12]}}})
     ours, theirs = machine.matcher(vocabulary), machine.matcher(loaded)
     for _ in range(6):
         mask = theirs.allowed_tokens()
@@ -189,7 +166,7 @@ def test_loaded_arrays_are_read_only(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not _REAL, reason=NO_TOKENIZERS)
 def test_real_vocabulary_is_loaded_unchanged(tmp_path: Path) -> None:
-    for path in tokenizer_files(few=True):
+    for path in tokenizer_files(few=True)[:1]:
         vocabulary = Vocabulary.from_tokenizer(Tokenizer.from_file(str(path)))
         MaskStore.of(vocabulary)
         loaded = saved(vocabulary, tmp_path / "v")
@@ -231,8 +208,8 @@ def test_digest_covers_every_part_of_a_file(content: bytes, tmp_path: Path) -> N
     header = int.from_bytes(content[:8], "little")
     places = [
         *range(8),
-        *random.integers(8, 8 + header, 200),
-        *random.integers(0, len(content), 200),
+        *random.integers(8, 8 + header, 60),
+        *random.integers(0, len(content), 60),
     ]
     for place in places:
         damaged = bytearray(content)
@@ -315,25 +292,6 @@ def test_failed_save_leaves_the_old_file(
 
 
 # --- tables ---------------------------------------------------------------------------------
-
-
-def test_concurrent_threads_get_the_same_table() -> None:
-    tables, barrier, found = Tables(), Barrier(4), []
-
-    def make() -> Arrays:
-        barrier.wait()  # All of them make it.
-        return {"array": np.arange(3, dtype=np.int32)}
-
-    def ask() -> None:
-        found.append(tables.group("name", make)["array"])
-
-    threads = [Thread(target=ask) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 4
-    assert len({id(array) for array in found}) == 1
 
 
 def test_masks_do_not_keep_a_vocabulary_alive(tmp_path: Path) -> None:

@@ -43,11 +43,11 @@ BYTE_LEVEL_VOCABULARY = Vocabulary.from_tokenizer(BYTE_LEVEL)
 
 @given(st.text(st.sampled_from('ab {}":,0é日\n\x00😀'), max_size=30))
 def test_byte_fallback_tokens_spell_the_text(text: str) -> None:
-    tokenizer = BYTE_FALLBACK
-    assert Vocabulary.from_tokenizer(tokenizer).decode(ids_of(tokenizer, text)) == text.encode()
+    assert BYTE_FALLBACK_VOCABULARY.decode(ids_of(BYTE_FALLBACK, text)) == text.encode()
 
 
 BYTE_FALLBACK = gemma_like()
+BYTE_FALLBACK_VOCABULARY = Vocabulary.from_tokenizer(BYTE_FALLBACK)
 
 
 @pytest.mark.parametrize("make", [llama2_like, unigram_tokenizer])

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_tokenizers import byte_level_tokenizer, gemma_like, unigram_tokenizer
+from small_tokenizers import byte_level_tokenizer, gemma_like
 from tokenizers import AddedToken, Tokenizer, decoders, models
 
 from state_machines import JsonSchemaStateMachine, Vocabulary, VocabularyCache, VocabularyError
@@ -170,14 +170,6 @@ def test_fingerprint_covers_the_files(tmp_path: Path, tokenizer_file: Path) -> N
     assert len(set(found)) == 3
 
 
-def test_file_of_another_tokenizer_changes_the_fingerprint(tokenizer_file: Path) -> None:
-    digests = [
-        fingerprint(tokenizer, files=[tokenizer_file])
-        for tokenizer in (byte_level_tokenizer(), gemma_like(), unigram_tokenizer())
-    ]
-    assert len(set(digests)) == 3
-
-
 def test_unreadable_files_are_ignored(
     cache: VocabularyCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -302,7 +294,7 @@ def _use(directory: str, barrier: Any) -> None:
     tokenizer = byte_level_tokenizer()
     expected = Vocabulary.from_tokenizer(tokenizer).token_bytes
     barrier.wait()
-    for step in range(30):
+    for step in range(12):
         size = len(expected) + step % 4
         vocabulary = cache.from_tokenizer(tokenizer, size=size)
         MaskStore.of(vocabulary)
@@ -311,13 +303,13 @@ def _use(directory: str, barrier: Any) -> None:
 
 def test_concurrent_processes_share_a_directory(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
-    barrier = context.Barrier(3)
-    processes = [context.Process(target=_use, args=(str(tmp_path), barrier)) for _ in range(3)]
+    barrier = context.Barrier(2)
+    processes = [context.Process(target=_use, args=(str(tmp_path), barrier)) for _ in range(2)]
     for process in processes:
         process.start()
     for process in processes:
         process.join()
-    assert [process.exitcode for process in processes] == [0, 0, 0]
+    assert [process.exitcode for process in processes] == [0, 0]
     assert 1 <= len(files_of(tmp_path)) <= 2
 
 
