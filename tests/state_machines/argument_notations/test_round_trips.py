@@ -18,9 +18,9 @@ from schema_strategies import (
     schemas,
     values_near,
 )
-from small_vocabulary import an_ending, brute_force_mask, small_vocabulary
+from small_vocabulary import an_ending
 
-from state_machines import Matcher, UnsatisfiableSchemaError, UnsupportedSchemaError
+from state_machines import UnsatisfiableSchemaError, UnsupportedSchemaError
 from state_machines.argument_notations import FUNCTION_GEMMA, GEMMA4, CompiledArguments
 from state_machines.errors import InvalidSchemaError
 from state_machines.grammar.exclusion import exclusion
@@ -30,7 +30,6 @@ from state_machines.json_schema.value_syntax import Whitespace
 
 pytest.importorskip("mlx_lm.tool_parsers", reason="the parsers are mlx-lm's")
 
-VOCABULARY = small_vocabulary()
 SCHEMAS = st.one_of(
     object_schemas(),
     crowded_objects(),
@@ -197,23 +196,6 @@ def _is_read(family: Family, arguments: CompiledArguments, text: str, value: Any
     if family.parser is None or not (value or family.parses_no_arguments):
         return True
     return is_same(family.parsed(text, arguments.parser_schema), value)
-
-
-@FAMILY
-@examples(5)
-@given(SCHEMAS, st.integers(0, 2**32))
-def test_masks_equal_brute_force(family: Family, schema: Any, seed: int) -> None:
-    arguments = compiled(family, schema)
-    text = walked(arguments, seed)
-    assume(text is not None)
-    matcher, random = Matcher(arguments.node, VOCABULARY), Random(seed)
-    for _ in range(12):
-        expected = brute_force_mask(matcher.state, VOCABULARY)
-        assert (matcher.allowed_tokens() == expected).all()
-        plain = [t for t in expected.nonzero()[0].tolist() if t not in VOCABULARY.end_token_ids]
-        if not plain:
-            return
-        matcher.advance(random.choice(plain))
 
 
 PIECES = (

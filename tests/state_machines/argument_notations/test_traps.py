@@ -139,21 +139,6 @@ def test_whitespace_is_kept_if_only_a_line_feed_is_stripped() -> None:
         assert_reads(QWEN_CODER, of_a(TEXT), tagged(QWEN_CODER, text), {"a": text})
 
 
-@pytest.mark.parametrize("notation", TAGGED, **NAMED)
-@pytest.mark.parametrize(
-    "value", [5, 12345678901234567890, 0.25, True, None, [], {"b": ["x", None]}, "5", " ", "true"]
-)
-def test_json_values_are_read_for_every_type(notation: TaggedNotation, value: Any) -> None:
-    text = tagged(notation, json.dumps(value))
-    if notation.raw_unions and isinstance(value, str):
-        assert_not_written(notation, of_a(ANYTHING), text)
-    else:
-        assert_reads(notation, of_a(ANYTHING), text, {"a": value})
-    if not isinstance(value, str):
-        schema = {"enum": [value, 77]}
-        assert_reads(notation, of_a(schema), text, {"a": value})
-
-
 @pytest.mark.parametrize("notation", [GLM, GLM_COMPACT, LONGCAT], **NAMED)
 def test_text_that_is_no_literal_needs_no_quotes(notation: TaggedNotation) -> None:
     for text in ("Hello, world (again)", "nullable", "é", "setting (a)", "/tmp/x", "Nonesuch", "a"):
@@ -243,19 +228,6 @@ def test_property_is_raw_only_if_all_alternatives_are_strings() -> None:
     assert_not_written(
         QWEN_CODER, schema, tagged(QWEN_CODER, "5") + tagged(QWEN_CODER, "text", "k")
     )
-
-
-@pytest.mark.parametrize("notation", [*TAGGED, *WITH_KINDS], **NAMED)
-def test_string_constraints_hold_for_raw_values(notation: TaggedNotation) -> None:
-    mark = notation.kinds.get("string", "")
-    for schema, admitted, refused in (
-        ({"type": "string", "maxLength": 3}, "a😀b", "abcd"),
-        ({"type": "string", "pattern": "^[0-9]+$"}, "12", "1a"),
-        ({"enum": ["x", 'q"']}, 'q"', 'q\\"'),
-        ({"type": "string", "format": "date"}, "2024-02-29", "2023-02-29"),
-    ):
-        assert_reads(notation, of_a(schema), tagged(notation, mark + admitted), {"a": admitted})
-        assert_not_written(notation, of_a(schema), tagged(notation, mark + refused))
 
 
 @pytest.mark.parametrize("notation", [*TAGGED, *WITH_KINDS, PYTHONIC], **NAMED)

@@ -46,7 +46,7 @@ def advance_at_random(matcher: RootMatcher, random: Random, most: int) -> bytes:
     return written
 
 
-@examples(120)
+@examples(60)
 @given(compositions(), vocabularies(), st.integers(0, 2**32))
 def test_masks_equal_brute_force(composition: Any, vocabulary: Vocabulary, seed: int) -> None:
     matcher = compiled(composition[0], vocabulary).matcher(vocabulary)
@@ -69,7 +69,7 @@ def test_masks_equal_brute_force(composition: Any, vocabulary: Vocabulary, seed:
         matcher.advance(int(random.choice(plain)))
 
 
-@examples(120)
+@examples(60)
 @given(compositions(), vocabularies(), st.data())
 def test_pieces_do_not_depend_on_tokenization(
     composition: Any, vocabulary: Vocabulary, data: st.DataObject
@@ -96,7 +96,7 @@ def test_pieces_do_not_depend_on_tokenization(
     assert twin.take_pieces(is_last=True) == []
 
 
-@examples(120)
+@examples(60)
 @given(compositions(), vocabularies(), st.integers(0, 2**32), st.integers(0, 8))
 def test_end_texts_completes_free_text(
     composition: Any, vocabulary: Vocabulary, seed: int, steps: int
@@ -121,7 +121,7 @@ def test_end_texts_completes_free_text(
     assert before.compute_word_derivative(written) is not EMPTY
 
 
-@examples(40)
+@examples(20)
 @given(compositions(), vocabularies(), st.integers(0, 2**32))
 def test_matcher_copies_are_independent(
     composition: Any, vocabulary: Vocabulary, seed: int
@@ -138,7 +138,7 @@ def test_matcher_copies_are_independent(
     assert twin.is_finished or twin.allowed_tokens().any()
 
 
-@examples(15)
+@examples(5)
 @given(compositions(), vocabularies(), st.integers(0, 2**32))
 def test_threads_share_a_machine(composition: Any, vocabulary: Vocabulary, seed: int) -> None:
     machine = compiled(composition[0], vocabulary)

@@ -201,13 +201,6 @@ def test_docs_list_every_format() -> None:
         assert f"`{parser}`" in cells[6] if parser else cells[6].strip() == "–"
 
 
-def test_call_start_determines_the_tool() -> None:
-    for entry in FORMATS.values():
-        assert entry.start
-        assert "{name}" in entry.head
-        assert "{name}" not in entry.start
-
-
 @pytest.mark.parametrize("name", FORMATS)
 def test_ids_are_read_or_generated_in_the_same_form(name: str) -> None:
     entry = FORMATS[name]
@@ -231,7 +224,7 @@ def count(entry: ToolFormat, least: int, most: int | None) -> set[int]:
     part = entry.calls([CLOCK, WEATHER, ToolSignature("place", CITY)], least, most)
     machine = RootStateMachine(part)
     found = set()
-    for seed in range(60):
+    for seed in range(40):
         pieces = a_walk(part, Random(seed))
         calls = calls_in(pieces)
         assert machine.matches(b"".join(piece.text for piece in pieces)) == are_distinct(calls)
@@ -446,11 +439,10 @@ def test_invalid_options_of_arguments_raise(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("seed", range(3))
-def test_own_delimiters_stand_around_calls(name: str, seed: int) -> None:
+def test_own_delimiters_stand_around_calls(name: str) -> None:
     own = FORMATS[name].with_delimiters("```tool\n", "\n```")
     part = own.calls([WEATHER, CLOCK], 1, 1)
-    pieces = a_walk(part, Random(seed))
+    pieces = a_walk(part, Random(name))
     text = b"".join(piece.text for piece in pieces).decode()
     assert text.startswith("```tool\n")
     assert text.endswith("\n```")
