@@ -22,7 +22,8 @@ from state_machines import (
     StateMachine,
 )
 from state_machines.budgets import step_budget
-from state_machines.caches import LruCache
+from state_machines.caches import LruCache, WeakKeyLruCache
+from state_machines.grammar.nodes import literal
 from state_machines.masks import lexemes
 
 
@@ -133,3 +134,22 @@ def test_finalizers_may_use_the_cache() -> None:
     gc.collect()
     assert 0 < len(cache) <= 8
     assert cache._weight == sum(cache._weights.values()) == len(cache)
+
+
+def test_weak_cache_stays_consistent_between_threads() -> None:
+    cache: WeakKeyLruCache[object, object] = WeakKeyLruCache(40)
+    lasting = [literal(b"lasting %d" % number) for number in range(20)]
+
+    def use(seed: int) -> None:
+        random = Random(seed)
+        for number in range(2000):
+            key = literal(b"%d %d" % (seed, number)) if number % 2 else random.choice(lasting)
+            cache.put(key, [key.max_length], 1 + number % 3)
+            cache.get(random.choice(lasting))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(use, range(4)))
+    lasting.clear()
+    gc.collect()
+    cache._remove_dead()
+    assert len(cache) == cache._weight == sum(cache._weights.values()) == 0

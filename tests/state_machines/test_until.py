@@ -129,6 +129,25 @@ def has_word(node: Node) -> bool:
     return False
 
 
+@given(strings, bounds, st.integers(0, 3))
+def test_near_text_has_the_same_beginnings(
+    wanted: str, bound: tuple[int, int | None], length: int
+) -> None:
+    for node in (text_until(wanted, (), *bound), text_without({wanted}, *bound)):
+        if not isinstance(node, UntilText):
+            continue
+        near = node.near(length)
+        for word in product("abx", repeat=length):
+            one, other = node, near
+            for letter in word:
+                one = next((t for symbols, t in one.transitions if ord(letter) in symbols), EMPTY)
+                other = next(
+                    (t for symbols, t in other.transitions if ord(letter) in symbols), EMPTY
+                )
+                assert (one is EMPTY) == (other is EMPTY)
+                assert one.nullable == other.nullable
+
+
 def test_ended_text_respects_its_upper_bound() -> None:
     """At the upper bound, an incomplete marker could begin once more."""
     node = text_until("ab", (), 0, 0)
