@@ -77,8 +77,10 @@ def read_arrays(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
     with path.open("rb") as file:
         room = os.fstat(file.fileno()).st_size - 8
         length = int.from_bytes(file.read(8), "little")
-        # The header is checked before the rest of a large foreign file is read.
-        encoded = file.read(length) if length <= min(room, LIMITS.vocabulary_header_bytes) else b""
+        # The header is checked before the rest of a large foreign file is read. The digest does not
+        # cover its length: with another one that is aligned, the header is no JSON.
+        is_header = length <= min(room, LIMITS.vocabulary_header_bytes)
+        encoded = file.read(length) if is_header and not (8 + length) % _ALIGNMENT else b""
         try:
             header = json.loads(encoded)
             metadata = dict(header.pop("__metadata__"))

@@ -215,6 +215,11 @@ def test_digest_covers_every_part_of_a_file(content: bytes, tmp_path: Path) -> N
         damaged = bytearray(content)
         damaged[place] ^= 1 << int(random.integers(8))
         refused(tmp_path / "damaged", bytes(damaged))
+    # The length of the header, which the digest does not cover.
+    for bit in range(64):
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << bit % 8
+        refused(tmp_path / "damaged", bytes(damaged))
 
 
 def test_truncated_or_extended_file_is_refused(content: bytes, tmp_path: Path) -> None:
