@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import calibration
 import pytest
-from calibration_figures import Judged, calibration_error, figures, reliability, top_half_accuracy
+from calibration_figures import Judged, calibration_error, figures, reliability
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy import array
-from quality_tasks import make_records
 
 from proxy_engine import InferenceEngine
 
@@ -30,17 +28,6 @@ def drawn(random_numbers: random.Random, count: int, sharpness: float) -> list[J
         stated = probability**sharpness / (probability**sharpness + (1 - probability) ** sharpness)
         pairs.append((stated, random_numbers.random() < probability))
     return judged(pairs)
-
-
-@given(CONFIDENCES, st.integers(1, 12))
-def test_bins_have_equal_mass_and_ascending_confidence(
-    pairs: list[tuple[float, bool]], bins: int
-) -> None:
-    found = reliability(judged(pairs), bins)
-    counts = [each.count for each in found]
-    assert sum(counts) == len(pairs)
-    assert max(counts) - min(counts) <= 1
-    assert [each.confidence for each in found] == sorted(each.confidence for each in found)
 
 
 @given(CONFIDENCES)
@@ -64,34 +51,6 @@ def test_calibrated_values_have_a_small_error_and_exaggerated_ones_a_large_one()
             assert 0 <= low <= high <= 1
             assert low - 0.05 <= value <= high + 0.05
         assert found["top_half_accuracy"][0] > found["accuracy"][0] + 0.15
-
-
-def test_top_half_does_not_depend_on_the_order_of_equal_confidences() -> None:
-    confidence = array([0.9, 0.5, 0.5, 0.5])
-    expected = (1 + 1 / 3) / 2
-    for is_right in ([1, 1, 0, 0], [1, 0, 0, 1]):
-        assert top_half_accuracy(confidence, array(is_right, float)) == pytest.approx(expected)
-
-
-def test_plot_is_the_same_each_time(tmp_path: Any) -> None:
-    pytest.importorskip("matplotlib")
-    from calibration_plot import draw_calibration  # noqa: PLC0415
-    from plot_style import save  # noqa: PLC0415
-
-    report = {"methods": {"exact": figures(drawn(random.Random(1), 60, 2.0), resamples=20)}}
-    for name in ("one.svg", "two.svg"):
-        save(draw_calibration(report), tmp_path / name)
-    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
-
-
-def test_measured_values_are_finite_choices() -> None:
-    kinds = set()
-    for task in ("classification", "extraction", "arithmetic"):
-        for record in map(calibration.with_small_integers, make_records(task, 0, 16)):
-            for name, kind in calibration.measured(record).items():
-                kinds.add(kind)
-                assert record.schema["properties"][name] != {"type": "integer"}
-    assert kinds == {"enum", "boolean", "integer"}
 
 
 def test_token_confidence_is_the_product_over_the_tokens_of_the_value(

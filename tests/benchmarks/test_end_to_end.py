@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import gzip
 import json
 from importlib.util import find_spec
@@ -11,24 +10,18 @@ from typing import Any
 
 import mlx.core as mx
 import pytest
-from alternation import ratio_of, rotated
+from alternation import ratio_of
 from arguments import NamedTokenizer
-from documents import choose, text_share
+from documents import choose
 from end_to_end import main
-from end_to_end_measures import batch, completeness
 from end_to_end_tables import figure_rows, left_out, overhead_rows
 from mlx_lm.tokenizer_utils import TokenizerWrapper
-from overlap import flights
-from overlap_measure import hidden, trace
+from overlap_measure import hidden
 from random_models import Size, make_random_model
-from records import as_text
 from scripted_model import ScriptedModel, script_of
-from stacks import GREEDY, SEEDED, RefusedRequestError, Request, Setting
-from stacks.ours import OurStack
+from stacks import SEEDED
 from subject import LeftScriptError, Subject, random_subject
-from write_up import spans_of
 
-from proxy_engine import GenerationResult, Usage
 from proxy_engine.generation.cache_layers import extract_row, merge, right_padded
 
 SENTENCE = "the quick brown fox jumps over the lazy dog and goes home"
@@ -86,56 +79,6 @@ def subject(tokenizer: NamedTokenizer) -> Any:
     one.close()
 
 
-def test_documents_follow_the_rule(data: Path) -> None:
-    assert text_share(STRUCTURE) == 0
-    assert text_share(TEXT) > 0.9
-    chosen = choose(data, lambda document: True)
-    assert [(document.name, document.kind) for document in chosen] == [
-        ("numbers", "structure"),
-        ("story", "text"),
-    ]
-    assert json.loads(chosen[0].text) == STRUCTURE
-    assert [d.name for d in choose(data, lambda d: d.kind == "text")] == ["story"]
-
-
-def test_script_continues_after_any_tokenisation() -> None:
-    forms = [b"a", b"b", b"ab", b"ba", None, b"\xff</s>"]
-    script = script_of(b"abab", [2, 2], forms, 5)
-    assert script.next_ids.tolist() == [2, 3, 2, 1, 5]
-    assert script.tokens == 3
-    for tokens in ([2], [3, 3], [2, 2, 0]):
-        with pytest.raises(ValueError, match="byte"):
-            script_of(b"abab", tokens, forms, 5)
-    with pytest.raises(ValueError, match="no token spells byte 1"):
-        script_of(b"ac", [0], forms, 5)
-
-
-def test_scripted_model_writes_its_text_for_any_input_chunks() -> None:
-    forms = [b"a", b"b", b"ab", b"ba", None, b"\xff</s>"]
-    model = ScriptedModel(make_random_model(Size(1, 32), 64), [1, 1, 2, 2, 0, 0] + [0] * 58)
-
-    def next_id(*tokens: int) -> int:
-        logits = model(mx.array([list(tokens)]), cache=cache)
-        assert logits.shape == (1, len(tokens), 64)
-        return int(mx.argmax(logits[0, -1]).item())
-
-    model.follow(script_of(b"abab", [2, 2], forms, 5), [9, 9, 9])
-    cache = model.make_cache()
-    model(mx.array([[9, 9]]), cache=cache)
-    assert next_id(9) == 2
-    assert next_id(0) == 3
-    # Two tokens at once; then one of them is taken back.
-    assert next_id(1, 2) == 5
-    for layer in cache:
-        layer.trim(1)
-    assert next_id(0) == 1
-    # Without a script the model generates freely.
-    free = make_random_model(Size(1, 32), 64)
-    model.follow(None)
-    tokens = mx.array([[1, 2, 3]])
-    assert mx.array_equal(model(tokens), free(tokens)).item()
-
-
 def test_scripted_model_raises_the_next_token_at_every_position() -> None:
     forms = [b"a", b"b", b"ab", b"ba", None, b"\xff</s>"]
     model = ScriptedModel(make_random_model(Size(1, 32), 64), [1, 1, 2, 2, 0, 0] + [0] * 58)
@@ -167,16 +110,6 @@ def test_scripted_model_raises_the_next_token_at_every_position() -> None:
     assert mx.max(logits).item() < 1000
 
 
-def test_draft_script_agrees_at_a_share_of_positions() -> None:
-    text = b"ab" * 500
-    script = script_of(text, [2] * 500, [b"a", b"b", b"ab", b"ba", None, b"\xff</s>"], 5)
-    drafts = script.deviating(0.8, seed=1)
-    assert drafts.next_ids.tolist() == script.next_ids.tolist()
-    agreeing = (drafts.boosts > 0).tolist()
-    assert 0.77 < sum(agreeing) / len(agreeing) < 0.83
-    assert (script.deviating(0.8, seed=1).boosts > 0).tolist() == agreeing
-
-
 @pytest.mark.parametrize("stack", STACKS)
 def test_every_stack_writes_the_document(subject: Subject, data: Path, stack: str) -> None:
     for document in choose(data, subject.can_write):
@@ -197,17 +130,6 @@ def test_deviating_text_raises(subject: Subject) -> None:
         subject.write("ours", request, script)
 
 
-def test_prompts_share_no_prefix(subject: Subject) -> None:
-    assert subject.prompt("a") != subject.prompt("a")
-
-
-def test_refused_documents_are_not_measured(subject: Subject, data: Path) -> None:
-    document = choose(data, lambda d: d.kind == "text")[0]
-    assert subject.can_write(document)
-    assert not subject.can_write(type(document)("", "text", {"type": "null"}, document.text))
-    assert not subject.can_write(type(document)("", "text", {"type": "what"}, document.text))
-
-
 def test_ratios_have_the_median_and_the_quartiles_of_the_repeats() -> None:
     ratio = ratio_of([1, 4, 3], [2, 2, 10])
     assert (ratio.value, ratio.ours, ratio.theirs, ratio.repeats) == (0.5, 3, 2, 3)
@@ -215,67 +137,6 @@ def test_ratios_have_the_median_and_the_quartiles_of_the_repeats() -> None:
     for wrong in ([], [1.0]):
         with pytest.raises(ValueError, match="values of ours"):
             ratio_of(wrong, [])
-
-
-def test_every_stack_runs_first_once() -> None:
-    stacks = dict.fromkeys("abc")
-    assert [rotated(stacks, turn) for turn in range(4)] == [
-        ["a", "b", "c"],
-        ["b", "c", "a"],
-        ["c", "a", "b"],
-        ["a", "b", "c"],
-    ]
-
-
-class Refusing(OurStack):
-    """An engine that refuses fewer than seven tokens, and gives wrong output for eight and ten."""
-
-    def takes(self, request: Request) -> bool:
-        return request.max_tokens >= 7
-
-    def generate(self, request: Request) -> Any:
-        if request.max_tokens == 8:
-            raise RefusedRequestError("after all")
-        usage = Usage(1, request.max_tokens, 0.0, 0.0)
-        text = "[1]" if request.max_tokens == 10 else json.dumps(STRUCTURE)
-        return GenerationResult(text, None, "stop", usage, (), "model")
-
-
-def test_completeness_starts_at_the_minimum_of_tokens(subject: Subject, data: Path) -> None:
-    documents = choose(data, lambda document: document.kind == "structure")
-    refusing = Refusing(Setting(subject.model, subject.tokenizer))
-    try:
-        other = dataclasses.replace(subject, stacks={"ours": refusing})
-        (figure,) = completeness(other, documents, [GREEDY, SEEDED])
-    finally:
-        refusing.close()
-    assert figure["fewest_tokens"] == {"numbers": 7}
-    assert (figure["of"], figure["refused"], figure["invalid"]) == (61, 1, 1)
-    assert figure["value"] == 59 / 61
-
-
-@pytest.mark.soak
-def test_batches_are_compared_with_the_same_requests_alone(subject: Subject) -> None:
-    figures = list(batch(subject, tokens=4, repeats=1))
-    assert [(figure["kind"], figure["way"]) for figure in figures] == [
-        ("strings", "batch"),
-        ("strings", "threads"),
-        ("fields", "batch"),
-        ("fields", "threads"),
-    ]
-    for figure in figures:
-        assert (figure["equal_texts"], figure["of"]) == (8, 8)
-
-
-def test_trace_contains_every_step(subject: Subject, data: Path) -> None:
-    document = choose(data, lambda document: document.kind == "text")[0]
-    record = json.loads(as_text(trace(subject, document)))
-    phases = {"prompt", "mask", "sample", "dispatch", "wait", "advance"}
-    assert phases <= set(record["spans"]) <= phases | {"draft"}
-    assert 0 < record["overlapped"] <= 1
-    spans = spans_of(record)
-    assert [span.started for span in spans] == sorted(span.started for span in spans)
-    assert len(flights(spans)) > 10
 
 
 @pytest.mark.soak

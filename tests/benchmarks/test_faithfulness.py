@@ -46,16 +46,6 @@ def test_tables_and_plot_show_each_case(case: dict[str, Any]) -> None:
     assert len(draw_faithfulness(report).axes) == 2
 
 
-def test_gain_is_the_difference_on_the_same_records() -> None:
-    rows = [
-        {"task": "calls", "plain": 0.25, "best": 0.0, "particles": 0.5},
-        {"task": "calls", "plain": 0.75, "best": 1.0, "particles": 1.0},
-    ]
-    tables = render({"gain": rows})
-    assert "| one sample | 50.0 (25.0 to 75.0) |" in tables
-    assert "| 8 particles, difference | 25.0 (25.0 to 25.0) |" in tables
-
-
 def test_likelihood_is_the_sum_of_log_probabilities(tiny_engine: InferenceEngine) -> None:
     result = tiny_engine.generate("hi", temperature=1.0, seed=1, max_tokens=6, logprobs=0)
     prompt = tiny_engine._core.prepare("hi", None, {}).prompt_ids

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 from engines import RefusedSchemaError, TokenizerSource, load_engine
-from grammar_cases import NAMES, NOTATIONS, further_cases, load_cases, warm_up_case
-from grammar_figures import case_figures, engine_rows, ratio_rows, refusals, slowest_rows
-from grammar_worker import GrammarJob, GrammarResult, PassTimes, Refusal, walk_texts
+from grammar_cases import NAMES, NOTATIONS, load_cases, warm_up_case
+from grammar_figures import case_figures, engine_rows, ratio_rows, slowest_rows
+from grammar_worker import GrammarJob, GrammarResult, PassTimes, walk_texts
 from grammars import measure
 from small_tokenizers import byte_level_tokenizer
 from tokenizers import Tokenizer
-from write_up import grammars_table
 
 from state_machines import GrammarStateMachine
 
@@ -46,17 +45,6 @@ def test_peer_admits_the_texts(notation: str) -> None:
             matcher = llguidance.LLMatcher(byte_tokens, grammar, log_level=0)
             assert matcher.consume_tokens(list(text.encode())), (case.name, name)
             assert matcher.is_accepting(), (case.name, name)
-
-
-def test_further_grammars_come_with_texts(tmp_path: Path) -> None:
-    for name in ("json", "mine", "without"):
-        (tmp_path / f"{name}.gbnf").write_text('root ::= "a"\n')
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "a.txt").write_text("a")
-    cases = {case.name.rpartition("/")[2]: case for case in further_cases(tmp_path)}
-    assert cases["mine"].texts == {"a": "a"}
-    assert cases["json"].texts == load_cases(["json"])[0].texts
-    assert "without" not in cases
 
 
 class Letters:
@@ -126,35 +114,6 @@ def test_ratios_are_to_the_faster_peer_of_each_repeat() -> None:
     assert engine_rows([case])[1][:5] == ["json", "gbnf", "ours", "2", "7.00 µs"]
     _, slowest, *_ = slowest_rows([case], lambda case, text, position: f"{case} {position}")
     assert slowest == ["json", "gbnf", "t", "1", "'json 1'", "9.00 µs"]
-
-
-def test_peers_that_refuse_a_text_are_not_compared() -> None:
-    case = figures_of(
-        ours=[result(2000)],
-        fast=[result(1000, refusals=[Refusal("t", 1, "}")])],
-        refusing=[GrammarResult("1", reason="line 1: no")],
-    )
-    assert case["ratios"] == []
-    assert ratio_rows([case])[1][2:] == ["–"] * 8
-    assert refusals([case]) == [
-        "fast, json (gbnf): text t: token '}' is not allowed after 1 tokens",
-        "refusing, json (gbnf): line 1: no",
-    ]
-    assert engine_rows([case])[3][:4] == ["json", "gbnf", "refusing", "refused"]
-
-
-def test_tables_name_versions_and_refusals() -> None:
-    machine = {"processor": "P", "cpus": 2, "platform": "Linux", "python": "3", "date": "today"}
-    report = {
-        "environment": machine,
-        "tokenizer": "T",
-        "vocabulary_size": 5,
-        "repeats": 1,
-        "cases": [figures_of(ours=[result(2000)], fast=[GrammarResult("2", reason="no")])],
-    }
-    text = grammars_table(report)
-    assert "ours 1, fast 2" in text
-    assert "- fast, json (gbnf): no" in text
 
 
 @pytest.fixture

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-from collections.abc import Sequence
 from typing import Any
 
-import pytest
-from arguments import counts_by_engine, engine_names, named_tokenizer
 from cases import Case, Instance, sample_positions
 from engines import RefusedSchemaError
 from hypothesis import given
 from hypothesis import strategies as st
 from report import common_positions, engine_figures, notes, render_report
-from supervisor import Ending, EngineRun, read_results, run_engine
-from worker import CaseResult, Job, Verdict, compile_case, walk_case
+from supervisor import EngineRun, read_results
+from worker import CaseResult, Verdict, compile_case, walk_case
 
 
 @given(total=st.integers(0, 200), count=st.none() | st.integers(1, 250), seed=st.integers(0, 99))
@@ -25,26 +21,6 @@ def test_sample_has_distinct_cases_in_order(total: int, count: int | None, seed:
     assert positions == sorted(set(positions))
     assert all(0 <= position < total for position in positions)
     assert positions == sample_positions(total, count, seed)
-
-
-def test_seed_determines_the_sample() -> None:
-    assert sample_positions(1000, 10, seed=0) != sample_positions(1000, 10, seed=1)
-
-
-def test_arguments_are_read(tmp_path: Any) -> None:
-    assert engine_names("ours,xgrammar") == ["ours", "xgrammar"]
-    assert counts_by_engine("xgrammar=20,ours=5") == {"xgrammar": 20, "ours": 5}
-    file = tmp_path / "tokenizer.json"
-    file.touch()
-    assert named_tokenizer(f"Some-1={file}").name == "Some-1"
-    assert named_tokenizer(str(file)).name == tmp_path.name
-
-
-@pytest.mark.parametrize("text", ["nobody", "ours,", "xgrammar"])
-def test_wrong_arguments_are_refused(text: str) -> None:
-    for read in (counts_by_engine, named_tokenizer):
-        with pytest.raises((argparse.ArgumentTypeError, ValueError)):
-            read(text)
 
 
 class Letters:
@@ -106,12 +82,6 @@ def test_wrong_instances_report_the_token() -> None:
     ]
 
 
-def test_refusals_and_crashes_are_distinguished() -> None:
-    assert run_case(None).outcome == "refused"
-    crash = run_case("broken")
-    assert (crash.outcome, crash.reason) == ("crashed", "ZeroDivisionError: broken")
-
-
 def test_dead_worker_is_identified_by_its_last_case() -> None:
     result = {"name": "a", "wrong": [{"instance": 0, "valid": True, "after": 1, "token": 2}]}
     records = [
@@ -127,38 +97,6 @@ def test_dead_worker_is_identified_by_its_last_case() -> None:
     ending = read_results(map(json.dumps, [*records, {"begin": 8}]))
     assert (ending.died_at, list(ending.results)) == (8, [3])
     assert read_results([]).setup is None
-
-
-def test_dead_process_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Case 3 kills it in the first pass, case 1 in the second, case 4 is not in the sample."""
-    started: list[tuple[bool, list[int]]] = []
-
-    def process(job: Job, names: Sequence[str], run: EngineRun) -> Ending:
-        started.append((job.again, job.skip))
-        ending = Ending(setup={})
-        for position in sorted(set(range(6)) - set(job.skip)):
-            ending.results[position] = CaseResult(names[position])
-            ending.results[position].compile_ns = None if job.again else 1
-            if position == (1 if job.again else 3):
-                ending.results[position].outcome = "crashed"
-                ending.died_at = position
-                break
-        return ending
-
-    monkeypatch.setattr("supervisor._run_process", process)
-    job = Job("ours", "", [0], "", case_seconds=1)
-    run = run_engine(job, list("abcdef"), [0, 1, 2, 3, 5], passes=2)
-    assert started == [
-        (False, [4]),
-        (False, [4, 0, 1, 2, 3]),
-        (True, [4, 3]),
-        (True, [4, 1, 3]),
-    ]
-    outcomes = [{i: r.outcome for i, r in results.items()} for results in run.passes]
-    assert outcomes[0] == {0: "done", 1: "done", 2: "done", 3: "crashed", 5: "done"}
-    assert outcomes[1] == {0: "done", 1: "crashed", 2: "done", 3: "crashed", 5: "done"}
-    # Figures of a crashed case of the first pass do not count in the second.
-    assert {result.compile_ns for result in run.second.values()} == {None}
 
 
 def result_of(name: str, times: list[int], **facts: Any) -> CaseResult:
@@ -201,18 +139,6 @@ def test_figures_of_an_engine() -> None:
         "ours took more than 3 s for 1 schemas; they were stopped there, and their times are "
         "not among the figures.",
     ]
-
-
-def test_second_pass_measures_no_compilation() -> None:
-    run = engine_run("ours", result_of("a", [1000]))
-    again = result_of("a", [100])
-    again.compile_ns = None
-    run.second = {0: again}
-    figures = engine_figures(run)
-    second = figures["passes"][1]["microseconds"]
-    assert (second["compile"], second["time_to_first_mask"]) == (None, None)
-    assert second["between_masks"]["mean"] == 0.6
-    assert figures["kept_peak_bytes"] == 2**20
 
 
 def test_common_cases_are_right_for_all_engines() -> None:

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 from judging import Judge
-from long_lived import LONG_LIVED, LongLived, lines
+from long_lived import LONG_LIVED, LongLived
 from memory import curve_rows, point_after
-from mutations import different_lines, with_one_more_property
-from residence import peak_memory, resident_memory
+from mutations import different_lines
 
 from state_machines import JsonSchemaStateMachine
 
@@ -38,27 +37,6 @@ def test_all_schemas_are_different() -> None:
     assert found == [json.loads(line) for line in different_lines(LINES, 40, seed=1)]
 
 
-def test_changed_copies_are_schemas_and_the_original_is_left_alone() -> None:
-    for schema in SCHEMAS:
-        before = json.dumps(schema)
-        changed = with_one_more_property(schema, "1", random.Random(0))
-        assert json.dumps(schema) == before
-        if changed is not None:
-            JsonSchemaStateMachine(changed)
-    assert with_one_more_property({"type": "string"}, "1", random.Random(0)) is None
-
-
-def test_every_list_of_properties_gets_one_more() -> None:
-    changed = with_one_more_property(SCHEMAS[0], "7", random.Random(0))
-    assert list(changed["properties"]) == ["a", "extra_7_2"]
-    assert list(changed["properties"]["a"]["properties"]) == ["extra_7_1"]
-
-
-def test_schemas_without_properties_are_not_repeated() -> None:
-    only = [json.dumps({"name": "a", "schema": {"type": "string"}, "tests": []})]
-    assert len(list(different_lines(only, 10, seed=0))) == 1
-
-
 @pytest.mark.parametrize("machine", LONG_LIVED, ids=lambda machine: machine.name)
 def test_texts_of_long_lived_machines_are_valid_and_different(machine: LongLived) -> None:
     texts = list(itertools.islice(machine.instances(random.Random(0)), 30))
@@ -67,12 +45,6 @@ def test_texts_of_long_lived_machines_are_valid_and_different(machine: LongLived
     for text in texts:
         assert judge.admits_text(json.dumps(text).encode())
         assert compiled.matches(json.dumps(text, ensure_ascii=False))
-
-
-def test_texts_of_one_machine_share_a_schema() -> None:
-    found = [json.loads(line) for line in lines(LONG_LIVED[0], 25, seed=0, together=10)]
-    assert [len(record["tests"]) for record in found] == [10, 10, 5]
-    assert {json.dumps(record["schema"]) for record in found} == {json.dumps(LONG_LIVED[0].schema)}
 
 
 def point(after: str, schemas: int, mebibytes: int) -> dict[str, Any]:
@@ -100,7 +72,3 @@ def test_a_curve_is_summed_up_at_powers_of_ten() -> None:
         ["250 schemas", "75", "76"],
         ["ended: late", "", ""],
     ]
-
-
-def test_memory_is_read_in_bytes() -> None:
-    assert 2**20 < resident_memory() <= peak_memory() < 2**40

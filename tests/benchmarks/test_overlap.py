@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from overlap import busiest, flights, overlapped
+from overlap import flights, overlapped
 
 from proxy_engine import Span
 
@@ -42,10 +42,3 @@ def test_work_within_a_pass_is_counted_once() -> None:
     assert overlapped(RUNNING_AHEAD) == 1
     assert overlapped(ONE_BY_ONE) == pytest.approx(2 / 5)
     assert overlapped([]) == 0
-
-
-def test_busiest_steps_are_selected() -> None:
-    assert busiest(RUNNING_AHEAD, 1) == 1
-    assert busiest(RUNNING_AHEAD, 2) == 0
-    assert busiest(RUNNING_AHEAD, 12) == 0
-    assert busiest([], 12) == 0

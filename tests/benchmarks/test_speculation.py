@@ -7,19 +7,17 @@ import json
 from pathlib import Path
 from typing import Any
 
-import mlx.core as mx
 import pytest
 from arguments import NamedTokenizer
 from end_to_end import main
 from jsonschema import validate
 from mlx_lm.tokenizer_utils import TokenizerWrapper
-from random_models import Size, make_random_model
+from random_models import Size
 from speculation_batches import speculation_batches
-from speculation_drafts import draft_model, half_as_deep
-from speculation_runs import OFF, speculation
-from speculation_tables import by_kind, passes_rows, speculation_rows
-from speculation_tasks import COPIED, SETS, Task, has_repetition, make_tasks, share_in_prompt
-from speculation_tasks.base import copied_share, object_schema
+from speculation_drafts import draft_model
+from speculation_tables import by_kind
+from speculation_tasks import COPIED, SETS, Task, make_tasks, share_in_prompt
+from speculation_tasks.base import object_schema
 from stacks import GREEDY
 from subject import Subject, random_subject
 
@@ -62,46 +60,6 @@ def test_documents_match_their_schemas_and_set(kind: str) -> None:
         if kind == "paraphrased":
             assert share_in_prompt(task) < 0.2
     assert [task.text for task in make_tasks(kind, 2)] == [task.text for task in tasks[:2]]
-
-
-def test_characters_are_copied_in_runs() -> None:
-    assert copied_share("Ada Lovelace", "by Ada Lovelace.") == 12
-    assert copied_share("Ada Byron Lovelace", "Lovelace, Ada") == len(" Lovelace") - 1
-    assert copied_share("7", "1, 2, 7") == 1
-    assert copied_share("true", "yes") == 0
-
-
-def test_repetition_is_of_five_words() -> None:
-    assert has_repetition("the cat sat on a mat, and the cat sat on a hat")
-    assert not has_repetition("the cat sat on a mat, and the cat slept on a hat")
-
-
-def test_half_as_deep_model_shares_its_first_layers() -> None:
-    model = make_random_model(Size(4, 32), 64)
-    half = half_as_deep(model)
-    assert len(half.layers) == 2
-    assert mx.array_equal(
-        half.layers[1].self_attn.q_proj.weight, model.layers[1].self_attn.q_proj.weight
-    )
-
-
-@pytest.mark.soak
-def test_figures_compare_with_the_engine_without_drafts(subject: Subject) -> None:
-    found = speculation(subject, repeats=1, sets={"copied": [COPY], "free text": [PROSE]})
-    figures = [{"model": "m", **figure} for figure in found]
-    assert not [figure for figure in figures if "failure" in figure]
-    times, passes = by_kind(figures)
-    assert {figure["against"] for figure in times} == {OFF, "mlx-lm"}
-    assert {(figure["set"], figure["stack"]) for figure in passes} == {
-        (kind, stack) for kind in ("copied", "free text") for stack in ("ours", OFF)
-    }
-    for figure in passes:
-        assert figure["passes"] > 0
-        assert 0 <= figure["accepted"] <= figure["drafted"]
-        if figure["stack"] == OFF:
-            assert figure["drafted"] == 0
-    assert len(speculation_rows(times)) == len(times) + 1
-    assert len(passes_rows(passes)) == len(passes) + 1
 
 
 def test_batches_write_the_documents_of_each_row(subject: Subject) -> None:

@@ -59,12 +59,6 @@ def test_record_round_trips(value: object) -> None:
     assert json.loads(as_text(value)) == value
 
 
-def test_numbers_stand_on_one_line() -> None:
-    text = as_text({"curve": [[0.5, 1e-07], [1, -2]], "words": ["a", "b"]})
-    assert "[0.5, 1e-07]" in text
-    assert "[1, -2]" in text
-
-
 def test_record_is_written_atomically(tmp_path: Path) -> None:
     path = tmp_path / "figures.json"
     write_record(path, {"a": 1})

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from write_up import DOCUMENTS, TABLES, filled, slug
+from write_up import DOCUMENTS, TABLES, filled
 
 DOCS = Path(__file__).parents[2] / "docs"
 FIGURES = [name for name in TABLES if (DOCS / "plots" / f"{name}.json").exists()]
@@ -30,10 +30,6 @@ def test_tables_replace_their_placeholders() -> None:
     once = filled(document, {"one": "new"})
     assert once == document.replace("old\n", "\nnew\n\n")
     assert filled(once, {"one": "new"}) == once
-
-
-def test_slug_is_a_file_name() -> None:
-    assert slug("Llama 3.1 (8B)") == "llama-3.1-8b"
 
 
 @pytest.mark.parametrize("name", TABLES)
