@@ -177,12 +177,18 @@ def test_waiting_leaves_the_threads_of_the_event_loop_alone(
     tiny_model: Any, tiny_tokenizer: Any
 ) -> None:
     continues = threading.Event()
+    is_busy = threading.Event()
+    begun: list[str] = []
     before = threading.active_count()
 
     def requests() -> Iterator[str]:
-        assert variable.get() == "the caller's"
+        begun.append(variable.get())
         continues.wait()
         yield "x"
+
+    def occupy() -> bool:
+        is_busy.set()
+        return continues.wait()
 
     async def main() -> None:
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
@@ -190,12 +196,17 @@ def test_waiting_leaves_the_threads_of_the_event_loop_alone(
         engine = InferenceEngine(tiny_model, tiny_tokenizer)
         streams = [engine.aiter_batch(requests(), response_format=OTHER) for _ in range(3)]
         waiting = [asyncio.ensure_future(anext(stream)) for stream in streams]
-        busy = engine._core.worker.submit(continues.wait)
+        busy = engine._core.worker.submit(occupy)
+        # Threads take their time to start; closing ends calls that have not begun.
+        while len(begun) < len(streams) or not is_busy.is_set():
+            await asyncio.sleep(0.001)
         closing = asyncio.ensure_future(engine.__aexit__())
-        await asyncio.sleep(0.05)
+        while not engine._core.worker.is_closing:
+            await asyncio.sleep(0.001)
+        assert set(begun) == {"the caller's"}
         waiting[0].cancel()
         try:
-            assert await asyncio.wait_for(asyncio.to_thread(lambda: 1), 5) == 1
+            assert await asyncio.wait_for(asyncio.to_thread(lambda: 1), 60) == 1
         finally:
             continues.set()
         results = await asyncio.gather(*waiting, return_exceptions=True)
@@ -206,7 +217,7 @@ def test_waiting_leaves_the_threads_of_the_event_loop_alone(
 
     variable: ContextVar[str] = ContextVar("variable")
     asyncio.run(main())
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     # The model's thread is used again.
     while threading.active_count() > before + 1 and time.monotonic() < deadline:
         time.sleep(0.01)
