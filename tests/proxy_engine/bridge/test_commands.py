@@ -110,6 +110,9 @@ def test_unknown_command_is_refused_with_a_hint(given: dict[str, Any], hint: str
         ({"prompt": "x", "logit_bias": {"1": "a"}}, "/logit_bias"),
         ({"prompt": "x", "parts": {"text": {"max_token": 1}}}, "/parts/text/max_token"),
         ({"prompt": "x", "top_k": -2}, "/top_k"),
+        ({"prompt": "x", "parts": {"text": {"top_k": -2}}}, "/parts/text/top_k"),
+        ({"prompt": "x", "reasoning": {"min_chars": -1}}, "/reasoning/min_chars"),
+        ({"prompt": "x", "logit_bias": {"1": 1, "01": 2}}, "/logit_bias"),
         ({"prompt": "x", "speculation": "on"}, "/speculation"),
         (
             {"prompt": "x", "speculation": {"num_draft_tokens": 0}},
