@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy_engine.prompt_cache.store import Entry, Store, common_prefix, token_array
+from proxy_engine.prompt_cache.store import Entry, Store, token_array
 
 UNBOUNDED = 1 << 40
 texts = st.lists(st.integers(0, 2), min_size=1, max_size=7)
@@ -36,15 +35,6 @@ def shared(left: list[int], right: list[int]) -> int:
     while count < min(len(left), len(right)) and left[count] == right[count]:
         count += 1
     return count
-
-
-@given(texts, texts)
-def test_common_prefix(left: list[int], right: list[int]) -> None:
-    assert common_prefix(token_array(left), token_array(right)) == shared(left, right)
-
-
-def test_common_prefix_of_empty_texts_is_empty() -> None:
-    assert common_prefix(token_array([]), token_array([1])) == 0
 
 
 @given(st.lists(st.tuples(texts, st.booleans()), max_size=6), texts)
@@ -86,16 +76,6 @@ def test_store_stays_within_its_bound_and_keeps_the_latest(
             assert store.covers(token_array(token_ids))
 
 
-def test_least_recently_used_entry_is_evicted() -> None:
-    store = Store(3 * entry([1, 1]).nbytes)
-    for first in (1, 2, 3):
-        store.add(entry([first, 1]))
-    assert store.find(token_array([1, 1, 1])) is not None
-    store.add(entry([4, 1]))
-    assert store.find(token_array([2, 1])) is None
-    assert all(store.find(token_array([first, 1])) for first in (1, 3, 4))
-
-
 def test_covers_does_not_refresh_an_entry() -> None:
     store = Store(2 * entry([1]).nbytes)
     store.add(entry([1]))
@@ -103,14 +83,6 @@ def test_covers_does_not_refresh_an_entry() -> None:
     assert store.covers(token_array([1]))
     store.add(entry([3]))
     assert not store.covers(token_array([1]))
-
-
-def test_oversized_entry_evicts_nothing() -> None:
-    store = Store(1000)
-    store.add(entry([1, 2]))
-    assert not store.add(entry([3, 4], nbytes=1000))
-    assert len(store) == 1
-    assert store.covers(token_array([1, 2]))
 
 
 def test_trimmable_text_replaces_its_prefixes() -> None:
@@ -155,12 +127,3 @@ def test_number_of_entries_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert store.nbytes == 10 * entry([1, 1]).nbytes
     assert not store.covers(token_array([14, 1]))
     assert store.covers(token_array([15, 1]))
-
-
-def test_clear_removes_all_entries() -> None:
-    store = Store(UNBOUNDED)
-    store.add(entry([1, 2]))
-    store.clear()
-    assert len(store) == store.nbytes == 0
-    assert store.find(np.array([1, 2], dtype=np.int32)) is None
-    assert not store.add(entry([]))

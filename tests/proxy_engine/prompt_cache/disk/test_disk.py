@@ -311,10 +311,3 @@ def test_directory_requires_prompt_caching(tmp_path: Path) -> None:
     with pytest.raises(InvalidOptionError) as caught:
         CacheOptions(directory=tmp_path, max_bytes=0)
     assert caught.value.option == "directory"
-
-
-def test_directory_is_refused_for_distributed_models(tmp_path: Path) -> None:
-    CacheOptions().check_distributed()
-    with pytest.raises(InvalidOptionError) as caught:
-        CacheOptions(directory=str(tmp_path)).check_distributed()  # type: ignore[arg-type]
-    assert caught.value.option == "directory"
