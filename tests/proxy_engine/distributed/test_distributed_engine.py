@@ -17,7 +17,6 @@ def test_ranks_generate_the_tokens_of_one_process(
 ) -> None:
     tiny = tiny_model_directory
     directories = [
-        tiny,
         written_model(tmp_path / "qwen3", tiny, "qwen3"),
         # Three heads do not divide by two ranks: a pipeline.
         written_model(
