@@ -158,6 +158,7 @@ class TestOneRecord:
             (b"%PDF-1.7 \xff", "'in': PDF is not supported"),
             (b"\xff\xfe\x00", "'in': neither an image nor UTF-8"),
             (b"", "'in': the text is empty"),
+            (b" \n", "'in': the text is empty"),
         ],
     )
     def test_other_files_are_refused(

@@ -191,12 +191,14 @@ def test_other_records_are_no_frames() -> None:
     assert as_frame(iter("x")) is None
 
 
-def test_extraction_imports_no_library_of_frames() -> None:
+def test_command_line_and_extraction_import_no_optional_library() -> None:
     program = (
-        "import sys; import proxy_engine.extraction.run; "
-        "print([m for m in ('pandas', 'polars', 'pyarrow', 'datasets') if m in sys.modules])"
+        "import sys, proxy_engine.__main__\n"
+        "print({'fastapi', 'uvicorn', 'pydantic_settings'} & set(sys.modules))\n"
+        "import proxy_engine.extraction.run\n"
+        "print({'pandas', 'polars', 'pyarrow', 'datasets'} & set(sys.modules))"
     )
     shown = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     ).stdout
-    assert shown == "[]\n"
+    assert shown == "set()\nset()\n"

@@ -33,14 +33,6 @@ def test_lines_are_written_without_delay(tmp_path: Path) -> None:
         assert path.read_text(encoding="utf-8") == "eins\nzwölf\n"
 
 
-def test_existing_file_is_refused_and_unchanged(tmp_path: Path) -> None:
-    path = tmp_path / "out"
-    path.write_bytes(b"mine\n")
-    with pytest.raises(OutputFileRefusedError, match="resume=True"), opened(path):
-        pass
-    assert path.read_bytes() == b"mine\n"
-
-
 @pytest.mark.parametrize(("option", "keep"), [("is_replaced", 0), ("is_resumed", 5)])
 def test_only_begin_changes_an_existing_file(tmp_path: Path, option: str, keep: int) -> None:
     path = tmp_path / "out"

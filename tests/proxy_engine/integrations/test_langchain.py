@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from langchain.agents import create_agent
 from langchain_core.caches import InMemoryCache
-from langchain_core.callbacks import BaseCallbackHandler, UsageMetadataCallbackHandler
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.exceptions import OutputParserException
 from langchain_core.messages import (
     AIMessage,
@@ -437,12 +437,6 @@ def test_callbacks_receive_each_token_once(model: ChatProxyEngine) -> None:
     handler = Tokens()
     streamed = merged(model.stream("Hello", config={"callbacks": [handler]}))
     assert "".join(handler.tokens) == streamed.content == message.content
-
-
-def test_usage_callback_counts_the_tokens_of_the_model(model: ChatProxyEngine) -> None:
-    handler = UsageMetadataCallbackHandler()
-    message = model.invoke("Hello", config={"callbacks": [handler]})
-    assert handler.usage_metadata == {model.model_name: message.usage_metadata}
 
 
 # LangChain's agents
