@@ -9,9 +9,6 @@ import openai
 import pytest
 from pydantic import BaseModel, Field
 
-from proxy_engine import SpeculationOptions
-from proxy_engine.server.schemas.chat import ChatRequest
-
 HELLO: Any = [{"role": "user", "content": "Hello"}]
 TOOL: Any = {
     "type": "function",
@@ -402,24 +399,6 @@ def test_include_tokens_adds_every_token_and_timings(client: openai.OpenAI) -> N
     assert "".join(token["text"] for token in tokens).startswith(text)
     whole = chat(client, extra_body=asked, max_tokens=40)
     assert whole.model_extra["proxy_engine"]["timings"]["completion_tokens"] > 0
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ({}, None),
-        ({"num_draft_tokens": 20}, SpeculationOptions(num_draft_tokens=20)),
-        ({"num_draft_tokens": 0}, SpeculationOptions(draft_model=False)),
-        ({"speculation": "off"}, "off"),
-        (
-            {"speculation": {"max_draft_tokens": 3, "num_draft_tokens": 2}},
-            SpeculationOptions(max_draft_tokens=3, num_draft_tokens=2),
-        ),
-    ],
-)
-def test_fields_of_drafts_are_the_option_speculation(given: dict[str, Any], expected: Any) -> None:
-    body = ChatRequest.model_validate({"messages": [{"role": "user", "content": "a"}], **given})
-    assert body.options().get("speculation") == expected
 
 
 def test_drafts_save_passes_and_change_no_answer(client: openai.OpenAI) -> None:

@@ -184,6 +184,9 @@ def test_input_items_are_those_before_the_output(client: openai.OpenAI) -> None:
     assert listed.data[1].id == first.output[0].id
     assert listed.has_more
     assert texts(listed) == ["One", first.output_text, "Two", "Yes.", "Three"]
+    roles = [item.role for item in client.responses.input_items.list(second.id, order="asc")]
+    assert roles == ["user", "assistant", "user", "assistant", "user"]
+    assert len({item.id for item in listed}) == 5
     newest = client.responses.input_items.list(second.id, limit=1).data
     assert texts(newest) == ["Three"]
     client.responses.delete(second.id)

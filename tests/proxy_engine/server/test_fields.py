@@ -11,6 +11,7 @@ import openai
 import pytest
 from live_server import Live
 
+from proxy_engine import SpeculationOptions
 from proxy_engine.options import MAX_COUNT
 from proxy_engine.server.chat_messages import engine_messages
 from proxy_engine.server.schemas.chat import ChatRequest, Message
@@ -44,6 +45,10 @@ def options_of(**given: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("given", "options"),
     [
+        ({"num_draft_tokens": 20}, {"speculation": SpeculationOptions(num_draft_tokens=20)}),
+        ({"num_draft_tokens": 0}, {"speculation": SpeculationOptions(draft_model=False)}),
+        ({"speculation": "off"}, {"speculation": "off"}),
+        ({"speculation": {"max_draft_tokens": 3, "num_draft_tokens": 2}}, {"speculation": SpeculationOptions(max_draft_tokens=3, num_draft_tokens=2)}),
         ({"temperature": 1e-6}, {"temperature": 0.0}),
         ({"temperature": 0.3}, {"temperature": 0.3}),
         ({"top_p": 0}, {"top_p": 1.0, "top_k": 1}),

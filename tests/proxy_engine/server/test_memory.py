@@ -35,19 +35,6 @@ class Memory:
         return MemoryGate(available=self.available, clock=lambda: self.now, pause=self.pause)
 
 
-def test_released_memory_is_waited_for() -> None:
-    async def main() -> None:
-        state = Memory(100, freed=NEEDED, at=107.0)
-        gate = state.gate()
-        assert not gate.is_settling
-        await gate.release()
-        assert gate.is_settling
-        await gate.wait(MODEL)
-        assert 107.0 <= state.now < 108.0
-
-    asyncio.run(main())
-
-
 def test_model_that_does_not_fit_is_refused_ten_seconds_after_a_release() -> None:
     async def main() -> None:
         state = Memory(100)

@@ -47,13 +47,6 @@ def test_only_whole_components_match_if_required(models: list[Model], short: str
     assert not found or [one.name for one in found] == names(short, models)
 
 
-@given(MODELS, NAMES)
-def test_matches_contain_the_short_name(models: list[Model], short: str) -> None:
-    found = names(short, models)
-    assert all(short.casefold() in name.casefold() for name in found)
-    assert bool(found) is any(short.casefold() in model.name.casefold() for model in models)
-
-
 @given(MODELS, st.data())
 def test_full_name_in_any_case_matches_only_equal_names(
     models: list[Model], data: st.DataObject
@@ -65,13 +58,3 @@ def test_full_name_in_any_case_matches_only_equal_names(
         found = names(written, models)
         assert name in found
         assert {other.casefold() for other in found} == {name.casefold()}
-
-
-@given(MODELS, NAMES, NAMES)
-def test_further_models_never_remove_an_ambiguity(
-    models: list[Model], short: str, further: str
-) -> None:
-    before = names(short, models)
-    after = names(short, [*models, Model(further)])
-    # A better match takes precedence; an equal one is added.
-    assert set(before) <= set(after) or after == [further]

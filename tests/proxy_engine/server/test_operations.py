@@ -168,22 +168,14 @@ def test_requests_and_answers_are_counted(live: Live) -> None:
     assert after["proxy_engine_answers_running"] == 0
 
 
-def test_draft_tokens_and_forward_passes_are_counted() -> None:
+def test_tokens_of_all_kinds_and_forward_passes_are_counted() -> None:
     metrics = Metrics()
-    for accepted in (3, 0):
-        usage = Usage(9, 8, 0.1, 0.2, drafted_tokens=4, accepted_tokens=accepted, forward_passes=5)
-        metrics.count_usage(usage)
-    assert metrics.value("tokens_total", kind="drafted") == 8
-    assert metrics.value("tokens_total", kind="accepted") == 3
+    drafts = {"drafted_tokens": 4, "accepted_tokens": 3, "forward_passes": 5}
+    metrics.count_usage(Usage(9, 8, 0.1, 0.2, **drafts, image_tokens=4, audio_tokens=3))
+    metrics.count_usage(Usage(9, 8, 0.1, 0.2, **{**drafts, "accepted_tokens": 0}, image_tokens=2))
+    counted = {"drafted": 8, "accepted": 3, "image": 6, "audio": 3}
+    assert {kind: metrics.value("tokens_total", kind=kind) for kind in counted} == counted
     assert metrics.value("forward_passes_total") == 10
-
-
-def test_image_and_audio_tokens_are_counted() -> None:
-    metrics = Metrics()
-    metrics.count_usage(Usage(9, 8, 0.1, 0.2, image_tokens=4, audio_tokens=3))
-    metrics.count_usage(Usage(9, 8, 0.1, 0.2, image_tokens=2))
-    assert metrics.value("tokens_total", kind="image") == 6
-    assert metrics.value("tokens_total", kind="audio") == 3
 
 
 def test_metrics_are_in_prometheus_text_format(live: Live) -> None:

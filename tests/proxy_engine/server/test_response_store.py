@@ -42,14 +42,6 @@ def test_shared_items_count_once() -> None:
     assert not store.remove("2")
 
 
-def test_response_that_is_stored_again_counts_once() -> None:
-    store = ResponseStore(10)
-    image = item("a")
-    for _ in range(2):
-        store.put("1", response(image, image))
-    assert store.stored_bytes == len("body") + size(image)
-
-
 def test_oldest_entries_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     store = ResponseStore(2)
     for name in "123":

@@ -10,7 +10,7 @@ import pytest
 
 from proxy_engine import Transcript, TranscriptSegment, TranscriptWord
 from proxy_engine.results import Usage
-from proxy_engine.server.encoders.transcriptions import event_frame, response
+from proxy_engine.server.encoders.transcriptions import response
 
 SEGMENTS = (
     TranscriptSegment(
@@ -55,12 +55,6 @@ def test_json_has_the_text_and_token_counts() -> None:
             "input_token_details": {"audio_tokens": 3, "text_tokens": 4},
         },
     }
-
-
-def test_text_and_subtitles_are_plain_text() -> None:
-    assert encoded("text") == "Hello there. Zoë & Li\n"
-    assert encoded("srt") == TRANSCRIPT.to_srt()
-    assert encoded("vtt") == TRANSCRIPT.to_vtt()
 
 
 def test_verbose_json_has_openais_fields() -> None:
@@ -111,12 +105,3 @@ def test_verbose_json_has_the_requested_granularities(
             {"word": "Hello", "start": 0.0, "end": 0.5},
             {"word": "there.", "start": 0.5, "end": 1.5},
         ]
-
-
-def test_stream_has_a_delta_for_each_segment_and_the_whole_text() -> None:
-    frames = [event_frame(event) for event in (*SEGMENTS, TRANSCRIPT)]
-    events = [json.loads(frame.removeprefix(b"data: ")) for frame in frames]
-    assert all(frame.endswith(b"\n\n") for frame in frames)
-    assert events[0] == {"type": "transcript.text.delta", "delta": " Hello there."}
-    assert events[1] == {"type": "transcript.text.delta", "delta": " Zoë & Li"}
-    assert events[2] == {"type": "transcript.text.done", **encoded("json")}
