@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from records import as_text, write_record
 from tables import aligned, duration, markdown
@@ -54,6 +54,7 @@ values = st.recursive(
 )
 
 
+@settings(max_examples=25)
 @given(values)
 def test_record_round_trips(value: object) -> None:
     assert json.loads(as_text(value)) == value

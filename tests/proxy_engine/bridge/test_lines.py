@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import threading
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy_engine.bridge.errors import LineTooLongError
-from proxy_engine.bridge.lines import LineWriter, read_lines
+from proxy_engine.bridge.lines import read_lines
 
 BYTES = st.lists(st.sampled_from([b"\n", b"a", b"bcd", b"\n\n", b"\xff"])).map(b"".join)
 
@@ -43,29 +40,3 @@ def test_too_long_line_is_reported_early_and_discarded() -> None:
 
     lines = read_lines(endless, 1000)
     assert isinstance(next(lines), LineTooLongError)
-
-
-def test_writer_queues_whole_lines_while_the_reader_blocks() -> None:
-    source, target = os.pipe()
-    writer = LineWriter(target, lambda: None)
-    lines = [b"%d" % number * 5000 + b"\n" for number in range(100)]
-    for line in lines:
-        writer.write(line)
-    # More than a pipe holds.
-    assert not writer.close(0.01)
-    taken = bytearray()
-    while len(taken) < sum(map(len, lines)):
-        taken += os.read(source, 1 << 16)
-    assert bytes(taken) == b"".join(lines)
-    assert writer.close(10)
-
-
-def test_closed_pipe_is_reported_once() -> None:
-    source, target = os.pipe()
-    os.close(source)
-    broken = threading.Event()
-    writer = LineWriter(target, broken.set)
-    writer.write(b"x\n")
-    assert broken.wait(10)
-    writer.write(b"y\n")
-    assert writer.close(10)

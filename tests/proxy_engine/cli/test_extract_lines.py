@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import random
@@ -203,14 +202,6 @@ class TestResuming:
         assert "'out' has 27 rows; continuing after them" in err
         # Failures of the earlier run count.
         assert "6 of 30 lines failed" in err
-
-    def test_run_resumes_from_stdin(
-        self, content: bytes, whole: bytes, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        Path("out").write_bytes(whole[: len(whole) // 2])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
-        assert extract("--output", "out", "--resume") == 1
-        assert Path("out").read_bytes() == whole
 
     @pytest.mark.parametrize(
         ("damage", "message"),

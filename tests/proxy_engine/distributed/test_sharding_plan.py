@@ -31,10 +31,6 @@ def config_of(architecture: str, **options: Any) -> dict[str, Any]:
     return {**config, "model_type": architecture}
 
 
-def test_model_whose_numbers_divide_is_tensor_parallel() -> None:
-    assert plan(TINY_CONFIG, 2) is Parallelism.TENSOR
-
-
 @pytest.mark.parametrize(
     ("changes", "size", "named"),
     [

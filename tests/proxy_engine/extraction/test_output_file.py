@@ -75,12 +75,6 @@ def test_output_must_not_be_the_input(tmp_path: Path) -> None:
     assert path.read_bytes() == b'"text"\n'
 
 
-def test_unwritable_file_is_refused(tmp_path: Path) -> None:
-    for path in (tmp_path, tmp_path / "none" / "out"):
-        with pytest.raises(OutputFileRefusedError, match="cannot write"), opened(path):
-            pass
-
-
 def test_device_is_written_but_not_resumed() -> None:
     with opened(Path(os.devnull)) as output:
         output.begin(0)

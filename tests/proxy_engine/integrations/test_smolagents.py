@@ -106,13 +106,6 @@ def test_tools_force_a_call_in_spite_of_stop_sequences(model: ProxyEngineModel) 
         assert made.function.arguments.keys() == {"city"}
 
 
-def test_tool_choice_auto_lets_the_model_answer(model: ProxyEngineModel) -> None:
-    message = model.generate(
-        HELLO, stop_sequences=["\n\n\n"], tools_to_call_from=[weather], tool_choice="auto"
-    )
-    assert message.content or message.tool_calls
-
-
 def test_response_format_is_exact_in_spite_of_stop_sequences(model: ProxyEngineModel) -> None:
     message = model.generate(HELLO, stop_sequences=["e"], response_format=ANSWER)
     assert json.loads(message.content) in ("yes", "no")

@@ -6,7 +6,6 @@ import base64
 import io
 import struct
 import zlib
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -466,16 +465,3 @@ def test_file_that_is_also_another_file_is_the_image(kind: str) -> None:
     for head in (b"<html>", b"PK\x03\x04"):
         with pytest.raises(MediaError):
             loaded(head + data)
-
-
-def test_error_has_a_location() -> None:
-    error = MediaError("the image is empty", limit="max_images", hint="Do.")
-    located = error.at("message 3, part 1")
-    assert str(located) == "message 3, part 1: the image is empty. Do."
-    assert (located.where, located.limit, error.where) == ("message 3, part 1", "max_images", "")
-
-
-def test_path_is_not_read() -> None:
-    """Only bytes and URLs are read: a string from a client is never a path."""
-    with pytest.raises(MediaError):
-        load_image(Source(url=str(Path(__file__))), OPTIONS)

@@ -13,8 +13,6 @@ import pytest
 from live_server import Live, serving_engine
 
 from proxy_engine import InferenceEngine
-from proxy_engine.server.errors import ApiError
-from proxy_engine.server.queueing import Queue
 from proxy_engine.server.streaming import ServerSentEvents
 
 CHAT = "/v1/chat/completions"
@@ -190,19 +188,3 @@ def test_silent_stream_gets_keep_alive_comments(roomy_engine: InferenceEngine) -
         text = http.post(CHAT, json=body).text
     assert ": keep-alive\n\n" in text
     assert text.endswith("data: [DONE]\n\n")
-
-
-def test_slots_are_granted_all_or_none() -> None:
-    queue = Queue(2, 2, lambda: 3.0)
-    with queue.slots(3):
-        assert (queue.running, queue.waiting) == (2, 1)
-        with pytest.raises(ApiError) as caught, queue.slots(2):
-            pass
-        assert caught.value.status == 503
-        assert caught.value.headers["Retry-After"] == "5"
-        with queue.slots(1):
-            assert (queue.running, queue.waiting) == (2, 2)
-    assert (queue.running, queue.waiting) == (0, 0)
-    with pytest.raises(ApiError) as caught, queue.slots(5):
-        pass
-    assert caught.value.status == 400

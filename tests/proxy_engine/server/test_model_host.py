@@ -97,35 +97,6 @@ def test_draft_model_is_loaded_with_its_model() -> None:
     asyncio.run(main())
 
 
-def test_request_without_a_draft_model_does_not_replace_the_one_being_loaded() -> None:
-    loaded: list[tuple[str, ...]] = []
-
-    async def main() -> None:
-        go_on = threading.Event()
-
-        def load(model: KnownModel) -> FakeEngine:
-            loaded.append(model.key)
-            go_on.wait(10)
-            return FakeEngine(model)
-
-        host = host_of("a", "small", load=load)
-
-        async def use(draft: str | None) -> tuple[str, ...]:
-            async with host.lease("a", draft) as lease:
-                return lease.model.key
-
-        first = asyncio.create_task(use("small"))
-        while not loaded:
-            await asyncio.sleep(0.001)
-        second = asyncio.create_task(use(None))
-        await asyncio.sleep(0.01)
-        go_on.set()
-        assert await asyncio.gather(first, second) == [("a", "small")] * 2
-        assert loaded == [("a", "small")]
-
-    asyncio.run(main())
-
-
 def test_other_model_waits_for_running_requests() -> None:
     order: list[str] = []
     engines: list[FakeEngine] = []
@@ -286,30 +257,45 @@ def test_too_large_draft_model_is_refused() -> None:
     asyncio.run(main())
 
 
-def test_requests_wait_for_a_model_that_is_being_loaded() -> None:
+@pytest.mark.parametrize(
+    ("first", "second", "key"),
+    [
+        (("a", None), ("a", None), ("a",)),
+        # A request without a name, and one without a draft model.
+        (("b", None), (None, None), ("b",)),
+        (("a", "small"), ("a", None), ("a", "small")),
+    ],
+)
+def test_requests_wait_for_the_model_that_is_being_loaded(
+    first: tuple[str | None, str | None],
+    second: tuple[str | None, str | None],
+    key: tuple[str, ...],
+) -> None:
+    loaded: list[tuple[str, ...]] = []
     free = [1000]
 
     async def main() -> None:
         go_on = threading.Event()
 
         def load(model: KnownModel) -> FakeEngine:
+            loaded.append(model.key)
             free[0] = 10
             go_on.wait(10)
             return FakeEngine(model)
 
-        host = host_of("a", size=900, load=load, available=lambda limit: free[0])
+        host = host_of("a", "b", "small", size=300, load=load, available=lambda limit: free[0])
 
-        async def use() -> str:
-            async with host.lease("a") as lease:
-                return lease.model.name
+        async def use(name: str | None, draft: str | None) -> tuple[str, ...]:
+            async with host.lease(name, draft) as lease:
+                return lease.model.key
 
-        first = asyncio.create_task(use())
-        while not host.is_loading or free[0] == 1000:
-            await asyncio.sleep(0.001)
-        second = asyncio.create_task(use())
+        tasks = [asyncio.create_task(use(*first))]
+        await until(lambda: bool(loaded))
+        tasks.append(asyncio.create_task(use(*second)))
         await asyncio.sleep(0.01)
         go_on.set()
-        assert await asyncio.wait_for(asyncio.gather(first, second), 10) == ["a", "a"]
+        assert await asyncio.wait_for(asyncio.gather(*tasks), 10) == [key] * 2
+        assert loaded == [key]
 
     asyncio.run(main())
 
@@ -368,36 +354,6 @@ def test_model_without_any_request_is_unloaded() -> None:
         host = host_of("a", current=Lease(model, FakeEngine(model)), idle_seconds=0.001)  # type: ignore[arg-type]
         host.start()
         await until(lambda: host.current is None)
-
-    asyncio.run(main())
-
-
-def test_request_without_a_name_waits_for_the_model_that_is_being_loaded() -> None:
-    loaded: list[str] = []
-
-    async def main() -> None:
-        go_on = threading.Event()
-
-        def load(model: KnownModel) -> FakeEngine:
-            loaded.append(model.name)
-            if model.name == "b":
-                go_on.wait(10)
-            return FakeEngine(model)
-
-        host = host_of("a", "b", load=load)
-
-        async def use(name: str | None) -> str:
-            async with host.lease(name) as lease:
-                return lease.model.name
-
-        assert await use(None) == "a"
-        first = asyncio.create_task(use("b"))
-        await until(lambda: "b" in loaded)
-        second = asyncio.create_task(use(None))
-        await asyncio.sleep(0.01)
-        go_on.set()
-        assert await asyncio.gather(first, second) == ["b", "b"]
-        assert loaded == ["a", "b"]
 
     asyncio.run(main())
 

@@ -16,11 +16,9 @@ from recordings import sine
 from tiny_whisper import FIRST_SPECIAL, write_tiny_whisper
 
 from proxy_engine.generation.batch_probe import BatchProbe
-from proxy_engine.generation.cache_layers import extract_row, keep_rows, merge
 from proxy_engine.generation.output_layer import OutputLayer
 from proxy_engine.transcription.timestamp_rules import TimestampRules
 from proxy_engine.transcription.whisper import Whisper
-from proxy_engine.transcription.whisper_decoder import WhisperDecoder
 
 FIRST_TIME = FIRST_SPECIAL + 107
 END = FIRST_SPECIAL
@@ -90,32 +88,6 @@ def test_loop_can_batch_the_decoder_and_split_off_its_output_layer(
     assert probe.can_decode
     assert probe.can_pad
     assert OutputLayer.of(whisper.decoder) is not None
-
-
-def test_rows_of_a_batch_attend_to_their_own_recordings(whisper_directory: Path) -> None:
-    _, whisper, states = model_and_states(whisper_directory)
-    decoder = whisper.decoder
-    caches = [started(decoder, states * scale, length) for scale, length in ((1, 5), (-1, 3))]
-    alone = [
-        decoder(mx.array([[7]]), started(decoder, states * scale, length))[0]
-        for scale, length in ((1, 5), (-1, 3))
-    ]
-    batch = merge(caches)
-    together = decoder(mx.array([[7], [7]]), batch)
-    for row in range(2):
-        assert mx.allclose(together[row], alone[row], atol=0.05).item()
-    assert not mx.allclose(alone[0], alone[1], atol=0.05).item()
-    single = extract_row(batch, 1)
-    keep_rows(batch, [1])
-    expected = decoder(mx.array([[9]]), single)
-    assert mx.allclose(decoder(mx.array([[9]]), batch), expected, atol=0.05).item()
-
-
-def started(decoder: WhisperDecoder, states: mx.array, length: int) -> list[Any]:
-    cache = decoder.make_cache()
-    decoder.attend_to(states, cache)
-    decoder(mx.array([[50258, 50259, 50359, 50363, 11][:length]]), cache)
-    return cache
 
 
 class _Tokens:

@@ -157,13 +157,6 @@ def test_abandoned_temporary_files_are_removed(store: DiskFiles) -> None:
     assert running.exists()
 
 
-def test_listing_is_renewed_after_every_change(tmp_path: Path) -> None:
-    reader, writer = (DiskFiles(tmp_path, MODEL, 10_000) for _ in range(2))
-    for number in range(50):
-        assert writer.write(name(number), [b"x"])
-        assert len(reader.names()) == number + 1
-
-
 def test_lock_of_another_process_delays_writing_only(
     store: DiskFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
