@@ -180,7 +180,9 @@ class TestResuming:
     def test_run_resumes_from_any_size(self, engines: list[StandInEngine]) -> None:
         Path("in").write_bytes(make_input(5))
         whole = reference(make_input(5))
-        for size in range(len(whole) + 1):
+        ends = [end for end in range(len(whole) + 1) if whole[:end].endswith(b"\n")]
+        sizes = {end + more for end in (0, *ends) for more in (-2, -1, 0, 1, 2)}
+        for size in sorted({*range(0, len(whole), 5), *sizes} & {*range(len(whole) + 1)}):
             Path("out").write_bytes(whole[:size])
             assert extract("in", "--output", "out", "--resume", "--quiet") == 1
             assert Path("out").read_bytes() == whole
@@ -403,13 +405,9 @@ def terminal() -> Iterator[Terminal]:
 class TestProgress:
     def run(self, terminal: Terminal, *arguments: object, **options: Any) -> str:
         process = start(
-            *arguments,
-            seconds=0.02,
-            stderr=terminal.end,
-            **{"stdin": subprocess.DEVNULL, **options},
+            *arguments, seconds=0.02, stderr=terminal.end, stdin=subprocess.DEVNULL, **options
         )
-        self.out, _ = process.communicate(timeout=60)
-        self.status = process.returncode
+        process.communicate(timeout=60)
         return terminal.read()
 
     def test_bar_is_shown_on_a_terminal(self, terminal: Terminal) -> None:
@@ -427,12 +425,34 @@ class TestProgress:
         assert "6 failed" in shown
         assert "proxy-engine: line 20: refused" in shown
 
-    def test_bar_leaves_results_on_stdout_intact(self, terminal: Terminal) -> None:
-        whole = reference(make_input(30))
-        with open("reference.in", "rb") as source:
-            shown = self.run(terminal, stdin=source, stdout=subprocess.PIPE)
-        assert self.out == whole
-        assert "30/30" in plain(shown)
+    def run_here(
+        self, terminal: Terminal, patch: pytest.MonkeyPatch, stdin: bytes, *arguments: object
+    ) -> str:
+        """Run the command in this process, with ``stdin`` from a pipe."""
+        reading, writing = os.pipe()
+        with open(writing, "wb") as sink:
+            sink.write(stdin)
+        patch.setenv("STAND_IN_SECONDS", "0.02")
+        patch.setenv("TERM", "xterm")
+        with open(reading) as source, open(terminal.end, "w", closefd=False) as stderr:
+            patch.setattr(sys, "stdin", source)
+            patch.setattr(sys, "stderr", stderr)
+            extract(*arguments)
+        patch.undo()
+        return terminal.read()
+
+    def test_bar_without_a_total_leaves_results_on_stdout_intact(
+        self,
+        terminal: Terminal,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        whole = reference(make_input(30)).decode()
+        with monkeypatch.context() as patch:
+            shown = plain(self.run_here(terminal, patch, make_input(30)))
+        assert capsys.readouterr().out == whole
+        assert "30/?" in shown
+        assert "left" not in shown
 
     def test_results_are_shown_above_the_bar(self, terminal: Terminal) -> None:
         whole = reference(make_input(30))
@@ -442,20 +462,10 @@ class TestProgress:
         for line in whole.decode().splitlines():
             assert line in "\n".join(shown_lines)
 
-    def test_unknown_total_shows_no_remaining_time(self, terminal: Terminal) -> None:
-        content = make_input(30)
-        reading, writing = os.pipe()
-        with open(reading, "rb") as source, open(writing, "wb") as sink:
-            sink.write(content)
-            sink.close()
-            shown = plain(self.run(terminal, "--output", "out", stdin=source))
-        assert "30/?" in shown
-        assert "left" not in shown
-
-    def test_quiet_shows_no_bar(self, terminal: Terminal) -> None:
-        Path("in").write_bytes(b'"x"\n' * 20)
-        assert self.run(terminal, "in", "--output", "out", "--quiet") == ""
-        assert self.status == 0
+    def test_quiet_shows_no_bar(self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+        with monkeypatch.context() as patch:
+            assert self.run_here(terminal, patch, b'"x"\n' * 20, "--output", "out", "--quiet") == ""
+        assert Path("out").read_bytes().count(b"\n") == 20
 
     def test_bar_needs_a_terminal(
         self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
