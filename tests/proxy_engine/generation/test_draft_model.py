@@ -65,8 +65,6 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "schema": {"response_format": PERSON, "max_tokens": 60},
     "text": {"max_tokens": 30},
     "tight limit": {"response_format": PERSON, "max_tokens": 40},
-    "penalties": {"response_format": PERSON, "max_tokens": 60, "frequency_penalty": 1.5},
-    "every token sampled": {"response_format": PERSON, "max_tokens": 60, "logprobs": 1},
     "reasoning": {
         "response_format": PERSON,
         "reasoning": ReasoningOptions(begin="<think>", end="</think>", max_chars=20),
@@ -117,14 +115,8 @@ def other_engine(tiny_tokenizer: TokenizerWrapper) -> Iterator[InferenceEngine]:
 @pytest.mark.parametrize(
     ("name", "given"),
     [
-        ("schema", {}),
-        ("text", {}),
-        ("every token sampled", {}),
         ("tight limit", {}),
-        ("schema", SEEDED),
-        ("penalties", SEEDED),
         ("reasoning", SEEDED),
-        ("tools", SEEDED),
     ],
 )
 def test_tokens_are_those_without_a_draft_model(
@@ -158,17 +150,6 @@ def test_model_that_drafts_for_itself_is_always_accepted(
     sampled = usage.completion_tokens - usage.fast_forwarded_tokens
     # Each pass verifies four tokens and samples a fifth one. The prompt yields the first token.
     assert sampled / 5 - 1 <= usage.forward_passes <= sampled / 5 + 3
-
-
-def test_batch_gives_the_tokens_of_single_requests(
-    plain_engine: InferenceEngine, other_engine: InferenceEngine
-) -> None:
-    prompts = ["a", "hello you", "x" * 30, "12"]
-    arguments = {"response_format": PERSON, "max_tokens": 60, "temperature": 1.0, "seed": 3}
-    expected = [plain_engine.generate(p, speculation="off", **arguments) for p in prompts]
-    found = other_engine.generate_batch(prompts, speculation=ALWAYS, **arguments)
-    assert tokens_of(list(found)) == tokens_of(expected)
-    assert all(one.usage.drafted_tokens for one in found)
 
 
 def test_limit_on_grammar_work_ends_drafts(

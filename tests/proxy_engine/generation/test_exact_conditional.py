@@ -27,8 +27,7 @@ def _ids(tokenizer: TokenizerWrapper, *tokens: str) -> list[int]:
     return [int(tokenizer.convert_tokens_to_ids(token)) for token in tokens]
 
 
-@pytest.mark.parametrize("max_tokens", [2, 3, 5])
-@pytest.mark.parametrize("temperature", [0.7, 1.0])
+@pytest.mark.parametrize(("max_tokens", "temperature"), [(2, 1.0), (5, 0.7)])
 def test_enumeration_equals_brute_force(
     tiny_engine: InferenceEngine, max_tokens: int, temperature: float
 ) -> None:

@@ -12,21 +12,17 @@ from unittest.mock import patch
 
 import jsonschema
 import pytest
-from adversarial_drafters import ALWAYS, KINDS, Replay, drafters
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from adversarial_drafters import ALWAYS, Replay, drafters
 from mlx_lm.tokenizer_utils import TokenizerWrapper
-from speculation_checks import Comparison, babbling_model, complete_masks, merged
+from speculation_checks import Comparison, babbling_model, complete_masks
 
 from proxy_engine import (
     InferenceEngine,
-    PartialValue,
     PartOptions,
     ReasoningOptions,
-    TokenGenerated,
 )
 from proxy_engine.generation import drafting, verification
-from state_machines import ChoiceStateMachine, MaxTokensTooSmallError, RegexStateMachine
+from state_machines import MaxTokensTooSmallError, RegexStateMachine
 from state_machines.completion import Guard
 from state_machines.root import Choice, Loop, Marker, Structured, Text
 from state_machines.root import Sequence as Parts
@@ -42,9 +38,6 @@ RECORD: dict[str, Any] = {
     "required": ["ab", "n", "kind"],
     "additionalProperties": False,
 }
-TOOLS = [
-    {"type": "function", "function": {"name": name, "parameters": RECORD}} for name in ("ab", "abx")
-]
 COMPOSITION = Loop(
     Choice(
         Parts(Marker("sign", "<"), Structured("price", grammar=RegexStateMachine("[12]{1,3}>"))),
@@ -56,19 +49,8 @@ COMPOSITION = Loop(
 
 ANSWERS: dict[str, dict[str, Any]] = {
     "text": {},
-    "text with stop strings": {"stop": ["ab", '1"', "xx"]},
-    "pattern": {"response_format": RegexStateMachine("(ab|a|b|:){1,12}x?|12{1,9}")},
-    "choice": {"response_format": ChoiceStateMachine(["ab", "abx", "abxab:12", "12", "122"])},
     "object": {"response_format": RECORD},
-    "open object": {
-        "response_format": {"type": "object", "minProperties": 1, "maxProperties": 2},
-        "max_tokens": 35,
-    },
     "composition": {"response_format": COMPOSITION},
-    "reasoning": {
-        "response_format": RECORD,
-        "reasoning": ReasoningOptions(min_chars=2, max_chars=12),
-    },
     "parts": {
         "response_format": RECORD,
         "reasoning": ReasoningOptions(),
@@ -77,30 +59,6 @@ ANSWERS: dict[str, dict[str, Any]] = {
             "structured": PartOptions(temperature=0.7, presence_penalty=0.5, max_tokens=25),
         },
     },
-    "tools": {"tools": TOOLS, "max_tool_calls": 2},
-    "required tools": {"tools": TOOLS, "tool_choice": "required", "max_tool_calls": 2},
-}
-SAMPLING: dict[str, dict[str, Any]] = {
-    "greedy": {},
-    "greedy, penalties": {"repetition_penalty": 1.4, "frequency_penalty": 0.3},
-    "sampled": {"temperature": 1.0},
-    "filters": {"temperature": 1.2, "top_p": 0.8, "min_p": 0.02, "top_k": 12},
-    "penalties": {
-        "temperature": 0.9,
-        "presence_penalty": 1.1,
-        "repetition_penalty": 1.2,
-        "repetition_context_size": 9,
-        "logit_bias": {64: 1.5, 70: -2.0},
-    },
-}
-LIMITS: dict[str, dict[str, Any]] = {
-    "none": {},
-    "minimum": {"min_tokens": 9},
-    "soft limit": {"soft_max_tokens": 4},
-    "logprobs": {"logprobs": 2},
-    "no forced text": {"fast_forward": False},
-    "exact choices": {"exact_choices": True},
-    "exact choices, every token sampled": {"exact_choices": True, "logprobs": 0},
 }
 
 
@@ -111,56 +69,12 @@ def engine(tiny_tokenizer: TokenizerWrapper) -> Iterator[InferenceEngine]:
         yield engine
 
 
-def arguments(answer: str, sampling: str, limit: str, seed: int) -> dict[str, Any]:
-    seeded = {"seed": seed} if "temperature" in SAMPLING[sampling] or answer == "parts" else {}
-    tokens = {"max_tokens": 30 if "text" in answer else 70}
-    return tokens | ANSWERS[answer] | SAMPLING[sampling] | LIMITS[limit] | seeded
-
-
-EXAMPLES = settings(suppress_health_check=list(HealthCheck))
-
-
-@given(
-    st.sampled_from(list(ANSWERS)),
-    st.sampled_from(list(SAMPLING)),
-    st.sampled_from(list(LIMITS)),
-    st.lists(st.sampled_from(KINDS), min_size=1, max_size=2, unique=True),
-    st.integers(0, 1000),
-)
-@settings(EXAMPLES, max_examples=8)
-def test_answer_is_that_of_a_run_without_drafts(
-    engine: InferenceEngine, answer: str, sampling: str, limit: str, kinds: list[str], seed: int
-) -> None:
-    options = arguments(answer, sampling, limit, seed)
-    Comparison(engine, "hello", **options).run(*kinds, seed=seed)
-
-
-@given(
-    st.sampled_from(list(ANSWERS)),
-    st.sampled_from(KINDS),
-    st.integers(0, 1000),
-)
-@settings(EXAMPLES, max_examples=5)
-def test_events_are_those_of_a_run_without_drafts(
-    engine: InferenceEngine, answer: str, kind: str, seed: int
-) -> None:
-    options = arguments(answer, "sampled", "none", seed)
-    compared = Comparison(engine, "hello", **options)
-    plain = list(engine.stream("hello", **options, speculation="off"))
-    drafted = compared.stream(kind, seed=seed)
-    assert merged(drafted) == merged(plain)
-    tokens = [one for one in drafted if isinstance(one, TokenGenerated)]
-    assert tokens == [one for one in plain if isinstance(one, TokenGenerated)]
-    values = [one.value for one in drafted if isinstance(one, PartialValue)]
-    assert values[-1:] == [one.value for one in plain if isinstance(one, PartialValue)][-1:]
-
-
-@pytest.mark.parametrize("kind", ["right", "ending", "excessive"])
+@pytest.mark.parametrize("kind", ["ending", "excessive"])
 @pytest.mark.parametrize("answer", ["text", "object", "composition", "parts"])
 def test_answers_are_complete_within_every_limit(
     engine: InferenceEngine, answer: str, kind: str
 ) -> None:
-    options = arguments(answer, "sampled", "none", 4)
+    options = {"max_tokens": 70, **ANSWERS[answer], "temperature": 1.0, "seed": 4}
     needed = 1
     if answer != "text":
         with pytest.raises(MaxTokensTooSmallError) as caught:
@@ -188,14 +102,13 @@ def test_answers_with_little_time_are_complete(engine: InferenceEngine, kind: st
         assert result.finish_reason == ("length" if result.cut_short else "stop")
 
 
-@pytest.mark.parametrize("steps", [0, 300])
 @pytest.mark.parametrize("limited", [(drafting, "ADVANCE_STEPS"), (verification, "MASK_STEPS")])
 def test_drafts_that_exceed_their_step_budget_do_not_change_answers(
-    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch, limited: Any, steps: int
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch, limited: Any
 ) -> None:
     schema = {"type": "object", "minProperties": 1, "additionalProperties": {"type": "string"}}
-    monkeypatch.setattr(*limited, steps)
-    options = {"max_tokens": 25, "temperature": 1.0, "seed": 7 + steps}
+    monkeypatch.setattr(*limited, 300)
+    options = {"max_tokens": 25, "temperature": 1.0, "seed": 7}
     Comparison(engine, "hello", response_format=schema, **options).run("right", "mistaken")
 
 
