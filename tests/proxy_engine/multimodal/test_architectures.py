@@ -109,7 +109,7 @@ def test_tokens_are_those_of_mlx_vlm_and_depend_on_the_image(vision: VisionEngin
     assert expected[0] != expected[1]
 
 
-@every_architecture
+@some_by_default
 def test_conversations_of_several_images_and_turns_are_answered_as_by_mlx_vlm(
     vision: VisionEngine,
 ) -> None:
@@ -140,7 +140,7 @@ def test_log_probabilities_are_those_of_mlx_vlm(vision: VisionEngine) -> None:
         assert one.chosen.before_mask == pytest.approx(float(logprobs[token]), abs=1e-3)
 
 
-@every_architecture
+@some_by_default
 def test_prompt_in_short_passes_is_read_as_in_one(vision: VisionEngine) -> None:
     turns = _conversations(vision)[-1]
     for step in (3, 8):
@@ -148,7 +148,7 @@ def test_prompt_in_short_passes_is_read_as_in_one(vision: VisionEngine) -> None:
         assert tokens == vision.reference(*turns)
 
 
-@every_architecture
+@some_by_default
 def test_requests_that_begin_while_others_run_are_answered_as_alone(vision: VisionEngine) -> None:
     conversations = _conversations(vision)
     for engine in (vision.uncached, vision.engine):
@@ -165,17 +165,7 @@ def test_requests_that_begin_while_others_run_are_answered_as_alone(vision: Visi
             assert list(last.result.token_ids) == vision.reference(*turns)
 
 
-@every_architecture
-def test_requests_of_a_batch_are_answered_as_alone(vision: VisionEngine) -> None:
-    conversations = _conversations(vision)[::-1]
-    prompts = [vision.prompt(*turns) for turns in conversations]
-    expected = [vision.reference(*turns) for turns in conversations]
-    for engine in (vision.uncached, vision.engine):
-        results = engine.generate_batch(prompts, **GREEDY)
-        assert [list(result.token_ids) for result in results] == expected
-
-
-@every_architecture
+@some_by_default
 def test_image_is_read_once(vision: VisionEngine) -> None:
     # Prompts of fewer than 32 tokens before a question are not worth a copy of their cache.
     image, begin = sample_image(3), "Look at this photograph, please:"
@@ -189,7 +179,7 @@ def test_image_is_read_once(vision: VisionEngine) -> None:
         assert first.usage.image_tokens < other.usage.cached_tokens <= again.usage.cached_tokens
 
 
-@every_architecture
+@some_by_default
 def test_images_after_a_cached_conversation_are_read_as_without_a_cache(
     vision: VisionEngine,
 ) -> None:
