@@ -320,38 +320,6 @@ def test_prompt_at_the_limit_leaves_one_token(tiny_engine: InferenceEngine) -> N
     assert caught.value.prompt_tokens == caught.value.context_length == context
 
 
-def test_concurrent_requests_are_independent(tiny_engine: InferenceEngine) -> None:
-    def run(seed: int) -> str:
-        return tiny_engine.generate(
-            f"prompt {seed}", response_format=PERSON, temperature=1.0, seed=seed
-        ).text
-
-    alone = [run(seed) for seed in range(6)]
-    together: dict[int, str] = {}
-    threads = [
-        threading.Thread(target=lambda seed=seed: together.update({seed: run(seed)}))
-        for seed in range(6)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [together[seed] for seed in range(6)] == alone
-
-    async def gather() -> list[str]:
-        results = await asyncio.gather(
-            *(
-                tiny_engine.agenerate(
-                    f"prompt {seed}", response_format=PERSON, temperature=1.0, seed=seed
-                )
-                for seed in range(6)
-            )
-        )
-        return [result.text for result in results]
-
-    assert asyncio.run(gather()) == alone
-
-
 def test_event_loop_is_not_blocked(tiny_engine: InferenceEngine) -> None:
     async def main() -> int:
         ticks = 0

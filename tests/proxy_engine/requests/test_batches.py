@@ -18,7 +18,6 @@ from pydantic import BaseModel, field_validator
 from proxy_engine import (
     BatchError,
     BatchRequest,
-    CacheOptions,
     EngineClosedError,
     EngineError,
     Finished,
@@ -50,39 +49,6 @@ def engine(tiny_model: Any, tiny_tokenizer: Any) -> Iterator[InferenceEngine]:
         yield engine
 
 
-def varied(number: int) -> BatchRequest:
-    """A request whose format, sampler, seed and limits depend on ``number``."""
-    formats: list[Any] = [PERSON, OTHER, None, {"type": "string", "maxLength": 30}]
-    return BatchRequest(
-        f"prompt {'x' * (7 * number % 50)} {number}",
-        response_format=formats[number % 4],
-        options={
-            "temperature": 0.0 if number % 3 else 1.0,
-            "seed": number,
-            "max_tokens": 40 + number,
-            "min_tokens": number % 5,
-        },
-    )
-
-
-def test_batched_answers_equal_single_ones(tiny_model: Any, tiny_tokenizer: Any) -> None:
-    requests = [varied(number) for number in range(14)]
-    cache = CacheOptions(max_bytes=0)
-    with InferenceEngine(tiny_model, tiny_tokenizer, batch_size=1, cache=cache) as single:
-        alone = [
-            single.generate(r.prompt, response_format=r.response_format, **r.options)
-            for r in requests
-        ]
-    for batch_size in (2, 5, 16):
-        with InferenceEngine(tiny_model, tiny_tokenizer, batch_size=batch_size) as engine:
-            together = engine.generate_batch(requests)
-        for one, other in zip(alone, together, strict=True):
-            assert one.token_ids == other.token_ids
-            assert one.finish_reason == other.finish_reason
-            assert one.parsed == other.parsed
-            assert one.usage.fast_forwarded_tokens == other.usage.fast_forwarded_tokens
-
-
 def test_invalid_request_does_not_affect_others(engine: InferenceEngine) -> None:
     requests: list[Any] = [
         "good",
@@ -101,24 +67,6 @@ def test_invalid_request_does_not_affect_others(engine: InferenceEngine) -> None
     assert items[0].result is not None
     assert items[0].result.text == outcomes[0].text
     assert caught.value.__cause__ is items[1].error
-
-
-def test_validation_error_fails_one_request_only(engine: InferenceEngine) -> None:
-    class Coin(BaseModel):
-        side: bool
-
-        @field_validator("side")
-        @classmethod
-        def _refuse(cls, value: bool) -> bool:
-            raise ValueError("no")
-
-    outcomes = engine.generate_batch(
-        [BatchRequest("a", response_format=Coin), "b", "c"],
-        response_format=PERSON,
-        return_exceptions=True,
-    )
-    assert isinstance(outcomes[0], Exception)
-    assert [set(one.parsed) for one in outcomes[1:]] == [{"name", "age"}] * 2
 
 
 def test_items_arrive_in_order_or_as_completed(engine: InferenceEngine) -> None:
@@ -244,18 +192,6 @@ def test_cancelled_batch_ends(engine: InferenceEngine) -> None:
     assert engine.generate("x", response_format={"const": 1}).parsed == 1
 
 
-def test_cancelled_request_does_not_affect_others(engine: InferenceEngine) -> None:
-    long = engine.stream("x", min_tokens=450, max_tokens=450)
-    for event in long:
-        if event.type == "token":
-            break
-    others = [engine.stream(f"y {n}", response_format=OTHER) for n in range(3)]
-    texts = [other.result().text for other in others]
-    long.cancel()
-    assert long.result().finish_reason == "cancelled"
-    assert [engine.generate(f"y {n}", response_format=OTHER).text for n in range(3)] == texts
-
-
 def test_concurrent_streams_receive_their_own_events(engine: InferenceEngine) -> None:
     streams = [engine.stream(f"z {n}", response_format=OTHER, seed=n) for n in range(4)]
     found: list[list[Any]] = [[] for _ in streams]
@@ -287,18 +223,6 @@ def test_closing_fails_running_and_waiting_requests(tiny_model: Any, tiny_tokeni
     assert not reader.is_alive()
     assert all(isinstance(item.error, EngineClosedError) for item in outcomes)
     assert engine.queued_requests == engine.running_requests == 0
-
-
-def test_caches_that_cannot_be_merged_run_one_request_at_a_time(
-    tiny_model: Any, tiny_tokenizer: Any
-) -> None:
-    requests = [varied(number) for number in range(5)]
-    cache = CacheOptions(max_kv_size=40)
-    with InferenceEngine(tiny_model, tiny_tokenizer, cache=cache) as engine:
-        together = engine.generate_batch(requests)
-    with InferenceEngine(tiny_model, tiny_tokenizer, cache=cache, batch_size=1) as engine:
-        alone = engine.generate_batch(requests)
-    assert [one.text for one in alone] == [one.text for one in together]
 
 
 def test_running_request_shares_its_prompt_cache(tiny_model: Any, tiny_tokenizer: Any) -> None:

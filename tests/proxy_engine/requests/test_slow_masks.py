@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from proxy_engine import BatchRequest, InferenceEngine
+from proxy_engine import InferenceEngine
 from proxy_engine.errors import RequestCancelledError
 from proxy_engine.generation import next_mask, sequence_state
 from state_machines import GrammarBudgetError
@@ -26,38 +26,6 @@ SCHEMAS: list[Any] = [
 def engine(tiny_model: Any, tiny_tokenizer: Any) -> Iterator[InferenceEngine]:
     with InferenceEngine(tiny_model, tiny_tokenizer, batch_size=3) as engine:
         yield engine
-
-
-def answers(engine: InferenceEngine) -> list[tuple[str, str]]:
-    results = [
-        begun.result()
-        for begun in [
-            engine._begin(f"prompt {number}", schema, {"temperature": 0, "max_tokens": 60})
-            for number, schema in enumerate(SCHEMAS)
-        ]
-    ]
-    return [(result.text, result.finish_reason) for result in results]
-
-
-def test_slow_masks_do_not_change_the_answers(
-    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    computed = []
-    compute = sequence_state.SequenceState.compute_mask
-
-    def counted(sequence: sequence_state.SequenceState) -> None:
-        computed.append(threading.current_thread())
-        compute(sequence)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(next_mask, "MASK_STEPS", 0)
-        patched.setattr(next_mask, "SLOW_MASK_STEPS", 0)
-        patched.setattr(sequence_state.SequenceState, "compute_mask", counted)
-        slow = answers(engine)
-    assert len(computed) > 3
-    assert not any(thread.name == "proxy-engine" for thread in computed)
-    assert slow == answers(engine)
-    assert engine.running_requests == engine.queued_requests == 0
 
 
 class Held:
@@ -156,37 +124,6 @@ def test_error_of_a_slow_mask_fails_its_request_only(
     with pytest.raises(LookupError):
         slow.result(10)
     assert engine.generate("y", response_format=SCHEMAS[1], max_tokens=60).parsed is not None
-
-
-def test_slow_masks_do_not_change_particles(
-    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def particles() -> list[Any]:
-        requests: list[Any] = [
-            BatchRequest("x", SCHEMAS[0], options={"particles": 3}),
-            BatchRequest("y", SCHEMAS[0], options={"particles": 2}),
-        ]
-        results = engine.generate_batch(requests, temperature=1.0, seed=1, max_tokens=40)
-        return [[one.text for one in result.particles] for result in results]
-
-    with monkeypatch.context() as patched:
-        patched.setattr(next_mask, "MASK_STEPS", 0)
-        patched.setattr(next_mask, "SLOW_MASK_STEPS", 0)
-        slow = particles()
-    assert slow == particles()
-    assert engine.running_requests == engine.queued_requests == 0
-
-
-def test_particles_with_slow_masks_can_be_cancelled(
-    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    held = Held(monkeypatch)
-    slow = engine._begin("x", SCHEMAS[0], {"temperature": 1.0, "particles": 3})
-    held.began.wait(10)
-    slow.cancelled.set()
-    assert slow.result(10).finish_reason == "cancelled"
-    held.release.set()
-    assert len(engine.generate("x", particles=3, temperature=1.0, max_tokens=4).particles) == 3
 
 
 def test_error_of_slow_masks_fails_particles_only_if_all_have_failed(
