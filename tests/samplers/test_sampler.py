@@ -51,7 +51,7 @@ def test_greedy_applies_only_bias_and_penalties() -> None:
     assert sampler(mx.array([1.0, 3.0, 1.0, 2.0]), [0, 2]).item() == 1
 
 
-def test_penalty_window() -> None:
+def test_penalties_consider_the_latest_tokens() -> None:
     sampler = make_sampler(SamplingParameters(presence_penalty=5.0, repetition_context_size=2))
     logits = mx.array([3.0, 2.0, 1.0])
     assert sampler(logits, [0, 2, 2]).item() == 0

@@ -59,7 +59,7 @@ def busy(engine: InferenceEngine) -> Iterator[InferenceEngine]:
 
 def test_calls_raise_in_a_forked_child(busy: InferenceEngine) -> None:
     async def call() -> None:
-        await busy("x")
+        await busy.agenerate("x")
 
     async def astream() -> None:
         async for _ in await busy.astream("x"):
