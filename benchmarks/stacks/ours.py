@@ -52,7 +52,8 @@ class OurStack:
         except PackageNotFoundError:
             self.version = "unknown"
         self._setting = setting
-        self._options = GenerationOptions(speculation=speculation)
+        # The documents have members that their schemas do not list, and peers write them.
+        self._options = GenerationOptions(speculation=speculation, additional_properties="schema")
         self._draft_model = draft_model
         self._engine = self._new_engine()
 
