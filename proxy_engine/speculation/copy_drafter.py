@@ -28,8 +28,11 @@ _MERGING_BYTES = 8
 _STEPS = 3_000
 """Step budget of one proposal."""
 
-_MAX_SEARCHED = 1 << 18
-"""Bytes at the end of prompt and answer that are searched; less than a millisecond."""
+_MAX_PROMPT = 1 << 18
+"""Bytes at the end of the prompt in which values are searched."""
+
+_MAX_REPEATED = 1 << 16
+"""Bytes at the end of prompt and answer in which repeated text is searched, at each token."""
 
 _MATCHED_BYTES = (48, 24, 14, 10, 7)
 """Bytes that must be the same before text is repeated, the most first."""
@@ -143,7 +146,7 @@ class CopyDrafter:
     def update(self, tokens: Sequence[int]) -> None:
         """Take the tokens so far."""
         if self._prompt is None:
-            self._prompt = self._decode(self._prompt_ids[: self._known])[-_MAX_SEARCHED:]
+            self._prompt = self._decode(self._prompt_ids[: self._known])[-_MAX_PROMPT:]
         self._answer += self._decode(tokens[self._known :])
         self._known = max(self._known, len(tokens))
 
@@ -271,7 +274,8 @@ class CopyDrafter:
 
     def _repetition(self, answer: bytes, at_most: int) -> bytes:
         """Return what followed the last bytes where they occurred before; empty if nowhere."""
-        text = ((self._prompt or b"") + answer)[-_MAX_SEARCHED:]
+        prompt = (self._prompt or b"")[-_MAX_REPEATED:]
+        text = (prompt + answer[-_MAX_REPEATED:])[-_MAX_REPEATED:]
         for length in _MATCHED_BYTES:
             same = text[-length:]
             place = text.rfind(same, 0, len(text) - 1) if length <= len(text) else -1
@@ -320,9 +324,11 @@ def _open_value(answer: bytes, state: Node) -> _Value | None:
             return None
         closing = tagged[2] + b"</" + tagged[1] + b">"
         return _Value(skipped + tagged.start(3), tagged[3], closing, is_free=True)
-    quote = answer.rfind(b'"')
-    while quote > 0 and (quote - len(answer[:quote].rstrip(b"\\"))) % 2:
-        quote = answer.rfind(b'"', 0, quote)
+    # A longer value is no longer searched.
+    begin = max(0, len(answer) - _MAX_VALUE)
+    quote = answer.rfind(b'"', begin)
+    while quote > 0 and (quote - begin - len(answer[begin:quote].rstrip(b"\\"))) % 2:
+        quote = answer.rfind(b'"', begin, quote)
     if quote >= 0 and _OPENING_QUOTE.search(answer, max(0, quote - 8), quote + 1):
         text = answer[quote + 1 :]
         try:

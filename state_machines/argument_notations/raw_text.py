@@ -61,7 +61,7 @@ NOT_JSON = intersection(
 
 
 NO_NULL_WORD = compile_pattern(r"^(?!([Nn][Oo][Nn][Ee]|[Nn][Ii][Ll])$)", search=True)
-"""Excludes ``none`` and ``nil``, in any case."""
+"""Excludes ``none`` and ``nil`` in lower and upper case."""
 
 NO_WORD_OF_VALUE = intersection(
     (
