@@ -30,7 +30,7 @@ from packaging.tags import platform_tags
 
 SOURCES = [Path("state_machines", "masks", "walk.c")]
 if sys.platform == "linux":
-    SOURCES.append(Path("proxy_engine", "sgemm.c"))
+    SOURCES.append(Path("proxy_engine", "runtime", "sgemm.c"))
 
 
 class CompileLibraries(BuildHookInterface[Any]):

@@ -30,8 +30,8 @@ from quality_tasks import TASKS, Record, make_records
 from quality_tasks.base import is_equal
 
 from proxy_engine import BatchRequest, GenerationResult, InferenceEngine
-from proxy_engine.confidence.answer_values import read_values
 from proxy_engine.models.loading import load_model
+from proxy_engine.results.confidence.answer_values import read_values
 
 __all__ = ["METHODS", "judged_values", "main", "token_confidence", "with_small_integers"]
 

@@ -43,7 +43,7 @@ from speculation_tasks import SETS, make_tasks
 from stacks import GREEDY, SEEDED, STACKS, Sampling
 from subject import Subject, embedded_subject, random_subject
 
-from proxy_engine.models.blas import has_fast_blas
+from proxy_engine.runtime.blas import has_fast_blas
 from state_machines.masks.automaton import KERNEL
 
 __all__ = ["DRAFT_FIGURES", "FIGURES", "main"]

@@ -25,7 +25,7 @@ from faithfulness_tables import render
 from records import write_record
 
 from proxy_engine import InferenceEngine
-from proxy_engine.models.blas import has_fast_blas
+from proxy_engine.runtime.blas import has_fast_blas
 
 __all__ = ["main"]
 

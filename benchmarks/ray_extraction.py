@@ -55,9 +55,9 @@ def stand_in() -> None:
     sys.path.insert(0, str(SUPPORT))
     from stand_in_engine import StandInEngine  # noqa: PLC0415 - as above
 
-    module = ModuleType("proxy_engine.engine")
+    module = ModuleType("proxy_engine.engine.inference_engine")
     module.InferenceEngine = StandInEngine  # type: ignore[attr-defined]
-    sys.modules["proxy_engine.engine"] = module
+    sys.modules["proxy_engine.engine.inference_engine"] = module
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from random_vision_models import IMAGE_TOKEN_PIXELS, picture, save_random_vision
 from records import write_record
 from vision_stacks import PEERS, Answered, MlxVlm, Ours, VisionStack, processor_seconds
 
-from proxy_engine.models.blas import has_fast_blas
+from proxy_engine.runtime.blas import has_fast_blas
 from state_machines import RegexStateMachine
 
 __all__ = ["FIGURES", "main"]
@@ -48,7 +48,7 @@ _FORMATS: dict[str, Any] = {
         "additionalProperties": False,
     },
 }
-_IMPORT = "import proxy_engine, proxy_engine.engine, proxy_engine.server.app"
+_IMPORT = "import proxy_engine, proxy_engine.engine.inference_engine, proxy_engine.server.app"
 _BLOCK = "import sys; sys.modules.update(mlx_vlm=None, mlx_audio=None)"
 
 

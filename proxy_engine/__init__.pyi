@@ -1,5 +1,6 @@
 """The public names. ``lazy_loader`` reads their modules from this stub."""
 
+from .answers import QuoteFrom as QuoteFrom
 from .answers import RegexStateMachine as RegexStateMachine
 from .answers.response_format import Fenced as Fenced
 from .conversation.content import (
@@ -33,7 +34,8 @@ from .conversation.interaction import (
     Role as Role,
 )
 from .conversation.raw_prompt import RawPrompt as RawPrompt
-from .engine import InferenceEngine as InferenceEngine
+from .engine.extraction_engine import ExtractionStream as ExtractionStream
+from .engine.inference_engine import InferenceEngine as InferenceEngine
 from .errors import (
     AdapterError as AdapterError,
 )
@@ -142,62 +144,24 @@ from .errors import (
 from .errors import (
     VocabularyError as VocabularyError,
 )
-from .events import (
-    Event as Event,
-)
-from .events import (
-    Finished as Finished,
-)
-from .events import (
-    PartialValue as PartialValue,
-)
-from .events import (
-    PromptProgress as PromptProgress,
-)
-from .events import (
-    ReasoningDelta as ReasoningDelta,
-)
-from .events import (
-    StreamEvent as StreamEvent,
-)
-from .events import (
-    TextDelta as TextDelta,
-)
-from .events import (
-    TokenGenerated as TokenGenerated,
-)
-from .events import (
-    ToolCallDelta as ToolCallDelta,
-)
-from .events import (
-    ToolCallFinished as ToolCallFinished,
-)
-from .events import (
-    ToolCallStarted as ToolCallStarted,
-)
-from .events import (
-    ToolInputDelta as ToolInputDelta,
-)
 from .extraction.progress import ExtractionProgress as ExtractionProgress
 from .extraction.results import ExtractedRecord as ExtractedRecord
 from .extraction.results import ExtractionResults as ExtractionResults
-from .extraction_engine import ExtractionStream as ExtractionStream
 from .generation.generate_step import generate_step as generate_step
 from .media.options import MediaOptions as MediaOptions
-from .options import (
+from .options.generation import (
     GenerationOptions as GenerationOptions,
 )
-from .options import (
+from .options.generation import (
     PartOptions as PartOptions,
 )
-from .options import (
+from .options.generation import (
     ReasoningOptions as ReasoningOptions,
 )
-from .options import (
+from .options.generation import (
     SpeculationOptions as SpeculationOptions,
 )
 from .prompt_cache.options import CacheOptions as CacheOptions
-from .quotes import QuoteFrom as QuoteFrom
 from .requests.batches import (
     AsyncBatchStream as AsyncBatchStream,
 )
@@ -216,40 +180,76 @@ from .requests.streams import (
 from .requests.streams import (
     EventStream as EventStream,
 )
-from .results import (
+from .results.events import (
+    Event as Event,
+)
+from .results.events import (
+    Finished as Finished,
+)
+from .results.events import (
+    PartialValue as PartialValue,
+)
+from .results.events import (
+    PromptProgress as PromptProgress,
+)
+from .results.events import (
+    ReasoningDelta as ReasoningDelta,
+)
+from .results.events import (
+    StreamEvent as StreamEvent,
+)
+from .results.events import (
+    TextDelta as TextDelta,
+)
+from .results.events import (
+    TokenGenerated as TokenGenerated,
+)
+from .results.events import (
+    ToolCallDelta as ToolCallDelta,
+)
+from .results.events import (
+    ToolCallFinished as ToolCallFinished,
+)
+from .results.events import (
+    ToolCallStarted as ToolCallStarted,
+)
+from .results.events import (
+    ToolInputDelta as ToolInputDelta,
+)
+from .results.generation import (
     AnswerPart as AnswerPart,
 )
-from .results import (
+from .results.generation import (
     CutShort as CutShort,
 )
-from .results import (
+from .results.generation import (
     GenerationResult as GenerationResult,
 )
-from .results import (
+from .results.generation import (
     Logprob as Logprob,
 )
-from .results import (
+from .results.generation import (
     LogprobVectors as LogprobVectors,
 )
-from .results import (
+from .results.generation import (
     Particle as Particle,
 )
-from .results import (
+from .results.generation import (
     Quotation as Quotation,
 )
-from .results import (
+from .results.generation import (
     ScoredChoice as ScoredChoice,
 )
-from .results import (
+from .results.generation import (
     ScoredOption as ScoredOption,
 )
-from .results import (
+from .results.generation import (
     Span as Span,
 )
-from .results import (
+from .results.generation import (
     TokenLogprobs as TokenLogprobs,
 )
-from .results import (
+from .results.generation import (
     Usage as Usage,
 )
 from .tools import (

@@ -8,7 +8,8 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from .errors import EngineError
-from .events import (
+from .requests.streams import AsyncEventStream, EventStream
+from .results.events import (
     Event,
     Finished,
     PromptProgress,
@@ -19,11 +20,10 @@ from .events import (
     ToolCallStarted,
     ToolInputDelta,
 )
-from .extras import import_extra
-from .notebook_view.segments import Segment, kind_of, merged, segments_html
-from .notebook_view.styles import BOX, DIM
-from .requests.streams import AsyncEventStream, EventStream
-from .results import GenerationResult
+from .results.generation import GenerationResult
+from .results.notebook_view.segments import Segment, kind_of, merged, segments_html
+from .results.notebook_view.styles import BOX, DIM
+from .runtime.extras import import_extra
 
 __all__ = ["LiveView", "ashow", "show"]
 

@@ -21,8 +21,9 @@ from mlx_lm.models import llama
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from tiny_models import TINY_CONFIG, make_tiny_model, make_tiny_tokenizer
 
-from proxy_engine import GenerationOptions, InferenceEngine, ModelFetchError, own_process
+from proxy_engine import GenerationOptions, InferenceEngine, ModelFetchError
 from proxy_engine.models.embedded import SPEECH_MODEL
+from proxy_engine.runtime import process_runtime
 
 _SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
@@ -72,7 +73,7 @@ def pytest_collection_finish() -> None:
 def _interpreter_settings() -> Iterator[None]:
     """Commands that run in the tests' process do not change its settings."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(own_process, "take_over", lambda: None)
+        patch.setattr(process_runtime, "take_over", lambda: None)
         yield
 
 

@@ -32,7 +32,7 @@ def small_model(
     roomy_model: Any, tiny_tokenizer: TokenizerWrapper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = LoadedModel.of(roomy_model, tiny_tokenizer, name="tiny")
-    monkeypatch.setattr("proxy_engine.core.load_model", lambda *_: loaded)
+    monkeypatch.setattr("proxy_engine.engine.core.load_model", lambda *_: loaded)
 
 
 @pytest.mark.model

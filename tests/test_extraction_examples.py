@@ -21,7 +21,7 @@ def _small_model(
     roomy_model: Any, tiny_tokenizer: TokenizerWrapper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = LoadedModel.of(roomy_model, tiny_tokenizer, name="tiny")
-    monkeypatch.setattr("proxy_engine.core.load_model", lambda *_: loaded)
+    monkeypatch.setattr("proxy_engine.engine.core.load_model", lambda *_: loaded)
 
 
 def test_data_frame_has_values_and_errors(capsys: pytest.CaptureFixture[str]) -> None:

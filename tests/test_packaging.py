@@ -17,8 +17,8 @@ from typing import Any, get_args
 import pytest
 import yaml
 
-from proxy_engine.backends import DISTRIBUTIONS
-from proxy_engine.extras import Extra
+from proxy_engine.runtime.backends import DISTRIBUTIONS
+from proxy_engine.runtime.extras import Extra
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("proxy_engine", "samplers", "state_machines")
@@ -107,7 +107,7 @@ def build_hook() -> ModuleType:
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 def test_wheel_has_the_compiled_libraries_and_its_tag_says_so(wheel: zipfile.ZipFile) -> None:
     libraries = {name for name in wheel.namelist() if name.endswith(".so")}
-    of_linux = {"proxy_engine/sgemm.so"} if sys.platform == "linux" else set()
+    of_linux = {"proxy_engine/runtime/sgemm.so"} if sys.platform == "linux" else set()
     assert libraries == {"state_machines/masks/walk.so"} | of_linux
     (record,) = (name for name in wheel.namelist() if name.endswith(".dist-info/WHEEL"))
     lines = wheel.read(record).decode()
@@ -134,7 +134,7 @@ def test_cc_is_the_only_compiler_that_is_tried(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads an ELF file")
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
-@pytest.mark.parametrize("name", ["state_machines/masks/walk.so", "proxy_engine/sgemm.so"])
+@pytest.mark.parametrize("name", ["state_machines/masks/walk.so", "proxy_engine/runtime/sgemm.so"])
 def test_compiled_libraries_need_no_other_library(wheel: zipfile.ZipFile, name: str) -> None:
     """The platform tag may therefore name an old version of glibc."""
     library = wheel.read(name)

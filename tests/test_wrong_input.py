@@ -35,7 +35,7 @@ from proxy_engine.answers.response_format import ResponseFormatCompiler
 from proxy_engine.conversation.content import JsonContent, TextContent, ToolCall
 from proxy_engine.conversation.content_reading import tool_call_from_dict
 from proxy_engine.conversation.messages import template_messages, to_interactions
-from proxy_engine.option_overrides import OptionOverrides
+from proxy_engine.options.overrides import OptionOverrides
 from proxy_engine.tools import ToolChoice, resolve_tools
 from samplers import InvalidSamplingParameterError, SamplingParameters
 from state_machines import (

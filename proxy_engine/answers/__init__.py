@@ -6,3 +6,4 @@ whole answer), ``compiler`` (to one machine), ``machine_cache``, ``compile_job``
 """
 
 from state_machines import RegexStateMachine as RegexStateMachine
+from state_machines.quotes import QuoteFrom as QuoteFrom

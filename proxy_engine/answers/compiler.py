@@ -16,7 +16,7 @@ from state_machines.tool_calls import Delimiters, ToolFormat, ToolSignature
 from state_machines.tool_calls.tool_format import NO_DELIMITERS
 
 from ..errors import InvalidOptionError
-from ..options import GenerationOptions, ReasoningOptions
+from ..options.generation import GenerationOptions, ReasoningOptions
 from ..tools import Tool, ToolChoice, tool_schema_errors
 from .compile_job import CompileJob
 from .composition import TEXT, Calls, Reasoning, compose_answer

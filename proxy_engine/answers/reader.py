@@ -16,10 +16,10 @@ from state_machines.tool_calls.call import CALL, CallArguments, CallEnd, CallId,
 from state_machines.tool_calls.custom_input import InputDecoder
 from state_machines.vocabulary import Vocabulary
 
-from ..confidence.pointers import reference_token
 from ..conversation.content import ToolCall
 from ..errors import OutputValidationError
-from ..events import (
+from ..results.confidence.pointers import reference_token
+from ..results.events import (
     Event,
     PartialValue,
     ReasoningDelta,
@@ -29,7 +29,7 @@ from ..events import (
     ToolCallStarted,
     ToolInputDelta,
 )
-from ..results import AnswerPart
+from ..results.generation import AnswerPart
 from .composition import REASONING
 from .partial_json import PartialJson
 

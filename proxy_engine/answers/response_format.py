@@ -37,6 +37,7 @@ from referencing import Registry
 from state_machines import GrammarStateMachine, JsonSchemaStateMachine, StateMachine
 from state_machines.json_schema.machine import AdditionalProperties
 from state_machines.json_schema.quotes import SUBSTRING_OF
+from state_machines.pydantic_schemas import ClosedJsonSchema
 from state_machines.root import (
     Marker,
     Optional,
@@ -48,10 +49,9 @@ from state_machines.root import (
 )
 from state_machines.tool_calls.tool_format import NO_DELIMITERS, Delimiters
 
+from ..checks.texts import has_surrogate, short_repr
 from ..errors import InvalidOptionError, InvalidResponseFormatError, OutputValidationError
-from ..pydantic_schemas import ClosedJsonSchema
-from ..results import Quotation
-from ..text_checks import has_surrogate, short_repr
+from ..results.generation import Quotation
 from ..validation import json_validator
 from .compile_job import CompileJob
 from .machine_cache import MachineCache

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import pydantic
 
-from ..option_fields import with_options
-from ..problems import problems_in, suggestion
+from ..checks.problems import problems_in, suggestion
+from ..options.fields import with_options
 from .errors import InvalidFieldError, MalformedLineError, UnknownCommandError
 
 _MAX_SHOWN = 80

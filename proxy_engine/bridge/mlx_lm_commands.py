@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ..option_values import MAX_COUNT
+from ..options.values import MAX_COUNT
 from .commands import COMMANDS, Command, GenerationCommand, parse_command
 from .errors import InvalidFieldError
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import proxy_engine
 
-from .. import own_process
 from ..media.options import MediaOptions
+from ..runtime import process_runtime
 from .commands import LoadCommand
 from .errors import ProtocolError
 from .lines import LineWriter, read_lines
@@ -25,7 +25,7 @@ from .replies import Reply, to_line
 from .session import Session
 
 if TYPE_CHECKING:
-    from ..engine import InferenceEngine
+    from ..engine.inference_engine import InferenceEngine
 
 MLX_LM = "mlx-lm"
 """The protocol of bridges around mlx-lm."""
@@ -61,7 +61,7 @@ def serve(source: int, target: int, *, max_line_bytes: int, compat: str | None =
         max_line_bytes: The maximum length of a command.
         compat: The other protocol to speak: ``MLX_LM``. Default: the bridge's own.
     """
-    own_process.take_over()
+    process_runtime.take_over()
     asyncio.run(_serve(source, target, max_line_bytes, compat))
     raise AssertionError("the process has ended")
 
@@ -75,7 +75,7 @@ async def _serve(source: int, target: int, max_line_bytes: int, compat: str | No
         target=process.read, args=(source, max_line_bytes), name="bridge-input", daemon=True
     ).start()
     session = process.session
-    collecting = asyncio.create_task(own_process.collect_when_idle(lambda: session.is_idle))
+    collecting = asyncio.create_task(process_runtime.collect_when_idle(lambda: session.is_idle))
     watching = asyncio.create_task(_reader_closed(target))
     watching.add_done_callback(lambda _: process.end(_BROKEN_PIPE))
     status = await process.status
@@ -178,5 +178,5 @@ def load_engine(command: LoadCommand) -> InferenceEngine:
     media = MediaOptions(allow_urls=bool(command.allow_image_urls))
     # The attribute imports MLX, on this thread, while commands are read.
     engine = proxy_engine.InferenceEngine(command.path, media=media, **options)
-    own_process.freeze()
+    process_runtime.freeze()
     return engine

@@ -17,7 +17,7 @@ import pydantic
 
 from state_machines.errors import ProxyError
 
-from ..events import (
+from ..results.events import (
     Finished,
     PartialValue,
     PromptProgress,
@@ -29,7 +29,7 @@ from ..events import (
     ToolCallStarted,
     ToolInputDelta,
 )
-from ..results import GenerationResult, Logprob, Particle, TokenLogprobs
+from ..results.generation import GenerationResult, Logprob, Particle, TokenLogprobs
 from .commands import RequestId
 
 PROTOCOL = 1

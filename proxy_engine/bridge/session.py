@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from .. import own_process
 from ..conversation.raw_prompt import RawPrompt
 from ..errors import EngineClosedError
-from ..events import Finished, StreamEvent, TokenGenerated
-from ..option_fields import given_options
+from ..options.fields import given_options
 from ..requests.worker import on_own_thread
+from ..results.events import Finished, StreamEvent, TokenGenerated
+from ..runtime import process_runtime
 from .commands import (
     CancelCommand,
     ChatCommand,
@@ -40,7 +40,7 @@ from .token_texts import TokenTexts
 
 if TYPE_CHECKING:
     from ..conversation.messages import Prompt
-    from ..engine import InferenceEngine
+    from ..engine.inference_engine import InferenceEngine
     from ..requests.streams import AsyncEventStream
 
 MakeEngine: TypeAlias = "Callable[[LoadCommand], InferenceEngine]"
@@ -219,7 +219,7 @@ class Session:
             await on_own_thread(previous.result().close)
             # Two models may not fit into memory: the old one is released first.
             del previous
-            own_process.collect()
+            process_runtime.collect()
         return await asyncio.to_thread(self._make_engine, command)
 
     def _generate(self, command: GenerateCommand | ChatCommand) -> asyncio.Task[None]:

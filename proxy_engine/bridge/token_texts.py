@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from state_machines import Vocabulary
 
-from ..events import TokenGenerated
+from ..results.events import TokenGenerated
 
 
 class TokenTexts:

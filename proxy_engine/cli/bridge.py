@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from ..progress import to_stderr
+from ..runtime.progress import to_stderr
 from .errors import CommandLineError
 from .output import writing_to_standard_output
 

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from .. import own_process
 from ..errors import InvalidOptionError
 from ..extraction.answer_format import AnswerFormat
 from ..extraction.chunks import Chunks
 from ..extraction.inputs import Inputs
 from ..extraction.outputs import Done, Output, OutputOptions, format_of
 from ..extraction.prompts import Prompts
-from ..progress import to_stderr
+from ..runtime import process_runtime
+from ..runtime.progress import to_stderr
 from .errors import CommandLineError
 from .extract_lines import extract_lines
 from .extract_options import (
@@ -45,7 +45,7 @@ from .schema_argument import read_answer_format
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
-    from ..engine import InferenceEngine
+    from ..engine.inference_engine import InferenceEngine
 
 
 def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -223,16 +223,16 @@ def _lead() -> None:
     # Deferred: this imports MLX.
     from ..distributed.loading import lead_or_follow  # noqa: PLC0415
 
-    own_process.take_over()
+    process_runtime.take_over()
     lead_or_follow()
 
 
 def _engine(options: argparse.Namespace) -> InferenceEngine:
     # Deferred: this imports MLX, which a wrong command line need not wait for.
-    from ..engine import InferenceEngine  # noqa: PLC0415
+    from ..engine.inference_engine import InferenceEngine  # noqa: PLC0415
 
     on_progress = None if options.quiet else to_stderr
-    own_process.take_over()
+    process_runtime.take_over()
     names = ("batch_size", "draft_model", "num_draft_tokens")
     given = {name: value for name in names if (value := getattr(options, name)) is not None}
     engine = InferenceEngine(
@@ -242,7 +242,7 @@ def _engine(options: argparse.Namespace) -> InferenceEngine:
         **given,
         **given_load_arguments(options),
     )
-    own_process.freeze()
+    process_runtime.freeze()
     return engine
 
 

@@ -11,13 +11,13 @@ from ..extraction.inputs import Inputs
 from ..extraction.outcomes import Batch, Outcome
 from ..extraction.outputs import Done, Output
 from ..extraction.rows import JsonLines, RowFormat
-from ..progress import to_stderr
+from ..runtime.progress import to_stderr
 from .extraction import Extraction, check_images
 from .page_file import PageFile
 from .progress import LinesProgress
 
 if TYPE_CHECKING:
-    from ..engine import InferenceEngine
+    from ..engine.inference_engine import InferenceEngine
 
 
 def extract_lines(

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, get_args
 
 from ..errors import InvalidOptionError
 from ..extraction.outputs import FileFormat, format_of
-from ..option_fields import add_option_flags, given_flags
-from ..options import SpeculationOptions
+from ..options.fields import add_option_flags, given_flags
+from ..options.generation import SpeculationOptions
 from ..prompt_cache.options import CacheOptions
 from .errors import CommandLineError
 from .extract_ray import add_ray_arguments
@@ -24,7 +24,7 @@ from .records import TEXT
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
-    from ..option_overrides import OptionOverrides
+    from ..options.overrides import OptionOverrides
 
 
 class CacheArguments(TypedDict, total=False):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidOptionError
 from ..extraction.answer_format import AnswerFormat
-from ..extras import import_extra
-from ..progress import to_stderr
+from ..runtime.extras import import_extra
+from ..runtime.progress import to_stderr
 from .errors import CommandLineError
 from .load_flags import given_load_arguments
 from .output import refused_output
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..integrations.ray.actors import ActorSettings
     from ..integrations.ray.output import OutputDirectory
     from ..integrations.ray.partitions import InputFile, Location, Partition
-    from ..option_overrides import OptionOverrides
+    from ..options.overrides import OptionOverrides
 
 _PARTITION_ROWS = 10_000
 _FORMAT_VERSION = 1

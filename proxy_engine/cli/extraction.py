@@ -13,7 +13,7 @@ from ..extraction.inputs import Content
 from ..extraction.outcomes import Outcome, check_reads, with_input
 from ..extraction.outputs import Done, Output
 from ..extraction.prompts import Prompts
-from ..progress import to_stderr
+from ..runtime.progress import to_stderr
 from .errors import CommandLineError
 from .input_arguments import STANDARD_INPUT
 from .input_files import InputFile
@@ -21,9 +21,9 @@ from .output import writing_to_standard_output
 from .progress import text_progress
 
 if TYPE_CHECKING:
-    from ..engine import InferenceEngine
-    from ..option_overrides import OptionOverrides
-    from ..results import GenerationResult, Usage
+    from ..engine.inference_engine import InferenceEngine
+    from ..options.overrides import OptionOverrides
+    from ..results.generation import GenerationResult, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def _generate(
     is_quiet: bool,
 ) -> GenerationResult[Any]:
     # Deferred: `--help` need not wait for the engine's modules.
-    from ..events import Finished, PromptProgress, TextDelta  # noqa: PLC0415
+    from ..results.events import Finished, PromptProgress, TextDelta  # noqa: PLC0415
 
     answers, overrides = extraction.answers, extraction.overrides
     if answers.quotes_input:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from ..progress import to_stderr
+from ..runtime.progress import to_stderr
 from .errors import CommandLineError
 from .output import writing_to_standard_output
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Self
 
+from ..checks.texts import has_surrogate, short_repr
 from ..extraction.frames import import_library
 from ..extraction.inputs import Content
-from ..text_checks import has_surrogate, short_repr
 from .errors import CommandLineError
 from .records import IMAGE, TEXT, other_fields, read_value
 

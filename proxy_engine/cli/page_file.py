@@ -16,11 +16,11 @@ from ..extraction.page import HEAD, PageRecord, section
 from ..extraction.results import error_text
 from ..extraction.rows import Answer, Read
 from ..extraction.run import earlier_quotes
-from ..option_overrides import OptionOverrides
+from ..options.overrides import OptionOverrides
 from .errors import CommandLineError
 
 if TYPE_CHECKING:
-    from ..results import Quotation
+    from ..results.generation import Quotation
 
 
 class PageFile:

@@ -22,7 +22,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from ..progress import to_stderr
+from ..runtime.progress import to_stderr
 from .output import writing_to_standard_output
 
 _SECONDS_BETWEEN_LINES = 30

@@ -17,10 +17,10 @@ from state_machines import (
 )
 from state_machines.errors import GrammarError, PatternError, SchemaError
 
-from .. import own_process
 from ..errors import InvalidOptionError
 from ..extraction.output_file import OutputFile, open_output
-from ..progress import to_stderr
+from ..runtime import process_runtime
+from ..runtime.progress import to_stderr
 from .errors import CommandLineError
 from .input_arguments import STANDARD_INPUT, check_files, opened_input, read_schema
 from .load_flags import add_load_flags, given_load_arguments
@@ -30,7 +30,7 @@ from .transcription import Form, Recording, transcribe_recordings
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
-    from ..engine import InferenceEngine
+    from ..engine.inference_engine import InferenceEngine
     from ..transcription.options import TranscriptionOverrides
 
 DEFAULT_MODEL = "mlx-community/whisper-large-v3-turbo-asr-fp16"
@@ -217,15 +217,15 @@ def _opened_output(options: argparse.Namespace) -> Iterator[OutputFile | None]:
 
 def _engine(options: argparse.Namespace) -> InferenceEngine:
     # Deferred: this imports MLX, which a wrong command line need not wait for.
-    from ..engine import InferenceEngine  # noqa: PLC0415
+    from ..engine.inference_engine import InferenceEngine  # noqa: PLC0415
     from ..media.options import MediaOptions  # noqa: PLC0415
 
-    own_process.take_over()
+    process_runtime.take_over()
     engine = InferenceEngine(
         options.model,
         on_progress=None if options.quiet else to_stderr,
         media=MediaOptions(max_audio_bytes=_MAX_BYTES, max_audio_seconds=_MAX_SECONDS),
         **given_load_arguments(options),
     )
-    own_process.freeze()
+    process_runtime.freeze()
     return engine

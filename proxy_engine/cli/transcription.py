@@ -12,13 +12,13 @@ from state_machines.errors import ProxyError
 
 from ..errors import EngineClosedError
 from ..extraction.output_file import OutputFile
-from ..progress import to_stderr
+from ..runtime.progress import to_stderr
 from .output import writing_to_standard_output
 from .progress import seconds_progress
 from .result_lines import failure_line
 
 if TYPE_CHECKING:
-    from ..engine import InferenceEngine
+    from ..engine.inference_engine import InferenceEngine
     from ..transcription.options import TranscriptionOverrides
     from ..transcription.results import Transcript, TranscriptSegment, TranscriptWord
 

@@ -34,12 +34,12 @@ import pydantic
 
 from state_machines.argument_notations import INPUT
 
+from ..checks.texts import has_surrogate, short_repr
 from ..errors import MediaError, PromptError
 from ..media.audio_formats import audio_format
 from ..media.image_formats import image_format
 from ..media.pixels import encode_png
 from ..media.wav import encode_wav
-from ..text_checks import has_surrogate, short_repr
 
 if TYPE_CHECKING:
     from PIL.Image import Image

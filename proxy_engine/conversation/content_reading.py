@@ -12,8 +12,8 @@ from typing import Any
 
 from state_machines.argument_notations import INPUT
 
+from ..checks.texts import short_repr
 from ..errors import MediaError, PromptError
-from ..text_checks import short_repr
 from .content import (
     AudioContent,
     Content,

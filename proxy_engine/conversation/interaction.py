@@ -12,8 +12,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
+from ..checks.texts import listed, short_repr
 from ..errors import MediaError, PromptError
-from ..text_checks import listed, short_repr
 from .content import (
     AudioContent,
     Content,

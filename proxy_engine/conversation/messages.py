@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
+from ..checks.texts import listed
 from ..errors import MediaError, PromptError
-from ..text_checks import listed
 from .content import AudioContent, Content, ImageContent, ToolCall, VideoContent, json_copy
 from .interaction import Interaction, Role, function_call, read_interaction
 from .media_markers import check_no_marker, media_marker

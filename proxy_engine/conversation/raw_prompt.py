@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ..checks.texts import listed, short_repr
 from ..errors import PromptError
-from ..text_checks import listed, short_repr
 from .content import check_text
 
 if TYPE_CHECKING:

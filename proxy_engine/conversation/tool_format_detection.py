@@ -14,8 +14,8 @@ from state_machines.errors import CompositionError
 from state_machines.tool_calls import FORMATS, Delimiters, ToolFormat, format_named
 from state_machines.tool_calls.hunyuan_families import hunyuan_tags
 
+from ..checks.texts import short_repr
 from ..errors import InvalidOptionError
-from ..text_checks import short_repr
 
 if TYPE_CHECKING:
     # Calls can be read without MLX.

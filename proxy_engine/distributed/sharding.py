@@ -21,7 +21,7 @@ from ..models.adapters import adds_layers
 from ..models.load_options import LoadOptions
 from ..models.loading import LoadedModel, load_model
 from ..models.weight_files import INDEX, TEXT_FILES
-from ..progress import OnProgress
+from ..runtime.progress import OnProgress
 from .sharding_plan import (
     Group,
     Parallelism,

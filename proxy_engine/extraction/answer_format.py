@@ -15,17 +15,17 @@ from pydantic_core import to_jsonable_python
 from state_machines import JsonSchemaStateMachine, StateMachine
 from state_machines.json_schema.closed_schema import closed_schema
 from state_machines.json_schema.quotes import source_names
+from state_machines.pydantic_schemas import ClosedJsonSchema
 
+from ..checks.texts import short_repr
 from ..errors import InvalidOptionError, InvalidResponseFormatError
-from ..pydantic_schemas import ClosedJsonSchema
-from ..text_checks import short_repr
 from ..validation import json_validator
 from .details import NO_DETAILS, DetailColumns, Details
 from .json_members import encode, split_members
 from .missing import is_missing
 
 if TYPE_CHECKING:
-    from ..results import GenerationResult, Quotation
+    from ..results.generation import GenerationResult, Quotation
 
 INPUT = "input"
 """The source of quotes that is the text of the record, unless the options give another."""

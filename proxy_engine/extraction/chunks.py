@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ..checks.texts import short_repr
 from ..errors import InvalidOptionError
-from ..text_checks import short_repr
 from .answer_format import AnswerFormat
 from .merging import ItemList, Piece
 

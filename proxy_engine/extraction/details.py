@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
+from ..checks.texts import short_repr
 from ..errors import InvalidOptionError
-from ..text_checks import short_repr
 
 if TYPE_CHECKING:
-    from ..results import GenerationResult
+    from ..results.generation import GenerationResult
 
 DetailColumns: TypeAlias = Literal["tokens", "cut_short", "confidence"]
 """A group of columns.

@@ -17,7 +17,7 @@ from .answer_format import INPUT, AnswerFormat, definition, pointer_of
 from .json_members import join_members, split_items, split_members
 
 if TYPE_CHECKING:
-    from ..results import FinishReason, GenerationResult, Quotation, Usage
+    from ..results.generation import FinishReason, GenerationResult, Quotation, Usage
 
 _ANNOTATIONS = frozenset(
     ("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from state_machines.errors import ProxyError
 
 from ..errors import EngineClosedError, PromptError
-from ..extras import is_installed
+from ..runtime.extras import is_installed
 from .answer_format import INPUT
 from .chunks import Chunks
 from .inputs import Content, Inputs, Item
@@ -21,7 +21,7 @@ from .prompts import Prompts
 if TYPE_CHECKING:
     from ..conversation.messages import Prompt
     from ..requests.batches import BatchRequest, BatchStream
-    from ..results import GenerationResult
+    from ..results.generation import GenerationResult
 
 # The running requests wait this long for a further record to join the batch.
 _ITEM_SECONDS = 0.05

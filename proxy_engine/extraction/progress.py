@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from tqdm import tqdm
 
-from ..extras import import_extra
+from ..runtime.extras import import_extra
 
 _SECONDS_BETWEEN_UPDATES = 0.1
 

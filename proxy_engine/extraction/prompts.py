@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ..checks.texts import short_repr
 from ..errors import RecordError
-from ..text_checks import short_repr
 from .inputs import Content
 
 if TYPE_CHECKING:

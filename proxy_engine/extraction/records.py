@@ -10,9 +10,9 @@ from typing import Any, Self, TypeAlias
 
 import pydantic
 
+from ..checks.texts import has_surrogate, short_repr
 from ..conversation.content import ImageContent
 from ..errors import InvalidOptionError, RecordError
-from ..text_checks import has_surrogate, short_repr
 from .frames import Frame
 from .inputs import Content
 from .missing import is_missing

@@ -15,7 +15,7 @@ from .page import PageRecord, page
 from .records import RecordReader
 
 if TYPE_CHECKING:
-    from ..results import Quotation, Usage
+    from ..results.generation import Quotation, Usage
 
 T = TypeVar("T")
 

@@ -21,14 +21,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..backends import requires_backend
+from ..runtime.backends import requires_backend
 
 with requires_backend():
     import mlx.core as mx
 
 from mlx.nn.layers.base import Module
 
-from ..models.blas import has_fast_blas
+from ..runtime.blas import has_fast_blas
 from .batch_drafts import BatchDrafts
 from .batch_probe import BatchProbe
 from .batch_rows import BatchRows

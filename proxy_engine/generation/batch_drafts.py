@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
 
-from ..speculation.draft_length import RowOutlook, batch_lengths
 from .batch_probe import BatchProbe
 from .batch_rows import BatchRows
 from .cache_layers import can_pad, trim_rows
@@ -16,6 +15,7 @@ from .drafts import Draft
 from .pass_cost import device_pass_cost
 from .rollback import Rollback
 from .sequence_state import SequenceState
+from .speculation.draft_length import RowOutlook, batch_lengths
 from .verification import Verification
 
 _log = logging.getLogger(__name__)

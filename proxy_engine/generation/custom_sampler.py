@@ -10,8 +10,8 @@ import mlx.core as mx
 
 from samplers import Sampler
 
+from ..checks.texts import listed, short_repr
 from ..errors import InvalidOptionError
-from ..text_checks import listed, short_repr
 
 LogprobsSampler: TypeAlias = Callable[[mx.array], mx.array]
 """From log-probabilities, float32, shape (1, vocabulary), to a token id, shape (1,)."""

@@ -9,13 +9,13 @@ from itertools import groupby
 from state_machines.budgets import step_limit
 from state_machines.errors import GrammarBudgetError
 
-from ..options import SpeculationOptions
-from ..speculation import Drafter
-from ..speculation.acceptance import AcceptanceRates
-from ..speculation.draft_length import DraftGain, PassCost, RowOutlook, draft_length
+from ..options.generation import SpeculationOptions
 from .draft_model import DRAFT_MODEL
 from .drafts import MAX_TOKENS_PER_STEP, Draft
 from .sequence_state import ADVANCE_STEPS, SequenceState
+from .speculation import Drafter
+from .speculation.acceptance import AcceptanceRates
+from .speculation.draft_length import DraftGain, PassCost, RowOutlook, draft_length
 
 _log = logging.getLogger(__name__)
 

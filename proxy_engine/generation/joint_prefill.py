@@ -13,7 +13,7 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models.cache import KVCache
 
-from ..models.blas import has_fast_blas
+from ..runtime.blas import has_fast_blas
 from .cache_layers import drop_padding, merge, right_padded
 from .forward_pass import ForwardPass, PassOutput
 from .prefill import MAX_TOKENS_WITH_LOGITS, Prefill

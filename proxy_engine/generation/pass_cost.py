@@ -8,9 +8,9 @@ from typing import Any
 
 import mlx.core as mx
 
-from ..models.blas import has_fast_blas
-from ..speculation.draft_length import FAST_CPU, GPU, SLOW_CPU, PassCost
+from ..runtime.blas import has_fast_blas
 from .rollback import must_replay
+from .speculation.draft_length import FAST_CPU, GPU, SLOW_CPU, PassCost
 
 _REPLAY_SHARE = 0.25
 """Share of the constant time that is left to drafts where accepted tokens may be processed again.

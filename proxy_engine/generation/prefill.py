@@ -10,8 +10,8 @@ from typing import Any
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 
-from ..encoded_prompt import PromptInputs
-from ..models.blas import has_fast_blas
+from ..conversation.encoded_prompt import PromptInputs
+from ..runtime.blas import has_fast_blas
 from .cache_layers import trim
 from .forward_pass import ForwardPass, PassOutput, position_arguments
 from .sequence_state import SequenceState

@@ -16,7 +16,7 @@ from state_machines import Matcher
 from state_machines.completion import Guard
 from state_machines.root import Part, RootMatcher, Text
 
-from ..options import GenerationOptions, PartOptions
+from ..options.generation import GenerationOptions, PartOptions
 from .custom_sampler import CustomSampler, SamplingHooks
 
 _MAX_END_BOOST = 20.0

@@ -19,7 +19,7 @@ from state_machines.grammar.node import Node
 from state_machines.repetition import RepetitionDetector
 from state_machines.root import Part, RootMatcher
 
-from ..results import ScoredChoice
+from ..results.generation import ScoredChoice
 from .device_masks import DeviceMasks
 from .fast_forward import FastForward, must_end
 from .forward_pass import NextLogits

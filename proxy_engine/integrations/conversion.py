@@ -8,7 +8,7 @@ from typing import Any
 from state_machines import Vocabulary
 
 from ..answers.composition import REASONING
-from ..results import GenerationResult, TokenLogprobs
+from ..results.generation import GenerationResult, TokenLogprobs
 from ..tools.choice import requires_call
 
 

@@ -14,10 +14,11 @@ from typing import Any, Self
 
 import pydantic
 
-from ..engine import InferenceEngine
+from state_machines.pydantic_schemas import ClosedJsonSchema
+
+from ..engine.inference_engine import InferenceEngine
 from ..errors import EngineClosedError, PromptTooLongError, ProxyError
-from ..extras import requires_extra
-from ..pydantic_schemas import ClosedJsonSchema
+from ..runtime.extras import requires_extra
 from .dspy_requests import (
     OPTIONS_KEY,
     request_arguments,

@@ -19,10 +19,10 @@ from ..conversation.content import (
     VideoContent,
 )
 from ..conversation.interaction import Interaction, Role
-from ..events import Finished, ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStarted
-from ..extras import requires_extra
-from ..options import PartOptions
-from ..results import GenerationResult
+from ..options.generation import PartOptions
+from ..results.events import Finished, ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStarted
+from ..results.generation import GenerationResult
+from ..runtime.extras import requires_extra
 from .conversion import reasoning_tokens
 
 with requires_extra("dspy", purpose="ProxyEngineLM"):

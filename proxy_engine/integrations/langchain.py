@@ -17,11 +17,11 @@ from typing import Any, Literal, Unpack
 
 from pydantic import Field
 
-from ..engine import InferenceEngine
-from ..extras import requires_extra
-from ..option_fields import OPTION_NAMES, given_options, with_options
-from ..option_overrides import OptionOverrides
-from ..options import GenerationOptions, check_names
+from ..engine.inference_engine import InferenceEngine
+from ..options.fields import OPTION_NAMES, given_options, with_options
+from ..options.generation import GenerationOptions, check_names
+from ..options.overrides import OptionOverrides
+from ..runtime.extras import requires_extra
 
 with requires_extra("langchain", purpose="ChatProxyEngine"):
     from langchain_core.caches import BaseCache

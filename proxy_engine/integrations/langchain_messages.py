@@ -8,7 +8,7 @@ from typing import Any
 
 from state_machines import Vocabulary
 
-from ..events import (
+from ..results.events import (
     Event,
     Finished,
     ReasoningDelta,
@@ -17,8 +17,8 @@ from ..events import (
     ToolCallFinished,
     ToolCallStarted,
 )
-from ..extras import requires_extra
-from ..results import GenerationResult
+from ..results.generation import GenerationResult
+from ..runtime.extras import requires_extra
 from .conversion import openai_logprobs, reasoning_tokens
 
 with requires_extra("langchain", purpose="LangChain's messages"):

@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 import pydantic
 
 from state_machines.json_schema.closed_schema import closed_schema
+from state_machines.pydantic_schemas import ClosedJsonSchema
 
+from ..checks.texts import short_repr
 from ..errors import InvalidOptionError, InvalidResponseFormatError
-from ..extras import requires_extra
-from ..pydantic_schemas import ClosedJsonSchema
-from ..text_checks import short_repr
+from ..runtime.extras import requires_extra
 
 with requires_extra("langchain", purpose="LangChain's tools"):
     from langchain_core.exceptions import OutputParserException

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
-from ..engine import InferenceEngine
+from ..engine.inference_engine import InferenceEngine
 from ..errors import PromptTooLongError, ProxyError
-from ..events import Finished, ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStarted
-from ..extras import requires_extra
 from ..requests.streams import AsyncEventStream
-from ..results import GenerationResult
+from ..results.events import Finished, ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStarted
+from ..results.generation import GenerationResult
+from ..runtime.extras import requires_extra
 from .conversion import reasoning_tokens
 from .pydantic_ai_messages import response_parts, to_interactions
 from .pydantic_ai_requests import ProxyEngineModelSettings as ProxyEngineModelSettings

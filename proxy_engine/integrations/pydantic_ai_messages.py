@@ -15,8 +15,8 @@ from ..conversation.content import (
     VideoContent,
 )
 from ..conversation.interaction import Interaction, Role
-from ..extras import requires_extra
-from ..results import GenerationResult
+from ..results.generation import GenerationResult
+from ..runtime.extras import requires_extra
 
 with requires_extra("pydantic-ai", purpose="ProxyEngineModel"):
     from pydantic_ai import messages as ai

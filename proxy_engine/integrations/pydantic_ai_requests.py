@@ -6,9 +6,9 @@ from typing import Any, cast
 
 from state_machines.json_schema.closed_schema import closed_schema
 
-from ..extras import requires_extra
-from ..option_overrides import OptionOverrides
-from ..request_arguments import RequestArguments
+from ..engine.request_arguments import RequestArguments
+from ..options.overrides import OptionOverrides
+from ..runtime.extras import requires_extra
 
 with requires_extra("pydantic-ai", purpose="ProxyEngineModel"):
     from pydantic_ai.exceptions import UserError

@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Unpack
 
-from ..engine import InferenceEngine
-from ..engine_arguments import with_option_signatures
-from ..events import Event, Finished, TextDelta, ToolCallDelta, ToolCallStarted
-from ..extras import requires_extra
-from ..option_overrides import OptionOverrides
-from ..options import GenerationOptions
-from ..results import GenerationResult
+from ..engine.engine_arguments import with_option_signatures
+from ..engine.inference_engine import InferenceEngine
+from ..options.generation import GenerationOptions
+from ..options.overrides import OptionOverrides
+from ..results.events import Event, Finished, TextDelta, ToolCallDelta, ToolCallStarted
+from ..results.generation import GenerationResult
+from ..runtime.extras import requires_extra
 from .conversion import may_write_text
 
 with requires_extra("smolagents", purpose="ProxyEngineModel"):

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import MediaError
-from ..extras import import_extra
+from ..runtime.extras import import_extra
 from .audio_formats import MP3, AudioFormat
 
 Samples: TypeAlias = npt.NDArray[np.float32]

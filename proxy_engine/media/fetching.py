@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
+from ..checks.texts import short_repr
 from ..errors import MediaError
-from ..text_checks import short_repr
 from .addresses import Resolver, is_public, resolve, resolve_within
 from .options import MediaOptions
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..errors import MediaError
-from ..extras import import_extra
+from ..runtime.extras import import_extra
 from .image_formats import (
     JPEG,
     READABLE,

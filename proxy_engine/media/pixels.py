@@ -6,7 +6,7 @@ import io
 from typing import TYPE_CHECKING
 
 from ..errors import MediaError
-from ..extras import import_extra
+from ..runtime.extras import import_extra
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -7,8 +7,8 @@ import binascii
 import re
 from typing import Protocol
 
+from ..checks.texts import short_repr
 from ..errors import MediaError
-from ..text_checks import short_repr
 from .fetching import fetch
 from .options import MediaOptions
 

@@ -27,10 +27,10 @@ from ..errors import (
     ModelFormatError,
     UnsupportedArchitectureError,
 )
-from ..extras import is_installed
 from ..multimodal.loading import is_multimodal, load_multimodal, unsupported, whole_model
 from ..prompt_cache.options import CacheOptions
 from ..prompt_cache.prompt_caches import PromptCaches
+from ..runtime.extras import is_installed
 from ..transcription.loading import has_tokenizer_files, is_speech_model, load_speech_model
 from .adapters import apply_adapter, check_adapter
 from .load_options import LoadOptions

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..backends import requires_backend
+from ..runtime.backends import requires_backend
 
 with requires_backend():
     import mlx.core as mx

@@ -13,7 +13,7 @@ from state_machines import Vocabulary
 from state_machines.errors import VocabularyError
 
 from ..errors import DraftModelError, ModelFormatError
-from ..progress import OnProgress
+from ..runtime.progress import OnProgress
 from .checking import check_loadable
 from .load_options import LoadOptions
 from .loading import LoadedModel, load_model

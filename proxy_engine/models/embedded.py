@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ..progress import OnProgress
+from ..runtime.progress import OnProgress
 from .ctranslate2 import convert_whisper
 from .gguf import convert
 from .packages import PackagedModel

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from ..backends import requires_backend
+from ..runtime.backends import requires_backend
 
 with requires_backend():
     import mlx.core as mx

@@ -14,8 +14,8 @@ from jinja2.nodes import CallBlock, Node
 from jinja2.parser import Parser
 from pydantic import Field, ValidationInfo, field_validator
 
-from ..options import GenerationOptions, OptionModel
-from ..path_checks import directory_path
+from ..checks.paths import directory_path
+from ..options.generation import GenerationOptions, OptionModel
 
 _OF_REQUESTS = "It is an option of requests: give it with the prompt, or as GenerationOptions."
 _OF_THE_MODEL = "Convert the model with mlx_lm.convert, which quantizes it and chooses its dtype."

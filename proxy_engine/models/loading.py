@@ -26,14 +26,14 @@ from ..errors import (
     PromptError,
     UnsupportedArchitectureError,
 )
-from ..extras import is_installed
 from ..multimodal.errors import UnsupportedModelError
 from ..multimodal.loading import is_multimodal, load_multimodal, whole_model
 from ..multimodal.processor import MultimodalProcessor
-from ..progress import OnProgress
+from ..runtime.blas import announce_slow_blas, dequantized, has_fast_blas, widen_on_cpu
+from ..runtime.extras import is_installed
+from ..runtime.progress import OnProgress
 from ..transcription.loading import is_speech_model, load_speech_model
 from .adapters import apply_adapter, check_adapter
-from .blas import announce_slow_blas, dequantized, has_fast_blas, widen_on_cpu
 from .checking import config_problem, damaged_file
 from .dimensions import hidden_size, num_layers
 from .embedded import EMBEDDED_MODEL, SPEECH_MODEL, embedded_model, speech_model

@@ -25,8 +25,8 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
+from ..checks.texts import short_repr
 from ..errors import InvalidOptionError, ModelFormatError, ModelNotFoundError
-from ..text_checks import short_repr
 from .embedded import EMBEDDED_MODEL
 from .weight_files import weight_files, weight_patterns
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
-from ..extras import is_installed
 from ..multimodal.loading import MEDIA_KEYS, is_multimodal, unsupported
+from ..runtime.extras import is_installed
 from ..transcription.loading import is_speech_model
 
 Modality: TypeAlias = Literal["text", "image", "audio"]

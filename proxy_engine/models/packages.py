@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import ModelFetchError
-from ..progress import OnProgress, announce
+from ..runtime.progress import OnProgress, announce
 from .cache_directory import build_once, cache_directory
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..extras import is_installed
 from ..multimodal.loading import is_multimodal
+from ..runtime.extras import is_installed
 from ..transcription.loading import SPEECH_FILES, is_speech_model
 
 INDEX = "model.safetensors.index.json"

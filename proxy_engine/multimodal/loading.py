@@ -14,7 +14,7 @@ from mlx.nn.layers.base import Module
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from mlx_lm.utils import load_tokenizer
 
-from ..extras import import_extra, is_installed
+from ..runtime.extras import import_extra, is_installed
 from .chat_template import MediaChatTemplate
 from .errors import UnsupportedModelError
 from .language_model import LanguageModel

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import PromptError
-from ..extras import import_extra
+from ..runtime.extras import import_extra
 
 
 def media_content(model_type: str, parts: Sequence[Mapping[str, Any]]) -> Any:

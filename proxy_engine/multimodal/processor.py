@@ -20,9 +20,9 @@ from mlx.nn.layers.base import Module
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from ..conversation.control_tokens import ControlTokens, is_marked
-from ..encoded_prompt import EncodedPrompt
+from ..conversation.encoded_prompt import EncodedPrompt
 from ..errors import PromptError
-from ..extras import import_extra
+from ..runtime.extras import import_extra
 from .media_tokens import (
     Ids,
     Kind,

@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from ..checks.paths import directory_path, privacy_problem
 from ..errors import InvalidOptionError
-from ..options import OptionModel
-from ..path_checks import directory_path, privacy_problem
+from ..options.generation import OptionModel
 
 
 class CacheOptions(OptionModel):

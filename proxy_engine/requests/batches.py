@@ -13,8 +13,8 @@ from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from ..conversation.messages import Prompt
 from ..errors import EngineClosedError
-from ..option_overrides import OptionOverrides
-from ..results import GenerationResult
+from ..options.overrides import OptionOverrides
+from ..results.generation import GenerationResult
 from .streams import AsyncClosing, Closing, Finish
 from .worker import ProcessGuard, on_own_thread
 

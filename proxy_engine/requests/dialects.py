@@ -11,7 +11,7 @@ from state_machines.tool_calls import ToolFormat
 from ..answers.compiler import Dialect
 from ..conversation.tool_format_detection import format_of, reasoning_of
 from ..conversation.tool_text import ToolText, tool_text_of
-from ..options import GenerationOptions
+from ..options.generation import GenerationOptions
 
 
 @dataclass(frozen=True, slots=True)

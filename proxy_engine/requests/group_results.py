@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..events import Event, PromptProgress
 from ..generation.particles import ParticleSystem
-from ..results import GenerationResult, Particle
+from ..results.events import Event, PromptProgress
+from ..results.generation import GenerationResult, Particle
 from .running import RunningRequest
 from .sequence_factory import SequenceFactory
 from .sequence_groups import Sample, SequenceGroup

@@ -21,17 +21,17 @@ from ..answers.compiler import STRUCTURED, Answer, AnswerCompiler, reasoning_del
 from ..answers.composition import REASONING, TEXT
 from ..answers.response_format import ResponseFormat, ResponseFormatCompiler
 from ..answers.turns import Turns
+from ..conversation.encoded_prompt import EncodedPrompt
 from ..conversation.prompts import Prompt, PromptStyle
 from ..conversation.raw_prompt import RawPrompt
 from ..conversation.schema_text import MAX_CHARS, schema_text
 from ..conversation.tool_format_detection import is_open
-from ..encoded_prompt import EncodedPrompt
 from ..errors import InvalidOptionError, PromptError, PromptTooLongError
 from ..generation import SamplingHooks
 from ..media.options import MediaOptions
 from ..models.loading import LoadedModel
-from ..option_overrides import OptionOverrides
-from ..options import GenerationOptions
+from ..options.generation import GenerationOptions
+from ..options.overrides import OptionOverrides
 from ..prompt_cache.prompt_caches import PromptCaches
 from ..tools import ToolChoice, resolve_tools
 from .dialects import Dialects

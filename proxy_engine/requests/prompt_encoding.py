@@ -13,13 +13,13 @@ from state_machines import Vocabulary
 from ..conversation.chat_template import part_separator
 from ..conversation.content import AudioContent, ImageContent
 from ..conversation.control_tokens import TokenLimit, control_tokens
+from ..conversation.encoded_prompt import EncodedPrompt
 from ..conversation.interaction import Interaction
 from ..conversation.message_boundaries import message_boundaries
 from ..conversation.messages import Message, TemplateMessages, template_messages
 from ..conversation.prompts import Prompt, PromptStyle
 from ..conversation.raw_prompt import RawPrompt
 from ..conversation.template_adaptation import least_messages
-from ..encoded_prompt import EncodedPrompt
 from ..errors import MediaError, RequestCancelledError
 from ..media.audio import LoadedAudio, load_audio
 from ..media.images import LoadedImage, load_image
@@ -27,7 +27,7 @@ from ..media.options import MediaOptions
 from ..media.sources import read_source
 from ..models.loading import LoadedModel
 from ..multimodal.processor import MultimodalProcessor
-from ..options import GenerationOptions
+from ..options.generation import GenerationOptions
 from ..prompt_cache.prompt_caches import PromptCaches
 
 _T = TypeVar("_T")

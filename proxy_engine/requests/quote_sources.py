@@ -10,13 +10,13 @@ from ..answers.compiler import Answer
 from ..answers.reader import AnswerReader
 from ..answers.response_format import ResponseFormat
 from ..conversation.content import TextContent
+from ..conversation.encoded_prompt import EncodedPrompt
 from ..conversation.interaction import Role
 from ..conversation.messages import Prompt, to_interactions
 from ..conversation.raw_prompt import RawPrompt
-from ..encoded_prompt import EncodedPrompt
 from ..errors import InvalidOptionError
-from ..options import GenerationOptions
-from ..results import Quotation
+from ..options.generation import GenerationOptions
+from ..results.generation import Quotation
 from ..tools import Tool
 
 PROMPT = "prompt"

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from state_machines.completion import Guard
 
 from ..answers.compiler import Answer
-from ..encoded_prompt import EncodedPrompt
+from ..conversation.encoded_prompt import EncodedPrompt
 from ..generation import SamplingHooks
-from ..options import GenerationOptions
+from ..options.generation import GenerationOptions
 from ..prompt_cache.store import TokenIds, token_array
 from ..tools import Tool
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from ..results import GenerationResult
-from ..tracing import PROVIDER, begin_span, end_span
+from ..results.generation import GenerationResult
+from ..runtime.tracing import PROVIDER, begin_span, end_span
 from .request import Request
 
 if TYPE_CHECKING:

@@ -25,12 +25,18 @@ from state_machines.root import Piece, RootMatcher, Structured, Text, repeated_p
 
 from ..answers.compiler import Answer
 from ..answers.reader import AnswerReader
-from ..confidence import open_pointer
 from ..conversation.content import ToolCall
 from ..errors import OutputValidationError
-from ..events import PromptProgress, TokenGenerated
 from ..generation import SequenceState, Token
-from ..results import CutShort, FinishReason, GenerationResult, LogprobVectors, TokenLogprobs
+from ..results.confidence import open_pointer
+from ..results.events import PromptProgress, TokenGenerated
+from ..results.generation import (
+    CutShort,
+    FinishReason,
+    GenerationResult,
+    LogprobVectors,
+    TokenLogprobs,
+)
 from ..tools import Tool
 from ..validation import json_validator
 from .quote_sources import quotations

@@ -29,10 +29,10 @@ from ..generation import (
     text_token_mask,
     xtc_special_tokens,
 )
+from ..generation.speculation import CopyDrafter, Drafter
+from ..generation.speculation.draft_length import PassCost
 from ..models.loading import LoadedModel
-from ..options import GenerationOptions
-from ..speculation import CopyDrafter, Drafter
-from ..speculation.draft_length import PassCost
+from ..options.generation import GenerationOptions
 from .request import Request
 
 

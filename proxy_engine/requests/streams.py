@@ -13,8 +13,8 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
-from ..events import Event, Finished, StreamEvent
-from ..results import GenerationResult
+from ..results.events import Event, Finished, StreamEvent
+from ..results.generation import GenerationResult
 from .worker import ProcessGuard
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from state_machines import Vocabulary
 
 from ..generation import Token
-from ..results import ScoredChoice
+from ..results.generation import ScoredChoice
 
 
 def token_origin(token: Token) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..generation import SequenceState
-from ..results import Usage
+from ..results.generation import Usage
 from .request import Request
 
 

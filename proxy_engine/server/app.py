@@ -11,8 +11,8 @@ from functools import partial
 
 from fastapi import FastAPI
 
-from ..engine import InferenceEngine
-from ..options import GenerationOptions
+from ..engine.inference_engine import InferenceEngine
+from ..options.generation import GenerationOptions
 from .adapters import AdapterRegistry
 from .endpoints import (
     chat,

@@ -9,8 +9,8 @@ from typing import Any
 from pydantic.fields import FieldInfo
 from pydantic_settings import PydanticBaseSettingsSource, SettingsError, TomlConfigSettingsSource
 
-from ..problems import suggestion
-from ..text_checks import short_repr
+from ..checks.problems import suggestion
+from ..checks.texts import short_repr
 
 SETTING = "config"
 """The setting that names the file."""

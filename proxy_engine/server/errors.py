@@ -23,6 +23,7 @@ from state_machines.errors import (
     UnknownTokenError,
 )
 
+from ..checks.problems import Location, problems_from
 from ..errors import (
     AdapterError,
     CompileLimitError,
@@ -41,7 +42,6 @@ from ..errors import (
     PromptTooLongError,
     UnsupportedArchitectureError,
 )
-from ..problems import Location, problems_from
 
 # Facts of pydantic: a value of a union type has one for each alternative.
 _MAX_FACTS = 8

@@ -11,9 +11,9 @@ from typing import Annotated, Any, TypeVar, cast
 from pydantic import BaseModel, BeforeValidator
 from pydantic_settings import NoDecode
 
-from ..option_fields import OptionalField, optional_field, with_fields
-from ..option_overrides import OptionOverrides
-from ..options import GenerationOptions
+from ..options.fields import OptionalField, optional_field, with_fields
+from ..options.generation import GenerationOptions
+from ..options.overrides import OptionOverrides
 from ..prompt_cache.options import CacheOptions
 
 M = TypeVar("M", bound=BaseModel)

@@ -8,7 +8,7 @@ import sys
 import time
 from typing import Any, Literal
 
-from .. import own_process
+from ..runtime import process_runtime
 
 _LOGGER = "proxy_engine.server"
 
@@ -57,7 +57,7 @@ def configure(form: Literal["text", "json"], level: str) -> None:
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonFormatter() if form == "json" else _TextFormatter())
-    number = own_process.worker()
+    number = process_runtime.worker()
     if number is not None:
         handler.addFilter(_WorkerField(number))
     for name in (_LOGGER, "uvicorn"):

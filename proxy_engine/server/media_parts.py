@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..checks.texts import short_repr
 from ..errors import MediaError
-from ..text_checks import short_repr
 from .errors import PartName, media_error
 
 # Not `file`, since the text of a file is read.

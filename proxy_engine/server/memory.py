@@ -10,7 +10,7 @@ from dataclasses import replace
 import mlx.core as mx
 import psutil
 
-from .. import own_process
+from ..runtime import process_runtime
 from .errors import ApiError
 from .known_models import KnownModel
 
@@ -29,7 +29,7 @@ def used_bytes() -> int:
 def release_unused() -> int:
     """Free memory that is no longer referenced; return the bytes still in use."""
     # A model's layers reference each other in cycles.
-    own_process.collect()
+    process_runtime.collect()
     mx.clear_cache()
     return used_bytes()
 

@@ -20,8 +20,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .. import own_process
-from ..text_checks import short_repr
+from ..checks.texts import short_repr
+from ..runtime import process_runtime
 from .error_handlers import http_error
 from .errors import INTERNAL_ERROR, ApiError, error_reply
 from .settings import ServerSettings
@@ -202,7 +202,7 @@ class BodyMiddleware:
             if held and not any(self._held) and self._freed > _TRIMMED_BYTES:
                 self._freed = 0
                 # Once the frames that refer to the body have ended.
-                loop.call_later(_TRIM_SECONDS, loop.run_in_executor, None, own_process.trim)
+                loop.call_later(_TRIM_SECONDS, loop.run_in_executor, None, process_runtime.trim)
 
     async def _max_bytes(self, is_large: bool) -> int:
         largest = min(self._settings.body_bytes, self._settings.all_bodies_bytes)

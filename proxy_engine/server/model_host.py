@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from ..engine import InferenceEngine
+from ..engine.inference_engine import InferenceEngine
 from ..prompt_cache.options import CacheOptions
 from ..requests.worker import on_own_thread
 from .adapters import AdapterRegistry

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from ..text_checks import short_repr
+from ..checks.texts import short_repr
 from .adapters import AdapterRegistry, KnownAdapter
 from .errors import ApiError, unsuitable_model
 from .known_models import KnownModel

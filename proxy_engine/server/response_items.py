@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ..checks.texts import short_repr
 from ..conversation.content_reading import refuse_unknown_keys
 from ..errors import PromptError
-from ..text_checks import short_repr
 from .errors import ApiError
 from .schemas.items import ITEM_KEYS
 

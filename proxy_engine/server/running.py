@@ -15,11 +15,11 @@ from typing import Any, Protocol, TypeAlias
 from ..conversation.messages import template_messages
 from ..conversation.prompts import Prompt
 from ..conversation.raw_prompt import RawPrompt
-from ..events import Finished, PromptProgress, StreamEvent, TokenGenerated
-from ..extras import is_installed
-from ..option_overrides import OptionOverrides
+from ..options.overrides import OptionOverrides
 from ..requests.streams import AsyncEventStream
-from ..results import GenerationResult
+from ..results.events import Finished, PromptProgress, StreamEvent, TokenGenerated
+from ..results.generation import GenerationResult
+from ..runtime.extras import is_installed
 from .errors import shutting_down
 from .known_models import KnownModel
 from .metrics import Metrics

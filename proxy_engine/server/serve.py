@@ -13,9 +13,9 @@ from pathlib import Path
 
 import uvicorn
 
-from .. import own_process
 from ..distributed.loading import lead_or_follow
-from ..engine import InferenceEngine
+from ..engine.inference_engine import InferenceEngine
+from ..runtime import process_runtime
 from . import logs
 from .app import create_app, load_engine, registry_of
 from .known_models import KnownModel
@@ -50,7 +50,7 @@ def serve(settings: ServerSettings, *, socket_path: Path | None = None, copies: 
         lead_or_follow()
     if socket_path is None:
         warn_of_settings(settings)
-    own_process.take_over()
+    process_runtime.take_over()
     model = registry_of(settings).default()
     gate = MemoryGate(settings.memory_limit_bytes)
     shortage = gate.shortage(model, copies=copies)
@@ -72,7 +72,7 @@ def serve(settings: ServerSettings, *, socket_path: Path | None = None, copies: 
 
 def _load(model: KnownModel, settings: ServerSettings) -> InferenceEngine:
     engine = load_engine(model, settings)
-    own_process.freeze()
+    process_runtime.freeze()
     return engine
 
 
@@ -89,8 +89,8 @@ class _Server(uvicorn.Server):
         asyncio.get_running_loop().set_default_executor(self._threads)
         await super().startup(sockets)
         # The application lives as long as the process.
-        own_process.freeze()
-        self._collecting = asyncio.create_task(own_process.collect_when_idle(self._is_idle))
+        process_runtime.freeze()
+        self._collecting = asyncio.create_task(process_runtime.collect_when_idle(self._is_idle))
         for listening in self.servers:
             current = self._services.host.current
             fields = {

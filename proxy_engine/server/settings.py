@@ -23,8 +23,8 @@ from state_machines.tool_calls import format_named
 
 from ..media.options import MediaOptions
 from ..models.load_options import LoadArguments, LoadOptions
-from ..option_overrides import OptionOverrides
-from ..options import MAX_DRAFT_TOKENS
+from ..options.generation import MAX_DRAFT_TOKENS
+from ..options.overrides import OptionOverrides
 from ..prompt_cache.options import CacheOptions
 from .configuration_file import ConfigurationFile
 from .generation_settings import cache_options, request_defaults, with_generation_settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from ..text_checks import short_repr
+from ..checks.texts import short_repr
 from .encoders.encoder import new_id
 from .errors import ApiError
 from .id_prefixes import ITEM_ID_PREFIXES

@@ -22,7 +22,7 @@ from .services import Services
 if TYPE_CHECKING:
     from fastapi import UploadFile
 
-    from ..transcription_engine import TranscriptStream
+    from ..engine.transcription_engine import TranscriptStream
 
 TranscriptEvent: TypeAlias = TranscriptSegment | Transcript[Any]
 """A segment, or the whole transcript, which is the last event."""

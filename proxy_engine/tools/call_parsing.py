@@ -17,6 +17,7 @@ from state_machines.tool_calls import (
     split_calls,
 )
 
+from ..checks.texts import short_repr
 from ..conversation.content import ToolCall
 from ..conversation.tool_format_detection import format_of
 from ..errors import (
@@ -27,7 +28,6 @@ from ..errors import (
     ProxyError,
     ToolArgumentsError,
 )
-from ..text_checks import short_repr
 from .resolve import resolve_tools
 from .tool import Tool, tool_schema_errors
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from ..checks.texts import short_repr
 from ..errors import InvalidOptionError
-from ..text_checks import short_repr
 from .tool import Tool
 
 ToolChoiceMode: TypeAlias = Literal["auto", "required", "none", "named"]

@@ -13,8 +13,8 @@ from state_machines.errors import GrammarBudgetError, GrammarError, PatternError
 from state_machines.limits import LIMITS
 from state_machines.tool_calls import any_text
 
+from ..checks.texts import has_surrogate, short_repr
 from ..errors import InvalidToolError
-from ..text_checks import has_surrogate, short_repr
 
 InputSyntax: TypeAlias = Literal["text", "lark", "regex", "gbnf", "machine"]
 """``"text"``: any text. ``"machine"``: a state machine. The others: a grammar's notation."""

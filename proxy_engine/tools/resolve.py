@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from ..checks.texts import listed, short_repr
 from ..errors import InvalidToolError
-from ..text_checks import listed, short_repr
 from .functions import tool_from_function
 from .input_format import input_format_from_dict
 from .tool import Tool

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import pydantic
 from pydantic.json_schema import JsonSchemaWarningKind
 
+from state_machines.pydantic_schemas import ClosedJsonSchema
+
 from ..errors import InvalidToolError
-from ..pydantic_schemas import ClosedJsonSchema
 
 
 class _ToolJsonSchema(ClosedJsonSchema):

@@ -18,8 +18,8 @@ from state_machines.budgets import Verdict
 from state_machines.errors import SchemaError
 from state_machines.tool_calls import ToolSignature, input_schema
 
+from ..checks.texts import has_surrogate, short_repr
 from ..errors import InvalidToolError, ToolArgumentsError, ToolSchemaError
-from ..text_checks import has_surrogate, short_repr
 from .arguments import ArgumentReader, InputArguments, JsonArguments
 from .input_format import InputFormat, InputSyntax
 

@@ -13,12 +13,12 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from pydantic_core import from_json, to_json
 
+from ..checks.texts import short_repr
 from ..conversation.content import Content, FileContent, JsonContent, TextContent, ToolCall
 from ..conversation.interaction import Interaction, Role
 from ..conversation.messages import Prompt, to_interactions
 from ..errors import InvalidOptionError, ToolArgumentsError
-from ..text_checks import short_repr
-from ..tracing import tool_span
+from ..runtime.tracing import tool_span
 from .choice import ToolChoice
 from .resolve import resolve_tools
 from .tool import Tool

@@ -8,8 +8,8 @@ from typing import Any
 
 import pydantic
 
+from ..checks.texts import short_repr
 from ..errors import InvalidToolError
-from ..text_checks import short_repr
 from .arguments import InstanceArguments
 from .docstrings import read_docstring
 from .schemas import described, generated_schema

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tokenizers import AddedToken
 
 from ..errors import ModelFormatError
-from ..extras import import_extra
+from ..runtime.extras import import_extra
 
 if TYPE_CHECKING:
     from .parakeet import Parakeet

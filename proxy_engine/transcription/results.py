@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
-from ..results import Usage
+from ..results.generation import Usage
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from jsonschema.protocols import Validator
 from state_machines.grammar.substring import find_quote
 from state_machines.json_schema.quotes import SUBSTRING_UNIT
 
-from ..results import Quotation
+from ..results.generation import Quotation
 
 _CURRENT: ContextVar[QuoteCheck | None] = ContextVar("quotes", default=None)
 

@@ -19,7 +19,7 @@ from referencing import Registry
 from state_machines.budgets import spend, step_budget
 from state_machines.json_schema.quotes import SUBSTRING_OF
 
-from ..results import Quotation
+from ..results.generation import Quotation
 from .keywords import KEYWORDS
 from .quotes import QuoteCheck, substring_of
 

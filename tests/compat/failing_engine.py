@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from proxy_engine import InferenceEngine
-from proxy_engine.events import TokenGenerated
+from proxy_engine.results.events import TokenGenerated
 
 __all__ = ["FAILING_PROMPT", "FailingEngine"]
 

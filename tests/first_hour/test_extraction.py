@@ -104,7 +104,7 @@ def test_command_refuses_a_missing_field_at_once(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("proxy_engine.engine.InferenceEngine", interrupted)
+    monkeypatch.setattr("proxy_engine.engine.inference_engine.InferenceEngine", interrupted)
     assert main([*arguments, "--text", "body", "--output", "my out.csv"]) == 130
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith("extract --schema schema.json in.jsonl --text body --output 'my out.csv'")

@@ -12,7 +12,8 @@ from IPython.utils.capture import capture_output
 
 from proxy_engine import InferenceEngine
 from proxy_engine.errors import EngineError, MissingExtraError
-from proxy_engine.events import (
+from proxy_engine.notebook import LiveView, ashow, show
+from proxy_engine.results.events import (
     PromptProgress,
     ReasoningDelta,
     TextDelta,
@@ -20,7 +21,6 @@ from proxy_engine.events import (
     ToolCallDelta,
     ToolCallStarted,
 )
-from proxy_engine.notebook import LiveView, ashow, show
 
 SCHEMA = {"enum": ["yes", "no"]}
 
@@ -83,6 +83,6 @@ def test_stream_that_has_ended_is_refused(roomy_engine: InferenceEngine) -> None
 def test_missing_ipython_is_named(
     roomy_engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proxy_engine.extras.is_installed", lambda extra: False)
+    monkeypatch.setattr("proxy_engine.runtime.extras.is_installed", lambda extra: False)
     with pytest.raises(MissingExtraError, match=r"proxy-engine\[notebook\]"):
         show(roomy_engine.stream("Hi"))

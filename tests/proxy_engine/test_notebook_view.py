@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy_engine.conversation.content import ToolCall
-from proxy_engine.notebook_view.segments import segments_of
-from proxy_engine.results import (
+from proxy_engine.results.generation import (
     AnswerPart,
     GenerationResult,
     Logprob,
@@ -24,6 +23,7 @@ from proxy_engine.results import (
     TokenLogprobs,
     Usage,
 )
+from proxy_engine.results.notebook_view.segments import segments_of
 
 TAGS = {"div", "pre", "details", "summary", "span", "sub", "table", "tr", "th", "td", "b"}
 

@@ -15,7 +15,7 @@ import pydantic
 import pytest
 from option_overrides_source import option_overrides_source
 
-import proxy_engine.option_overrides
+import proxy_engine.options.overrides
 from proxy_engine import (
     GenerationOptions,
     InferenceEngine,
@@ -24,14 +24,14 @@ from proxy_engine import (
     ReasoningOptions,
     SpeculationOptions,
 )
-from proxy_engine.option_fields import (
+from proxy_engine.options.fields import (
     OPTION_NAMES,
     add_option_flags,
     given_flags,
     given_options,
     with_options,
 )
-from proxy_engine.option_overrides import OptionOverrides
+from proxy_engine.options.overrides import OptionOverrides
 from samplers import SamplingParameters
 
 NESTED: list[Any] = []
@@ -40,10 +40,10 @@ for _ in range(10_000):
 
 
 def test_keyword_arguments_are_generated_from_the_model() -> None:
-    module = Path(proxy_engine.option_overrides.__file__)
+    module = Path(proxy_engine.options.overrides.__file__)
     assert module.read_text(encoding="utf-8") == option_overrides_source(), (
         "write it anew: python tests/support/option_overrides_source.py > "
-        "proxy_engine/option_overrides.py"
+        "proxy_engine/options/overrides.py"
     )
     assert OptionOverrides.__optional_keys__ == set(OPTION_NAMES)
     assert not OptionOverrides.__required_keys__

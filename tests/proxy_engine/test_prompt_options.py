@@ -9,7 +9,7 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from tiny_models import make_tiny_model, make_tiny_tokenizer
 
 from proxy_engine import GenerationOptions, InferenceEngine, InvalidOptionError
-from proxy_engine.options import ReasoningOptions
+from proxy_engine.options.generation import ReasoningOptions
 from state_machines.tool_calls import FORMATS
 
 TOOL = {

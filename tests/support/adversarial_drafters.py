@@ -9,8 +9,8 @@ from typing import Any
 from unittest.mock import patch
 
 from proxy_engine import SpeculationOptions
+from proxy_engine.generation.speculation import Drafter
 from proxy_engine.requests.sequence_factory import SequenceFactory
-from proxy_engine.speculation import Drafter
 from state_machines import Matcher
 
 Texts = Sequence[Sequence[int]]

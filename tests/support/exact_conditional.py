@@ -23,9 +23,9 @@ from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import KVCache, make_prompt_cache
 
 from proxy_engine import InferenceEngine
+from proxy_engine.engine.request_arguments import RequestArguments
 from proxy_engine.generation import FastForward, SequenceOptions, end_token_ids, text_encoder
 from proxy_engine.generation.sampler_schedule import end_boost
-from proxy_engine.request_arguments import RequestArguments
 from samplers import SamplingParameters
 from state_machines import Vocabulary
 from state_machines.completion import Guard

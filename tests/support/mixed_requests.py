@@ -38,10 +38,10 @@ from proxy_engine import (
 from proxy_engine.generation import DraftModel, batch_drafts
 from proxy_engine.generation.choice_scores import ChoiceScorer
 from proxy_engine.generation.next_mask import NextMask, SlowMaskError
+from proxy_engine.generation.speculation import CopyDrafter
+from proxy_engine.generation.speculation.draft_length import PassCost
 from proxy_engine.requests import sequence_factory
 from proxy_engine.requests.sequence_factory import SequenceFactory
-from proxy_engine.speculation import CopyDrafter
-from proxy_engine.speculation.draft_length import PassCost
 from state_machines import GrammarStateMachine, Matcher, RegexStateMachine
 from state_machines.budgets import spend
 from state_machines.limits import LIMITS

@@ -1,6 +1,6 @@
-"""Writes ``proxy_engine/option_overrides.py`` from the fields of ``GenerationOptions``.
+"""Writes ``proxy_engine/options/overrides.py`` from the fields of ``GenerationOptions``.
 
-python tests/support/option_overrides_source.py > proxy_engine/option_overrides.py
+python tests/support/option_overrides_source.py > proxy_engine/options/overrides.py
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import types
 import typing
 from typing import Any
 
-from proxy_engine.options import GenerationOptions
+from proxy_engine.options.generation import GenerationOptions
 
-HEAD = '''"""The options of a request as keyword arguments. Generated from ``options``: do not edit.
+HEAD = '''"""The options of a request as keyword arguments. Generated from ``generation``: do not edit.
 
 Regenerate it with ``python tests/support/option_overrides_source.py``.
 """
@@ -24,7 +24,7 @@ from typing import Any, Literal, TypedDict
 
 from state_machines.tool_calls import ToolFormat
 
-from .options import PartOptions, ReasoningOptions, SpeculationOptions
+from .generation import PartOptions, ReasoningOptions, SpeculationOptions
 
 
 class OptionOverrides(TypedDict, total=False):

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, Self
 
 from proxy_engine.errors import EngineClosedError, PromptError
-from proxy_engine.results import GenerationResult, Usage
+from proxy_engine.results.generation import GenerationResult, Usage
 
 SCHEMA = {
     "type": "object",
@@ -106,9 +106,9 @@ class StandInEngine:
 
 
 def main() -> int:
-    module = ModuleType("proxy_engine.engine")
+    module = ModuleType("proxy_engine.engine.inference_engine")
     module.InferenceEngine = StandInEngine  # type: ignore[attr-defined]
-    sys.modules["proxy_engine.engine"] = module
+    sys.modules["proxy_engine.engine.inference_engine"] = module
     from proxy_engine.cli.main import main as run  # noqa: PLC0415
 
     return run()

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from state_machines.errors import ProxyError
 
-from ... import own_process
 from ...errors import OutputValidationError
 from ...extraction.answer_format import ERROR, AnswerFormat
 from ...extraction.column_types import ColumnType
@@ -24,9 +23,10 @@ from ...extraction.prompts import Instruction, Prompts
 from ...extraction.records import Field, RecordInputs, RecordReader
 from ...extraction.results import error_text
 from ...extraction.schema_types import answer_types, fit
+from ...runtime import process_runtime
 
 if TYPE_CHECKING:
-    from ...engine import InferenceEngine
+    from ...engine.inference_engine import InferenceEngine
 
 _Cells = dict[str, Any]
 
@@ -77,7 +77,7 @@ class Extractor:
 
     def __init__(self, settings: ActorSettings) -> None:
         # Deferred: the driver does not need MLX.
-        from ...engine import InferenceEngine  # noqa: PLC0415
+        from ...engine.inference_engine import InferenceEngine  # noqa: PLC0415
 
         self.answers = AnswerFormat.of(settings.response_format, settings.prefix, settings.options)
         self._settings = settings
@@ -88,9 +88,9 @@ class Extractor:
             settings.instruction, self.answers.properties, is_json=self.answers.schema is not None
         )
         # The process belongs to the actor.
-        own_process.take_over()
+        process_runtime.take_over()
         self._engine: InferenceEngine = InferenceEngine(**{"on_progress": None, **settings.engine})
-        own_process.freeze()
+        process_runtime.freeze()
 
     def outcomes(
         self, inputs: Inputs, admit: Callable[[Mapping[str, Any]], None]

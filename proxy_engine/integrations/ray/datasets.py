@@ -18,17 +18,17 @@ from typing import Any, Unpack, cast
 
 from state_machines import JsonSchemaStateMachine, StateMachine
 
+from ...checks.texts import short_repr
 from ...errors import InvalidOptionError, InvalidResponseFormatError
 from ...extraction.answer_format import AnswerFormat
 from ...extraction.prompts import Instruction
 from ...extraction.records import Field
-from ...extras import requires_extra
 from ...models.load_options import LoadArguments, LoadOptions
-from ...option_overrides import OptionOverrides
-from ...option_signatures import list_options
-from ...options import GenerationOptions, argument_names, check_names
+from ...options.generation import GenerationOptions, argument_names, check_names
+from ...options.overrides import OptionOverrides
+from ...options.signatures import list_options
 from ...prompt_cache.options import CacheOptions
-from ...text_checks import short_repr
+from ...runtime.extras import requires_extra
 from .actors import ActorSettings, TableActor, check_columns
 
 with requires_extra("ray", purpose="An extraction on Ray"):

@@ -15,7 +15,7 @@ from state_machines.errors import ProxyError
 
 from ...errors import EngineError, OutputFileError
 from ...extraction.rows import JsonLines
-from ...extras import requires_extra
+from ...runtime.extras import requires_extra
 from .actors import ActorSettings, Extractor
 from .datasets import actor_pool
 from .output import OutputDirectory

@@ -9,7 +9,7 @@ from typing import Any
 from state_machines import Vocabulary
 
 from ...conversation.content import ToolCall
-from ...events import (
+from ...results.events import (
     ReasoningDelta,
     StreamEvent,
     TextDelta,
@@ -17,7 +17,7 @@ from ...events import (
     ToolCallStarted,
     ToolInputDelta,
 )
-from ...results import GenerationResult
+from ...results.generation import GenerationResult
 from ..schemas.chat import (
     ChatChoice,
     ChatChunk,

@@ -12,8 +12,8 @@ from pydantic import BaseModel
 from state_machines import Vocabulary
 
 from ...answers.composition import REASONING
-from ...events import Finished, StreamEvent, TokenGenerated
-from ...results import GenerationResult
+from ...results.events import Finished, StreamEvent, TokenGenerated
+from ...results.generation import GenerationResult
 from ..errors import ApiError
 from ..schemas.common import (
     ChoiceExtension,

@@ -10,8 +10,8 @@ from pydantic import BaseModel
 
 from state_machines import Vocabulary
 
-from ...events import StreamEvent, TextDelta
-from ...results import GenerationResult
+from ...results.events import StreamEvent, TextDelta
+from ...results.generation import GenerationResult
 from ..schemas.common import TokenLogprob
 from ..schemas.completions import (
     Completion,

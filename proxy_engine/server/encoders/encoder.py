@@ -10,10 +10,10 @@ from typing import Any, Protocol
 from state_machines import Vocabulary
 from state_machines.tool_calls.call import CALL
 
-from ... import own_process
 from ...answers.composition import REASONING
-from ...events import StreamEvent, TokenGenerated
-from ...results import GenerationResult, Logprob, TokenLogprobs, Usage
+from ...results.events import StreamEvent, TokenGenerated
+from ...results.generation import GenerationResult, Logprob, TokenLogprobs, Usage
+from ...runtime import process_runtime
 from ..errors import ApiError
 from ..schemas.common import (
     PromptDetails,
@@ -92,7 +92,7 @@ class TokenTexts:
 
 def new_id(prefix: str) -> str:
     """Return a random identifier. Its first byte is the number of the worker, if this is one."""
-    number = own_process.worker()
+    number = process_runtime.worker()
     if number is None:
         return f"{prefix}{secrets.token_hex(12)}"
     return f"{prefix}{number:02x}{secrets.token_hex(11)}"

@@ -8,7 +8,7 @@ from typing import Any
 from state_machines import Vocabulary
 
 from ...answers.composition import REASONING
-from ...events import (
+from ...results.events import (
     Finished,
     ReasoningDelta,
     StreamEvent,
@@ -19,7 +19,7 @@ from ...events import (
     ToolCallStarted,
     ToolInputDelta,
 )
-from ...results import GenerationResult
+from ...results.generation import GenerationResult
 from ..errors import ApiError
 from ..schemas.responses import (
     CustomToolCallItem,

@@ -6,8 +6,8 @@ from typing import Any
 
 from fastapi import Request, Response
 
-from ...option_overrides import OptionOverrides
-from ...options import ReasoningOptions
+from ...options.generation import ReasoningOptions
+from ...options.overrides import OptionOverrides
 from ..chat_messages import engine_messages
 from ..encoders.chat import ChatEncoder
 from ..encoders.choices import EncoderOptions

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fastapi import Request, Response
 
 from ...conversation.raw_prompt import RawPrompt
-from ...option_overrides import OptionOverrides
+from ...options.overrides import OptionOverrides
 from ..encoders.choices import EncoderOptions
 from ..encoders.completions import CompletionEncoder
 from ..errors import ApiError, conflict

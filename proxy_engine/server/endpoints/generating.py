@@ -17,10 +17,10 @@ from pydantic_core import from_json
 from state_machines.errors import ProxyError
 
 from ...conversation.raw_prompt import RawPrompt
-from ...events import Finished, StreamEvent
-from ...option_overrides import OptionOverrides
-from ...option_values import MAX_COUNT
-from ...options import GenerationOptions
+from ...options.generation import GenerationOptions
+from ...options.overrides import OptionOverrides
+from ...options.values import MAX_COUNT
+from ...results.events import Finished, StreamEvent
 from ..encoders.encoder import Encoder
 from ..errors import (
     INTERNAL_ERROR,

@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import Request, Response
 
-from ...option_overrides import OptionOverrides
+from ...options.overrides import OptionOverrides
 from ..encoders.encoder import new_id, seconds_now
 from ..encoders.responses import ResponsesEncoder
 from ..errors import ApiError

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from state_machines.errors import ProxyError
 
-from ... import own_process
+from ...runtime import process_runtime
 from ..settings import ServerSettings
 
 
@@ -40,7 +40,7 @@ class WorkerStart:
 def main() -> int:
     """Serve until a signal, or until the supervisor ends; return the exit status."""
     start = read_start()
-    own_process.set_worker(start.number)
+    process_runtime.set_worker(start.number)
     # Deferred: other programs that are started in place of this one need no MLX.
     from ..serve import serve  # noqa: PLC0415
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from ...option_fields import with_options
+from ...options.fields import with_options
 from ...tools.choice import requires_call
 from ..json_bodies import MAX_MESSAGES
 from .common import (

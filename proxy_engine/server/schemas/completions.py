@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ...option_fields import with_options
+from ...options.fields import with_options
 from .common import (
     ChoicesUsage,
     ExtendedChoice,

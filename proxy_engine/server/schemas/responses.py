@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from ...option_fields import with_options
+from ...options.fields import with_options
 from ..json_bodies import MAX_MESSAGES
 from .common import (
     Extension,

@@ -10,10 +10,10 @@ from pydantic import AfterValidator, Field, field_validator
 from samplers.parameters import SamplingParameters
 
 from ...errors import InvalidOptionError
-from ...option_fields import given_options, with_options
-from ...option_overrides import OptionOverrides
-from ...option_values import MAX_COUNT
-from ...options import MAX_DRAFT_TOKENS, GenerationOptions, SpeculationOptions
+from ...options.fields import given_options, with_options
+from ...options.generation import MAX_DRAFT_TOKENS, GenerationOptions, SpeculationOptions
+from ...options.overrides import OptionOverrides
+from ...options.values import MAX_COUNT
 from .request_model import RequestModel, as_number
 
 # OpenAI allows four. Each is searched for at every token.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxy_engine.answers.reader import AnswerReader
-from proxy_engine.events import Event, ToolCallFinished, ToolCallStarted, ToolInputDelta
+from proxy_engine.results.events import Event, ToolCallFinished, ToolCallStarted, ToolInputDelta
 from state_machines import GrammarStateMachine, Vocabulary
 from state_machines.root import RootStateMachine
 from state_machines.tool_calls import FORMATS, ToolFormat, ToolSignature, input_schema

@@ -14,9 +14,9 @@ from shortest_words import shortest_word
 
 from proxy_engine.answers.composition import Calls, Reasoning, compose_answer
 from proxy_engine.answers.reader import AnswerReader
-from proxy_engine.confidence.answer_values import read_values
 from proxy_engine.errors import OutputValidationError
-from proxy_engine.events import (
+from proxy_engine.results.confidence.answer_values import read_values
+from proxy_engine.results.events import (
     Event,
     PartialValue,
     ReasoningDelta,
@@ -25,7 +25,7 @@ from proxy_engine.events import (
     ToolCallFinished,
     ToolCallStarted,
 )
-from proxy_engine.results import Particle
+from proxy_engine.results.generation import Particle
 from state_machines import ChoiceStateMachine, JsonSchemaStateMachine, Vocabulary
 from state_machines.grammar.node import EMPTY
 from state_machines.root import (

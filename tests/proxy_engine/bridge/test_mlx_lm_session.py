@@ -27,7 +27,7 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from proxy_engine import InferenceEngine, ModelNotFoundError, RawPrompt, TokenGenerated
 from proxy_engine.bridge.commands import LoadCommand
 from proxy_engine.bridge.mlx_lm_session import MlxLmSession
-from proxy_engine.options import MAX_COUNT
+from proxy_engine.options.generation import MAX_COUNT
 
 ROOT = Path(__file__).parents[3]
 DOCUMENT = (ROOT / "docs" / "bridge.md").read_text(encoding="utf-8")

@@ -33,9 +33,9 @@ from proxy_engine.bridge.commands import (
 )
 from proxy_engine.bridge.protocol_schema import protocol_schema
 from proxy_engine.bridge.replies import error_reply, event_reply, to_line
-from proxy_engine.events import Finished, StreamEvent
-from proxy_engine.option_fields import OPTION_NAMES, given_options
-from proxy_engine.results import GenerationResult, Logprob
+from proxy_engine.options.fields import OPTION_NAMES, given_options
+from proxy_engine.results.events import Finished, StreamEvent
+from proxy_engine.results.generation import GenerationResult, Logprob
 from state_machines.errors import MaxTokensTooSmallError, UnsupportedSchemaError
 
 

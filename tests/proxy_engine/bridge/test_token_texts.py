@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy_engine.bridge.token_texts import TokenTexts
-from proxy_engine.events import TokenGenerated
+from proxy_engine.results.events import TokenGenerated
 from state_machines import Vocabulary
 
 FORMS = [bytes([byte]) for byte in "aé€𝄞".encode()]

@@ -52,7 +52,7 @@ def text(tmp_path: Path) -> Path:
 def tiny(monkeypatch: pytest.MonkeyPatch, tiny_model: Any, tiny_tokenizer: Any) -> None:
     """Load the tiny model instead of the named one."""
     monkeypatch.setattr(
-        "proxy_engine.engine.InferenceEngine",
+        "proxy_engine.engine.inference_engine.InferenceEngine",
         lambda model, **_: InferenceEngine(tiny_model, tiny_tokenizer),
     )
 
@@ -270,7 +270,7 @@ class TestWrongCommandLine:
         def forbidden(*_: Any, **__: Any) -> Any:
             raise AssertionError("a model was loaded")
 
-        monkeypatch.setattr("proxy_engine.engine.InferenceEngine", forbidden)
+        monkeypatch.setattr("proxy_engine.engine.inference_engine.InferenceEngine", forbidden)
 
     def test_missing_file_is_refused(
         self, schema: Path, text: Path, capsys: pytest.CaptureFixture[str]

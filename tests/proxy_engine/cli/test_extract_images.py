@@ -20,7 +20,7 @@ from proxy_engine import InferenceEngine
 from proxy_engine.cli.main import main
 from proxy_engine.conversation.content import ImageContent, TextContent
 from proxy_engine.conversation.interaction import Interaction
-from proxy_engine.events import Finished
+from proxy_engine.results.events import Finished
 
 INSTRUCTION = "Extract n, text from this image as JSON:"
 
@@ -87,9 +87,9 @@ def engines(monkeypatch: pytest.MonkeyPatch) -> list[ImageEngine]:
         made.append(ImageEngine(*arguments, **options))
         return made[-1]
 
-    module = ModuleType("proxy_engine.engine")
+    module = ModuleType("proxy_engine.engine.inference_engine")
     module.InferenceEngine = make  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "proxy_engine.engine", module)
+    monkeypatch.setitem(sys.modules, "proxy_engine.engine.inference_engine", module)
     return made
 
 

@@ -59,9 +59,9 @@ def engines(monkeypatch: pytest.MonkeyPatch) -> list[StandInEngine]:
         made.append(StandInEngine(*arguments, **options))
         return made[-1]
 
-    module = ModuleType("proxy_engine.engine")
+    module = ModuleType("proxy_engine.engine.inference_engine")
     module.InferenceEngine = make  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "proxy_engine.engine", module)
+    monkeypatch.setitem(sys.modules, "proxy_engine.engine.inference_engine", module)
     return made
 
 

@@ -98,7 +98,7 @@ def test_flags_are_arguments_of_the_engine(
     def make(model: Any, **arguments: Any) -> InferenceEngine:
         raise Made(arguments)
 
-    monkeypatch.setattr("proxy_engine.engine.InferenceEngine", make)
+    monkeypatch.setattr("proxy_engine.engine.inference_engine.InferenceEngine", make)
     paths = {"SCHEMA": str(schema), "TEXT": str(text)}
     with pytest.raises(Made) as caught:
         main([*(paths.get(word, word) for word in command), *flags])

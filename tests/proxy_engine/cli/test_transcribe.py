@@ -167,7 +167,7 @@ def test_model_of_text_is_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(
-        "proxy_engine.engine.InferenceEngine",
+        "proxy_engine.engine.inference_engine.InferenceEngine",
         lambda model, **_: InferenceEngine(tiny_model, tiny_tokenizer),
     )
     assert main(["transcribe", str(speech_file())]) == 1

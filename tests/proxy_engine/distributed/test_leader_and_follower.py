@@ -16,13 +16,14 @@ import pytest
 from mlx.utils import tree_flatten
 from written_models import written_model
 
-from proxy_engine import CacheOptions, InferenceEngine, core
+from proxy_engine import CacheOptions, InferenceEngine
 from proxy_engine.distributed import follower as follower_module
 from proxy_engine.distributed import leader as leader_module
 from proxy_engine.distributed import loading
 from proxy_engine.distributed.follower import Follower, follow
 from proxy_engine.distributed.leader import Leader
 from proxy_engine.distributed.messages import Message
+from proxy_engine.engine import core
 from proxy_engine.errors import DistributedError
 from proxy_engine.prompt_cache.layers import flat
 from proxy_engine.replication import Replica, ReplicatedList, replicated

@@ -7,7 +7,7 @@ from architectures import small_model
 from mlx_lm.models.cache import make_prompt_cache
 
 from proxy_engine.generation import device_pass_cost, pass_cost
-from proxy_engine.speculation.draft_length import draft_length
+from proxy_engine.generation.speculation.draft_length import draft_length
 
 
 @pytest.mark.parametrize("architecture", ["mamba", "falcon_h1", "lfm2", "deepseek_v41"])

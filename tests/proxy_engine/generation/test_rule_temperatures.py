@@ -15,7 +15,7 @@ from speculation_checks import Comparison, babbling_model, complete_masks
 
 from proxy_engine import InferenceEngine, InvalidOptionError, PartOptions, generate_step
 from proxy_engine.generation import SamplerSchedule
-from proxy_engine.options import GenerationOptions
+from proxy_engine.options.generation import GenerationOptions
 from state_machines import GrammarStateMachine, Vocabulary
 
 COLD = GrammarStateMachine.from_lark(

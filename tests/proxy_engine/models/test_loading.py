@@ -18,9 +18,9 @@ from mlx.nn.layers.base import Module
 from mlx_lm.models import bitnet
 
 from proxy_engine import InferenceEngine, ModelError, ModelFormatError, ModelNotFoundError
-from proxy_engine.models import blas
 from proxy_engine.models.dimensions import hidden_size, num_layers
 from proxy_engine.models.loading import LoadedModel, context_length, load_model, logits_width
+from proxy_engine.runtime import blas
 
 TINY_CONFIG = {
     "hidden_size": 32,

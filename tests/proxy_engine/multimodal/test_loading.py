@@ -15,9 +15,10 @@ import mlx_lm
 import pytest
 from vision_models import VISION_ARCHITECTURES
 
-from proxy_engine import InferenceEngine, MissingExtraError, ModelFormatError, extras
+from proxy_engine import InferenceEngine, MissingExtraError, ModelFormatError
 from proxy_engine.models.loading import LoadedModel, load_model
 from proxy_engine.multimodal.loading import is_multimodal
+from proxy_engine.runtime import extras
 
 Load = Callable[[str], LoadedModel]
 Find = Callable[[str], Path]

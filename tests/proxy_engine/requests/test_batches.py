@@ -27,12 +27,12 @@ from proxy_engine import (
     PromptError,
     TokenGenerated,
 )
-from proxy_engine.events import Event
 from proxy_engine.generation import Batch
 from proxy_engine.requests.batches import BatchStream, Begun
 from proxy_engine.requests.preparation import Preparation
 from proxy_engine.requests.request import Request
 from proxy_engine.requests.scheduler import Scheduler
+from proxy_engine.results.events import Event
 
 PERSON = {
     "type": "object",

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from proxy_engine import BatchRequest, CacheOptions, InferenceEngine, PromptProgress, RawPrompt
-from proxy_engine.events import Event
 from proxy_engine.requests import continuous_batch, scheduler
 from proxy_engine.requests.preparation import Preparation
 from proxy_engine.requests.request import Request
+from proxy_engine.results.events import Event
 
 OPTIONS: Any = {"max_tokens": 12, "min_tokens": 12, "temperature": 0.0}
 

@@ -206,7 +206,7 @@ def test_conversations_beyond_a_sliding_window_continue_from_caches(
 def test_model_without_the_processor_names_the_extra(
     checkpoints: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proxy_engine.extras.importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("proxy_engine.runtime.extras.importlib.util.find_spec", lambda name: None)
     with InferenceEngine(checkpoints["gemma3"]) as engine:
         assert engine.generate("A text.", **GREEDY).text is not None
         with pytest.raises(ImportError, match=r"pip install 'proxy-engine\[vision\]'"):

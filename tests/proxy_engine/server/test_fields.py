@@ -12,7 +12,7 @@ import pytest
 from live_server import Live
 
 from proxy_engine import SpeculationOptions
-from proxy_engine.options import MAX_COUNT
+from proxy_engine.options.generation import MAX_COUNT
 from proxy_engine.server.chat_messages import engine_messages
 from proxy_engine.server.schemas.chat import ChatRequest, Message
 from proxy_engine.server.schemas.completions import CompletionRequest

@@ -18,7 +18,7 @@ from tiny_whisper import write_tiny_whisper
 
 from proxy_engine import CacheOptions, InferenceEngine, InvalidOptionError
 from proxy_engine.cli.main import main
-from proxy_engine.option_overrides import OptionOverrides
+from proxy_engine.options.overrides import OptionOverrides
 from proxy_engine.server.app import load_engine, registry_of
 from proxy_engine.server.errors import ApiError
 from proxy_engine.server.generation_settings import with_defaults

@@ -211,7 +211,7 @@ def test_default_model_larger_than_the_memory_is_reported(
 
     monkeypatch.setattr(serve, "_load", load)
     monkeypatch.setattr("proxy_engine.server.logs.configure", lambda *_: None)
-    monkeypatch.setattr("proxy_engine.own_process.take_over", lambda: None)
+    monkeypatch.setattr("proxy_engine.runtime.process_runtime.take_over", lambda: None)
     for limit, count in ((1, 1), (1 << 50, 0)):
         caplog.clear()
         settings = make_settings(model=str(tiny_model_directory), memory_limit_bytes=limit)

@@ -191,7 +191,7 @@ def test_damaged_weights_are_refused(tmp_path: Path) -> None:
 
 
 def test_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proxy_engine.extras.is_installed", lambda extra: False)
+    monkeypatch.setattr("proxy_engine.runtime.extras.is_installed", lambda extra: False)
     write_tiny_whisper(tmp_path)
     with pytest.raises(MissingExtraError) as caught:
         InferenceEngine(tmp_path, on_progress=None)

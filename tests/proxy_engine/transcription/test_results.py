@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy_engine.results import Usage
+from proxy_engine.results.generation import Usage
 from proxy_engine.transcription.results import Transcript, TranscriptSegment
 
 

@@ -15,7 +15,7 @@ from recordings import sine
 from tiny_whisper import write_tiny_whisper
 
 from proxy_engine import InferenceEngine
-from proxy_engine.models.blas import widen_on_cpu
+from proxy_engine.runtime.blas import widen_on_cpu
 from proxy_engine.transcription import whisper
 from proxy_engine.transcription.timestamp_rules import TimestampRules
 

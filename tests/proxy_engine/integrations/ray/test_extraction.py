@@ -297,6 +297,6 @@ def test_wrong_command_line_is_refused(
 def test_missing_extra_is_the_first_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("proxy_engine.extras.is_installed", lambda extra: False)
+    monkeypatch.setattr("proxy_engine.runtime.extras.is_installed", lambda extra: False)
     assert main(["extract", "--schema", "nowhere.json", "--ray", "auto"]) == 1
     assert "pip install 'proxy-engine[ray]'" in capsys.readouterr().err

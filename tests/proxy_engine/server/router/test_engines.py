@@ -13,7 +13,8 @@ import uvicorn
 from live_router import running
 from live_server import Live, make_settings, serving
 
-from proxy_engine import InferenceEngine, own_process
+from proxy_engine import InferenceEngine
+from proxy_engine.runtime import process_runtime
 from proxy_engine.server.app import create_app
 from proxy_engine.server.listening import uvicorn_config
 from proxy_engine.server.router.supervisor import choice_for, create_router
@@ -38,7 +39,7 @@ def live(roomy_engine: InferenceEngine) -> Iterator[Live]:
             await super().startup()
 
     with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(own_process, "worker", lambda: numbers.get(threading.get_ident()))
+        patch.setattr(process_runtime, "worker", lambda: numbers.get(threading.get_ident()))
         workers = Workers(settings, Path(directory))
         servers = []
         for number, path in enumerate(workers.sockets):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy_engine import own_process
+from proxy_engine.runtime import process_runtime
 from proxy_engine.server.encoders.encoder import new_id
 from proxy_engine.server.id_prefixes import ITEM_ID_PREFIXES
 from proxy_engine.server.router.prompts import PromptKeys, read_prompt, stored_on
@@ -88,7 +88,7 @@ def test_body_with_too_many_values_is_not_parsed() -> None:
 
 
 def test_stored_ids_name_their_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_process, "_worker", 37)
+    monkeypatch.setattr(process_runtime, "_worker", 37)
     response, conversation, item = new_id("resp_"), new_id("conv_"), new_id("msg_")
     assert stored_on(f"/v1/responses/{response}/input_items") == 37
     assert keys(input="Hello", previous_response_id=response).worker == 37

@@ -1,0 +1,1 @@
+"""Checks of values that callers give, and the texts of their errors."""

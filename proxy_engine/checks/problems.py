@@ -1,0 +1,96 @@
+"""Translate validation errors of pydantic: the location in the input, and a description."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pydantic
+
+from .texts import short_repr
+
+Location = tuple[int | str, ...]
+"""Keys and indices that lead from the input to a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An invalid value of the input.
+
+    Attributes:
+        location: Where it is.
+        what: A description to follow the value's name, such as ``"should be a valid
+            integer, not 'x'"``.
+        kind: Pydantic's type of the error, such as ``"missing"`` or ``"extra_forbidden"``.
+    """
+
+    location: Location
+    what: str
+    kind: str
+
+    @property
+    def pointer(self) -> str:
+        """``location`` as a JSON Pointer (RFC 6901)."""
+        return json_pointer(self.location)
+
+
+def problems_in(error: pydantic.ValidationError, given: object) -> list[Problem]:
+    """Return one problem for each location in ``given``, the input that was validated.
+
+    A value of a union type has one error for each alternative; they are one problem here.
+    """
+    return problems_from(error.errors(include_url=False), given)
+
+
+def problems_from(facts: Iterable[Mapping[str, Any]], given: object) -> list[Problem]:
+    """Return the problems in ``facts``, the items of ``ValidationError.errors()``."""
+    found: dict[Location, list[str]] = {}
+    kinds: dict[Location, str] = {}
+    for fact in facts:
+        location = _location_in(given, fact["loc"], is_missing=fact["type"] == "missing")
+        kinds.setdefault(location, fact["type"])
+        found.setdefault(location, []).append(_what(fact["type"], fact["msg"], fact["input"]))
+    return [
+        Problem(location, ", or ".join(dict.fromkeys(whats)), kinds[location])
+        for location, whats in found.items()
+        # An alternative that fits apart from something inside it is the one that was meant.
+        if not any(other[: len(location)] == location != other for other in found)
+    ]
+
+
+def json_pointer(location: Iterable[int | str]) -> str:
+    """Return a JSON Pointer (RFC 6901); each of its names is cut to 80 characters."""
+    names = (str(name)[:80].replace("~", "~0").replace("/", "~1") for name in location)
+    return "".join(f"/{name}" for name in names)
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Return a sentence that names the known name closest to ``name``, or else all of them."""
+    names = list(known)
+    close = difflib.get_close_matches(name[:80], names, n=1)
+    return f"Did you mean {close[0]!r}?" if close else f"Known are {', '.join(names)}."
+
+
+def _what(kind: str, message: str, value: object) -> str:
+    if kind == "missing":
+        return "is missing"
+    if kind == "extra_forbidden":
+        return "is unknown"
+    what = message.removeprefix("Value error, ").removeprefix("Input ")
+    return f"{what}, not {short_repr(value)}"
+
+
+def _location_in(given: object, location: Sequence[int | str], *, is_missing: bool) -> Location:
+    """Leave out what pydantic adds to locations: the names of a union's alternatives."""
+    found: list[int | str] = []
+    for index, name in enumerate(location):
+        is_there = (isinstance(given, dict) and name in given) or (
+            isinstance(given, list | tuple) and isinstance(name, int) and name < len(given)
+        )
+        if is_there:
+            given = given[name]  # type: ignore[index]
+        if is_there or (is_missing and index == len(location) - 1):
+            found.append(name)
+    return tuple(found)

@@ -1,0 +1,386 @@
+"""Extraction from many records, as methods of the engine."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, Unpack, overload
+
+from state_machines.errors import UnsatisfiableSchemaError
+
+from ..checks.texts import short_repr
+from ..conversation.messages import Prompt
+from ..errors import InvalidOptionError
+from ..extraction.answer_format import AnswerFormat
+from ..extraction.chunks import Chunks
+from ..extraction.details import DetailColumns
+from ..extraction.frames import as_frame
+from ..extraction.outcomes import with_input
+from ..extraction.outputs import OutputOptions
+from ..extraction.progress import Progress
+from ..extraction.prompts import Instruction
+from ..extraction.records import Field, RecordInputs, RecordReader
+from ..extraction.results import ExtractedRecord, ExtractionResults
+from ..extraction.run import Run, columns_of
+from ..options.generation import GenerationOptions, argument_names, check_names
+from ..requests.batches import BatchStream
+from ..requests.streams import Closing, EventStream
+from .request_arguments import RequestArguments
+
+if TYPE_CHECKING:
+    from mlx_lm.tokenizer_utils import TokenizerWrapper
+    from pydantic import TypeAdapter as Adapter
+    from typing_extensions import TypeForm
+
+    from ..options.overrides import OptionOverrides
+
+T = TypeVar("T")
+
+
+class ExtractionStream(Closing, Generic[T]):
+    """An iterator over the outcomes of an extraction, in the order of the records.
+
+    Records are read from the iterable as they can be run. Closing or dropping the stream cancels
+    the requests; rows that the output file has are kept.
+    """
+
+    def __init__(self, records: Generator[ExtractedRecord[T]]) -> None:
+        self._records = records
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> ExtractedRecord[T]:
+        return next(self._records)
+
+    def close(self) -> None:
+        """Cancel the requests, and end the stream. Idempotent."""
+        self._records.close()
+
+
+class ExtractionEngine(ABC):
+    """``extract`` and ``iter_extract``, built on batches."""
+
+    @property
+    @abstractmethod
+    def model_name(self) -> str:
+        """The model's name."""
+
+    @property
+    @abstractmethod
+    def input_modalities(self) -> frozenset[Literal["text", "image", "audio"]]:
+        """The kinds of content that the model reads in prompts."""
+
+    @property
+    @abstractmethod
+    def tokenizer(self) -> TokenizerWrapper:
+        """The model's tokenizer."""
+
+    @abstractmethod
+    def stream(
+        self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
+    ) -> EventStream[Any]:
+        """Check a request, and answer it as a stream."""
+
+    @abstractmethod
+    def iter_batch(
+        self,
+        requests: Iterable[Any],
+        response_format: Any = None,
+        *,
+        ordered: bool = True,
+        **arguments: Unpack[RequestArguments],
+    ) -> BatchStream[Any]:
+        """Answer any number of prompts as a stream."""
+
+    @overload
+    def extract(
+        self,
+        records: Iterable[Any],
+        response_format: TypeForm[T],
+        *,
+        text: Field = "text",
+        image: Field | None = None,
+        instruction: Instruction | None = None,
+        prefix: str = "",
+        columns: Sequence[DetailColumns] = (),
+        chunk_tokens: int | None = None,
+        chunk_overlap: int | None = None,
+        output: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        progress: Progress = None,
+        **options: Unpack[OptionOverrides],
+    ) -> ExtractionResults[T]: ...
+    @overload
+    def extract(
+        self,
+        records: Iterable[Any],
+        response_format: Adapter[T],
+        *,
+        text: Field = "text",
+        image: Field | None = None,
+        instruction: Instruction | None = None,
+        prefix: str = "",
+        columns: Sequence[DetailColumns] = (),
+        chunk_tokens: int | None = None,
+        chunk_overlap: int | None = None,
+        output: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        progress: Progress = None,
+        **options: Unpack[OptionOverrides],
+    ) -> ExtractionResults[T]: ...
+    @overload
+    def extract(
+        self,
+        records: Iterable[Any],
+        response_format: Any,
+        *,
+        text: Field = "text",
+        image: Field | None = None,
+        instruction: Instruction | None = None,
+        prefix: str = "",
+        columns: Sequence[DetailColumns] = (),
+        chunk_tokens: int | None = None,
+        chunk_overlap: int | None = None,
+        output: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        progress: Progress = None,
+        **options: Unpack[OptionOverrides],
+    ) -> ExtractionResults[Any]: ...
+    def extract(
+        self,
+        records: Iterable[Any],
+        response_format: Any = None,
+        *,
+        text: Field = "text",
+        image: Field | None = None,
+        instruction: Instruction | None = None,
+        prefix: str = "",
+        columns: Sequence[DetailColumns] = (),
+        chunk_tokens: int | None = None,
+        chunk_overlap: int | None = None,
+        output: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        progress: Progress = None,
+        **options: Unpack[OptionOverrides],
+    ) -> ExtractionResults[Any]:
+        """Extract an answer from each record, up to ``batch_size`` together.
+
+        An error of one record is stored with it and does not affect the others. An interrupt stops
+        all requests; the output file keeps the rows that it has.
+
+        Args:
+            records: Strings, mappings, dataclasses, pydantic objects or named tuples in a list or
+                another iterable; a data frame of pandas or polars, a table of pyarrow, or a dataset
+                of Hugging Face, with a record in each row.
+            response_format: As in :meth:`generate`, except free text and compositions.
+            text: The field or column with the text, or a function of the record.
+            image: The field or column with an image, or a function of the record: a path, a URL,
+                bytes, an image of Pillow, or a list of these. A record with an image needs no text.
+            instruction: The instruction to the model, or a function of the record. Default: extract
+                the properties of the response format.
+            prefix: Text before the names of the result's columns, where the records have fields of
+                the same names.
+            columns: Further columns of frames and output files: ``"tokens"`` (``prompt_tokens`` and
+                ``completion_tokens``), ``"cut_short"`` (``cut_short``, why an answer ended early,
+                and ``cut_short_at``, the JSON Pointer of the value) and ``"confidence"``
+                (``<property>_confidence`` for each property; ``exact_choices`` is then on by
+                default).
+            chunk_tokens: Divide longer texts at sentences into pieces of about this many tokens,
+                and merge the items of their answers by their quotes. The answer must be a list of
+                items with quotes from ``"input"``, or an object whose only property is one.
+            chunk_overlap: Number of tokens by which pieces overlap at least. Default: an eighth of
+                ``chunk_tokens``.
+            output: A file to which rows are written as they finish. Its suffix, ``.jsonl``,
+                ``.csv`` or ``.parquet``, is its format. The rows of a Parquet file are beside it,
+                in ``.partial.jsonl``, until the last one.
+            resume: Continue the output file of an interrupted run over the same records. Its rows
+                are validated, and returned without ``usage``.
+            progress: Whether to show a progress bar, or a function that is called with an
+                ``ExtractionProgress`` after each record. Default: a bar if standard error is a
+                terminal, and in notebooks.
+            options: The options of ``GenerationOptions``.
+
+        Returns:
+            The outcomes in the order of the records.
+
+        Raises:
+            InvalidOptionError: An argument is invalid, a column is missing, or a column of the
+                result has the name of a field.
+            InvalidResponseFormatError: The response format is none of the accepted kinds.
+            OutputFileRefusedError: The output file exists and ``resume`` is false, or it was not
+                written by this extraction.
+            OutputFileError: The output file cannot be written.
+            ProxyError: As :meth:`generate` raises it for every record, before the first one.
+        """
+        run = self._run(
+            records,
+            response_format,
+            RecordReader(text, image),
+            instruction,
+            prefix,
+            columns,
+            (chunk_tokens, chunk_overlap),
+            output,
+            resume,
+            progress,
+            options,
+        )
+        with ExtractionStream(run.records()) as stream:
+            return ExtractionResults(
+                stream, answers=run.answers, reader=run.inputs.reader, frame=run.frame
+            )
+
+    @overload
+    def iter_extract(
+        self,
+        records: Iterable[Any],
+        response_format: TypeForm[T],
+        *,
+        text: Field = "text",
+        image: Field | None = None,
+        instruction: Instruction | None = None,
+        prefix: str = "",
+        columns: Sequence[DetailColumns] = (),
+        chunk_tokens: int | None = None,
+        chunk_overlap: int | None = None,
+        output: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        progress: Progress = None,
+        **options: Unpack[OptionOverrides],
+    ) -> ExtractionStream[T]: ...
+    @overload
+    def iter_extract(
+        self,
+        records: Iterable[Any],
+        response_format: Adapter[T],
+        *,
+        text: Field = "text",
+        image: Field | None = None,
+        instruction: Instruction | None = None,
+        prefix: str = "",
+        columns: Sequence[DetailColumns] = (),
+        chunk_tokens: int | None = None,
+        chunk_overlap: int | None = None,
+        output: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        progress: Progress = None,
+        **options: Unpack[OptionOverrides],
+    ) -> ExtractionStream[T]: ...
+    @overload
+    def iter_extract(
+        self,
+        records: Iterable[Any],
+        response_format: Any,
+        *,
+        text: Field = "text",
+        image: Field | None = None,
+        instruction: Instruction | None = None,
+        prefix: str = "",
+        columns: Sequence[DetailColumns] = (),
+        chunk_tokens: int | None = None,
+        chunk_overlap: int | None = None,
+        output: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        progress: Progress = None,
+        **options: Unpack[OptionOverrides],
+    ) -> ExtractionStream[Any]: ...
+    def iter_extract(
+        self,
+        records: Iterable[Any],
+        response_format: Any = None,
+        *,
+        text: Field = "text",
+        image: Field | None = None,
+        instruction: Instruction | None = None,
+        prefix: str = "",
+        columns: Sequence[DetailColumns] = (),
+        chunk_tokens: int | None = None,
+        chunk_overlap: int | None = None,
+        output: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        progress: Progress = None,
+        **options: Unpack[OptionOverrides],
+    ) -> ExtractionStream[Any]:
+        """:meth:`extract` as a stream of records, for inputs that are larger than the memory.
+
+        Some ``4 * batch_size`` records are read ahead. The output file is opened when the first
+        record is requested. Arguments and exceptions are those of :meth:`extract`.
+        """
+        run = self._run(
+            records,
+            response_format,
+            RecordReader(text, image),
+            instruction,
+            prefix,
+            columns,
+            (chunk_tokens, chunk_overlap),
+            output,
+            resume,
+            progress,
+            options,
+        )
+        return ExtractionStream(run.records())
+
+    def _run(
+        self,
+        records: Iterable[Any],
+        response_format: Any,
+        reader: RecordReader,
+        instruction: Instruction | None,
+        prefix: str,
+        columns: Sequence[DetailColumns],
+        chunk_sizes: tuple[int | None, int | None],
+        output: str | os.PathLike[str] | None,
+        resume: bool,
+        progress: Progress,
+        options: OptionOverrides,
+    ) -> Run:
+        """Check all arguments; the model does not run before."""
+        check_names(options, argument_names(GenerationOptions))
+        answers = AnswerFormat.of(response_format, prefix, options, columns)
+        chunks = Chunks.of(*chunk_sizes, answers)
+        if "confidence" in columns and "particles" not in options:
+            options = {"exact_choices": True, **options}
+        frame = as_frame(records)
+        if frame is None:
+            _check_records(records)
+            reader.check_records(records)
+        elif frame.columns is not None:
+            reader.check_columns(frame.columns)
+        if output is None and resume:
+            raise InvalidOptionError("resume requires an output file", option="resume")
+        file = None if output is None else OutputOptions.of(os.fspath(output), is_resumed=resume)
+        # Errors of the response format and the options are those of every record.
+        self._check(answers, options)
+        inputs = RecordInputs(records, frame, reader)
+        fields = columns_of(inputs, None if frame is None else frame.columns)
+        if frame is not None and frame.columns is None and inputs.peek() is not None:
+            reader.check_columns(fields)
+        answers.check_columns(fields)
+        return Run(
+            self, inputs, answers, fields, frame, instruction, file, progress, options, chunks
+        )
+
+    def _check(self, answers: AnswerFormat, options: OptionOverrides) -> None:
+        """Raise the errors of the response format and the options, which all records have."""
+        if not answers.has_quotes:
+            self.stream("-", response_format=answers.response_format, **options).close()
+            return
+        own: OptionOverrides = {**options}
+        if answers.quotes_input:
+            own["sources"] = with_input(options, "-")
+        # Records have other texts, which may have the quotes that this one lacks.
+        with suppress(UnsatisfiableSchemaError):
+            self.stream("-", response_format=answers.response_format, **own).close()
+
+
+def _check_records(records: Any) -> None:
+    if isinstance(records, str | bytes | Mapping) or not isinstance(records, Iterable):
+        raise InvalidOptionError(
+            f"records should be an iterable of records, not {short_repr(records)}",
+            option="records",
+            hint="Put a single one into a list.",
+        )

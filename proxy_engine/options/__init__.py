@@ -1,0 +1,1 @@
+"""Options of requests: their declaration, and what is derived from it."""

@@ -1,0 +1,379 @@
+"""The options of a request, declared once.
+
+A field of :class:`GenerationOptions` declares an option: its type, its range, its default and its
+description. From the fields derive
+
+* the keyword arguments of ``generate`` and its siblings (``option_overrides``, a generated module:
+  type checkers cannot compute a ``TypedDict`` from a model);
+* the commands of the bridge, the fields of the server and the flags of the command line
+  (``option_fields``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import (
+    BaseModel,
+    Field,
+    PlainValidator,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+
+from samplers.parameters import ParameterModel, SamplingParameters
+from state_machines.json_schema.machine import AdditionalProperties
+from state_machines.tool_calls import ToolFormat
+
+from ..checks.problems import problems_in, suggestion
+from ..checks.texts import has_surrogate, short_repr
+from ..errors import InvalidOptionError
+from .values import (
+    MAX_COUNT,
+    parse_delimiters,
+    parse_sources,
+    parse_stop_strings,
+    parse_stop_token_ids,
+    parse_template_variables,
+    parse_tool_format,
+)
+
+MAX_DRAFT_TOKENS = 64
+"""The longest draft, in tokens."""
+
+_HINTS = {
+    # The names of other libraries, which are too far for a spelling distance.
+    "temp": "Did you mean 'temperature'?",
+    "max_completion_tokens": "Did you mean 'max_tokens'?",
+    **dict.fromkeys(
+        (
+            "schema",
+            "json_schema",
+            "format",
+            "pydantic_model",
+            "response_model",
+            "output_type",
+            "guided_json",
+        ),
+        "Did you mean 'response_format'?",
+    ),
+    "response_format": "It is an argument of generate and its siblings.",
+    # Arguments of mlx-lm's functions.
+    "draft_model": "It is an argument of InferenceEngine.",
+    "num_draft_tokens": "It is an argument of InferenceEngine, and a field of SpeculationOptions.",
+}
+
+
+class OptionModel(ParameterModel):
+    """Base of option models: their constructors raise ``InvalidOptionError``."""
+
+    _name_hints: ClassVar[Mapping[str, str]] = _HINTS
+    """Hints for unknown names."""
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, **values: Any) -> None:
+            # Before pydantic, which refuses names that are not Unicode without telling them.
+            check_names(values, argument_names(type(self)), type(self)._name_hints)
+            super().__init__(**values)
+
+        __init__.__pydantic_base_init__ = True
+
+    @classmethod
+    def _refusal(cls, error: ValidationError, values: Mapping[str, Any]) -> ValueError:
+        return invalid_option(error, values)
+
+
+class ReasoningOptions(OptionModel):
+    """Reasoning before the answer."""
+
+    is_required: bool = True
+    """Whether the model must reason. Otherwise it may, where its chat template allows both."""
+    min_chars: int = Field(default=0, ge=0, le=MAX_COUNT)
+    """Minimum number of characters."""
+    max_chars: int | None = Field(default=None, ge=0, le=MAX_COUNT)
+    """Maximum number of characters; none by default."""
+    begin: str | None = Field(default=None, min_length=1)
+    """Marker before the reasoning. Default: the model's own, else `<think>`. If the prompt has
+    opened reasoning already, only `end` applies."""
+    end: str | None = Field(default=None, min_length=1, validate_default=True)
+    """Marker after the reasoning. Default: the model's own, else `</think>`."""
+
+    @field_validator("max_chars")
+    @classmethod
+    def _check_range(cls, max_chars: int | None, info: ValidationInfo) -> int | None:
+        min_chars = info.data.get("min_chars", 0)
+        if max_chars is not None and max_chars < min_chars:
+            raise ValueError(f"should be at least min_chars, {min_chars}")
+        return max_chars
+
+    @field_validator("begin", "end")
+    @classmethod
+    def _check_marker(cls, marker: str | None, info: ValidationInfo) -> str | None:
+        if marker is not None and has_surrogate(marker):
+            raise ValueError("should be text without lone surrogates")
+        if info.field_name == "end" and (marker is None) != (info.data.get("begin") is None):
+            raise ValueError("should be given together with begin")
+        return marker
+
+
+class SpeculationOptions(OptionModel):
+    """How drafts are made: several tokens that one forward pass verifies.
+
+    Drafts change the speed, not the answer: a token is accepted only where the model samples it, or
+    by the rule of Leviathan et al. 2023, "Fast Inference from Transformers via Speculative
+    Decoding".
+    """
+
+    max_draft_tokens: int = Field(default=16, ge=1, le=MAX_DRAFT_TOKENS)
+    """Maximum number of draft tokens per forward pass, whatever drafts them. A larger
+    `num_draft_tokens` raises the default."""
+    num_draft_tokens: int | None = Field(default=None, ge=1, le=MAX_DRAFT_TOKENS)
+    """Number of tokens that the draft model drafts per forward pass. Default: that of the engine,
+    which chooses it by the acceptance rate if it has none."""
+    prompt_lookup: bool = True
+    """Whether text is drafted that the answer repeats from the prompt, or from itself."""
+    draft_model: bool = True
+    """Whether the engine's draft model drafts, if it has one."""
+    is_adaptive: bool = True
+    """Whether the length of drafts follows the acceptance rate. Otherwise drafts are as long as the
+    other options allow."""
+
+    def with_defaults(self, num_draft_tokens: int | None) -> SpeculationOptions:
+        """Return the options with the engine's ``num_draft_tokens`` as the default.
+
+        The result's ``num_draft_tokens`` is at most its ``max_draft_tokens``.
+        """
+        number, longest = self.num_draft_tokens or num_draft_tokens, self.max_draft_tokens
+        if number is not None:
+            if "max_draft_tokens" not in self.model_fields_set:
+                longest = max(longest, number)
+            number = min(longest, number)
+        return self.model_copy(update={"num_draft_tokens": number, "max_draft_tokens": longest})
+
+
+class PartOptions(OptionModel, SamplingParameters):
+    """Options that differ while one part of the answer is written.
+
+    Sampling parameters that are not given are those of the request.
+    """
+
+    max_tokens: int | None = Field(default=None, ge=1, le=MAX_COUNT)
+    """Maximum number of consecutive tokens of the part. Free text and reasoning end there if the
+    grammar allows it; structured output and tool calls are completed within the limit, or as
+    briefly as their schema allows."""
+
+
+class GenerationOptions(OptionModel, SamplingParameters):
+    """The options of a request. Immutable.
+
+    ``stop`` is stored as a tuple, ``logit_bias`` as pairs in order of the token ids.
+
+    Raises:
+        InvalidOptionError: An option is unknown or its value is invalid.
+    """
+
+    max_tokens: int | None = Field(default=2048, ge=1, le=MAX_COUNT)
+    """Maximum number of tokens to generate, within the room that the context leaves. The answer is
+    complete within it. `None`: all of that room."""
+    min_tokens: int = Field(default=0, ge=0, le=MAX_COUNT)
+    """Minimum number of tokens to generate, where the answer allows that many."""
+    soft_max_tokens: int | None = Field(default=None, ge=1, le=MAX_COUNT)
+    """From this number of tokens on, tokens that bring the answer closer to its end become more
+    and more likely, so that it does not end abruptly."""
+    max_seconds: float | None = Field(default=None, gt=0)
+    """Time limit in seconds of wall-clock time, from the call on, with preparation and queue; from
+    the request's start in a batch. As it approaches, the answer is completed as briefly as
+    possible, estimated from the measured speed. It is complete even where that takes longer."""
+    stop: Annotated[
+        str | Sequence[str] | None,
+        PlainValidator(parse_stop_strings, json_schema_input_type=str | list[str] | None),
+    ] = ()
+    """Strings that end free text and are not part of it. Reasoning does not end there. A request
+    whose answer has no free text refuses them."""
+    stop_token_ids: Annotated[
+        Sequence[int] | None,
+        PlainValidator(parse_stop_token_ids, json_schema_input_type=list[int] | None),
+    ] = ()
+    """Tokens that end free text, besides the model's end tokens, and are not part of it. In an
+    answer with reasoning or tools, the text of such a token ends it. A request whose answer has no
+    free text refuses them."""
+    prefill_step_size: int | None = Field(default=None, ge=1, le=MAX_COUNT)
+    """Prompt tokens per forward pass. The engine chooses by default. A request can be cancelled
+    between passes."""
+    parts: Mapping[str, PartOptions] = Field(default_factory=dict)
+    """Options that differ by part of the answer: `text`, `reasoning`, `structured`, `tool_call`,
+    or a part of the response format's own."""
+    reasoning: bool | ReasoningOptions | None = None
+    """`true` requires reasoning, `false` disables it. By default the model may reason, but not
+    before structured output alone."""
+    schema_in_prompt: Literal["off", "outline", "json_schema"] = "off"
+    """How the prompt describes the JSON of the response format: not at all, as an outline with
+    names, types, alternatives and descriptions, or as its JSON Schema. The text begins the first
+    message of the user. A description that is too long is shortened; the constraint is not."""
+    chat_template_kwargs: Annotated[
+        Mapping[str, Any],
+        PlainValidator(parse_template_variables, json_schema_input_type=dict[str, Any]),
+    ] = Field(default_factory=dict)
+    """Further variables of the chat template. `enable_thinking` and `thinking` decide on reasoning,
+    as `reasoning` does, which takes precedence."""
+    continue_final_message: bool = True
+    """Whether a conversation that ends with a message of the assistant is continued. Otherwise a
+    new answer follows that message."""
+    fast_forward: bool = True
+    """Whether text that the grammar forces is appended without sampling."""
+    speculation: Literal["auto", "off"] | SpeculationOptions = "auto"
+    """Whether forward passes verify drafts of several tokens, which saves passes. `auto` drafts
+    where drafts are expected to save time, `off` never."""
+    exact_choices: bool = False
+    """Whether finite choices are drawn from their exact distribution: enumerations, Booleans, names
+    of tools and small ranges of integers, up to 256 options. All options are scored, each with what
+    must follow it, before one is chosen. At temperature 0 the best option is taken."""
+    additional_properties: AdditionalProperties = "closed"
+    """`closed`: objects have the properties that the schema of the response format or tool lists,
+    and no others where it says nothing about them. `schema`: they may have others."""
+    stop_repetition: bool = True
+    """Whether an array or a string of structured output or of a tool call ends where it repeats
+    itself: an item with free text at least four times in a row, and a text in a string, several
+    items, or an item without free text at least six times over more than 500 bytes. Values whose
+    length or items the schema bounds are left alone."""
+    sources: Annotated[
+        Mapping[str, str] | None,
+        PlainValidator(parse_sources, json_schema_input_type=dict[str, str] | None),
+    ] = Field(default_factory=dict)
+    """Texts by name, from which the strings of the response format with the keyword
+    `x-substring-of` are quoted. Without one of the name `prompt`, that is the text of the last
+    message of the user."""
+    media_in_history: Literal["placeholder", "error"] = "placeholder"
+    """What becomes of images and recordings before the last answer that the model does not read:
+    text such as `[1 image]` in their place, or an error. In the newest turn they are always an
+    error."""
+    tool_format: Annotated[
+        str | ToolFormat | None,
+        PlainValidator(parse_tool_format, json_schema_input_type=str | None),
+    ] = None
+    """The format of tool calls, or its name. Default: that of the engine."""
+    tool_delimiters: Annotated[
+        tuple[str, str] | None,
+        PlainValidator(parse_delimiters, json_schema_input_type=list[str] | None),
+    ] = None
+    """The texts before and after tool calls, in place of those of the tool format."""
+    parallel_tool_calls: bool = False
+    """Whether an answer may have several tool calls. No two of them are equal."""
+    max_tool_calls: int = Field(default=16, ge=1, le=MAX_COUNT)
+    """Maximum number of tool calls of an answer, with `parallel_tool_calls`."""
+    logprobs: int | None = Field(default=None, ge=0, le=MAX_COUNT)
+    """Report the log-probability of each token and those of this many most likely tokens. All
+    tokens are sampled then. No log-probabilities by default."""
+    particles: int = Field(default=1, ge=1, le=MAX_COUNT)
+    """Sample this many answers together and weigh each by what the constraints removed, so that the
+    answer is a draw from the model's own distribution among the valid answers (sequential Monte
+    Carlo). At most the engine's `batch_size`; needs a temperature above 0. 1 is off."""
+    n: int = Field(default=1, ge=1, le=MAX_COUNT)
+    """Number of answers. With `particles`, independent draws from the weighted particles;
+    otherwise independent samples that share the prompt, at most the engine's `batch_size`."""
+    trace: bool = False
+    """Report when the generation loop did what."""
+
+    @field_validator("min_tokens")
+    @classmethod
+    def _check_min_tokens(cls, min_tokens: int, info: ValidationInfo) -> int:
+        max_tokens = info.data.get("max_tokens")
+        if max_tokens is not None and min_tokens > max_tokens:
+            raise ValueError(f"should be at most max_tokens, {max_tokens}")
+        return min_tokens
+
+    @property
+    def token_limit(self) -> int:
+        """``max_tokens`` as a number."""
+        return MAX_COUNT if self.max_tokens is None else self.max_tokens
+
+    @property
+    def stop_strings(self) -> tuple[str, ...]:
+        """``stop`` as a tuple."""
+        return parse_stop_strings(self.stop)
+
+    @property
+    def stop_ids(self) -> tuple[int, ...]:
+        """``stop_token_ids`` as a tuple."""
+        return parse_stop_token_ids(self.stop_token_ids)
+
+    @property
+    def reasoning_option(self) -> bool | ReasoningOptions | None:
+        """``reasoning``, or else the template's variable ``enable_thinking`` or ``thinking``."""
+        if self.reasoning is not None:
+            return self.reasoning
+        for name in ("enable_thinking", "thinking"):
+            value = self.chat_template_kwargs.get(name)
+            if isinstance(value, bool):
+                return value
+        return None
+
+    @property
+    def speculation_options(self) -> SpeculationOptions | None:
+        """``speculation`` as options; ``None`` if it is off."""
+        match self.speculation:
+            case "off":
+                return None
+            case "auto":
+                return SpeculationOptions()
+            case options:
+                return options
+
+    def override(self, overrides: Mapping[str, object]) -> GenerationOptions:
+        """Return a copy with some options changed.
+
+        Raises:
+            InvalidOptionError: An option is unknown or its value is invalid.
+        """
+        if not overrides:
+            return self
+        # Names that are not strings cannot be keyword arguments.
+        check_names(overrides, GenerationOptions.model_fields)
+        values: dict[str, Any] = {**dict(self), **overrides}
+        return GenerationOptions(**values)
+
+    def sampling(self, part: str = "") -> SamplingParameters:
+        """Return the sampling parameters for a part of the answer, by its identifier."""
+        changed = self.parts.get(part)
+        given = set() if changed is None else changed.model_fields_set
+        return SamplingParameters.model_construct(
+            **{
+                name: getattr(changed if name in given else self, name)
+                for name in SamplingParameters.model_fields
+            }
+        )
+
+
+def argument_names(model: type[BaseModel]) -> list[str]:
+    """Return the names of the arguments of a model's constructor."""
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def check_names(
+    given: Mapping[str, Any], known: Collection[str], hints: Mapping[str, str] = _HINTS
+) -> None:
+    """Raise ``InvalidOptionError`` for a name that is not that of an option.
+
+    Args:
+        given: The options by name.
+        known: The names of options.
+        hints: Hints for names that are unknown and not misspelled.
+    """
+    for name in given:
+        if name not in known:
+            hint = hints.get(name) or suggestion(str(name), known)
+            raise InvalidOptionError(
+                f"there is no option {short_repr(name)}", option=str(name), hint=hint
+            )
+
+
+def invalid_option(error: ValidationError, given: object) -> InvalidOptionError:
+    """Return the error that tells of the first problem of a model's input."""
+    problem = problems_in(error, given)[0]
+    names = problem.location or ("options",)
+    return InvalidOptionError(
+        f"{'.'.join(map(str, names))} {problem.what}", option=str(names[0]), pointer=problem.pointer
+    )

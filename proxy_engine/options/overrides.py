@@ -1,0 +1,58 @@
+"""The options of a request as keyword arguments. Generated from ``generation``: do not edit.
+
+Regenerate it with ``python tests/support/option_overrides_source.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict
+
+from state_machines.tool_calls import ToolFormat
+
+from .generation import PartOptions, ReasoningOptions, SpeculationOptions
+
+
+class OptionOverrides(TypedDict, total=False):
+    """The fields of :class:`~proxy_engine.GenerationOptions`, which describes them."""
+
+    temperature: float
+    top_p: float
+    top_k: int
+    min_p: float
+    min_tokens_to_keep: int
+    xtc_probability: float
+    xtc_threshold: float
+    repetition_penalty: float
+    presence_penalty: float
+    frequency_penalty: float
+    repetition_context_size: int
+    logit_bias: Mapping[int, float] | tuple[tuple[int, float], ...]
+    seed: int | None
+    max_tokens: int | None
+    min_tokens: int
+    soft_max_tokens: int | None
+    max_seconds: float | None
+    stop: str | Sequence[str] | None
+    stop_token_ids: Sequence[int] | None
+    prefill_step_size: int | None
+    parts: Mapping[str, PartOptions]
+    reasoning: bool | ReasoningOptions | None
+    schema_in_prompt: Literal["off", "outline", "json_schema"]
+    chat_template_kwargs: Mapping[str, Any]
+    continue_final_message: bool
+    fast_forward: bool
+    speculation: Literal["auto", "off"] | SpeculationOptions
+    exact_choices: bool
+    additional_properties: Literal["closed", "schema"]
+    stop_repetition: bool
+    sources: Mapping[str, str] | None
+    media_in_history: Literal["placeholder", "error"]
+    tool_format: str | ToolFormat | None
+    tool_delimiters: tuple[str, str] | None
+    parallel_tool_calls: bool
+    max_tool_calls: int
+    logprobs: int | None
+    particles: int
+    n: int
+    trace: bool

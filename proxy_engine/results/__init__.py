@@ -1,0 +1,1 @@
+"""Results, events, and the confidences of values."""

@@ -1,0 +1,1 @@
+"""The process: optional packages, backends, logging and tracing."""

@@ -1,0 +1,392 @@
+"""Confidences by JSON Pointer: exact choices, particles, and what is not measured."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy_engine.conversation.content import ToolCall
+from proxy_engine.errors import InvalidOptionError
+from proxy_engine.results.generation import (
+    AnswerPart,
+    GenerationResult,
+    Particle,
+    ScoredChoice,
+    ScoredOption,
+    Usage,
+)
+
+USAGE = Usage(1, 1, 0.0, 0.0)
+
+
+def choice(output: str, before: str, options: Mapping[str, float], chosen: str) -> ScoredChoice:
+    """Return a choice that follows the first occurrence of ``before`` in the output."""
+    scored = [ScoredOption(*option) for option in options.items()]
+    offset = output.index(before) + len(before)
+    assert output[offset:].startswith(chosen)
+    return ScoredChoice(
+        len(output[:offset].encode()),
+        tuple(scored),
+        next(option for option in scored if option.text == chosen),
+    )
+
+
+def answer(
+    parts: Iterable[AnswerPart],
+    parsed: Any,
+    *choices: ScoredChoice,
+    tool_calls: tuple[ToolCall, ...] = (),
+    particles: tuple[Particle[Any], ...] = (),
+) -> GenerationResult[Any]:
+    parts = tuple(parts)
+    text = "".join(part.text for part in parts if not part.is_marker and part.name != "tool_call")
+    return GenerationResult(
+        text=text,
+        parsed=parsed,
+        finish_reason="tool_calls" if tool_calls else "stop",
+        usage=USAGE,
+        token_ids=(),
+        model="m",
+        parts=parts,
+        tool_calls=tool_calls,
+        scored_choices=choices,
+        particles=particles,
+    )
+
+
+def json_answer(text: str, *choices: ScoredChoice) -> GenerationResult[Any]:
+    return answer([AnswerPart("structured", text, pointer="")], json.loads(text), *choices)
+
+
+def particle(value: Any, probability: float) -> Particle[Any]:
+    text = json.dumps(value)
+    return Particle(
+        text, value, 0.0, probability, parts=(AnswerPart("structured", text, pointer=""),)
+    )
+
+
+def sampled(value: Any, *particles: Particle[Any]) -> GenerationResult[Any]:
+    return dataclasses.replace(json_answer(json.dumps(value)), particles=particles)
+
+
+COLOUR = '{"colour": "red", "size": 3}'
+RED = choice(COLOUR, ": ", {'"red"': 0.75, '"blue"': 0.25}, '"red"')
+SIZE = choice(COLOUR, '"size": ', {"1": 0.5, "3": 0.4, "4": 0.1}, "3")
+
+
+def test_value_of_a_choice_has_its_probability() -> None:
+    result = json_answer(COLOUR, RED)
+    assert result.confidence("/colour") == 0.75
+    assert result.confidence("/size") is None
+    assert result.confidence("") is None
+    assert result.confidences() == {"/colour": 0.75}
+
+
+def test_container_has_the_product_if_all_of_its_values_were_chosen() -> None:
+    result = json_answer(COLOUR, RED, SIZE)
+    assert result.confidences() == pytest.approx({"": 0.3, "/colour": 0.75, "/size": 0.4})
+    assert list(result.confidences()) == ["", "/colour", "/size"]
+
+
+def test_options_with_equal_values_count_together() -> None:
+    text = '{"a": 1, "b": 2}'
+    options = {"1, ": 0.5, "1.0, ": 0.125, "1 , ": 0.125, "10, ": 0.25}
+    result = json_answer(text, choice(text, ": ", options, "1, "))
+    assert result.confidence("/a") == 0.75
+
+
+def test_value_that_was_partly_sampled_freely_has_no_confidence() -> None:
+    text = '{"year": 1984}'
+    result = json_answer(text, choice(text, "19", {"84": 0.9, "85": 0.1}, "84"))
+    assert result.confidence("/year") is None
+
+
+def test_value_whose_beginning_was_forced_has_the_probability_of_its_options() -> None:
+    text = '{"year": 1984}'
+    scored = choice(text, "19", {"84": 0.9, "85": 0.1}, "84")
+    forced = dataclasses.replace(scored, forced_bytes=len('{"year": 19'))
+    assert json_answer(text, forced).confidences() == {"": 0.9, "/year": 0.9}
+
+
+def test_value_that_two_choices_write_has_their_product() -> None:
+    text = '{"code": "ab-cd"}'
+    first = choice(text, ": ", {'"ab-': 0.5, '"xy-': 0.5}, '"ab-')
+    second = choice(text, "ab-", {'cd"': 0.5, 'ef"': 0.5}, 'cd"')
+    assert json_answer(text, first, second).confidence("/code") == 0.25
+    assert json_answer(text, first).confidence("/code") is None
+
+
+def test_option_that_spans_several_values_counts_for_each_of_them() -> None:
+    text = '{"a": true, "b": false}'
+    options = {
+        'true, "b": false}': 0.4,
+        'true, "b": true}': 0.3,
+        'false, "b": false}': 0.2,
+        "true}": 0.1,
+    }
+    result = json_answer(text, choice(text, 'a": ', options, 'true, "b": false}'))
+    assert result.confidences() == pytest.approx({"": 0.4, "/a": 0.8, "/b": 0.6})
+
+
+def test_structure_that_a_choice_decides_counts_for_the_container_only() -> None:
+    text = '{"a": [true]}'
+    options = {"true": 0.5, "false": 0.5}
+    more = choice(text, "true", {"]}": 0.25, ", true]}": 0.75}, "]}")
+    result = json_answer(text, choice(text, "[", options, "true"), more)
+    assert result.confidences() == {"": 0.125, "/a": 0.125, "/a/0": 0.5}
+
+
+def test_next_members_name_counts_for_the_container_only() -> None:
+    text = '{"a": true, "b": true}'
+    first = {'true, "b": ': 0.5, 'true, "c": ': 0.25, 'false, "b": ': 0.25}
+    choices = (
+        choice(text, '"a": ', first, 'true, "b": '),
+        choice(text, '"b": ', {"true": 0.5, "false": 0.5}, "true"),
+    )
+    assert json_answer(text, *choices).confidences() == {"": 0.25, "/a": 0.75, "/b": 0.5}
+
+
+def test_enumeration_of_objects_is_one_choice() -> None:
+    text = '{"x": 1}'
+    options = {'{"x": 1}': 0.5, '{"x": 1.0}': 0.125, '{"x": 2}': 0.125, "{}": 0.125, "null": 0.125}
+    result = json_answer(text, choice(text, "", options, text))
+    assert result.confidences() == {"": 0.625, "/x": 0.625}
+
+
+def test_offsets_are_in_bytes() -> None:
+    text = '{"ä": "ö", "b": true}'
+    result = json_answer(text, choice(text, '"b": ', {"true": 0.5, "false": 0.5}, "true"))
+    assert result.confidences() == {"/b": 0.5}
+
+
+def test_names_are_escaped_in_pointers() -> None:
+    text = '{"a/b": {"~": true}}'
+    result = json_answer(text, choice(text, '"~": ', {"true": 0.5, "false": 0.5}, "true"))
+    assert result.confidence("/a~1b/~0") == 0.5
+
+
+def test_choice_of_texts_has_the_probability_of_the_text() -> None:
+    options = {"cat": 0.5, "catfish": 0.25, "dog": 0.25}
+    result = answer(
+        [AnswerPart("structured", "cat", pointer="")], "cat", choice("cat", "", options, "cat")
+    )
+    assert result.confidences() == {"": 0.5}
+
+
+def test_texts_that_are_equal_numbers_are_different_texts() -> None:
+    options = {"1": 0.5, "1.0": 0.5}
+    result = answer([AnswerPart("structured", "1", pointer="")], "1", choice("1", "", options, "1"))
+    assert result.confidences() == {"": 0.5}
+
+
+def test_parts_of_a_composition_are_members_by_name() -> None:
+    parts = [
+        AnswerPart("note", "Well: "),
+        AnswerPart("label", "cat", pointer="/label"),
+        AnswerPart("label", "</l>", is_marker=True),
+        AnswerPart("facts", '{"legs": 4}', pointer="/facts/0"),
+        AnswerPart("facts", '{"legs": 2}', pointer="/facts/1"),
+    ]
+    output = "".join(part.text for part in parts)
+    choices = (
+        choice(output, "Well: ", {"cat</l>": 0.5, "catfish</l>": 0.25, "dog</l>": 0.25}, "cat</l>"),
+        choice(output, '{"legs": ', {"4": 0.5, "2": 0.5}, "4"),
+        choice(output, '4}{"legs": ', {"4": 0.75, "2": 0.25}, "2"),
+    )
+    result = answer(parts, {"label": "cat", "facts": [{"legs": 4}, {"legs": 2}]}, *choices)
+    assert result.confidences() == {
+        "": 0.0625,
+        "/label": 0.5,
+        "/facts": 0.125,
+        "/facts/0": 0.5,
+        "/facts/0/legs": 0.5,
+        "/facts/1": 0.25,
+        "/facts/1/legs": 0.25,
+    }
+
+
+def call_parts(name: str, arguments: str) -> list[AnswerPart]:
+    return [
+        AnswerPart("tool_call", "<tool_call>", is_marker=True),
+        AnswerPart("tool_call", f'\n{{"name": "{name}", "arguments": ', True, "/tool_calls/0/name"),
+        AnswerPart("tool_call", arguments, pointer="/tool_calls/0/arguments"),
+        AnswerPart("tool_call", "}\n", is_marker=True),
+    ]
+
+
+def call(name: str, arguments: str) -> ToolCall:
+    return ToolCall("id", name, json.loads(arguments))
+
+
+@pytest.mark.parametrize("name", ["get", "name", "arguments", "a"])
+def test_name_and_arguments_of_a_tool_call_have_pointers(name: str) -> None:
+    arguments = '{"unit": "c", "city": "Oslo"}'
+    parts = call_parts(name, arguments)
+    output = "".join(part.text for part in parts)
+    names = {f'{name}", "arguments": {{"': 0.5, f'{name}_all", "arguments": {{"': 0.5}
+    choices = (
+        choice(output, '{"name": "', names, f'{name}", "arguments": {{"'),
+        choice(output, '{"unit": ', {'"c"': 0.75, '"f"': 0.25}, '"c"'),
+    )
+    result = answer(parts, None, *choices, tool_calls=(call(name, arguments),))
+    assert result.confidences() == {"/tool_calls/0/name": 0.5, "/tool_calls/0/arguments/unit": 0.75}
+    assert result.confidence("/tool_calls/0/arguments/city") is None
+    assert result.confidence("/tool_calls") is None
+
+
+def test_option_that_is_the_name_alone_counts() -> None:
+    parts = call_parts("get", "{}")
+    output = "".join(part.text for part in parts)
+    names = choice(output, '{"name": "', {"get": 0.75, "get_all": 0.25}, "get")
+    result = answer(parts, None, names, tool_calls=(call("get", "{}"),))
+    assert result.confidence("/tool_calls/0/name") == 0.75
+
+
+def test_options_of_a_call_with_the_same_name_count_together() -> None:
+    arguments = '{"on": true}'
+    parts = call_parts("set", arguments)
+    output = "".join(part.text for part in parts)
+    rest = '", "arguments": {"on": '
+    options = {f"set{rest}true": 0.5, f"set{rest}false": 0.25, f"get{rest}true": 0.25}
+    result = answer(
+        parts,
+        None,
+        choice(output, '{"name": "', options, f"set{rest}true"),
+        tool_calls=(call("set", arguments),),
+    )
+    assert result.confidence("/tool_calls/0/name") == 0.75
+    assert result.confidence("/tool_calls/0/arguments/on") == 0.5
+
+
+def test_arguments_in_another_notation_have_values_but_no_exact_confidence() -> None:
+    parts = [
+        AnswerPart("tool_call", "<function=get>\n", True, "/tool_calls/0/name"),
+        AnswerPart("tool_call", "<parameter=on>\ntrue\n</parameter>\n"),
+        AnswerPart("tool_call", "</function>", is_marker=True),
+    ]
+    output = "".join(part.text for part in parts)
+    names = choice(output, "<function=", {"get>\n": 0.75, "set>\n": 0.25}, "get>\n")
+    scored = choice(output, "<parameter=on>\n", {"true": 0.5, "false": 0.5}, "true")
+    result = answer(parts, None, names, scored, tool_calls=(call("get", '{"on": true}'),))
+    assert result.confidences() == {"/tool_calls/0/name": 0.75}
+    assert result.confidence("/tool_calls/0/arguments/on") is None
+
+
+def test_particles_with_equal_values_count_together() -> None:
+    result = sampled(
+        {"a": 1, "b": [True]},
+        particle({"a": 1, "b": [True]}, 0.5),
+        particle({"b": [True, False], "a": 1.0}, 0.25),
+        particle({"a": True, "b": [1]}, 0.125),
+        particle({"b": [True]}, 0.125),
+    )
+    assert result.confidences() == {"": 0.5, "/a": 0.75, "/b": 0.625, "/b/0": 0.875}
+
+
+def test_exact_choices_precede_particles_for_single_values_but_not_for_containers() -> None:
+    result = dataclasses.replace(
+        json_answer(COLOUR, RED),
+        particles=(particle(json.loads(COLOUR), 0.5), particle({"colour": "red", "size": 4}, 0.5)),
+    )
+    assert result.confidences() == {"": 0.5, "/colour": 0.75, "/size": 0.5}
+
+
+def test_free_text_is_compared_as_a_whole() -> None:
+    parts = (AnswerPart("text", "Yes."),)
+    particles = (
+        Particle("Yes.", None, 0.0, 0.5, parts=parts),
+        Particle("No.", None, 0.0, 0.25, parts=(AnswerPart("text", "No."),)),
+        Particle("Yes.", None, 0.0, 0.25, parts=parts),
+    )
+    assert answer(parts, None, particles=particles).confidences() == {"": 0.75}
+    assert answer(parts, None).confidence() is None
+
+
+def test_particles_with_other_calls_differ() -> None:
+    calls = [
+        call("get", '{"unit": "c"}'),
+        call("get", '{"unit": "f"}'),
+        call("set", '{"unit": "c"}'),
+    ]
+    particles = tuple(
+        Particle(
+            "",
+            None,
+            0.0,
+            share,
+            (one,),
+            parts=tuple(call_parts(one.name, json.dumps(one.arguments))),
+        )
+        for one, share in zip(calls, (0.5, 0.25, 0.125), strict=True)
+    )
+    text = Particle("Hi", None, 0.0, 0.125, parts=(AnswerPart("text", "Hi"),))
+    result = answer(particles[0].parts, None, tool_calls=(calls[0],), particles=(*particles, text))
+    assert result.confidences() == {
+        "": 0.5,
+        "/tool_calls": 0.5,
+        "/tool_calls/0": 0.5,
+        "/tool_calls/0/name": 0.75,
+        "/tool_calls/0/arguments": 0.625,
+        "/tool_calls/0/arguments/unit": 0.625,
+    }
+
+
+@pytest.mark.parametrize(
+    ("pointer", "hint"),
+    [
+        ("colour", "A pointer is empty, or"),
+        ("/colour~2", "A pointer is empty, or"),
+        ("#/colour", "Leave out the '#'"),
+        (["colour"], "A pointer is empty, or"),
+        ("/color", "Did you mean '/colour'?"),
+        ("/colour/x", "Did you mean '/colour'?"),
+    ],
+)
+def test_pointer_without_a_value_is_refused(pointer: Any, hint: str) -> None:
+    with pytest.raises(InvalidOptionError) as caught:
+        json_answer(COLOUR).confidence(pointer)
+    assert caught.value.option == "pointer"
+    assert caught.value.hint.startswith(hint)
+
+
+def test_pointer_into_a_text_is_refused() -> None:
+    with pytest.raises(InvalidOptionError, match="no value at '/a'") as caught:
+        answer([AnswerPart("text", "Hi")], None).confidence("/a")
+    assert caught.value.hint == "The answer is one value, at ''."
+
+
+def test_output_that_was_cut_off_has_no_values() -> None:
+    cut = answer([AnswerPart("structured", '{"a": tr', pointer="")], None)
+    assert cut.confidences() == {}
+    parts = call_parts("get", '{"unit"')[:3]
+    assert answer(parts, None).confidences() == {}
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 3) | st.text("ab", max_size=2),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text("ab/~", max_size=2), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@given(VALUES, st.lists(VALUES, max_size=4), st.integers(0, 100))
+def test_choice_of_whole_texts_and_particles_of_them_agree(
+    value: Any, others: list[Any], position: int
+) -> None:
+    """The texts of the particles as options of one choice; the text before it is common to all."""
+    share = 1 / (1 + len(others))
+    sampled_result = sampled(value, *(particle(each, share) for each in (value, *others)))
+    expected = sampled_result.confidences()
+    text = json.dumps(value)
+    options = tuple(ScoredOption(json.dumps(each), share) for each in (value, *others))
+    whole = ScoredChoice(0, options, options[0])
+    assert json_answer(text, whole).confidences() == pytest.approx(expected)

@@ -1,0 +1,181 @@
+"""MLX's backends on Linux: none, one that cannot be loaded, several; OpenBLAS in front of the CPU's."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from proxy_engine import MissingExtraError
+from proxy_engine.models.loading import load_model
+from proxy_engine.runtime import blas, openblas
+from proxy_engine.runtime.backends import installed_backends, requires_backend
+
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="MLX has backends on Linux only")
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory that alone is searched for distributions."""
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    return tmp_path
+
+
+def install(site: Path, *names: str) -> None:
+    """Write the metadata of distributions."""
+    for name in names:
+        directory = site / f"{name.replace('-', '_')}-1.0.dist-info"
+        directory.mkdir()
+        (directory / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+
+
+def failure() -> MissingExtraError:
+    with pytest.raises(MissingExtraError) as caught, requires_backend():
+        raise ImportError("libmlx.so: cannot open shared object file")
+    assert isinstance(caught.value.__cause__, ImportError)
+    return caught.value
+
+
+def test_installed_backends_are_read_from_metadata(site: Path) -> None:
+    assert installed_backends() == []
+    install(site, "mlx", "mlx-cuda-13", "mlx-cpu")
+    assert installed_backends() == ["cpu", "cuda13"]
+
+
+@linux_only
+def test_missing_backend_names_the_extras(site: Path) -> None:
+    install(site, "mlx")
+    error = failure()
+    assert error.extra == "cpu"
+    for extra in ("cpu", "cuda12", "cuda13"):
+        assert f"`pip install 'proxy-engine[{extra}]'`" in error.hint
+
+
+@linux_only
+def test_backend_that_cannot_be_loaded_is_named_with_the_cause(site: Path) -> None:
+    install(site, "mlx-cuda-12")
+    error = failure()
+    assert error.extra == "cuda12"
+    assert "mlx-cuda-12 cannot be loaded: libmlx.so" in str(error)
+
+
+@linux_only
+def test_several_backends_that_cannot_be_loaded_are_named(site: Path) -> None:
+    install(site, "mlx-cpu", "mlx-cuda-12")
+    error = failure()
+    assert "mlx-cpu and mlx-cuda-12" in str(error)
+    assert "Run `pip uninstall mlx-cpu mlx-cuda-12`, then " in error.hint
+
+
+def test_several_backends_warn(site: Path) -> None:
+    install(site, "mlx-cpu", "mlx-cuda-13")
+    with (
+        pytest.warns(RuntimeWarning, match="overwrite each other: mlx-cpu and mlx-cuda-13"),
+        requires_backend(),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("names", [(), ("mlx-cpu",)])
+def test_one_backend_or_a_build_of_mlx_from_source_does_not_warn(
+    site: Path, names: tuple[str, ...]
+) -> None:
+    install(site, *names)
+    with warnings.catch_warnings(), requires_backend():
+        warnings.simplefilter("error")
+
+
+@linux_only
+def test_without_mlx_entry_points_raise_and_the_rest_works() -> None:
+    program = """
+import sys
+sys.modules["mlx"] = None
+import proxy_engine
+import state_machines
+from proxy_engine.cli.main import main
+for name in proxy_engine.__all__:
+    try:
+        getattr(proxy_engine, name)
+    except proxy_engine.MissingExtraError:
+        print(name)
+assert main(["fetch-model"]) == 1
+assert main(["extract", "--schema", "absent.json", "absent.txt"]) == 2
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.split() == ["InferenceEngine", "generate_step"]
+    assert "proxy-engine[cpu]" in result.stderr
+
+
+def output(program: str, *arguments: str) -> list[str]:
+    """Run a program without a BLAS that is preloaded; the lines of standard output."""
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    command = [sys.executable, "-c", program, *arguments]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    return run.stdout.splitlines()
+
+
+needs_openblas = pytest.mark.skipif(
+    not (importlib.util.find_spec("scipy_openblas32") and shutil.which("cc")),
+    reason="OpenBLAS comes with the extra cpu on Linux; the function that calls it is compiled",
+)
+
+
+@needs_openblas
+def test_mlx_multiplies_with_openblas_of_the_extra_unless_it_was_imported_before(
+    tmp_path: Path,
+) -> None:
+    program = """
+import ctypes, sys
+from pathlib import Path
+from proxy_engine import openblas
+from proxy_engine.backends import requires_backend
+openblas._SGEMM = Path(sys.argv[1])
+if sys.argv[2] == "late":
+    import mlx.core
+with requires_backend():
+    import mlx.core as mx
+print(openblas.is_blas_in_front())
+mx.set_default_device(mx.cpu)
+a = mx.arange(12.0).reshape(3, 4)
+print((a @ a.T).tolist())
+if openblas.is_blas_in_front():
+    # MLX calls the function that is in front: another one there is called as well.
+    called = ctypes.CFUNCTYPE(None)(lambda: print("called"))
+    address = ctypes.cast(called, ctypes.c_void_p)
+    ctypes.c_void_p.in_dll(ctypes.CDLL(None), "proxy_engine_sgemm").value = address.value
+    mx.eval(a @ a.T)
+"""
+    library = tmp_path / "sgemm.so"
+    source = Path(__file__).parents[3] / "proxy_engine" / "runtime" / "sgemm.c"
+    command = ["cc", "-O2", "-fPIC", "-shared", "-nostdlib", "-o", str(library), str(source)]
+    subprocess.run(command, check=True)
+    product = "[[14.0, 38.0, 62.0], [38.0, 126.0, 214.0], [62.0, 214.0, 366.0]]"
+    assert output(program, str(library), "early") == ["True", product, "called"]
+    assert output(program, str(library), "late") == ["False", product]
+
+
+@linux_only
+def test_reference_blas_is_announced_once_with_the_remedy(
+    tmp_path: Path, tiny_model_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blas, "is_blas_in_front", lambda: False)
+    monkeypatch.setattr(blas, "_announced", Event())
+    announced: list[str] = []
+    for _ in range(2):
+        load_model(tiny_model_directory, announced.append)
+    (line,) = announced
+    assert line == f"MLX runs on the CPU with its slow reference BLAS; faster: {openblas.remedy()}"
+    monkeypatch.setattr(openblas, "_SGEMM", tmp_path)
+    monkeypatch.setitem(sys.modules, "scipy_openblas32", None)
+    assert openblas.remedy() == "`pip install scipy-openblas32`"
+    monkeypatch.setattr(openblas, "_SGEMM", tmp_path / "not-compiled")
+    assert "LD_PRELOAD" in openblas.remedy()
