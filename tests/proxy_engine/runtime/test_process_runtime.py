@@ -51,7 +51,7 @@ def test_process_settings_change_only_on_take_over_and_frozen_objects_are_freed(
         capture_output=True,
         text=True,
         check=True,
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
     )
     assert result.stdout.splitlines() == [
         "untouched True 0",
