@@ -18,9 +18,8 @@ from state_machines.tool_calls.tool_format import NO_DELIMITERS
 from ..errors import InvalidOptionError
 from ..options.generation import GenerationOptions, ReasoningOptions
 from ..tools import Tool, ToolChoice, tool_schema_errors
-from .compile_job import CompileJob
+from .compile_queue import CompileCache, CompileJob
 from .composition import TEXT, Calls, Reasoning, compose_answer
-from .machine_cache import MachineCache
 from .response_format import ResponseFormat
 
 STRUCTURED = "structured"
@@ -71,7 +70,7 @@ class AnswerCompiler:
     def __init__(self, vocabulary: Vocabulary, capacity: int = 64) -> None:
         self._vocabulary = vocabulary
         # A key has the ids of objects, which are kept alive with the machine.
-        self._machines: MachineCache[tuple[RootStateMachine, object]] = MachineCache(capacity)
+        self._machines: CompileCache[tuple[RootStateMachine, object]] = CompileCache(capacity)
 
     def thinks(
         self, response: ResponseFormat, choice: ToolChoice, options: GenerationOptions

@@ -53,8 +53,7 @@ from ..checks.texts import has_surrogate, short_repr
 from ..errors import InvalidOptionError, InvalidResponseFormatError, OutputValidationError
 from ..results.generation import Quotation
 from ..validation import json_validator
-from .compile_job import CompileJob
-from .machine_cache import MachineCache
+from .compile_queue import CompileCache, CompileJob
 from .spoken import Spoken, SpokenStateMachine, SpokenText
 
 V = TypeVar("V")
@@ -156,11 +155,11 @@ class ResponseFormatCompiler:
     """
 
     def __init__(self, capacity: int = 64) -> None:
-        self._machines: MachineCache[StateMachine] = MachineCache(capacity)
-        self._spoken_machines: MachineCache[SpokenStateMachine] = MachineCache(capacity)
-        self._structural_tags: MachineCache[StructuralTagPart] = MachineCache(capacity)
-        self._schemas: MachineCache[JsonSchemaStateMachine] = MachineCache(capacity)
-        self._quoting: MachineCache[JsonSchemaStateMachine] = MachineCache(_QUOTING_MACHINES)
+        self._machines: CompileCache[StateMachine] = CompileCache(capacity)
+        self._spoken_machines: CompileCache[SpokenStateMachine] = CompileCache(capacity)
+        self._structural_tags: CompileCache[StructuralTagPart] = CompileCache(capacity)
+        self._schemas: CompileCache[JsonSchemaStateMachine] = CompileCache(capacity)
+        self._quoting: CompileCache[JsonSchemaStateMachine] = CompileCache(_QUOTING_MACHINES)
 
     def compile(
         self,

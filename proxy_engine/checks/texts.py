@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 
-def listed(value: object) -> list[Any] | None:
+def as_list(value: object) -> list[Any] | None:
     """Return the items of a list or another iterable; ``None`` for any other value.
 
     Strings, bytes and mappings do not count as lists.

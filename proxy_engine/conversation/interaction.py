@@ -12,7 +12,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from ..checks.texts import listed, short_repr
+from ..checks.texts import as_list, short_repr
 from ..errors import MediaError, PromptError
 from .content import (
     AudioContent,
@@ -372,7 +372,7 @@ _CONTENT = (TextContent, JsonContent, MediaContent, ToolCall)
 
 
 def _calls(given: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
-    items = listed(given)
+    items = as_list(given)
     calls = [given] if items is None else items
     for call in calls:
         if not isinstance(call, ToolCall):
@@ -385,7 +385,7 @@ def _parts(content: str | Content | Sequence[Content]) -> tuple[Content, ...]:
         return (TextContent(content),)
     if isinstance(content, _CONTENT):
         return (content,)
-    items = listed(content)
+    items = as_list(content)
     parts = [content] if items is None else items
     for part in parts:
         if not isinstance(part, _CONTENT):

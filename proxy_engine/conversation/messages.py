@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
-from ..checks.texts import listed
+from ..checks.texts import as_list
 from ..errors import MediaError, PromptError
 from .content import AudioContent, Content, ImageContent, ToolCall, VideoContent, json_copy
 from .interaction import Interaction, Role, function_call, read_interaction
@@ -46,7 +46,7 @@ def to_interactions(prompt: Prompt) -> list[Interaction]:
         return [prompt]
     if isinstance(prompt, RawPrompt):
         raise PromptError("a raw prompt has no messages")
-    items = listed(prompt)
+    items = as_list(prompt)
     if items is None:
         raise PromptError(
             f"a prompt of type {type(prompt).__name__} is not known",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..checks.texts import listed, short_repr
+from ..checks.texts import as_list, short_repr
 from ..errors import PromptError
 from .content import check_text
 
@@ -50,7 +50,7 @@ class RawPrompt:
             check_text("the prompt", content)
             ids = _encode(content, tokenizer, encode or tokenizer.encode)
         else:
-            items = listed(content)
+            items = as_list(content)
             if items is None:
                 raise PromptError(
                     f"a raw prompt should be a string or token ids, not {short_repr(content)}"

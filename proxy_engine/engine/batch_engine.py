@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
 
-from ..checks.texts import listed, short_repr
+from ..checks.texts import as_list, short_repr
 from ..conversation.messages import Prompt
 from ..errors import BatchError, InvalidOptionError, PromptError
 from ..requests.batches import AsyncBatchStream, BatchItem, BatchRequest, BatchStream, Begun
@@ -199,7 +199,7 @@ class BatchEngine(ABC):
             )
         begin = self._begin
         # An iterator can be read only once. Other values are refused with each request.
-        tools = listed(arguments.get("tools"))
+        tools = as_list(arguments.get("tools"))
         if tools is not None:
             arguments["tools"] = tools
 

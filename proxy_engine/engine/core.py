@@ -20,7 +20,7 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from state_machines import Vocabulary
 from state_machines.tool_calls import ToolFormat
 
-from ..answers.turns import Turns
+from ..answers.compile_queue import CompileQueue
 from ..checks.texts import short_repr
 from ..conversation.encoded_prompt import EncodedPrompt
 from ..conversation.prompts import Prompt
@@ -68,7 +68,7 @@ _log = logging.getLogger(__name__)
 _MAX_THREADS = 128
 """Maximum number of threads that prepare requests of event loops and compute slow masks.
 
-They are created on demand; one of them works at a time, see ``Turns``.
+They are created on demand; one of them works at a time, see ``CompileQueue``.
 """
 
 _DRAFT_CACHE_SHARE = 4
@@ -138,7 +138,7 @@ class EngineCore:
                 num_draft_tokens=num_draft_tokens,
             )
         media = media or MediaOptions()
-        turns = Turns()
+        compile_queue = CompileQueue()
         preparation = Preparation(
             loaded,
             vocabulary,
@@ -146,14 +146,20 @@ class EngineCore:
             tool_format,
             lock,
             caches,
-            turns,
+            compile_queue,
             max_compile_seconds,
             batch_size,
             media,
         )
         threads = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="proxy-engine-compile")
         scheduler = Scheduler(
-            worker, factory, caches, turns, threads, batch_size=batch_size, draft_model=drafter
+            worker,
+            factory,
+            caches,
+            compile_queue,
+            threads,
+            batch_size=batch_size,
+            draft_model=drafter,
         )
         if not load_options.lazy:
             # They read the weights. Otherwise the first request does it.

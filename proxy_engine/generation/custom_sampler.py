@@ -10,7 +10,7 @@ import mlx.core as mx
 
 from samplers import Sampler
 
-from ..checks.texts import listed, short_repr
+from ..checks.texts import as_list, short_repr
 from ..errors import InvalidOptionError
 
 LogprobsSampler: TypeAlias = Callable[[mx.array], mx.array]
@@ -46,7 +46,7 @@ class SamplingHooks:
                 f"sampler should be a function of log-probabilities, not {short_repr(sampler)}",
                 option="sampler",
             )
-        processors = [] if logits_processors is None else listed(logits_processors)
+        processors = [] if logits_processors is None else as_list(logits_processors)
         if processors is None or not all(map(callable, processors)):
             raise InvalidOptionError(
                 "logits_processors should be a list of functions of tokens and logits, not "

@@ -12,7 +12,7 @@ from typing import Any
 from state_machines.limits import LIMITS
 from state_machines.tool_calls import ToolFormat
 
-from ..checks.texts import has_surrogate, listed
+from ..checks.texts import as_list, has_surrogate
 
 MAX_COUNT = 2**63 - 1
 """The largest count of tokens or characters: the largest signed 64-bit integer."""
@@ -58,7 +58,7 @@ def parse_template_variables(given: Any) -> dict[str, Any]:
 
 def parse_stop_token_ids(given: Any) -> tuple[int, ...]:
     """Return distinct token ids in their order."""
-    items = [] if given is None else listed(given)
+    items = [] if given is None else as_list(given)
     if items is None or not all(_is_token_id(item) for item in items):
         raise ValueError("should be a list of token ids")
     return tuple(dict.fromkeys(map(int, items)))
@@ -79,7 +79,7 @@ def parse_delimiters(given: Any) -> tuple[str, str] | None:
     """Return two delimiters. The second may be empty."""
     if given is None:
         return None
-    items = listed(given)
+    items = as_list(given)
     if items is None or len(items) != 2 or not all(isinstance(item, str) for item in items):
         raise ValueError("should be two strings, the texts before and after")
     if not items[0] or any(map(has_surrogate, items)):
@@ -93,7 +93,7 @@ def parse_stop_strings(given: Any) -> tuple[str, ...]:
     """Return one or several stop strings as a tuple."""
     if given is None:
         return ()
-    items = listed(given)
+    items = as_list(given)
     texts = [given] if items is None else items
     if not all(isinstance(text, str) and text for text in texts):
         raise ValueError("should be a non-empty string or a list of such strings")

@@ -16,11 +16,10 @@ from state_machines.root import Text, part_names
 from state_machines.tool_calls import ToolFormat
 from state_machines.tool_calls.call import CALL
 
-from ..answers.compile_job import CompileJob
+from ..answers.compile_queue import CompileJob, CompileQueue
 from ..answers.compiler import STRUCTURED, Answer, AnswerCompiler, reasoning_delimiters
 from ..answers.composition import REASONING, TEXT
 from ..answers.response_format import ResponseFormat, ResponseFormatCompiler
-from ..answers.turns import Turns
 from ..conversation.encoded_prompt import EncodedPrompt
 from ..conversation.prompts import Prompt, PromptStyle
 from ..conversation.raw_prompt import RawPrompt
@@ -57,7 +56,7 @@ class Preparation:
         tool_format: Format of tool calls, or its name; ``None``: detected from the tokenizer.
         tokenizer_lock: Held while the tokenizer is used.
         caches: Determine whether a prompt needs message boundaries.
-        turns: Shared by the compilations of an engine.
+        compile_queue: Shared by the compilations of an engine.
         max_compile_seconds: Processor time for the compilation of a request, see ``CompileJob``.
         batch_size: Maximum number of sequences that run together.
         media: Limits of images and recordings.
@@ -71,7 +70,7 @@ class Preparation:
         tool_format: str | ToolFormat | None,
         tokenizer_lock: threading.Lock,
         caches: PromptCaches,
-        turns: Turns,
+        compile_queue: CompileQueue,
         max_compile_seconds: float | None,
         batch_size: int,
         media: MediaOptions,
@@ -85,7 +84,7 @@ class Preparation:
         self._tokenizer_lock = tokenizer_lock
         self._caches = caches
         self._prompts = PromptEncoder(loaded, vocabulary, tokenizer_lock, caches, media)
-        self._turns = turns
+        self._compile_queue = compile_queue
         self._max_compile_seconds = max_compile_seconds
         self._batch_size = batch_size
 
@@ -115,7 +114,7 @@ class Preparation:
             ProxyError: The request is invalid; see :meth:`InferenceEngine.generate`.
         """
         cancelled, hooks = cancelled or threading.Event(), hooks or SamplingHooks()
-        job = CompileJob(self._turns, cancelled, self._max_compile_seconds)
+        job = CompileJob(self._compile_queue, cancelled, self._max_compile_seconds)
         options = self._options.override(overrides)
         self._check_tokens(options)
         _check_answers(options, self._batch_size)

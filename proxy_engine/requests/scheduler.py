@@ -7,7 +7,7 @@ import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from ..answers.turns import Turns
+from ..answers.compile_queue import CompileQueue
 from ..errors import EngineClosedError, EngineError
 from ..generation import DraftModel, model_bytes, wired_memory
 from ..prompt_cache.prompt_caches import PromptCaches
@@ -31,7 +31,7 @@ class Scheduler:
         worker: Owns the model thread.
         factory: Creates sequences.
         caches: Prompt caches of the model.
-        turns: Shared by compilations and slow masks.
+        compile_queue: Shared by compilations and slow masks.
         threads: Compute slow masks.
         batch_size: Maximum number of requests that run together.
         draft_model: Drafts tokens.
@@ -42,7 +42,7 @@ class Scheduler:
         worker: Worker,
         factory: SequenceFactory,
         caches: PromptCaches,
-        turns: Turns,
+        compile_queue: CompileQueue,
         threads: ThreadPoolExecutor,
         *,
         batch_size: int,
@@ -55,7 +55,7 @@ class Scheduler:
         self._running = ContinuousBatch(
             factory,
             caches,
-            SlowMasks(turns, threads),
+            SlowMasks(compile_queue, threads),
             batch_size=batch_size,
             draft_model=draft_model,
         )

@@ -8,8 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from ..answers.compile_job import CompileJob
-from ..answers.turns import Turns
+from ..answers.compile_queue import CompileJob, CompileQueue
 from ..generation import SequenceState
 
 
@@ -17,12 +16,12 @@ class SlowMasks:
     """Sequences with their caches while their masks are computed. To be used by one thread.
 
     Args:
-        turns: Shared with compilations: the job with the least processor time runs first.
+        compile_queue: Shared with compilations: the job with the least processor time runs first.
         threads: Compute the masks.
     """
 
-    def __init__(self, turns: Turns, threads: ThreadPoolExecutor) -> None:
-        self._turns = turns
+    def __init__(self, compile_queue: CompileQueue, threads: ThreadPoolExecutor) -> None:
+        self._compile_queue = compile_queue
         self._threads = threads
         self._sequences: dict[SequenceState, tuple[list[Any], Future[None]]] = {}
         self._jobs: WeakKeyDictionary[SequenceState, CompileJob] = WeakKeyDictionary()
@@ -38,7 +37,7 @@ class SlowMasks:
 
     def add(self, sequence: SequenceState, cache: list[Any], cancelled: threading.Event) -> None:
         """Add a sequence, and compute its mask unless ``cancelled`` is set."""
-        job = self._jobs.setdefault(sequence, CompileJob(self._turns, cancelled))
+        job = self._jobs.setdefault(sequence, CompileJob(self._compile_queue, cancelled))
         self._sequences[sequence] = cache, self._threads.submit(job.run, sequence.compute_mask)
 
     def finished(self) -> list[tuple[SequenceState, list[Any], BaseException | None]]:

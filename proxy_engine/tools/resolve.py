@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ..checks.texts import listed, short_repr
+from ..checks.texts import as_list, short_repr
 from ..errors import InvalidToolError
 from .functions import tool_from_function
 from .input_format import input_format_from_dict
@@ -61,7 +61,7 @@ def resolve_tools(given: Iterable[Any] | None) -> tuple[Tool, ...]:
     """
     if given is None:
         return ()
-    items = listed(given)
+    items = as_list(given)
     if items is None:
         raise InvalidToolError(
             f"tools should be a list, not {type(given).__name__}",

@@ -9,10 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from proxy_engine.answers.compile_job import CompileJob
-from proxy_engine.answers.machine_cache import MachineCache
+from proxy_engine.answers.compile_queue import CompileCache, CompileJob, CompileQueue
 from proxy_engine.answers.response_format import MachineSource, ResponseFormatCompiler
-from proxy_engine.answers.turns import Turns
 from proxy_engine.errors import CompileLimitError, RequestCancelledError
 from state_machines import ChoiceStateMachine
 from state_machines.budgets import spend
@@ -42,7 +40,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 
 def test_work_of_one_job_runs_at_a_time(threads: ThreadPoolExecutor) -> None:
-    turns = Turns()
+    queue = CompileQueue()
     inside = 0
     most = 0
 
@@ -53,38 +51,38 @@ def test_work_of_one_job_runs_at_a_time(threads: ThreadPoolExecutor) -> None:
         time.sleep(0.001)
         inside -= 1
 
-    for done in [threads.submit(CompileJob(turns).run, work) for _ in range(20)]:
+    for done in [threads.submit(CompileJob(queue).run, work) for _ in range(20)]:
         done.result()
     assert most == 1
 
 
 def test_short_job_does_not_wait_for_a_long_one(threads: ThreadPoolExecutor) -> None:
-    turns, cancelled, began = Turns(), threading.Event(), threading.Event()
+    queue, cancelled, began = CompileQueue(), threading.Event(), threading.Event()
 
     def work() -> None:
         began.set()
         endless()
 
-    long = threads.submit(CompileJob(turns, cancelled).run, work)
+    long = threads.submit(CompileJob(queue, cancelled).run, work)
     began.wait()
-    assert threads.submit(CompileJob(turns).run, lambda: "short").result(10) == "short"
+    assert threads.submit(CompileJob(queue).run, lambda: "short").result(10) == "short"
     assert not long.done()
     cancelled.set()
     with pytest.raises(RequestCancelledError):
         long.result(10)
-    assert CompileJob(turns).run(lambda: "free again") == "free again"
+    assert CompileJob(queue).run(lambda: "free again") == "free again"
 
 
 def test_job_that_waits_for_its_turn_can_be_cancelled(threads: ThreadPoolExecutor) -> None:
-    turns, cancelled, hold = Turns(), threading.Event(), threading.Event()
-    holder = threads.submit(CompileJob(turns).run, hold.wait)
-    waiting = threads.submit(CompileJob(turns, cancelled).run, do_nothing)
+    queue, cancelled, hold = CompileQueue(), threading.Event(), threading.Event()
+    holder = threads.submit(CompileJob(queue).run, hold.wait)
+    waiting = threads.submit(CompileJob(queue, cancelled).run, do_nothing)
     cancelled.set()
     with pytest.raises(RequestCancelledError):
         waiting.result(10)
     hold.set()
     holder.result(10)
-    CompileJob(turns).run(do_nothing)
+    CompileJob(queue).run(do_nothing)
 
 
 def test_processor_time_of_all_runs_of_a_job_is_limited() -> None:
@@ -97,9 +95,9 @@ def test_processor_time_of_all_runs_of_a_job_is_limited() -> None:
 
 
 def test_time_spent_waiting_for_a_turn_is_not_charged(threads: ThreadPoolExecutor) -> None:
-    turns, hold = Turns(), threading.Event()
-    holder = threads.submit(CompileJob(turns).run, hold.wait)
-    waiting = threads.submit(CompileJob(turns, max_seconds=0.05).run, lambda: "done")
+    queue, hold = CompileQueue(), threading.Event()
+    holder = threads.submit(CompileJob(queue).run, hold.wait)
+    waiting = threads.submit(CompileJob(queue, max_seconds=0.05).run, lambda: "done")
     time.sleep(0.1)
     hold.set()
     assert waiting.result(10) == "done"
@@ -107,14 +105,14 @@ def test_time_spent_waiting_for_a_turn_is_not_charged(threads: ThreadPoolExecuto
 
 
 def test_error_of_work_frees_the_turn() -> None:
-    turns = Turns()
+    queue = CompileQueue()
     with pytest.raises(LookupError):
-        CompileJob(turns).run(lambda: [][0])
-    assert CompileJob(turns).run(lambda: 1) == 1
+        CompileJob(queue).run(lambda: [][0])
+    assert CompileJob(queue).run(lambda: 1) == 1
 
 
 def test_threads_that_want_one_key_compile_it_once(threads: ThreadPoolExecutor) -> None:
-    cache: MachineCache[object] = MachineCache(4)
+    cache: CompileCache[object] = CompileCache(4)
     go_on = threading.Event()
     made = []
 
@@ -132,9 +130,9 @@ def test_threads_that_want_one_key_compile_it_once(threads: ThreadPoolExecutor) 
 def test_known_key_does_not_wait_for_another_key_that_compiles(
     threads: ThreadPoolExecutor,
 ) -> None:
-    cache: MachineCache[str] = MachineCache(4)
-    turns, cancelled = Turns(), threading.Event()
-    cache.get("known", lambda: "value", CompileJob(turns))
+    cache: CompileCache[str] = CompileCache(4)
+    queue, cancelled = CompileQueue(), threading.Event()
+    cache.get("known", lambda: "value", CompileJob(queue))
     began = threading.Event()
 
     def slow() -> str:
@@ -142,9 +140,9 @@ def test_known_key_does_not_wait_for_another_key_that_compiles(
         endless()
         return ""
 
-    slow_one = threads.submit(cache.get, "slow", slow, CompileJob(turns, cancelled))
+    slow_one = threads.submit(cache.get, "slow", slow, CompileJob(queue, cancelled))
     began.wait()
-    assert cache.get("known", lambda: "another", CompileJob(turns)) == "value"
+    assert cache.get("known", lambda: "another", CompileJob(queue)) == "value"
     cancelled.set()
     with pytest.raises(RequestCancelledError):
         slow_one.result(10)
@@ -153,17 +151,17 @@ def test_known_key_does_not_wait_for_another_key_that_compiles(
 def test_cancelled_compilation_is_taken_over_by_the_request_that_waits(
     threads: ThreadPoolExecutor,
 ) -> None:
-    cache: MachineCache[str] = MachineCache(4)
-    turns, cancelled, began = Turns(), threading.Event(), threading.Event()
+    cache: CompileCache[str] = CompileCache(4)
+    queue, cancelled, began = CompileQueue(), threading.Event(), threading.Event()
 
     def slow() -> str:
         began.set()
         endless()
         return ""
 
-    first = threads.submit(cache.get, "key", slow, CompileJob(turns, cancelled))
+    first = threads.submit(cache.get, "key", slow, CompileJob(queue, cancelled))
     began.wait()
-    second = threads.submit(cache.get, "key", lambda: "value", CompileJob(turns))
+    second = threads.submit(cache.get, "key", lambda: "value", CompileJob(queue))
     cancelled.set()
     assert second.result(10) == "value"
     with pytest.raises(RequestCancelledError):
@@ -171,14 +169,14 @@ def test_cancelled_compilation_is_taken_over_by_the_request_that_waits(
 
 
 def test_failed_compilation_is_not_cached() -> None:
-    cache: MachineCache[str] = MachineCache(4)
+    cache: CompileCache[str] = CompileCache(4)
     with pytest.raises(LookupError):
         cache.get("key", lambda: [""][1], CompileJob())
     assert cache.get("key", lambda: "value", CompileJob()) == "value"
 
 
 def test_least_recently_used_key_is_dropped() -> None:
-    cache: MachineCache[int] = MachineCache(2)
+    cache: CompileCache[int] = CompileCache(2)
     for key in "ab", "a", "c":
         for each in key:
             cache.get(each, lambda: 1, CompileJob())
