@@ -44,6 +44,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any, Self
 
 from state_machines.errors import CompositionError as CompositionError
@@ -133,32 +134,40 @@ class MissingExtraError(EngineError, ImportError):
 
 
 class PromptError(EngineError, ValueError):
-    """The prompt is empty, malformed, or of an unknown type."""
+    """The prompt is empty, malformed, or of an unknown type.
+
+    Attributes:
+        where: The location in the prompt, such as ``"messages[3].content[1]"``; empty if it is
+            unknown, or the prompt as a whole.
+    """
+
+    def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(what, hint=hint)
+        self.where = where
+
+    def at(self, where: str) -> Self:
+        """Return the same error with ``where`` before its location."""
+        located = copy(self)
+        located.where = f"{where}.{self.where}" if where and self.where else where or self.where
+        return located
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f"{self.where}: {text}" if self.where else text
 
 
 class MediaError(PromptError):
     """An image or an audio recording cannot be read, or exceeds a limit.
 
     Attributes:
-        where: Its location in the prompt, such as ``"message 3, part 1"``, counted from 0; empty
-            if it is read outside of a prompt.
         limit: The option of ``MediaOptions`` that refuses it; ``None`` if none does.
     """
 
     def __init__(
         self, what: str, *, where: str = "", limit: str | None = None, hint: str = ""
     ) -> None:
-        super().__init__(what, hint=hint)
-        self.where = where
+        super().__init__(what, where=where, hint=hint)
         self.limit = limit
-
-    def at(self, where: str) -> Self:
-        """Return the same error with a location in the prompt."""
-        return type(self)(self.what, where=where, limit=self.limit, hint=self.hint)
-
-    def __str__(self) -> str:
-        text = super().__str__()
-        return f"{self.where}: {text}" if self.where else text
 
 
 class PromptTooLongError(PromptError):

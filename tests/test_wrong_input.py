@@ -33,7 +33,6 @@ from proxy_engine import (
 )
 from proxy_engine.answers.response_format import ResponseFormatCompiler
 from proxy_engine.conversation.content import JsonContent, TextContent, ToolCall
-from proxy_engine.conversation.content_reading import tool_call_from_dict
 from proxy_engine.conversation.messages import template_messages, to_interactions
 from proxy_engine.options.overrides import OptionOverrides
 from proxy_engine.tools import ToolChoice, resolve_tools
@@ -262,13 +261,14 @@ def test_invalid_interactions_raise_proxy_errors(value: Any, other: Any) -> None
         turn = proper(lambda name=name: Interaction(**{"role": "agent", name: value}))
         if turn is not None and name != "metadata":
             assert Interaction.from_dict(turn.to_dict()) == turn
+    call = {"id": "1", "name": value, "arguments": other}
     for make in (
         lambda: TextContent(value),
         lambda: JsonContent(value),
         lambda: ToolCall(value, "f"),
         lambda: ToolCall("1", "f", value),
         lambda: ToolCall("1", "f", {"a": value, "b": other}),
-        lambda: tool_call_from_dict({"id": "1", "name": value, "arguments": other}),
+        lambda: Interaction.from_dict({"role": "assistant", "tool_calls": [call]}),
         lambda: Interaction.tool_result(ToolCall("1", "f"), value),
     ):
         proper(make)

@@ -51,7 +51,7 @@ def problems_from(facts: Iterable[Mapping[str, Any]], given: object) -> list[Pro
     for fact in facts:
         location = _location_in(given, fact["loc"], is_missing=fact["type"] == "missing")
         kinds.setdefault(location, fact["type"])
-        found.setdefault(location, []).append(_what(fact["type"], fact["msg"], fact["input"]))
+        found.setdefault(location, []).append(description(fact["type"], fact["msg"], fact["input"]))
     return [
         Problem(location, ", or ".join(dict.fromkeys(whats)), kinds[location])
         for location, whats in found.items()
@@ -73,10 +73,11 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     return f"Did you mean {close[0]!r}?" if close else f"Known are {', '.join(names)}."
 
 
-def _what(kind: str, message: str, value: object) -> str:
-    if kind == "missing":
+def description(kind: str, message: str, value: object) -> str:
+    """Return a description of an error of pydantic, to follow the value's name."""
+    if kind in ("missing", "missing_argument", "missing_keyword_only_argument"):
         return "is missing"
-    if kind == "extra_forbidden":
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         return "is unknown"
     what = message.removeprefix("Value error, ").removeprefix("Input ")
     return f"{what}, not {short_repr(value)}"

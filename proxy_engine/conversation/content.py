@@ -1,4 +1,4 @@
-"""The typed parts of a message.
+"""The typed parts of a message: one discriminated union, which pydantic validates.
 
 ===================  ========================================  ==================================
 part                 as a dict                                 text for a language model
@@ -15,6 +15,7 @@ part                 as a dict                                 text for a langua
 Images, audio, video and files have a ``url``, or ``data`` with a ``media_type``. In a dict, data is
 in base64. Constructors raise ``PromptError`` for invalid values. Those of images and audio also
 read files and objects in memory, which dicts cannot name: a dict can come from a stranger.
+OpenAI's forms of parts and tool calls are converted to these dicts by ``openai_forms``.
 """
 
 from __future__ import annotations
@@ -25,58 +26,53 @@ import os
 import sys
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import KW_ONLY, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
 import numpy.typing as npt
-import pydantic
+from pydantic import BeforeValidator, Discriminator, Field, Strict, Tag, model_validator
 
 from state_machines.argument_notations import INPUT
 
-from ..checks.texts import has_surrogate, short_repr
+from ..checks.texts import short_repr
 from ..errors import MediaError, PromptError
 from ..media.audio_formats import audio_format
 from ..media.image_formats import image_format
 from ..media.pixels import encode_png
 from ..media.wav import encode_wav
+from .openai_forms import decoded, part_fields
+from .validated import JsonValue, PromptText, Validated, json_copy, validated
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-def check_text(what: str, text: object) -> None:
-    """Raise ``PromptError`` unless ``text`` is a string without lone surrogates."""
-    if not isinstance(text, str):
-        raise PromptError(f"{what} should be a string, not {short_repr(text)}")
-    if has_surrogate(text):
-        raise PromptError(f"{what} has a lone surrogate, which UTF-8 cannot encode")
+class ContentBase(Validated):
+    """Base of the parts.
 
-
-def json_copy(what: str, value: Any) -> Any:
-    """Return a deep copy of a JSON value, with tuples as lists.
-
-    Raises:
-        PromptError: The value is not JSON.
+    Attributes:
+        kind: The type of the part in a dict.
     """
-    try:
-        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
-        text.encode("utf-8")
-        return json.loads(text)
-    except RecursionError as error:
-        raise PromptError(f"{what} is nested too deeply") from error
-    except (TypeError, ValueError) as error:
-        raise PromptError(f"{what} is not JSON: {error}") from error
+
+    __slots__ = ()
+    kind: ClassVar[str]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_kind(cls, values: Any) -> Any:
+        # The discriminator of `ContentPart`, which is no field.
+        if isinstance(values, dict):
+            values.pop("kind", None)
+        return values
 
 
-@dataclass(frozen=True, slots=True)
-class TextContent:
+@validated
+class TextContent(ContentBase):
     """Plain text."""
 
-    text: str
-
-    def __post_init__(self) -> None:
-        check_text("text content", self.text)
+    text: PromptText
+    kind: ClassVar = "text"
 
     def to_text(self) -> str:
         """Return the text for the model."""
@@ -87,15 +83,13 @@ class TextContent:
         return {"type": "text", "text": self.text}
 
 
-@dataclass(frozen=True, slots=True)
-class JsonContent:
+@validated
+class JsonContent(ContentBase):
     """A JSON value, such as the result of a tool. The value is copied."""
 
     # Excluded from the hash: equal values, such as 1 and 1.0, must have equal hashes.
-    value: Any = field(hash=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "value", json_copy("JSON content", self.value))
+    value: JsonValue = field(default=None, hash=False)
+    kind: ClassVar = "json"
 
     def to_text(self) -> str:
         """Return the value as JSON text."""
@@ -103,11 +97,11 @@ class JsonContent:
 
     def to_dict(self) -> dict[str, Any]:
         """Return ``{"type": "json", "value": …}``."""
-        return {"type": "json", "value": json_copy("JSON content", self.value)}
+        return {"type": "json", "value": json_copy(self.value)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MediaContent:
+@validated
+class MediaContent(ContentBase):
     """Content that is not text: either a ``url`` or ``data``.
 
     Attributes:
@@ -116,14 +110,20 @@ class MediaContent:
         media_type: The IANA media type, such as ``image/png``.
     """
 
-    kind: ClassVar[str] = "media"
-
-    url: str | None = None
-    data: bytes | None = field(default=None, repr=False)
-    media_type: str | None = None
+    _: KW_ONLY
+    url: PromptText | None = None
+    data: Annotated[bytes | None, Strict(), BeforeValidator(decoded)] = field(
+        default=None, repr=False
+    )
+    media_type: PromptText | None = None
+    kind: ClassVar = "media"
 
     def __post_init__(self) -> None:
-        self._check("url", "data")
+        values = {known.name: getattr(self, known.name) for known in fields(self)}
+        sources = {name: values[name] for name in ("url", "data", "text") if name in values}
+        _check_sources(self.kind, **sources)
+        if self.media_type is None and self.data is not None:
+            object.__setattr__(self, "media_type", _media_type(self.kind, self.data))
 
     def to_text(self) -> str:
         """Raise ``PromptError``: the content has no text."""
@@ -142,28 +142,12 @@ class MediaContent:
                 written[known.name] = base64.b64encode(value).decode("ascii") if is_bytes else value
         return written
 
-    def _fill(self, url: str | None, data: bytes | None, media_type: str | None) -> None:
-        for name, value in (("url", url), ("data", data), ("media_type", media_type)):
-            object.__setattr__(self, name, value)
-        self._check("url", "data")
 
-    def _check(self, *sources: str) -> None:
-        if sum(getattr(self, source) is not None for source in sources) != 1:
-            names = ", ".join(map(repr, sources))
-            raise PromptError(f"{self.kind} content needs exactly one of {names}")
-        for known in fields(self):
-            value = getattr(self, known.name)
-            if known.name != "data" and value is not None:
-                check_text(f"the {known.name} of {self.kind} content", value)
-        if not isinstance(self.data, bytes | None):
-            raise PromptError(f"the data of {self.kind} content should be bytes")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, init=False)
+@validated
 class ImageContent(MediaContent):
     """An image."""
 
-    kind: ClassVar[str] = "image"
+    kind: ClassVar = "image"
 
     def __init__(
         self,
@@ -192,17 +176,14 @@ class ImageContent(MediaContent):
             data = _read_file("image", path)
         elif image is not None:
             data = _png(image)
-        if media_type is None and isinstance(data, bytes):
-            found = image_format(data)
-            media_type = None if found is None else found.media_type
-        self._fill(url, data, media_type)
+        self._set({"url": url, "data": data, "media_type": media_type})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, init=False)
+@validated
 class AudioContent(MediaContent):
     """An audio recording."""
 
-    kind: ClassVar[str] = "audio"
+    kind: ClassVar = "audio"
 
     def __init__(
         self,
@@ -235,20 +216,17 @@ class AudioContent(MediaContent):
             if not isinstance(array, tuple) or len(array) != 2:
                 raise PromptError("the array of audio content should be (samples, sample_rate)")
             data = encode_wav(*array)
-        if media_type is None and isinstance(data, bytes):
-            found = audio_format(data)
-            media_type = None if found is None else found.media_types[0]
-        self._fill(url, data, media_type)
+        self._set({"url": url, "data": data, "media_type": media_type})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@validated
 class VideoContent(MediaContent):
     """A video."""
 
-    kind: ClassVar[str] = "video"
+    kind: ClassVar = "video"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@validated
 class FileContent(MediaContent):
     """A file: its ``text``, its ``data``, or a ``url``.
 
@@ -257,13 +235,10 @@ class FileContent(MediaContent):
         text: The file's text.
     """
 
-    kind: ClassVar[str] = "file"
-
-    name: str | None = None
-    text: str | None = None
-
-    def __post_init__(self) -> None:
-        self._check("url", "data", "text")
+    _: KW_ONLY
+    name: PromptText | None = None
+    text: PromptText | None = None
+    kind: ClassVar = "file"
 
     def to_text(self) -> str:
         """Return the file's name, a line break, and its text. Data of a textual type is decoded.
@@ -283,8 +258,12 @@ class FileContent(MediaContent):
         return f"{self.name}:\n{text}\n" if self.name else text
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+def _object_copy(value: Any) -> Any:
+    return json_copy(dict(value)) if isinstance(value, Mapping) else value
+
+
+@validated
+class ToolCall(ContentBase):
     """A call of a tool, in a message of the assistant.
 
     Attributes:
@@ -297,31 +276,25 @@ class ToolCall:
         is_custom: Whether the tool is a custom tool. Its arguments are ``{"input": …}``.
     """
 
-    id: str
-    name: str
-    arguments: dict[str, Any] = field(default_factory=dict, hash=False)
-    raw: str = ""
-    parsed: Annotated[Any, pydantic.Field(exclude=True)] = field(
-        default=None, hash=False, compare=False
+    id: PromptText
+    name: PromptText
+    arguments: Annotated[dict[str, Any], BeforeValidator(_object_copy)] = field(
+        default_factory=dict, hash=False
     )
-    is_custom: bool = False
+    raw: PromptText = ""
+    parsed: Annotated[Any, Field(exclude=True)] = field(default=None, hash=False, compare=False)
+    is_custom: Annotated[bool, Strict()] = False
+    kind: ClassVar = "action"
 
     def __post_init__(self) -> None:
-        for name in ("id", "name", "raw"):
-            check_text(f"the {name} of a tool call", getattr(self, name))
-        if not isinstance(self.arguments, Mapping):
-            given = short_repr(self.arguments)
-            raise PromptError(f"the arguments of a tool call should be an object, not {given}")
-        copied = json_copy("an argument of a tool call", dict(self.arguments))
-        object.__setattr__(self, "arguments", copied)
         if self.is_custom and self.input is None:
             raise PromptError(f"the arguments of a call of a custom tool are {{{INPUT!r}: …}}")
 
     @property
     def input(self) -> str | None:
         """The input of a custom tool; ``None`` for other tools."""
-        given = self.arguments.get(INPUT) if self.is_custom and len(self.arguments) == 1 else None
-        return given if isinstance(given, str) else None
+        value = self.arguments.get(INPUT) if self.is_custom and len(self.arguments) == 1 else None
+        return value if isinstance(value, str) else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return ``{"type": "action", "id": …, "name": …, "arguments": {…}}``, and ``raw``.
@@ -332,7 +305,7 @@ class ToolCall:
         if self.is_custom:
             written[INPUT] = self.input
         else:
-            written["arguments"] = json_copy("an argument of a tool call", self.arguments)
+            written["arguments"] = json_copy(self.arguments)
         return {**written, "raw": self.raw} if self.raw else written
 
 
@@ -341,16 +314,41 @@ Content: TypeAlias = (
 )
 
 
+def _kind_of(part: object) -> str | None:
+    kind = part.get("kind") if isinstance(part, dict) else getattr(part, "kind", None)
+    return kind if isinstance(kind, str) else None
+
+
+ContentPart: TypeAlias = Annotated[
+    Annotated[TextContent, Tag("text")]
+    | Annotated[JsonContent, Tag("json")]
+    | Annotated[ImageContent, Tag("image")]
+    | Annotated[AudioContent, Tag("audio")]
+    | Annotated[VideoContent, Tag("video")]
+    | Annotated[FileContent, Tag("file")]
+    | Annotated[ToolCall, Tag("action")],
+    Discriminator(_kind_of),
+    BeforeValidator(part_fields),
+]
+"""A part, or a dict that is read as one."""
+
+
 def new_call_id() -> str:
     """Return a random id of nine letters and digits, which every model family accepts."""
     return uuid.uuid4().hex[:9]
 
 
 def _check_sources(kind: str, **sources: object) -> None:
-    given = [name for name, value in sources.items() if value is not None]
-    if len(given) != 1:
+    if sum(value is not None for value in sources.values()) != 1:
         names = ", ".join(map(repr, sources))
         raise PromptError(f"{kind} content needs exactly one of {names}")
+
+
+def _media_type(kind: str, data: bytes) -> str | None:
+    """Return the media type of images and recordings, recognised by their content."""
+    find = {"image": image_format, "audio": audio_format}.get(kind)
+    found = find(data) if find else None
+    return found.media_types[0] if found else None
 
 
 def _read_file(kind: str, path: object) -> bytes:

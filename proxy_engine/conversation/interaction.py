@@ -1,4 +1,4 @@
-"""The canonical message type, and its only reader."""
+"""The canonical message type."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import base64
 import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import fields
 from datetime import UTC, datetime, timezone
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
 
 from ..checks.texts import as_list, short_repr
-from ..errors import MediaError, PromptError
+from ..errors import PromptError
 from .content import (
     AudioContent,
     Content,
+    ContentPart,
     FileContent,
     ImageContent,
     JsonContent,
@@ -24,10 +27,10 @@ from .content import (
     TextContent,
     ToolCall,
     VideoContent,
-    check_text,
     new_call_id,
 )
-from .content_reading import content_from_dict, refuse_unknown_keys, tool_call_from_dict
+from .openai_forms import call_fields, message_fields
+from .validated import PromptText, Validated, validated
 
 
 class Role(StrEnum):
@@ -48,8 +51,59 @@ class Role(StrEnum):
         return known.get(value) if isinstance(value, str) else None
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class Interaction:
+def _role(role: object) -> Role:
+    try:
+        return Role(role)  # type: ignore[arg-type]
+    except ValueError as error:
+        raise PromptError(
+            f"unknown role {short_repr(role)}",
+            hint=f"Known are {', '.join(map(repr, map(str, Role)))}.",
+        ) from error
+
+
+def _parts(content: object) -> tuple[Any, ...]:
+    if isinstance(content, str):
+        return (TextContent(content),)
+    items = None if isinstance(content, Validated) else as_list(content)
+    return (content,) if items is None else tuple(items)
+
+
+def _calls(calls: object) -> tuple[ToolCall, ...]:
+    items = as_list(calls)
+    items = [calls] if items is None else items
+    for call in items:
+        if not isinstance(call, ToolCall):
+            raise PromptError(f"a tool call should be a ToolCall, not {short_repr(call)}")
+    return tuple(items)
+
+
+def _metadata(metadata: object) -> Mapping[str, Any]:
+    if not isinstance(metadata, Mapping | None):
+        raise PromptError(f"metadata should be a mapping, not {short_repr(metadata)}")
+    return MappingProxyType(dict(metadata or {}))
+
+
+def _time(time: object) -> datetime:
+    """Return the same time at a fixed offset from UTC; now if there is none.
+
+    In a time zone, an hour can occur twice. Times in such an hour are equal to no time of another
+    zone, so they would not be equal to themselves after ``to_dict`` and ``from_dict``.
+    """
+    if time is None:
+        return datetime.now(UTC)
+    if isinstance(time, str):
+        time = datetime.fromisoformat(time)
+    if not isinstance(time, datetime) or (offset := time.utcoffset()) is None:
+        raise PromptError(f"the time should be one with a time zone, not {short_repr(time)}")
+    return time.replace(tzinfo=timezone(offset) if offset else UTC, fold=0)
+
+
+def _id(id: object) -> object:
+    return uuid.uuid4().hex if id is None else id
+
+
+@validated
+class Interaction(Validated):
     """A message of a conversation: a role and typed content. Immutable.
 
     Two interactions are equal if all their attributes are; their hash is that of the id.
@@ -67,14 +121,14 @@ class Interaction:
         name: The tool of that call.
     """
 
-    role: Role
-    content: tuple[Content, ...]
-    metadata: Mapping[str, Any]
-    id: str
-    created_at: datetime
-    reasoning: str | None
-    tool_call_id: str | None
-    name: str | None
+    role: Annotated[Role, BeforeValidator(_role)]
+    content: tuple[ContentPart, ...]
+    metadata: Annotated[Any, BeforeValidator(_metadata)]
+    id: Annotated[PromptText, BeforeValidator(_id)]
+    created_at: Annotated[datetime, BeforeValidator(_time)]
+    reasoning: PromptText | None
+    tool_call_id: PromptText | None
+    name: PromptText | None
 
     def __init__(
         self,
@@ -96,22 +150,25 @@ class Interaction:
         Raises:
             PromptError: A value is invalid, or the role cannot have it.
         """
-        if not isinstance(metadata, Mapping | None):
-            raise PromptError(f"metadata should be a mapping, not {short_repr(metadata)}")
-        fields: dict[str, Any] = {
-            "role": _role(role),
-            "content": (*_parts(content), *_calls(tool_calls)),
-            "metadata": MappingProxyType(dict(metadata or {})),
-            "id": uuid.uuid4().hex if id is None else id,
-            "created_at": datetime.now(UTC) if created_at is None else _time(created_at),
-            "reasoning": reasoning,
-            "tool_call_id": tool_call_id,
-            "name": name,
-        }
-        check_text("the id", fields["id"])
-        for key, value in fields.items():
-            object.__setattr__(self, key, value)
-        self._check_role()
+        self._set(
+            {
+                "role": role,
+                "content": (*_parts(content), *_calls(tool_calls)),
+                "metadata": metadata,
+                "id": id,
+                "created_at": created_at,
+                "reasoning": reasoning,
+                "tool_call_id": tool_call_id,
+                "name": name,
+            }
+        )
+
+    def __post_init__(self) -> None:
+        for name, owner in _OWNERS.items():
+            if getattr(self, name) is not None and self.role is not owner:
+                raise PromptError(f"only the role {owner.value!r} has {name}")
+        if self.tool_calls and self.role is not Role.ASSISTANT:
+            raise PromptError("only the role 'assistant' has tool calls")
 
     @classmethod
     def tool_result(cls, call: ToolCall, value: Any, **more: Any) -> Interaction:
@@ -190,39 +247,8 @@ class Interaction:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A read-only view of a dict can be neither pickled nor deep-copied.
-        more = {name: getattr(self, name) for name in _OWN_KEYS - {"role", "content", "metadata"}}
-        return _revived, (self.role, self.content, dict(self.metadata), more)
-
-    def _check_role(self) -> None:
-        for name, owner in _OWNERS.items():
-            value = getattr(self, name)
-            if value is None:
-                continue
-            check_text(name, value)
-            if self.role is not owner:
-                raise PromptError(f"only the role {owner.value!r} has {name}")
-        if self.tool_calls and self.role is not Role.ASSISTANT:
-            raise PromptError("only the role 'assistant' has tool calls")
-
-
-_OWN_KEYS = {
-    "role",
-    "content",
-    "metadata",
-    "id",
-    "created_at",
-    "reasoning",
-    "tool_call_id",
-    "name",
-}
-_OWNERS = {"reasoning": Role.ASSISTANT, "tool_call_id": Role.TOOL, "name": Role.TOOL}
-# The names of reasoning in the messages of servers and chat templates.
-_REASONING_KEYS = ("reasoning", "reasoning_content", "thinking")
-# Clients send back these fields of responses. The model does not read them. Some servers need
-# "prefix" to continue a last message of the assistant; this library does so by default.
-_IGNORED_KEYS = {"annotations", "cache_control", "parsed", "prefix", "reasoning_details"}
-# `event_id` is another name of `id`.
-_KEYS = {*_OWN_KEYS, *_REASONING_KEYS, *_IGNORED_KEYS, "tool_calls", "refusal", "event_id"}
+        values = {known.name: getattr(self, known.name) for known in fields(self)}
+        return Interaction._read, (values | {"metadata": dict(self.metadata)},)
 
 
 def read_interaction(value: Any, new_call_id: Callable[[int], str]) -> Interaction:
@@ -235,36 +261,18 @@ def read_interaction(value: Any, new_call_id: Callable[[int], str]) -> Interacti
     Raises:
         PromptError: The message is malformed or has unknown keys.
     """
-    if not isinstance(value, Mapping):
-        raise PromptError(f"a message should be a dict, not {short_repr(value)}")
-    refuse_unknown_keys("a message", value, _KEYS)
-    given = {key: item for key, item in value.items() if item is not None}
-    role = _role(given.get("role"))
-    if not isinstance(given.get("prefix", False), bool):
-        raise PromptError("the prefix of a message should be true or false")
-    if not value.keys() & {"content", "tool_calls", "refusal"}:
-        raise PromptError("a message needs 'content'")
-    content = _read_content(given.get("content", ()))
-    if "refusal" in given:
-        content.append(TextContent(given["refusal"]))
-    calls = given.get("tool_calls", ())
-    if not isinstance(calls, list | tuple):
-        raise PromptError(f"tool_calls should be a list, not {short_repr(calls)}")
-    return Interaction(
-        role,
-        content,
-        tool_calls=[
-            tool_call_from_dict(call, lambda index=index: new_call_id(index))  # type: ignore[misc]
-            for index, call in enumerate(calls)
-        ],
-        reasoning=next((given[key] for key in _REASONING_KEYS if key in given), None),
-        tool_call_id=given.get("tool_call_id"),
-        # The name of another role's message is a person's, which no chat template writes.
-        name=given.get("name") if role is Role.TOOL else None,
-        metadata=given.get("metadata"),
-        id=given.get("id", given.get("event_id")),
-        created_at=_read_time(given.get("created_at")),
-    )
+    given: dict[str, Any] = dict.fromkeys(known.name for known in fields(Interaction))
+    given |= message_fields(value)
+    for index, call in enumerate(given.pop("tool_calls")):
+        try:
+            read = ToolCall._read({"id": new_call_id(index), **call_fields(call)})
+        except PromptError as error:
+            raise error.at(f"tool_calls[{index}]") from error
+        given["content"].append(read)
+    return Interaction._read(given)
+
+
+_OWNERS = {"reasoning": Role.ASSISTANT, "tool_call_id": Role.TOOL, "name": Role.TOOL}
 
 
 def _openai_tool_call(call: ToolCall) -> dict[str, Any]:
@@ -283,30 +291,6 @@ def function_call(call: ToolCall, arguments: object) -> dict[str, Any]:
     """
     function = {"name": call.name, "arguments": arguments}
     return {"id": call.id, "type": "function", "function": function}
-
-
-def _read_content(content: Any) -> list[Content]:
-    if isinstance(content, str):
-        return [TextContent(content)]
-    if not isinstance(content, list | tuple):
-        raise PromptError(f"content should be a string or a list, not {short_repr(content)}")
-    return [_read_part(part, index) for index, part in enumerate(content)]
-
-
-def _read_part(part: Any, index: int) -> Content:
-    try:
-        return content_from_dict(part)
-    except MediaError as error:
-        raise error.at(f"part {index}") from error
-
-
-def _read_time(created_at: Any) -> datetime | None:
-    try:
-        return None if created_at is None else datetime.fromisoformat(created_at)
-    except (TypeError, ValueError) as error:
-        raise PromptError(
-            f"created_at should be an ISO 8601 time, not {short_repr(created_at)}"
-        ) from error
 
 
 def _openai_part(part: Content) -> dict[str, Any]:
@@ -336,58 +320,3 @@ def _url(part: MediaContent) -> str:
 
 def _data_url(media_type: str, data: bytes) -> str:
     return f"data:{media_type};base64,{base64.b64encode(data).decode('ascii')}"
-
-
-def _revived(
-    role: Role, content: tuple[Content, ...], metadata: dict[str, Any], more: dict[str, Any]
-) -> Interaction:
-    return Interaction(role, content, metadata=metadata, **more)
-
-
-def _time(given: datetime) -> datetime:
-    """Return the same time at a fixed offset from UTC.
-
-    In a time zone, an hour can occur twice. Times in such an hour are equal to no time of another
-    zone, so they would not be equal to themselves after ``to_dict`` and ``from_dict``.
-    """
-    if not isinstance(given, datetime):
-        raise PromptError(f"created_at should be a datetime, not {short_repr(given)}")
-    offset = given.utcoffset()
-    if offset is None:
-        raise PromptError("created_at needs a time zone")
-    return given.replace(tzinfo=timezone(offset) if offset else UTC, fold=0)
-
-
-def _role(role: object) -> Role:
-    try:
-        return Role(role)  # type: ignore[arg-type]
-    except ValueError as error:
-        raise PromptError(
-            f"unknown role {short_repr(role)}",
-            hint=f"Known are {', '.join(map(repr, map(str, Role)))}.",
-        ) from error
-
-
-_CONTENT = (TextContent, JsonContent, MediaContent, ToolCall)
-
-
-def _calls(given: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
-    items = as_list(given)
-    calls = [given] if items is None else items
-    for call in calls:
-        if not isinstance(call, ToolCall):
-            raise PromptError(f"a tool call should be a ToolCall, not {short_repr(call)}")
-    return tuple(calls)
-
-
-def _parts(content: str | Content | Sequence[Content]) -> tuple[Content, ...]:
-    if isinstance(content, str):
-        return (TextContent(content),)
-    if isinstance(content, _CONTENT):
-        return (content,)
-    items = as_list(content)
-    parts = [content] if items is None else items
-    for part in parts:
-        if not isinstance(part, _CONTENT):
-            raise PromptError(f"content of type {type(part).__name__} is not known")
-    return tuple(parts)

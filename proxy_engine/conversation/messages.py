@@ -9,10 +9,11 @@ from typing import Any, Literal, TypeAlias
 
 from ..checks.texts import as_list
 from ..errors import MediaError, PromptError
-from .content import AudioContent, Content, ImageContent, ToolCall, VideoContent, json_copy
+from .content import AudioContent, Content, ImageContent, ToolCall, VideoContent
 from .interaction import Interaction, Role, function_call, read_interaction
 from .media_markers import check_no_marker, media_marker
 from .raw_prompt import RawPrompt
+from .validated import json_copy
 
 Message: TypeAlias = Mapping[str, Any]
 """An OpenAI message, or an interaction as ``Interaction.to_dict`` writes it."""
@@ -63,7 +64,7 @@ class TemplateMessages:
         messages: The messages. In their ``content``, a string, ``media_marker(i)`` stands for
             ``media[i]``.
         media: The images and recordings, in order of their markers.
-        locations: The location of each medium in the prompt, such as ``"message 3, part 1"``.
+        locations: The location of each medium in the prompt, such as ``"messages[3].content[1]"``.
     """
 
     messages: list[dict[str, Any]]
@@ -177,7 +178,7 @@ class _ContentWriter:
             text = part.to_text()
             check_no_marker(text)
         except PromptError as error:
-            raise PromptError(f"{_location(message, at)}: {error.what}", hint=error.hint) from error
+            raise error.at(_location(message, at)) from error
         return text
 
     def _check_history(self, kind: str, message: int, at: int) -> None:
@@ -213,7 +214,7 @@ def _placeholder(kind: str, count: int) -> str:
 
 
 def _location(message: int, part: int) -> str:
-    return f"message {message}, part {part}"
+    return f"messages[{message}].content[{part}]"
 
 
 def _interaction(item: Message | Interaction, index: int) -> Interaction:
@@ -222,22 +223,13 @@ def _interaction(item: Message | Interaction, index: int) -> Interaction:
     try:
         return read_interaction(item, lambda call: f"call{index % 1000:03}{call % 100:02}")
     except PromptError as error:
-        raise _located(error, index) from error
-
-
-def _located(error: PromptError, index: int) -> PromptError:
-    if isinstance(error, MediaError):
-        return error.at(f"message {index}, {error.where}")
-    return PromptError(f"message {index}: {error.what}", hint=error.hint)
+        raise error.at(f"messages[{index}]") from error
 
 
 def _template_message(interaction: Interaction, index: int) -> dict[str, Any]:
     """Return a message whose ``content`` is to be written, once the order of messages is known."""
     parts = [part for part in interaction.content if not isinstance(part, ToolCall)]
-    calls = [
-        function_call(call, json_copy("an argument of a tool call", call.arguments))
-        for call in interaction.tool_calls
-    ]
+    calls = [function_call(call, json_copy(call.arguments)) for call in interaction.tool_calls]
     more = {
         # Some templates test whether the key exists, not whether there is a call.
         "tool_calls": calls or None,

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..checks.texts import as_list, short_repr
+from ..checks.texts import as_list, has_surrogate, short_repr
 from ..errors import PromptError
-from .content import check_text
 
 if TYPE_CHECKING:
     from mlx_lm.tokenizer_utils import TokenizerWrapper
@@ -47,7 +46,8 @@ class RawPrompt:
         """
         content: object = self.content
         if isinstance(content, str):
-            check_text("the prompt", content)
+            if has_surrogate(content):
+                raise PromptError("the prompt has a lone surrogate, which UTF-8 cannot encode")
             ids = _encode(content, tokenizer, encode or tokenizer.encode)
         else:
             items = as_list(content)

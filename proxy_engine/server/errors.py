@@ -45,7 +45,7 @@ from ..errors import (
 
 # Facts of pydantic: a value of a union type has one for each alternative.
 _MAX_FACTS = 8
-_LOCATION = re.compile(r"message (\d+), part (\d+)")
+_LOCATION = re.compile(r"messages\[(\d+)\]\.content\[(\d+)\]")
 # By the limit that a medium exceeds: status, code, and the setting that raises it.
 _MEDIA_LIMITS = {
     "max_images": (400, "too_many_images", "--max-images"),
@@ -208,7 +208,7 @@ def api_error(
         case PromptTooLongError():
             return refused("context_length_exceeded", "prompt")
         case MediaError():
-            location = _LOCATION.fullmatch(error.where)
+            location = _LOCATION.match(error.where)
             if location is None or part_name is None:
                 return media_error(error, known.get("prompt", "prompt"))
             return media_error(error, part_name(int(location[1]), int(location[2])))

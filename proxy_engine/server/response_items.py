@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..checks.texts import short_repr
-from ..conversation.content_reading import refuse_unknown_keys
 from ..errors import PromptError
 from .errors import ApiError
 from .schemas.items import ITEM_KEYS
@@ -107,7 +106,14 @@ def _part(part: Any) -> dict[str, Any]:
     what = f"a content part of type {short_repr(kind)}"
     if not isinstance(kind, str) or kind not in _PART_KEYS:
         raise PromptError(f"{what} is not supported")
-    refuse_unknown_keys(what, part, _COMMON_PART_KEYS | _PART_KEYS[kind])
+    known = _COMMON_PART_KEYS | _PART_KEYS[kind]
+    # Clients send responses back with `null` for each absent field.
+    unknown = [key for key, value in part.items() if key not in known and value is not None]
+    if unknown:
+        raise PromptError(
+            f"{what} has no {', '.join(map(short_repr, unknown))}",
+            hint=f"Known are {', '.join(map(repr, sorted(known)))}.",
+        )
     match part:
         case {"text": str(text)} | {"refusal": str(text)}:
             return {"type": "text", "text": text}

@@ -64,7 +64,7 @@ def test_bridge_opens_neither_urls_nor_files(engine: InferenceEngine, url: str) 
         client.send({"cmd": "load"})
         error = (await client.ask(chat("a", url)))["error"]
         assert error["type"] == "MediaError"
-        assert error["facts"]["where"] == "message 0, part 0"
+        assert error["facts"]["where"] == "messages[0].content[0]"
         assert error["facts"]["limit"] == ("allow_urls" if url.startswith("http") else None)
 
     asyncio.run(main())

@@ -428,4 +428,4 @@ class TestRandomModel:
     ) -> None:
         Path("cut.png").write_bytes(image_bytes("red")[:-20])
         assert extract("--model", model, "--image", "cut.png", "--quiet") == 1
-        assert "message 0, part 0: the PNG image is damaged" in capsys.readouterr().err
+        assert "messages[0].content[0]: the PNG image is damaged" in capsys.readouterr().err

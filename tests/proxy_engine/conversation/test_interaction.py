@@ -24,7 +24,6 @@ from proxy_engine.conversation.content import (
     VideoContent,
     new_call_id,
 )
-from proxy_engine.conversation.content_reading import tool_call_from_dict
 from proxy_engine.conversation.messages import template_messages, to_interactions
 
 NESTED: list[Any] = []
@@ -236,7 +235,6 @@ def test_openai_messages_as_clients_write_them() -> None:
         {"role": "assistant", "tool_calls": [{"name": "f", "arguments": {"x": {1}}}]},
         {"role": "assistant", "tool_calls": [{"name": "\ud800"}]},
         {"role": "assistant", "content": "x", "reasoning": 5},
-        {"role": "assistant", "content": "x", "prefix": 5},
         {"role": "assistant", "content": "x", "function_call": {"name": "f", "arguments": ""}},
         {"role": "assistant", "content": "x", "audio": {"id": "1"}},
         {"role": "tool", "content": "x", "tool_call_id": 5},
@@ -295,7 +293,8 @@ def test_tool_calls_are_read_in_every_form() -> None:
         ({"id": "1", "name": "f", "arguments": ""}, {}),
         ({"function": {"name": "f", "arguments": {"x": 1}}}, {"x": 1}),
     ):
-        assert tool_call_from_dict(call, lambda: "1") == ToolCall("1", "f", arguments)
+        (read,) = Interaction.from_dict({"role": "assistant", "tool_calls": [call]}).tool_calls
+        assert (read.name, read.arguments) == ("f", arguments)
 
 
 def test_interactions_have_an_id_and_a_time() -> None:
@@ -418,8 +417,6 @@ def test_malformed_parts_are_refused() -> None:
         Interaction("user", [1])  # type: ignore[list-item]
     with pytest.raises(PromptError):
         Interaction("user", "x", created_at=datetime(2026, 1, 1))
-    with pytest.raises(PromptError):
-        Interaction("user", "x", created_at="2026-01-01T00:00:00Z")  # type: ignore[arg-type]
     with pytest.raises(PromptError):
         Interaction("user", 5)  # type: ignore[arg-type]
     with pytest.raises(PromptError):

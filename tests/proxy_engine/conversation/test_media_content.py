@@ -25,13 +25,17 @@ from proxy_engine import (
     MediaOptions,
     PromptError,
 )
-from proxy_engine.conversation.content_reading import content_from_dict
+from proxy_engine.conversation.content import Content
 from proxy_engine.media.audio import load_audio
 from proxy_engine.media.images import load_image
 
 PICTURE = Image.fromarray(np.arange(48, dtype=np.uint8).reshape(4, 4, 3))
 SAMPLES = np.sin(np.arange(1600) / 20).astype(np.float32) / 2
 OPTIONS = MediaOptions()
+
+
+def content_from_dict(part: Any) -> Content:
+    return Interaction.from_dict({"role": "user", "content": [part]}).content[0]
 
 
 def png() -> bytes:

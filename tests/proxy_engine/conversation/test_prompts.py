@@ -94,9 +94,11 @@ def test_files_are_text_and_pictures_are_refused() -> None:
         == "read a.txt:\ntext\n"
     )
     picture = {"type": "image_url", "image_url": {"url": "https://example.org/x.png"}}
-    with pytest.raises(PromptError, match="message 1, part 0: the model does not read image"):
+    with pytest.raises(
+        PromptError, match=r"messages\[1\]\.content\[0\]: the model does not read image"
+    ):
         template_messages([Interaction("user", "x"), {"role": "user", "content": [picture]}])
-    with pytest.raises(PromptError, match=r"message 0, part 0: .*audio"):
+    with pytest.raises(PromptError, match=r"messages\[0\]\.content\[0\]: .*audio"):
         template_messages([Interaction("user", AudioContent(data=b"x"))])
 
 
@@ -111,7 +113,7 @@ def test_files_are_text_and_pictures_are_refused() -> None:
     ],
 )
 def test_messages_that_are_refused(message: Any) -> None:
-    with pytest.raises(PromptError, match="message 0"):
+    with pytest.raises(PromptError, match=r"^messages\[0\]"):
         template_messages([message])
 
 

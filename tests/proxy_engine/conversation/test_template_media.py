@@ -55,10 +55,10 @@ def test_markers_stand_where_the_media_stood() -> None:
     ]
     assert written.media == [IMAGE, OTHER, RECORDING, IMAGE]
     assert written.locations == [
-        "message 0, part 1",
-        "message 0, part 2",
-        "message 2, part 0",
-        "message 2, part 2",
+        "messages[0].content[1]",
+        "messages[0].content[2]",
+        "messages[2].content[0]",
+        "messages[2].content[2]",
     ]
 
 
@@ -181,7 +181,7 @@ def test_newest_turn_with_an_unread_medium_is_refused(kind: str) -> None:
     prompt = turns(content("x", medium), "y", content("z", medium))
     with pytest.raises(MediaError, match=f"does not read {kind}") as caught:
         template_messages(prompt)
-    assert caught.value.where == "message 2, part 1"
+    assert caught.value.where == "messages[2].content[1]"
     assert caught.value.hint
 
 
@@ -189,7 +189,7 @@ def test_media_in_history_can_be_refused() -> None:
     prompt = turns(content("x", IMAGE), "y", "z")
     with pytest.raises(MediaError, match="media_in_history") as caught:
         template_messages(prompt, media_in_history="error")
-    assert caught.value.where == "message 0, part 1"
+    assert caught.value.where == "messages[0].content[1]"
     template_messages(prompt, {"image"}, "error")
 
 
@@ -220,9 +220,13 @@ def test_results_of_tools_hold_media() -> None:
         ["second", 2],
     ]
     assert [medium.data for medium in written.media] == [b"2", b"\0\0\0", b"1"]
-    assert written.locations == ["message 0, part 0", "message 3, part 0", "message 2, part 1"]
+    assert written.locations == [
+        "messages[0].content[0]",
+        "messages[3].content[0]",
+        "messages[2].content[1]",
+    ]
     # A text model reads the results as the newest turn.
-    with pytest.raises(MediaError, match="message 3, part 0"):
+    with pytest.raises(MediaError, match=r"messages\[3\]\.content\[0\]"):
         template_messages(prompt)
     assert texts([*prompt, Interaction("assistant", "Done."), Interaction("user", "Thanks")])[
         2:4

@@ -76,7 +76,7 @@ def test_images_of_a_prompt_have_limited_pixels_together(checkpoints: dict[str, 
         assert engine.generate(turn, **GREEDY).usage.image_tokens
         with pytest.raises(MediaError, match="pixels together") as caught:
             engine.generate([*turn, Interaction("assistant", "a"), user(image(5))], **GREEDY)
-        assert caught.value.where == "message 2, part 0"
+        assert caught.value.where == "messages[2].content[0]"
         assert caught.value.limit == "max_image_pixels"
 
 
@@ -84,7 +84,7 @@ def test_damaged_image_is_located(engine: InferenceEngine) -> None:
     broken = ImageContent(data=(image(1).data or b"")[:-30])
     with pytest.raises(MediaError) as caught:
         engine.generate([user("a"), Interaction("assistant", "b"), user("c", broken)], **GREEDY)
-    assert caught.value.where == "message 2, part 1"
+    assert caught.value.where == "messages[2].content[1]"
 
 
 def test_text_with_the_placeholder_of_an_image_is_text_beside_images(
@@ -131,7 +131,7 @@ def test_urls_of_a_prompt_are_read_at_the_same_time(checkpoints: dict[str, Path]
         assert ask(1, 2).token_ids == expected.token_ids
         with pytest.raises(MediaError, match="404") as caught:
             ask(1, "missing")
-        assert caught.value.where == "message 0, part 2"
+        assert caught.value.where == "messages[0].content[2]"
         server.shutdown()
 
 

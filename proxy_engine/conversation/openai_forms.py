@@ -1,0 +1,160 @@
+"""Convert messages, content parts and tool calls in OpenAI's form to that of ``to_dict``.
+
+The functions change names and nesting only. The models of ``content`` and ``interaction`` check
+the values and refuse unknown keys. Keys with the value ``None`` are left out, since clients send
+responses back with ``null`` for each absent field.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from state_machines.argument_notations import INPUT
+
+from ..checks.texts import short_repr
+from ..errors import MediaError, PromptError
+
+_DATA_URL = re.compile(r"data:([^,;]*)((?:;[^,;]*)*);base64,(.*)", re.DOTALL)
+_MEDIA = ("image", "audio", "video")
+# Fields of OpenAI's and Anthropic's parts that say nothing to a language model.
+_IGNORED_IN_PARTS = {"annotations", "logprobs", "cache_control"}
+_IGNORED_IN_CALLS = {"index", "parsed", "parsed_arguments"}
+# Clients send back these fields of responses. The model does not read them. Some servers need
+# "prefix" to continue a last message of the assistant; this library does so by default.
+_IGNORED_IN_MESSAGES = {"annotations", "cache_control", "parsed", "prefix", "reasoning_details"}
+# The names of reasoning in the messages of servers and chat templates.
+_REASONING_KEYS = ("reasoning", "reasoning_content", "thinking")
+
+
+def message_fields(value: Any) -> dict[str, Any]:
+    """Return the fields of a message, and its ``tool_calls`` as they are.
+
+    Args:
+        value: An OpenAI message, or one that ``Interaction.to_dict`` wrote.
+
+    Raises:
+        PromptError: The value is no message.
+    """
+    if not isinstance(value, Mapping):
+        raise PromptError(f"a message should be a dict, not {short_repr(value)}")
+    if not value.keys() & {"content", "tool_calls", "refusal"}:
+        raise PromptError("a message needs 'content'")
+    given = _present(value, _IGNORED_IN_MESSAGES)
+    content, calls = given.pop("content", ()), given.pop("tool_calls", ())
+    parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    for key, items in (("content", parts), ("tool_calls", calls)):
+        if not isinstance(items, list | tuple):
+            raise PromptError(f"{key} should be a list, not {short_repr(items)}")
+    if given.get("role") != "tool":
+        # The name of another role's message is a person's, which no chat template writes.
+        given.pop("name", None)
+    refusals = [{"type": "text", "text": text} for text in _popped(given, "refusal")]
+    ids = _popped(given, "id", "event_id")
+    return {
+        "role": given.pop("role", None),
+        "content": [*parts, *refusals],
+        "tool_calls": calls,
+        "reasoning": next(iter(_popped(given, *_REASONING_KEYS)), None),
+        "id": next(iter(ids), None),
+        **given,
+    }
+
+
+def part_fields(part: Any) -> Any:
+    """Return the fields of a content part, with its type as ``kind``."""
+    if not isinstance(part, Mapping):
+        return part
+    given = _present(part, _IGNORED_IN_PARTS)
+    kind = given.pop("type", None)
+    medium = str(kind).removeprefix("input_").removesuffix("_url")
+    match given:
+        case {"refusal": text, **rest} if kind == "refusal":
+            return {"kind": "text", "text": text, **rest}
+        case {"input_audio": {"data": data, "format": str(form)}, **rest} if medium == "audio":
+            media_type = "audio/mpeg" if form == "mp3" else f"audio/{form}"
+            return {"kind": medium, "data": data, "media_type": media_type, **rest}
+        case {"file": {"file_data": url} as file, **rest} if kind == "file":
+            return {"kind": kind, "name": file.get("filename"), **_file(url), **rest}
+        case {"file_url": url, **rest} if kind == "file":
+            return {"kind": kind, **_file(url), **rest}
+        case {"action": call} if kind == "action":
+            return {"kind": kind, **call_fields(call)}
+    if kind == "action":
+        return {"kind": kind, **call_fields(given)}
+    if medium in _MEDIA and f"{medium}_url" in given:
+        url = given.pop(f"{medium}_url")
+        if kind == "input_image":
+            given.pop("detail", None)
+        url = url["url"] if isinstance(url, Mapping) and "url" in url else url
+        return {"kind": medium, **_source(url), **given}
+    return {**given, "kind": kind}
+
+
+def call_fields(call: Any) -> dict[str, Any]:
+    """Return the fields of a tool call.
+
+    Args:
+        call: ``{"id": …, "type": "function", "function": {"name": …, "arguments": …}}``, or the
+            same without the inner object. The arguments are an object or its JSON text. The call of
+            a custom tool is ``{"id": …, "type": "custom", "custom": {"name": …, "input": …}}``.
+    """
+    if not isinstance(call, Mapping):
+        raise PromptError(f"a tool call should be a dict, not {short_repr(call)}")
+    given = _present(call, _IGNORED_IN_CALLS)
+    kind = given.pop("type", "action")
+    if kind not in ("action", "function", "custom"):
+        raise PromptError(f"a tool call of type {short_repr(kind)} is not known")
+    for inner in _popped(given, "function", "custom"):
+        if not isinstance(inner, Mapping):
+            raise PromptError(f"a tool call should be a dict, not {short_repr(inner)}")
+        given |= _present(inner, _IGNORED_IN_CALLS)
+    if kind == "custom" or INPUT in given:
+        given |= {"is_custom": True, "arguments": {INPUT: given.pop(INPUT, None)}}
+    arguments = given.get("arguments")
+    if isinstance(arguments, str):
+        try:
+            given["arguments"] = json.loads(arguments) if arguments.strip() else {}
+        except (ValueError, RecursionError) as error:
+            raise PromptError(
+                f"the arguments of a call of {short_repr(given.get('name'))} are not JSON: {error}"
+            ) from error
+    return given
+
+
+def decoded(data: Any) -> Any:
+    """Return the bytes of a text in base64; other values as they are."""
+    try:
+        return base64.b64decode(data, validate=True) if isinstance(data, str) else data
+    except (ValueError, binascii.Error) as error:
+        raise MediaError("the data of a content part is not base64") from error
+
+
+def _source(url: Any) -> dict[str, Any]:
+    """Return the fields of a medium for a URL, with the data of a ``data:`` URL."""
+    match = _DATA_URL.fullmatch(url) if isinstance(url, str) else None
+    return {"url": url} if match is None else {"data": match[3], "media_type": match[1] or None}
+
+
+def _file(url: Any) -> dict[str, Any]:
+    """Return the fields of a file for a URL. Only text that is declared as UTF-8 is decoded."""
+    source = _source(url)
+    if isinstance(url, str) and url.lower().startswith("data:text/plain;charset=utf-8;base64,"):
+        try:
+            return {"text": decoded(source["data"]).decode("utf-8")}
+        except UnicodeDecodeError as error:
+            raise PromptError("a file declared as UTF-8 is not UTF-8") from error
+    return source
+
+
+def _present(value: Mapping[Any, Any], ignored: Collection[str] = ()) -> dict[Any, Any]:
+    return {key: item for key, item in value.items() if item is not None and key not in ignored}
+
+
+def _popped(values: dict[Any, Any], *keys: str) -> list[Any]:
+    """Remove keys, and return the values of those that were there."""
+    return [values.pop(key) for key in keys if key in values]
