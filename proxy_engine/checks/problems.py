@@ -79,6 +79,8 @@ def description(kind: str, message: str, value: object) -> str:
         return "is missing"
     if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         return "is unknown"
+    if kind == "string_unicode":
+        return "has a lone surrogate, which UTF-8 cannot encode"
     what = message.removeprefix("Value error, ").removeprefix("Input ")
     return f"{what}, not {short_repr(value)}"
 

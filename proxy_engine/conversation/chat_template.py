@@ -1,28 +1,27 @@
-"""Detect the form of tools, calls, results and content parts that a chat template can write.
+"""What a tokenizer's chat template does with messages, found by rendering probes.
 
-Templates differ: arguments as objects or as JSON text, one call per message or several, a string
-or ``null`` beside the calls, ids of nine characters. A template that does not accept a form may
-raise or silently omit it. Therefore a probe conversation with unique words is rendered in one form
-after another, until the output contains all words.
+Templates are programs. Only rendering a message shows whether a template accepts it: otherwise the
+template raises, or silently omits the message. A probe is a conversation with unique words. The
+template writes it if the rendered text contains all words.
 """
 
 from __future__ import annotations
 
-import hashlib
-import itertools
-import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import product
 from typing import Any, Literal
 
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
-from .control_tokens import unmarked
-from .template_probe import once_per_template, rendered, writes
+from .call_form import CallForm
+from .control_tokens import ControlTokens
+from .turn_rules import STRICTEST, TurnRules
 
-_SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
-_PROBE_TOOL = {
+_TOOL = {
     "type": "function",
     "function": {
         "name": "zqtool",
@@ -30,163 +29,175 @@ _PROBE_TOOL = {
         "parameters": {"type": "object", "properties": {"zqfield": {"type": "string"}}},
     },
 }
+_CALL_WORDS = [f"{word}{n}" for word in ("zqname", "zqkey", "zqvalue", "zqresult") for n in "ab"]
 
 
-@dataclass(frozen=True, slots=True)
-class CallForm:
-    """The form in which a template accepts tool calls and results.
+class ChatTemplate:
+    """The chat template of a tokenizer. Each property is detected once, when it is first read.
 
-    Attributes:
-        arguments_as_text: Arguments are JSON text, not objects.
-        content_if_empty: The content of a message with calls only.
-        one_call: Each message has one call, and its result follows.
-        text: Where text before calls goes: into the message of the calls, into its own message
-            (``"apart"``), or nowhere.
-        short_ids: Ids have nine letters and digits.
-        reasoning: The key of the reasoning before a call; ``None`` if it is not written.
+    Args:
+        tokenizer: Has the template. It must live as long as this object is used.
     """
 
-    arguments_as_text: bool = False
-    content_if_empty: str | None = ""
-    one_call: bool = False
-    text: Literal["beside", "apart", "nowhere"] = "beside"
-    short_ids: bool = False
-    reasoning: Literal["reasoning_content", "thinking"] | None = "reasoning_content"
+    def __init__(self, tokenizer: TokenizerWrapper) -> None:
+        # Not a reference, with which the cache would keep the tokenizer alive.
+        self._tokenizer: TokenizerWrapper = weakref.proxy(tokenizer)
 
-    def rewrite(self, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Convert messages of ``template_messages`` to this form."""
-        written: list[dict[str, Any]] = []
-        rest = [dict(message) for message in messages]
-        while rest:
-            message = rest.pop(0)
-            if not message.get("tool_calls"):
-                written.append(self._shortened(message))
-                continue
-            results: list[dict[str, Any]] = []
-            while rest and rest[0]["role"] == "tool":
-                results.append(rest.pop(0))
-            written += map(self._shortened, self._turn(message, results))
-        return written
+    @cached_property
+    def control_tokens(self) -> ControlTokens:
+        """The control tokens that the template and nothing else writes."""
+        return ControlTokens(self._tokenizer)
 
-    def _turn(self, message: dict[str, Any], results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        turn: list[dict[str, Any]] = []
-        thoughts = message.pop("reasoning_content", None)
-        # The only template with "thinking" refuses it in a message with text.
-        refused = self.reasoning == "thinking" and message["content"]
-        if thoughts is not None and self.reasoning is not None and not refused:
-            message[self.reasoning] = thoughts
-        if self.text == "apart" and message["content"]:
-            turn.append({"role": "assistant", "content": message["content"]})
-        if self.text != "beside":
-            message["content"] = ""
-        calls = message["tool_calls"]
-        batches = [[call] for call in calls] if self.one_call else [calls]
-        for batch in batches:
-            turn.append({**message, "tool_calls": [self._call(call) for call in batch]})
-            turn[-1]["content"] = message["content"] or self.content_if_empty
-            ids = {call["id"] for call in batch}
-            turn += [result for result in results if result.get("tool_call_id") in ids]
-            results = [result for result in results if result.get("tool_call_id") not in ids]
-            message = {"role": "assistant", "content": "", "tool_calls": []}
-        return turn + results
+    @cached_property
+    def describes_tools(self) -> bool:
+        """Whether it writes the definitions of tools."""
+        user = {"role": "user", "content": "zquser"}
+        return self.writes([user], ["zqtool", "zqfield", "zquser"], tools=[_TOOL])
 
-    def _call(self, call: Mapping[str, Any]) -> dict[str, Any]:
-        function = dict(call["function"])
-        if self.arguments_as_text:
-            function["arguments"] = json.dumps(function["arguments"], ensure_ascii=False)
-        return {**call, "function": function}
+    @cached_property
+    def calls(self) -> CallForm | None:
+        """The form in which it writes calls and results; ``None`` if it cannot."""
+        tools = {"tools": [_TOOL]} if self.describes_tools else {}
+        words = [*_CALL_WORDS, "zqanswer", "zqnext"]
 
-    def _shortened(self, message: dict[str, Any]) -> dict[str, Any]:
-        if not self.short_ids:
-            return message
-        if message.get("tool_call_id") is not None:
-            message["tool_call_id"] = _short(message["tool_call_id"])
-        if message.get("tool_calls"):
-            message["tool_calls"] = [
-                {**call, "id": _short(call["id"])} for call in message["tool_calls"]
-            ]
-        return message
+        def works(form: CallForm, words: list[str], **probe: Any) -> bool:
+            return self.writes(form.rewrite(_calls(**probe)), words, **tools)
 
-
-@dataclass(frozen=True, slots=True)
-class TemplateTraits:
-    """The abilities of a chat template.
-
-    Attributes:
-        describes_tools: It writes the definitions of tools.
-        calls: The form in which it writes calls and results; ``None`` if it cannot.
-    """
-
-    describes_tools: bool
-    calls: CallForm | None
-
-
-@once_per_template
-def template_traits(tokenizer: TokenizerWrapper) -> TemplateTraits:
-    """Return the traits of a tokenizer's chat template, detected once."""
-    user = {"role": "user", "content": "zquser"}
-    describes_tools = _writes(tokenizer, [user], ["zqtool", "zqfield", "zquser"], tools=True)
-    return TemplateTraits(
-        describes_tools=describes_tools,
-        calls=_call_form(tokenizer, tools=describes_tools),
-    )
-
-
-@once_per_template
-def part_separator(tokenizer: TokenizerWrapper) -> str:
-    """Return the text that a chat template writes between two parts of text of a message.
-
-    A template that takes no content in parts has no such text. Then it is a line feed.
-    """
-    if not tokenizer.has_chat_template:
-        return "\n"
-    parts = [{"type": "text", "text": text} for text in ("zqone", "zqtwo")]
-    text = rendered(tokenizer, [{"role": "user", "content": parts}])
-    between = re.search(r"zqone(\s*)zqtwo", text or "")
-    return "\n" if between is None else between[1]
-
-
-def _call_form(tokenizer: TokenizerWrapper, *, tools: bool) -> CallForm | None:
-    words = [f"{word}{n}" for word in ("zqname", "zqkey", "zqvalue", "zqresult") for n in "ab"]
-    words += ["zqanswer", "zqnext"]
-    # The most common forms come first.
-    choices = itertools.product((False, True), ("", None), (False, True))
-    for one_call, content, as_text in choices:
-        form = CallForm(as_text, content, one_call)
-        if _writes(tokenizer, form.rewrite(_conversation()), words, tools=tools):
-            break
-    else:
-        return None
-
-    def works(form: CallForm, words: list[str], **given: Any) -> bool:
-        return _writes(tokenizer, form.rewrite(_conversation(**given)), words, tools=tools)
-
-    def changed(**changes: Any) -> CallForm:
-        return CallForm(**({name: getattr(form, name) for name in CallForm.__slots__} | changes))
-
-    form = changed(short_ids=not works(form, words, ids="call_0123456789abcdef"))
-    places: tuple[Literal["beside", "apart"], ...] = ("beside", "apart")
-    said = [*words, "zqtext"]
-    form = changed(
-        text=next((p for p in places if works(changed(text=p), said, text="zqtext")), "nowhere")
-    )
-    keys: tuple[Literal["reasoning_content", "thinking"], ...] = ("reasoning_content", "thinking")
-    # Many templates omit reasoning before the last user message.
-    thought = [*words[:-2], "zqthought"]
-    form = changed(
-        reasoning=next(
-            (
-                key
-                for key in keys
-                if works(changed(reasoning=key), thought, reasoning="zqthought", ends=True)
-            ),
-            None,
+        # The most common forms come first.
+        choices = product((False, True), ("", None), (False, True))
+        forms = (CallForm(as_text, content, one_call) for one_call, content, as_text in choices)
+        form = next((form for form in forms if works(form, words)), None)
+        if form is None:
+            return None
+        form = replace(form, short_ids=not works(form, words, ids="call_0123456789abcdef"))
+        said = [*words, "zqtext"]
+        texts = (form, replace(form, text="apart"))
+        form = next(
+            (form for form in texts if works(form, said, text="zqtext")),
+            replace(form, text="nowhere"),
         )
-    )
-    return form
+        # Many templates omit reasoning before the last user message.
+        thought = [*_CALL_WORDS, "zqthought"]
+        keys = (form, replace(form, reasoning="thinking"))
+        return next(
+            (form for form in keys if works(form, thought, reasoning="zqthought", ends=True)),
+            replace(form, reasoning=None),
+        )
+
+    @cached_property
+    def turn_rules(self) -> TurnRules:
+        """The order of roles that it accepts."""
+        words = ("zqone", "zqtwo", "zqthree", "zqfour", "zqfive", "zqsix")
+
+        def accepts(*roles: str) -> bool:
+            said = words[: len(roles)]
+            pairs = zip(roles, said, strict=True)
+            return self.writes([{"role": role, "content": word} for role, word in pairs], said)
+
+        system: Literal["anywhere", "first", "nowhere"] = "first"
+        if not accepts("system", "user"):
+            system = "nowhere"
+        elif accepts("system", "system", "user", "assistant", "system", "user"):
+            system = "anywhere"
+        return TurnRules(
+            system,
+            user_first=not (accepts("assistant", "user") and accepts("system")),
+            alternating=not (
+                accepts("user", "user") and accepts("user", "assistant", "assistant", "user")
+            ),
+            omits_system=not accepts("system", "user", "assistant"),
+        )
+
+    @cached_property
+    def part_separator(self) -> str:
+        """The text between two parts of text of a message; a line feed if it takes no parts."""
+        parts = [{"type": "text", "text": text} for text in ("zqone", "zqtwo")]
+        text = self.rendered([{"role": "user", "content": parts}])
+        between = re.search(r"zqone(\s*)zqtwo", text or "")
+        return "\n" if between is None else between[1]
+
+    def rendered(self, messages: Sequence[Mapping[str, Any]], **keywords: Any) -> str | None:
+        """Return the text of messages; ``None`` if the template raises or there is none.
+
+        Args:
+            messages: The messages.
+            **keywords: Other variables of the template. A generation prompt is added by default.
+        """
+        keywords = {"add_generation_prompt": True, **keywords, "tokenize": False}
+        try:
+            text = self._tokenizer.apply_chat_template(list(map(dict, messages)), **keywords)
+        except Exception:
+            # Templates may raise anything.
+            return None
+        return text if isinstance(text, str) else None
+
+    def writes(
+        self, messages: Sequence[Mapping[str, Any]], words: Sequence[str], **keywords: Any
+    ) -> bool:
+        """Return whether the template writes all ``words`` of ``messages``."""
+        text = self.rendered(messages, **keywords)
+        return text is not None and all(word in text for word in words)
+
+    def adapted(
+        self,
+        messages: list[dict[str, Any]],
+        written: Callable[[list[dict[str, Any]]], list[dict[str, Any]]],
+        keywords: Mapping[str, Any],
+    ) -> list[dict[str, Any]]:
+        """Return messages that the template writes completely, if there is such a form of them.
+
+        A conversation that it writes completely is never adapted.
+
+        Args:
+            messages: The messages.
+            written: Converts the tool calls of messages to the template's form.
+            keywords: Other variables of the template.
+        """
+        # Fast path: most conversations satisfy the rules of every template.
+        if STRICTEST.allow(messages):
+            return written(messages)
+        # Some templates refuse system messages with media.
+        if self.turn_rules.allow(messages) and "media_kinds" not in keywords:
+            return written(messages)
+        adapted = self.turn_rules.adapt(messages)
+        for candidate in (messages, adapted, STRICTEST.adapt(messages)):
+            form = written(candidate)
+            if self._writes_completely(form, keywords):
+                return form
+        return written(adapted)
+
+    def _writes_completely(
+        self, messages: Sequence[Mapping[str, Any]], keywords: Mapping[str, Any]
+    ) -> bool:
+        """Return whether the template writes the content of all messages.
+
+        Text beside tool calls is not checked, since some templates omit it on purpose.
+        """
+        words = []
+        marked = []
+        for index, message in enumerate(messages):
+            if message["content"] and not message.get("tool_calls"):
+                words.append(f"zq{index}zq")
+                message = {**message, "content": f"{message['content']} {words[-1]}"}
+            marked.append(message)
+        return self.writes(marked, words, **keywords)
 
 
-def _conversation(
+_templates: weakref.WeakKeyDictionary[TokenizerWrapper, tuple[Any, ChatTemplate]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def chat_template(tokenizer: TokenizerWrapper) -> ChatTemplate:
+    """Return the chat template of a tokenizer, the same object until the template changes."""
+    source = getattr(tokenizer, "chat_template", None)
+    found = _templates.get(tokenizer)
+    if found is None or found[0] != source:
+        found = _templates[tokenizer] = (source, ChatTemplate(tokenizer))
+    return found[1]
+
+
+def _calls(
     *, text: str = "", ids: str = "zqid0000", reasoning: str | None = None, ends: bool = False
 ) -> list[dict[str, Any]]:
     """Return a probe: a question, two calls and their results, and unless ``ends``, more turns."""
@@ -198,7 +209,6 @@ def _conversation(
         }
         for n in "ab"
     ]
-    thoughts = {} if reasoning is None else {"reasoning_content": reasoning}
     results = [
         {
             "role": "tool",
@@ -208,27 +218,13 @@ def _conversation(
         }
         for n in "ab"
     ]
-    return [
+    thoughts = {} if reasoning is None else {"reasoning_content": reasoning}
+    turns: list[dict[str, Any]] = [
         {"role": "user", "content": "zquser"},
         {"role": "assistant", "content": text, "tool_calls": calls, **thoughts},
         *results,
-        *([] if ends else [{"role": "assistant", "content": "zqanswer"}]),
-        *([] if ends else [{"role": "user", "content": "zqnext"}]),
     ]
-
-
-def _writes(
-    tokenizer: TokenizerWrapper,
-    messages: Sequence[Mapping[str, Any]],
-    words: Sequence[str],
-    *,
-    tools: bool,
-) -> bool:
-    more = {"tools": [_PROBE_TOOL]} if tools else {}
-    return writes(tokenizer, messages, words, **more)
-
-
-def _short(id: str) -> str:
-    if _SHORT_ID.fullmatch(id):
-        return id
-    return hashlib.sha256(unmarked(id).encode("utf-8")).hexdigest()[:9]
+    if not ends:
+        turns.append({"role": "assistant", "content": "zqanswer"})
+        turns.append({"role": "user", "content": "zqnext"})
+    return turns

@@ -10,23 +10,17 @@ from __future__ import annotations
 
 import re
 import secrets
-import string
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-import numpy as np
 from mlx_lm.tokenizer_utils import TokenizerWrapper
-from tokenizers import AddedToken, Tokenizer, models, normalizers
+from tokenizers import AddedToken, Tokenizer, normalizers
 from transformers import PreTrainedTokenizerBase
 
-from state_machines import Vocabulary
-
 from ..errors import PromptError, PromptTooLongError
-from .template_probe import once_per_template
 
 # Letters and digits are not escaped by templates, JSON encoders and tool notations. The number is
 # secret, so no text of a request contains it.
@@ -37,55 +31,26 @@ _ANSWER_MARKERS = ("think_start", "think_end", "tool_call_start", "tool_call_end
 _ANSWER_TEXTS = ("content", "reasoning_content")
 
 _PROBE = "a\n b  é\t1 <"
-_LETTERS = (string.ascii_letters + string.digits).encode()
-
-_AFFIXES = ("continuing_subword_prefix", "end_of_word_suffix")
 
 _PIECE_CHARS = 32_768
 """Characters that are encoded at once, some 10 ms, where the text has a control token to cut at."""
 
 
-@dataclass(frozen=True, slots=True)
-class TokenLimit:
-    """The tokens that a prompt may have.
+def check_length(count: int, context_length: int | None, *, is_complete: bool = True) -> None:
+    """Raise ``PromptTooLongError`` if a prompt leaves no room in the model's context.
 
-    Attributes:
-        context_length: Tokens of the model's context; a prompt has fewer.
-        vocabulary: The model's vocabulary.
+    Args:
+        count: Tokens of the prompt.
+        context_length: Tokens of the context; ``None`` if it is unlimited.
+        is_complete: Whether the prompt has no further tokens.
     """
-
-    context_length: int
-    vocabulary: Vocabulary
-
-    def check(self, count: int, *, is_complete: bool = True) -> None:
-        """Raise ``PromptTooLongError`` if a prompt of ``count`` tokens leaves no room.
-
-        Args:
-            count: Tokens of the prompt.
-            is_complete: Whether the prompt has no further tokens.
-        """
-        if count >= self.context_length:
-            number = f"{count}" if is_complete else f"at least {count}"
-            raise PromptTooLongError(
-                f"the prompt has {number} tokens, and the model's context {self.context_length}",
-                prompt_tokens=count,
-                context_length=self.context_length,
-            )
-
-    def least_tokens(self, text: str) -> int:
-        """Return a number of tokens that a text has at least.
-
-        Each token has a limited number of its most frequent letter. The tokenizer may compose a
-        letter with one other character, which is then not ASCII.
-        """
-        if len(text) <= self.context_length:
-            return 0
-        data = text.encode()
-        others = len(text) - len(text.encode("ascii", "ignore"))
-        counts = np.bincount(np.frombuffer(data, np.uint8), minlength=256)
-        letter = max(_LETTERS, key=lambda byte: int(counts[byte]))
-        most = max(form.count(letter) for form in self.vocabulary.token_bytes if form is not None)
-        return max(0, int(counts[letter]) - others) // max(most, 1)
+    if context_length is not None and count >= context_length:
+        number = f"{count}" if is_complete else f"at least {count}"
+        raise PromptTooLongError(
+            f"the prompt has {number} tokens, and the model's context {context_length}",
+            prompt_tokens=count,
+            context_length=context_length,
+        )
 
 
 class ControlTokens:
@@ -99,7 +64,8 @@ class ControlTokens:
     """
 
     def __init__(self, tokenizer: TokenizerWrapper) -> None:
-        self._tokenizer = tokenizer
+        # Without mlx-lm's wrapper, which identifies this object.
+        self._tokenizer = tokenizer._tokenizer
         added: Mapping[int, Any] = getattr(tokenizer, "added_tokens_decoder", {})
         written = _template_text(tokenizer)
         self._names = {
@@ -126,7 +92,6 @@ class ControlTokens:
         self._added = _alternatives(map(str, added.values()))
         self._cuts = {str(t) for t in added.values() if not (t.normalized or t.lstrip)}
         self._plain = self.unmarking()
-        self._keeps_letters = self._plain is not None and _keeps_letters(self._plain)
 
     def messages(self, messages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Return messages for a chat template whose texts spell no control token.
@@ -156,7 +121,7 @@ class ControlTokens:
         text: str,
         *,
         add_special_tokens: bool = False,
-        limit: TokenLimit | None = None,
+        context_length: int | None = None,
         lock: AbstractContextManager[Any] | None = None,
     ) -> list[int]:
         """Return the token ids of a prompt that was rendered from values of this object.
@@ -166,11 +131,11 @@ class ControlTokens:
         Args:
             text: The text.
             add_special_tokens: Whether to add the tokens that the tokenizer adds to each text.
-            limit: Ends the work as soon as the prompt is known to be too long.
+            context_length: Tokens of the model's context. The work ends once the prompt exceeds it.
             lock: Held while the tokenizer of the caller is used.
 
         Raises:
-            PromptTooLongError: The prompt has more tokens than ``limit`` allows.
+            PromptTooLongError: The prompt leaves no room in the context.
             PromptError: The tokenizer cannot write the text of a control token.
         """
         ids: list[int] = []
@@ -179,31 +144,15 @@ class ControlTokens:
                 ids += self._tokenizer.encode(unmarked(text), add_special_tokens=add_special_tokens)
         else:
             for piece in [text] if add_special_tokens else self._pieces(text):
-                self.check_least(piece, limit, len(ids))
+                check_length(len(ids), context_length, is_complete=False)
                 (found,) = self._plain.encode_batch_fast(
                     [piece], add_special_tokens=add_special_tokens
                 )
                 ids += found.ids
-        if limit is not None:
-            limit.check(len(ids))
+        check_length(len(ids), context_length)
         if is_marked(text):
             self.check(self.count(ids), Counter(self._any.findall(text)))
         return ids
-
-    def check_least(self, text: str, limit: TokenLimit | None, count: int = 0) -> None:
-        """Raise if a text has too many tokens, as far as that is known without encoding it.
-
-        Args:
-            text: The text, or a part of it.
-            limit: The tokens that the prompt may have; ``None``: any number.
-            count: Tokens of the prompt before the text.
-
-        Raises:
-            PromptTooLongError: The prompt has more tokens than ``limit`` allows.
-        """
-        if limit is not None:
-            least = limit.least_tokens(text) if self._keeps_letters else 0
-            limit.check(count + least, is_complete=False)
 
     def check(self, found: Counter[str | None], written: Mapping[str | None, int]) -> None:
         """Check that a prompt has only the control tokens that its chat template wrote.
@@ -295,12 +244,6 @@ class ControlTokens:
         yield text[start:]
 
 
-@once_per_template
-def control_tokens(tokenizer: TokenizerWrapper) -> ControlTokens:
-    """Return the control tokens of a tokenizer, found once."""
-    return ControlTokens(tokenizer)
-
-
 def has_own_renderer(tokenizer: TokenizerWrapper) -> bool:
     """Return whether code of the tokenizer's class converts conversations to tokens."""
     own = getattr(type(tokenizer._tokenizer), "apply_chat_template", None)
@@ -316,20 +259,6 @@ def unmarked(text: str) -> str:
 def is_marked(text: str) -> bool:
     """Return whether a rendered text has marks."""
     return _MARK in text
-
-
-def _keeps_letters(plain: Tokenizer) -> bool:
-    """Return whether each letter of a text is a part of a token."""
-    model, letters = plain.model, _LETTERS.decode()
-    if not isinstance(model, models.BPE | models.Unigram):
-        return False
-    # With affixes, a letter within a word is another token.
-    if any(getattr(model, name, None) for name in _AFFIXES):
-        return False
-    normalized = letters if plain.normalizer is None else plain.normalizer.normalize_str(letters)
-    return letters in normalized and all(
-        plain.token_to_id(letter) is not None for letter in letters
-    )
 
 
 def _template_text(tokenizer: TokenizerWrapper) -> str | None:

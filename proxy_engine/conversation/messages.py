@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import secrets
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -11,7 +13,6 @@ from ..checks.texts import as_list
 from ..errors import MediaError, PromptError
 from .content import AudioContent, Content, ImageContent, ToolCall, VideoContent
 from .interaction import Interaction, Role, function_call, read_interaction
-from .media_markers import check_no_marker, media_marker
 from .raw_prompt import RawPrompt
 from .validated import json_copy
 
@@ -24,12 +25,40 @@ Prompt: TypeAlias = str | Interaction | Sequence[Message | Interaction] | RawPro
 MediaInHistory: TypeAlias = Literal["placeholder", "error"]
 _PieceKind: TypeAlias = Literal["text", "medium", "placeholder"]
 
+# Letters and digits are not escaped by templates, JSON encoders and tool notations. The number is
+# secret, and texts that contain it are refused, so no text is taken for a marker.
+_NONCE = f"medium{secrets.token_hex(16)}"
+_MARKER = re.compile(f"{_NONCE}n([0-9]+)n")
+
 _HINTS = {
     "image": "Load a model that reads images, such as "
     "'mlx-community/Qwen2.5-VL-3B-Instruct-4bit', or describe the image in words.",
     "audio": "Load a model that reads audio, or transcribe the recording first.",
     "video": "No model reads videos here. Give single frames as images.",
 }
+
+
+def media_marker(number: int) -> str:
+    """Return the marker of the medium with a number. Markers differ between processes."""
+    return f"{_NONCE}n{number}n"
+
+
+def split_at_markers(text: str) -> list[str | int]:
+    """Split a rendered text at its markers.
+
+    Returns:
+        The texts between markers, and the number of each marker, in order. No text is empty.
+    """
+    # The pattern has a group, so every second item is a match of the group.
+    pieces = _MARKER.split(text)
+    split = [int(piece) if index % 2 else piece for index, piece in enumerate(pieces)]
+    return [piece for piece in split if piece != ""]
+
+
+def check_no_marker(text: str) -> None:
+    """Raise ``PromptError`` if a text of the prompt could be taken for a marker."""
+    if _NONCE in text:
+        raise PromptError("a text of the prompt has a marker of this process")
 
 
 def to_interactions(prompt: Prompt) -> list[Interaction]:

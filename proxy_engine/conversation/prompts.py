@@ -1,21 +1,23 @@
-"""Convert a prompt to token ids."""
+"""Convert a prompt to token ids, and find the prefixes that other prompts share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any
 
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from ..errors import PromptError
-from .chat_template import template_traits
-from .control_tokens import ControlTokens, TokenLimit, control_tokens, has_own_renderer, unmarked
+from .chat_template import chat_template
+from .control_tokens import ControlTokens, has_own_renderer, unmarked
 from .messages import Message, Prompt, template_messages
 from .schema_text import with_schema_text
-from .template_adaptation import adapt_to_template, turn_rules
 from .tool_text import PLAIN_TOOL_TEXT, ToolText
+
+_INSTRUCTIONS = ("system", "developer")
 
 __all__ = ["Message", "Prompt", "PromptStyle", "template_messages"]
 
@@ -54,7 +56,7 @@ class PromptStyle:
         tokenizer: TokenizerWrapper,
         media_kinds: Sequence[str] = (),
         *,
-        limit: TokenLimit | None = None,
+        context_length: int | None = None,
         lock: AbstractContextManager[Any] | None = None,
     ) -> list[int]:
         """Return the token ids of messages of :func:`template_messages`.
@@ -63,16 +65,16 @@ class PromptStyle:
             messages: The messages.
             tokenizer: The tokenizer.
             media_kinds: The kinds of their media, which the tokenizer's chat template takes.
-            limit: Ends the work as soon as the prompt is known to be too long.
+            context_length: Tokens of the model's context. The work ends once the prompt exceeds it.
             lock: Held while the tokenizer is used.
 
         Raises:
-            PromptTooLongError: The prompt has more tokens than ``limit`` allows.
+            PromptTooLongError: The prompt leaves no room in the context.
             PromptError: The prompt is malformed or empty, or the template raises.
         """
         lock = lock or nullcontext()
         with lock:
-            control = control_tokens(tokenizer)
+            control = chat_template(tokenizer).control_tokens
             if has_own_renderer(tokenizer):
                 own, marked = (
                     style._rendered(list(map(dict, given)), tokenizer, media_kinds, tokenize=True)
@@ -85,7 +87,10 @@ class PromptStyle:
                 return [int(token_id) for token_id in own]
             text = self.render(messages, tokenizer, media_kinds)
         ids = control.encode(
-            text, add_special_tokens=not tokenizer.has_chat_template, limit=limit, lock=lock
+            text,
+            add_special_tokens=not tokenizer.has_chat_template,
+            context_length=context_length,
+            lock=lock,
         )
         if not ids:
             raise PromptError("the prompt is empty")
@@ -101,7 +106,7 @@ class PromptStyle:
 
         The arguments are those of :meth:`encode`.
         """
-        control = control_tokens(tokenizer)
+        control = chat_template(tokenizer).control_tokens
         marked = self._marked(control)
         return str(
             marked._rendered(control.messages(messages), tokenizer, media_kinds, tokenize=False)
@@ -154,22 +159,21 @@ class PromptStyle:
         keywords: dict[str, Any],
     ) -> list[dict[str, Any]]:
         """Return the messages as a chat template takes them; add tools to its ``keywords``."""
+        template = chat_template(tokenizer)
         with_calls = any(m.get("tool_calls") or m["role"] == "tool" for m in messages)
-        traits = template_traits(tokenizer) if self.tools or with_calls else None
-        is_native = traits is not None and self.native_tools
-        calls = traits.calls if traits is not None and with_calls and is_native else None
+        calls = template.calls if with_calls and self.native_tools else None
         if with_calls and calls is None:
             messages = _as_text(messages, self.tool_text)
-        if traits is not None and traits.describes_tools and is_native and self.tools:
+        if self.tools and self.native_tools and template.describes_tools:
             keywords["tools"] = [dict(tool) for tool in self.tools]
         elif self.tools:
-            takes_system = turn_rules(tokenizer).system != "nowhere"
+            takes_system = template.turn_rules.system != "nowhere"
             messages = _described(messages, self.tools, self.tool_text, takes_system=takes_system)
 
         def written(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
             return messages if calls is None else calls.rewrite(messages)
 
-        return adapt_to_template(messages, tokenizer, written, keywords)
+        return template.adapted(messages, written, keywords)
 
 
 def _described(
@@ -242,3 +246,56 @@ def _apply_chat_template(
         # Templates are programs and may raise anything.
         what = unmarked(f"the model's chat template refuses the messages: {error}")
         raise PromptError(what) from error
+
+
+def message_boundaries(
+    messages: Sequence[Mapping[str, Any]],
+    prompt_ids: Sequence[int],
+    encode: Callable[[Sequence[Mapping[str, Any]]], Sequence[int]],
+) -> tuple[int, ...]:
+    """Return the lengths of prefixes that other conversations share with a prompt, in ascending
+    order.
+
+    Three other conversations are encoded: the same instructions with another first message, the
+    same conversation with another last message, and its continuation after an answer. The common
+    prefixes of their tokens and the prompt's are independent of how a template writes messages. A
+    conversation that ``encode`` refuses is left out. Needed only if a cache cannot be cut; needs
+    the tokenizer, but no model.
+
+    Args:
+        messages: The conversation.
+        prompt_ids: Its token ids.
+        encode: Encodes a conversation in the same way; called up to three times.
+
+    Returns:
+        Lengths from 1 to below ``len(prompt_ids)``.
+    """
+    if not messages:
+        return ()
+    count = len(messages)
+    instructions = 0
+    while instructions < count - 1 and messages[instructions]["role"] in _INSTRUCTIONS:
+        instructions += 1
+    others = [[*messages[:k], _other(messages[k])] for k in {instructions, count - 1}]
+    answered = messages[-1]["role"] == "assistant"
+    continuation = [{"role": "user", "content": "?"}]
+    if not answered:
+        continuation.insert(0, {"role": "assistant", "content": "?"})
+    others.append([*messages, *continuation])
+    found = set()
+    for other in others:
+        try:
+            pairs = zip(prompt_ids, encode(other), strict=False)
+        except PromptError:
+            continue
+        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        # The last token always needs a forward pass, for its logits.
+        found.add(min(shared, len(prompt_ids) - 1))
+    return tuple(sorted(length for length in found if length > 0))
+
+
+def _other(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message of the same role that differs from its first character on."""
+    said = str(message.get("content") or "")
+    rest = {key: value for key, value in message.items() if key != "tool_calls"}
+    return {**rest, "content": "!" if said.lstrip().startswith("?") else "?"}

@@ -8,7 +8,7 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from ..conversation.media_markers import split_at_markers
+from ..conversation.messages import split_at_markers
 from .messages import media_content
 
 _PROBE = "zqtext"

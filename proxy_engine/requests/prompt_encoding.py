@@ -10,16 +10,12 @@ from typing import Any, TypeVar
 
 from state_machines import Vocabulary
 
-from ..conversation.chat_template import part_separator
+from ..conversation.chat_template import chat_template
 from ..conversation.content import AudioContent, ImageContent
-from ..conversation.control_tokens import TokenLimit, control_tokens
 from ..conversation.encoded_prompt import EncodedPrompt
-from ..conversation.interaction import Interaction
-from ..conversation.message_boundaries import message_boundaries
-from ..conversation.messages import Message, TemplateMessages, template_messages
-from ..conversation.prompts import Prompt, PromptStyle
+from ..conversation.messages import TemplateMessages, template_messages
+from ..conversation.prompts import Prompt, PromptStyle, message_boundaries
 from ..conversation.raw_prompt import RawPrompt
-from ..conversation.template_adaptation import least_messages
 from ..errors import MediaError, RequestCancelledError
 from ..media.audio import LoadedAudio, load_audio
 from ..media.images import LoadedImage, load_image
@@ -63,8 +59,6 @@ class PromptEncoder:
         self._tokenizer_lock = tokenizer_lock
         self._caches = caches
         self._media = media
-        length = loaded.context_length
-        self._limit = None if length is None else TokenLimit(length, vocabulary)
         # Pixels take much more memory than files: one request at a time decodes its media.
         self._media_lock = threading.Lock()
 
@@ -90,44 +84,32 @@ class PromptEncoder:
             RequestCancelledError: ``cancelled`` was set.
         """
         tokenizer = self._loaded.tokenizer
+        limits: dict[str, Any] = {
+            "context_length": self._loaded.context_length,
+            "lock": self._tokenizer_lock,
+        }
         if isinstance(prompt, EncodedPrompt):
             return prompt, ()
         if isinstance(prompt, RawPrompt):
             with self._tokenizer_lock:
-                control = control_tokens(tokenizer)
-            encode = partial(control.encode, limit=self._limit, lock=self._tokenizer_lock)
+                control = chat_template(tokenizer).control_tokens
+            encode = partial(control.encode, **limits)
             return EncodedPrompt(prompt.token_ids(tokenizer, self._vocabulary.size, encode)), ()
-        self._check_messages(prompt)
         processor = self._loaded.processor
         conversation = self._conversation(prompt, options)
         if conversation.media and processor is not None:
             encoded = self._with_media(conversation, processor, style, cancelled)
         else:
-            encoded = EncodedPrompt(
-                style.encode(
-                    conversation.messages, tokenizer, limit=self._limit, lock=self._tokenizer_lock
-                )
-            )
+            encoded = EncodedPrompt(style.encode(conversation.messages, tokenizer, **limits))
         if not self._caches.needs_checkpoints(len(encoded.token_ids) + options.token_limit):
             return encoded, ()
         return encoded, self._boundaries(conversation, encoded, style)
-
-    def _check_messages(self, prompt: Prompt) -> None:
-        """Raise before messages are read if their number alone is beyond the context."""
-        limit = self._limit
-        if limit is None or not isinstance(prompt, list | tuple):
-            return
-        if len(prompt) >= limit.context_length:
-            roles = list(map(_role_of_text, prompt))
-            with self._tokenizer_lock:
-                count = least_messages(self._loaded.tokenizer, list(filter(None, roles)))
-            limit.check(count, is_complete=False)
 
     def _conversation(self, prompt: Prompt, options: GenerationOptions) -> TemplateMessages:
         processor = self._loaded.processor
         reads = frozenset[str]() if processor is None else processor.reads
         with self._tokenizer_lock:
-            separator = part_separator(self._loaded.tokenizer)
+            separator = chat_template(self._loaded.tokenizer).part_separator
         try:
             return template_messages(prompt, reads, options.media_in_history, separator)
         except MediaError as error:
@@ -149,8 +131,7 @@ class PromptEncoder:
             text = style.render(
                 conversation.messages, self._loaded.tokenizer, conversation.media_kinds
             )
-            control = control_tokens(self._loaded.tokenizer)
-        control.check_least(text, self._limit)
+            control = chat_template(self._loaded.tokenizer).control_tokens
         images: list[LoadedImage] = []
         recordings: list[LoadedAudio] = []
         with self._media_lock:
@@ -242,16 +223,6 @@ def _files(
         return list(map(read, media, locations))
     with ThreadPoolExecutor(_MAX_CONNECTIONS) as threads:
         return list(threads.map(read, media, locations))
-
-
-def _role_of_text(message: Message | Interaction) -> str:
-    """Return the role of a message with a text that is not blank; empty for others."""
-    if isinstance(message, Interaction):
-        return message.role.value if message.text.strip() else ""
-    if not isinstance(message, Mapping):
-        return ""
-    role, text = message.get("role"), message.get("content")
-    return str(role) if isinstance(text, str) and text.strip() else ""
 
 
 def _located(where: str, call: Callable[[], _T]) -> _T:

@@ -14,7 +14,7 @@ from mlx_lm.models.cache import make_prompt_cache
 
 from state_machines import Vocabulary
 
-from ..conversation.control_tokens import control_tokens
+from ..conversation.chat_template import chat_template
 from ..generation import (
     Deadline,
     DeviceMasks,
@@ -72,7 +72,8 @@ class SequenceFactory:
         ``tokenizer_lock`` is held while the tokenizer is used. The model thread does not need it,
         unless the tokenizer has no copy that nothing changes.
         """
-        encode = partial(control_tokens(loaded.tokenizer).encode, lock=tokenizer_lock)
+        control = chat_template(loaded.tokenizer).control_tokens
+        encode = partial(control.encode, lock=tokenizer_lock)
         fast_forward = FastForward(encode, vocabulary)
         cost = device_pass_cost(make_prompt_cache(loaded.model))
         text_tokens = text_token_mask(vocabulary)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import gc
+import weakref
 from functools import partial
 from typing import Any
 
@@ -12,7 +14,8 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from rendered_prompts import encode_prompt
 
 from proxy_engine import PromptError
-from proxy_engine.conversation.chat_template import CallForm, TemplateTraits, template_traits
+from proxy_engine.conversation.call_form import CallForm
+from proxy_engine.conversation.chat_template import chat_template
 from proxy_engine.conversation.tool_text import PLAIN_TOOL_TEXT, ToolText
 from proxy_engine.tools import Tool
 
@@ -110,33 +113,46 @@ def written(tokenizer: TokenizerWrapper, prompt: Any, **given: Any) -> str:
 @pytest.mark.parametrize(
     ("template", "traits"),
     [
-        (PLAIN, TemplateTraits(False, None)),
-        (FULL, TemplateTraits(True, CallForm())),
-        (ONE_CALL, TemplateTraits(True, CallForm(one_call=True))),
-        (NINE, TemplateTraits(False, CallForm(short_ids=True))),
-        (TEXT_ARGUMENTS, TemplateTraits(False, CallForm(arguments_as_text=True))),
-        (EITHER, TemplateTraits(False, CallForm(text="apart", reasoning=None))),
-        (NO_TEXT, TemplateTraits(False, CallForm(text="nowhere", reasoning=None))),
-        (TURNS, TemplateTraits(False, None)),
-        ("{{ 1 / 0 }}", TemplateTraits(False, None)),
+        (PLAIN, (False, None)),
+        (FULL, (True, CallForm())),
+        (ONE_CALL, (True, CallForm(one_call=True))),
+        (NINE, (False, CallForm(short_ids=True))),
+        (TEXT_ARGUMENTS, (False, CallForm(arguments_as_text=True))),
+        (EITHER, (False, CallForm(text="apart", reasoning=None))),
+        (NO_TEXT, (False, CallForm(text="nowhere", reasoning=None))),
+        (TURNS, (False, None)),
+        ("{{ 1 / 0 }}", (False, None)),
     ],
 )
 def test_template_traits_are_detected(
-    tokenizer_with: Any, template: str, traits: TemplateTraits
+    tokenizer_with: Any, template: str, traits: tuple[bool, CallForm | None]
 ) -> None:
     tokenizer = tokenizer_with(template)
-    assert template_traits(tokenizer) == traits
-    assert template_traits(tokenizer) is template_traits(tokenizer)
+    found = chat_template(tokenizer)
+    assert (found.describes_tools, found.calls) == traits
+    assert chat_template(tokenizer) is found
     tokenizer._tokenizer.chat_template = PLAIN
-    assert template_traits(tokenizer) == TemplateTraits(False, None)
+    assert chat_template(tokenizer).calls is None
+
+
+def test_tokenizer_is_freed_with_its_template(tokenizer_with: Any) -> None:
+    tokenizer = tokenizer_with(FULL)
+    template = chat_template(tokenizer)
+    assert template.calls == CallForm()
+    assert template.control_tokens.encode("a")
+    dropped = weakref.ref(tokenizer)
+    del tokenizer, template
+    gc.collect()
+    assert dropped() is None
 
 
 def test_a_template_of_first_calls(tokenizer_with: Any) -> None:
-    traits = template_traits(tokenizer_with(FIRST_CALL))
-    assert traits.calls is not None
-    assert traits.calls.one_call
+    tokenizer = tokenizer_with(FIRST_CALL)
+    calls = chat_template(tokenizer).calls
+    assert calls is not None
+    assert calls.one_call
     # Which of the names is used depends on whether transformers knows both.
-    assert traits.calls.reasoning in ("thinking", "reasoning_content")
+    assert calls.reasoning in ("thinking", "reasoning_content")
 
 
 @pytest.mark.parametrize(

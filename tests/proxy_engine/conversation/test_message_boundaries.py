@@ -13,7 +13,7 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from rendered_prompts import encode_prompt
 
 from proxy_engine import PromptError
-from proxy_engine.conversation.message_boundaries import message_boundaries
+from proxy_engine.conversation.prompts import message_boundaries
 
 Messages = Sequence[Mapping[str, Any]]
 

@@ -13,15 +13,14 @@ from mlx_lm.models import llama
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from proxy_engine import InferenceEngine
-from proxy_engine.conversation.chat_template import part_separator
+from proxy_engine.conversation.chat_template import chat_template
 from proxy_engine.conversation.messages import template_messages
 from proxy_engine.conversation.prompts import PromptStyle
-from proxy_engine.conversation.template_adaptation import (
+from proxy_engine.conversation.turn_rules import (
     ASSISTANT_PLACEHOLDER,
     STRICTEST,
     USER_PLACEHOLDER,
     TurnRules,
-    turn_rules,
 )
 
 Messages = list[dict[str, Any]]
@@ -66,8 +65,8 @@ def rendered(tokenizer: TokenizerWrapper, messages: Any, **style: Any) -> str:
 def test_rules_of_templates_are_detected_once(
     tokenizers: dict[str, TokenizerWrapper], name: str, rules: TurnRules
 ) -> None:
-    assert turn_rules(tokenizers[name]) == rules
-    assert turn_rules(tokenizers[name]) is turn_rules(tokenizers[name])
+    assert chat_template(tokenizers[name]).turn_rules == rules
+    assert chat_template(tokenizers[name]).turn_rules is chat_template(tokenizers[name]).turn_rules
 
 
 def test_system_message_joins_the_first_message_of_the_user() -> None:
@@ -272,12 +271,12 @@ def test_every_order_of_roles_is_served(
 def test_separator_of_parts_is_the_template_s_or_a_line_feed(
     tokenizers: dict[str, TokenizerWrapper], name: str, separator: str
 ) -> None:
-    assert part_separator(tokenizers[name]) == separator
+    assert chat_template(tokenizers[name]).part_separator == separator
 
 
 def test_separator_that_a_template_writes_is_found(tiny_tokenizer: TokenizerWrapper) -> None:
     template = (
         "{% for m in messages %}{{ m.content | map(attribute='text') | join(' \n') }}{% endfor %}"
     )
-    assert part_separator(with_chat_template(tiny_tokenizer, template)) == " \n"
-    assert part_separator(with_chat_template(tiny_tokenizer, None)) == "\n"
+    assert chat_template(with_chat_template(tiny_tokenizer, template)).part_separator == " \n"
+    assert chat_template(with_chat_template(tiny_tokenizer, None)).part_separator == "\n"

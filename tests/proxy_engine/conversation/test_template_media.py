@@ -20,9 +20,8 @@ from proxy_engine import (
     ToolCall,
     VideoContent,
 )
-from proxy_engine.conversation.media_markers import media_marker, split_at_markers
-from proxy_engine.conversation.messages import template_messages
-from proxy_engine.conversation.template_adaptation import STRICTEST
+from proxy_engine.conversation.messages import media_marker, split_at_markers, template_messages
+from proxy_engine.conversation.turn_rules import STRICTEST
 
 IMAGE, OTHER = ImageContent(data=b"1"), ImageContent(data=b"2")
 RECORDING = AudioContent(data=b"3")

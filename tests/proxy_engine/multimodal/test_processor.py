@@ -20,7 +20,7 @@ from vision_models import AUDIO_ARCHITECTURES, VISION_ARCHITECTURES
 from vision_prompts import encoded, image, read_prompt, recording, rendered
 
 from proxy_engine import ImageContent, Interaction, PromptError, TextContent
-from proxy_engine.conversation.control_tokens import control_tokens
+from proxy_engine.conversation.chat_template import chat_template
 from proxy_engine.conversation.encoded_prompt import EncodedPrompt
 from proxy_engine.conversation.prompts import PromptStyle, template_messages
 from proxy_engine.models.loading import LoadedModel, load_model
@@ -127,7 +127,7 @@ def test_contents_beside_an_image_spell_no_control_tokens(loaded: Load, name: st
         conversation = template_messages([turn], {"image"})
         kinds = conversation.media_kinds
         prompt = PromptStyle().render(conversation.messages, model.tokenizer, kinds)
-        control = control_tokens(model.tokenizer)
+        control = chat_template(model.tokenizer).control_tokens
         return model.processor.encode(prompt, [image(0)], control=control)
 
     def controls(prompt: EncodedPrompt) -> list[int]:

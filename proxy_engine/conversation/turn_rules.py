@@ -1,31 +1,21 @@
-"""Adapt a conversation to chat templates that insist on the order of roles.
+"""The order of roles that a chat template accepts, and conversations that are adapted to it.
 
 Some templates raise, or silently omit messages, unless the roles of user and assistant alternate,
 the user begins, or the only system message is the first one. Some take no system message.
-``turn_rules`` detects these rules by probes. A conversation that a template writes completely is
-never adapted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
-
-from mlx_lm.tokenizer_utils import TokenizerWrapper
-
-from .template_probe import once_per_template, rendered, writes
 
 USER_PLACEHOLDER = "..."
 """The user's message before an assistant that begins. An empty one is omitted by some templates."""
 
 ASSISTANT_PLACEHOLDER = "OK."
 """The answer between the result of a tool and a message of the user."""
-
-
-_LONG_CONVERSATION = 101
-"""Messages of a conversation from which no template leaves out a question for its length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +38,7 @@ class TurnRules:
         """Return whether messages satisfy the rules.
 
         ``False`` is not certain, since a template's rules can be less strict than their
-        description. ``writes_completely`` decides.
+        description. Rendering the messages decides.
         """
         roles = [message["role"] for message in messages]
         systems = [index for index, role in enumerate(roles) if role == "system"]
@@ -114,124 +104,6 @@ class TurnRules:
 
 STRICTEST = TurnRules("nowhere", user_first=True, alternating=True, omits_system=True)
 """A conversation that these rules allow is accepted by every template."""
-
-
-@once_per_template
-def turn_rules(tokenizer: TokenizerWrapper) -> TurnRules:
-    """Return the rules of a tokenizer's chat template, detected once."""
-    words = ("zqone", "zqtwo", "zqthree", "zqfour", "zqfive", "zqsix")
-
-    def accepts(*roles: str) -> bool:
-        messages = [
-            {"role": role, "content": word} for role, word in zip(roles, words, strict=False)
-        ]
-        return writes(tokenizer, messages, words[: len(roles)])
-
-    if not accepts("system", "user"):
-        system: Literal["anywhere", "first", "nowhere"] = "nowhere"
-    elif accepts("system", "system", "user", "assistant", "system", "user"):
-        system = "anywhere"
-    else:
-        system = "first"
-    return TurnRules(
-        system,
-        user_first=not (accepts("assistant", "user") and accepts("system")),
-        alternating=not (
-            accepts("user", "user") and accepts("user", "assistant", "assistant", "user")
-        ),
-        omits_system=not accepts("system", "user", "assistant"),
-    )
-
-
-def least_messages(tokenizer: TokenizerWrapper, roles_of_texts: Sequence[str]) -> int:
-    """Return a number of messages that a chat template writes at least, each with a special token.
-
-    Only messages of the user count: templates may leave out parts of an answer, and others.
-
-    Args:
-        tokenizer: Has the template.
-        roles_of_texts: The roles of the messages that have a text.
-    """
-    if not _writes_each_question(tokenizer):
-        return 0
-    if not turn_rules(tokenizer).alternating:
-        return roles_of_texts.count("user")
-    # Consecutive messages of the user become one.
-    return sum(after == "user" != before for before, after in pairwise(["", *roles_of_texts]))
-
-
-@once_per_template
-def _writes_each_question(tokenizer: TokenizerWrapper) -> bool:
-    """Return whether special tokens separate the questions of a long conversation."""
-    if not tokenizer.has_chat_template:
-        return False
-    words = [f"zq{index}zq" for index in range(_LONG_CONVERSATION)]
-    roles = ("user", "assistant")
-    messages = [{"role": roles[at % 2], "content": word} for at, word in enumerate(words)]
-    text = rendered(tokenizer, messages) or ""
-    places = [text.find(word) for word in words[::2]]
-    special = set(tokenizer.all_special_tokens)
-    return -1 not in places and all(
-        any(token in text[start:end] for token in special) for start, end in pairwise(places)
-    )
-
-
-def adapt_to_template(
-    messages: list[dict[str, Any]],
-    tokenizer: TokenizerWrapper,
-    written: Callable[[list[dict[str, Any]]], list[dict[str, Any]]],
-    keywords: Mapping[str, Any],
-) -> list[dict[str, Any]]:
-    """Return messages that a chat template writes completely, if there is such a form of them.
-
-    Args:
-        messages: The messages.
-        tokenizer: Has the template.
-        written: Converts the tool calls of messages to the template's form.
-        keywords: Other variables of the template.
-    """
-    # Fast path: most conversations satisfy the rules of every template.
-    if STRICTEST.allow(messages):
-        return written(messages)
-    rules = turn_rules(tokenizer)
-    # Some templates refuse system messages with media.
-    if rules.allow(messages) and "media_kinds" not in keywords:
-        return written(messages)
-    adapted = rules.adapt(messages)
-    for candidate in (messages, adapted, STRICTEST.adapt(messages)):
-        form = written(candidate)
-        if writes_completely(tokenizer, form, keywords):
-            return form
-    return written(adapted)
-
-
-def writes_completely(
-    tokenizer: TokenizerWrapper,
-    messages: Sequence[Mapping[str, Any]],
-    keywords: Mapping[str, Any],
-) -> bool:
-    """Return whether a chat template writes the content of all messages.
-
-    Text beside tool calls is not checked, since some templates omit it on purpose.
-
-    Args:
-        tokenizer: Has the template.
-        messages: The messages.
-        keywords: Other variables of the template.
-    """
-    words = [f"zq{index}zq" for index in range(len(messages))]
-    marked = [
-        {**message, "content": f"{message['content']} {word}"}
-        if message["content"] and not message.get("tool_calls")
-        else message
-        for message, word in zip(messages, words, strict=True)
-    ]
-    said = [
-        word
-        for message, word in zip(marked, words, strict=True)
-        if str(message["content"]).endswith(word)
-    ]
-    return writes(tokenizer, marked, said, **keywords)
 
 
 def _can_join(before: Mapping[str, Any], message: Mapping[str, Any]) -> bool:
