@@ -50,11 +50,7 @@ def test_signature_has_types_defaults_and_a_docstring() -> None:
     tools = [tool.to_openai() for tool in resolve_tools([weather])]
     assert (
         python_signatures(tools)
-        == '''class Place(TypedDict):
-    lat: float  # (-90 to 90)
-    name: NotRequired[str | None]  # what it is called
-
-def weather(city: Literal["Lima", "Oslo"], days: int = 1, places: list[Place] | None = None):
+        == '''def weather(city: Literal["Lima", "Oslo"], days: int = 1, places: list[dict] | None = None):
     """Forecast the weather.
 
     In detail.
@@ -62,7 +58,10 @@ def weather(city: Literal["Lima", "Oslo"], days: int = 1, places: list[Place] | 
     Args:
       city: Where?
       days: For how many days.
-      places: Near them.
+      places: Near them. [{
+          "lat": number (-90 to 90),
+          "name"?: string | null  // what it is called
+        }, ...] | null
     """'''
     )
 
@@ -122,28 +121,16 @@ def test_further_arguments_of_an_open_schema() -> None:
     assert signature({"properties": {}}).startswith("def f():")
 
 
-def test_classes_of_recursive_and_equal_objects_are_written_once() -> None:
+def test_outline_of_recursive_objects_ends() -> None:
     class Forest(BaseModel):
         trees: list[Tree]
-        place: Place
 
-    class Park(BaseModel):
-        place: Place
-
-    text = python_signatures([tool.to_openai() for tool in resolve_tools([Forest, Park])])
-    assert text.count("class ") == 2
-    assert "    children: NotRequired[list[Tree]]" in text
-    assert text.index("class Place") < text.index("def Park(place: Place)")
-
-
-def test_different_objects_of_one_name_have_different_classes() -> None:
-    def item(name: str) -> dict[str, Any]:
-        return {"properties": {"an item": {"properties": {name: {}}}}}
-
-    text = signature({"properties": {"a": item("x"), "b": item("y")}})
-    assert "class AnItem(TypedDict):\n    x:" in text
-    assert "class AnItem2(TypedDict):\n    y:" in text
-    assert 'A = TypedDict("A", {"an item": NotRequired[AnItem]})\n' in text
+    text = python_signatures([tool.to_openai() for tool in resolve_tools([Forest])])
+    assert text.startswith("def Forest(trees: list[dict]):")
+    assert (
+        '      trees: [Tree, ...]\n      where Tree is {  // A tree.\n        "label": string,'
+        in text
+    )
 
 
 def test_docstring_cannot_be_closed_by_a_description() -> None:
@@ -171,7 +158,7 @@ json_values = st.recursive(
 
 @given(json_values)
 def test_malformed_schemas_are_described(parameters: Any) -> None:
-    assert signature(parameters).startswith(("def f(", "class ", "A = "))
+    assert signature(parameters).startswith("def f(")
 
 
 def test_wide_schema_is_cut() -> None:
