@@ -2,8 +2,8 @@
 
 Reading order: ``parameters`` (the parameters of a request), ``transforms`` (one function for each
 parameter), ``adjustments`` (biases and penalties), ``filters``, ``sampler`` (the composition, with
-its own random key), ``verification`` (of drafted tokens), ``logprobs`` (probabilities of chosen and
-of most likely tokens).
+its own random key), ``rows`` (several samplers at once), ``verification`` (of drafted tokens),
+``logprobs`` (probabilities of chosen and of most likely tokens).
 
 ``samplers.parameters`` can be imported without mlx; the other names load it at their first use.
 """
@@ -17,6 +17,7 @@ from samplers.parameters import InvalidSamplingParameterError, SamplingParameter
 
 if TYPE_CHECKING:
     from samplers.logprobs import TopLogprobs, log_sum, top_logprobs
+    from samplers.rows import can_sample_together, sample_rows
     from samplers.sampler import Sampler, WeightedToken, make_sampler
     from samplers.transforms import (
         apply_logit_bias,
@@ -45,8 +46,10 @@ __all__ = [
     "apply_top_k",
     "apply_top_p",
     "apply_xtc",
+    "can_sample_together",
     "log_sum",
     "make_sampler",
+    "sample_rows",
     "top_logprobs",
 ]
 
@@ -54,8 +57,10 @@ _MODULE_OF = {
     "Sampler": "sampler",
     "TopLogprobs": "logprobs",
     "WeightedToken": "sampler",
+    "can_sample_together": "rows",
     "log_sum": "logprobs",
     "make_sampler": "sampler",
+    "sample_rows": "rows",
     "top_logprobs": "logprobs",
 }
 

@@ -1,8 +1,9 @@
-"""The first random key of a sampler."""
+"""The random keys of samplers."""
 
 from __future__ import annotations
 
 import secrets
+from typing import NamedTuple
 
 import mlx.core as mx
 import numpy as np
@@ -27,3 +28,20 @@ def random_key(seed: int | None, stream: tuple[int, ...] = ()) -> mx.array:
         return mx.random.key(int(seed))
     sequence = np.random.SeedSequence(int(seed), spawn_key=stream)
     return mx.random.key(int(sequence.generate_state(1, np.uint64)[0]))
+
+
+class KeyRow(NamedTuple):
+    """A random key as a row of an array of keys, so that several samplers can share the array.
+
+    Attributes:
+        keys: uint32, shape (rows, 2).
+        row: The row of the key.
+    """
+
+    keys: mx.array
+    row: int
+
+    @property
+    def key(self) -> mx.array:
+        """The key, shape (2,)."""
+        return self.keys[self.row]

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import mlx.core as mx
 
 from samplers.adjustments import Adjustments
-from samplers.filters import Filters
+from samplers.filters import apply_filters
 from samplers.logprobs import log_sum
 from samplers.parameters import InvalidSamplingParameterError, SamplingParameters
-from samplers.random_keys import random_key
+from samplers.random_keys import KeyRow, random_key
 from samplers.transforms import apply_mask, apply_temperature
 from samplers.verification import verify_draft
 
@@ -49,6 +49,12 @@ class Sampler:
             zeros make no difference.
         xtc_special_tokens: Ids of tokens that XTC never excludes, such as line feeds and end
             tokens.
+
+    Attributes:
+        parameters: The sampling parameters.
+        key_row: The key of the next random numbers, as a row of an array of keys.
+        row_parameters: Samplers with equal values can sample rows of one array together, see
+            :func:`~samplers.sample_rows`. ``None``: the sampler cannot.
     """
 
     def __init__(
@@ -58,9 +64,12 @@ class Sampler:
         xtc_special_tokens: Sequence[int] = (),
     ) -> None:
         self.parameters = parameters
-        self._filters = Filters(parameters, xtc_special_tokens)
-        self._key = random_key(parameters.seed, stream)
+        self._xtc_special_tokens = tuple(xtc_special_tokens)
         self._adjustments = Adjustments(parameters)
+        self.key_row = KeyRow(random_key(parameters.seed, stream)[None], 0)
+        self.row_parameters = None
+        if not (parameters.has_xtc or parameters.bias_pairs or self.has_penalties):
+            self.row_parameters = parameters.model_copy(update={"seed": None})
 
     def __call__(
         self,
@@ -200,7 +209,7 @@ class Sampler:
         if among is not None:
             ids = among.astype(mx.uint32)
             log_q = mx.take(log_q, ids)
-        self._key, key = mx.random.split(self._key)
+        key = self._next_key()
         index = verify_draft(self._log_draw(adjusted, among), log_q, ids == drafted, key)
         return mx.take(ids, index).reshape(logits.shape[:-1])
 
@@ -274,11 +283,15 @@ class Sampler:
     @property
     def random_state(self) -> mx.array:
         """The key of the next random numbers. Setting an earlier one repeats them."""
-        return self._key
+        return self.key_row.key
 
     @random_state.setter
     def random_state(self, key: mx.array) -> None:
-        self._key = key
+        self.key_row = KeyRow(key[None], 0)
+
+    def _next_key(self) -> mx.array:
+        self.random_state, key = mx.random.split(self.random_state)
+        return key
 
     @property
     def has_penalties(self) -> bool:
@@ -315,7 +328,7 @@ class Sampler:
         Returns:
             Log-probabilities of the same shape; ``-inf`` for options that are never chosen.
         """
-        logprobs = self._filters.apply(logprobs)
+        logprobs = apply_filters(logprobs, self.parameters)
         return logprobs - mx.logsumexp(logprobs)
 
     def option_noise(self, count: int) -> mx.array:
@@ -332,7 +345,7 @@ class Sampler:
         """
         if self.parameters.temperature == 0:
             return mx.zeros((count,))
-        self._key, key = mx.random.split(self._key)
+        key = self._next_key()
         return mx.random.gumbel((count,), key=key)
 
     def _adjusted(
@@ -354,15 +367,26 @@ class Sampler:
         parameters = self.parameters
         if parameters.temperature == 0:
             return _Drawn(mx.argmax(logits, axis=-1))
-        self._key, key = mx.random.split(self._key)
+        key = self._next_key()
         excludes: mx.array | None = None
         if parameters.has_xtc:
             key, other = mx.random.split(key)
             excludes = mx.random.uniform(key=other) < parameters.xtc_probability
-        logprobs = self._filters.apply(logits, ids, excludes)
-        is_kept = logprobs > -mx.inf if parameters.has_filters else None
-        logprobs = apply_temperature(logprobs, parameters.temperature)
-        return _Drawn(mx.random.categorical(logprobs, axis=-1, key=key), is_kept)
+        filtered = self._filtered(logits, ids, excludes)
+        is_kept = filtered > -mx.inf if parameters.has_filters else None
+        scaled = apply_temperature(filtered, parameters.temperature)
+        return _Drawn(mx.random.categorical(scaled, axis=-1, key=key), is_kept)
+
+    def _filtered(
+        self, logits: mx.array, ids: mx.array | None, excludes: mx.array | None
+    ) -> mx.array:
+        """Filter the logits of the tokens ``ids``, or of all; see :func:`apply_filters`."""
+        is_protected = None
+        if excludes is not None and self._xtc_special_tokens:
+            among = mx.arange(logits.shape[-1]) if ids is None else ids
+            special = mx.array(self._xtc_special_tokens, among.dtype)
+            is_protected = (among[:, None] == special).any(axis=-1)
+        return apply_filters(logits, self.parameters, excludes, is_protected)
 
     def _log_draw(self, logits: mx.array, ids: mx.array | None = None) -> mx.array:
         """Return the distribution that :meth:`_draw` draws from, float32, shape (n,)."""
@@ -372,7 +396,7 @@ class Sampler:
             return mx.where(is_best, mx.array(0.0), -mx.inf)
 
         def distribution(excludes: mx.array | None) -> mx.array:
-            filtered = self._filters.apply(logits, ids, excludes)
+            filtered = self._filtered(logits, ids, excludes)
             scaled = apply_temperature(filtered, parameters.temperature)
             return scaled - log_sum(scaled)
 

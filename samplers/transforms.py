@@ -4,8 +4,8 @@
 shape and type. ``-inf`` marks a token that cannot be selected; every function keeps it. Results
 are new arrays that are not evaluated; arguments are not changed.
 
-Filters by probability take log-probabilities: logits minus their logsumexp. They give the results
-of mlx-lm's ``sample_utils`` but are not compiled: ``mx.compile`` compiles a function again for
+Filters take logits, which need not be normalised. They give the results of
+mlx-lm's ``sample_utils`` but are not compiled: ``mx.compile`` compiles a function again for
 every value of its parameter, with a C++ compiler if mlx runs on the CPU.
 """
 

@@ -1,0 +1,87 @@
+"""Rows that are sampled together: each row has the tokens that its sampler selects alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from samplers import Sampler, SamplingParameters, can_sample_together, make_sampler, sample_rows
+
+OPTIONS = st.fixed_dictionaries(
+    {
+        "temperature": st.sampled_from([0.0, 1e-5, 0.7, 1.0, 100.0]),
+        "top_p": st.sampled_from([0.3, 0.9, 1.0]),
+        "top_k": st.integers(0, 4),
+        "min_p": st.sampled_from([0.0, 0.1]),
+    }
+)
+
+
+def samplers(seeds: list[int], options: dict[str, Any]) -> list[Sampler]:
+    return [make_sampler(SamplingParameters(seed=seed, **options)) for seed in seeds]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=5),
+    OPTIONS,
+    st.sampled_from([3, 50, 1001]),
+    st.sampled_from([mx.float32, mx.float16, mx.bfloat16]),
+    st.data(),
+)
+def test_rows_have_the_tokens_of_their_samplers_alone(
+    seeds: list[int],
+    options: dict[str, Any],
+    size: int,
+    dtype: mx.Dtype,
+    data: st.DataObject,
+) -> None:
+    together, alone = samplers(seeds, options), samplers(seeds, options)
+    assert can_sample_together(together)
+    for step in range(4):
+        rows = data.draw(st.permutations(range(len(seeds))))[: data.draw(st.integers(1, 5))]
+        logits = mx.random.normal((len(rows), size), key=mx.random.key(step)).astype(dtype)
+        logits[:, 0] = -mx.inf
+        tokens = sample_rows([together[row] for row in rows], logits)
+        assert (tokens.dtype, tokens.shape) == (mx.uint32, (len(rows),))
+        expected = [alone[row](logits[n], []).item() for n, row in enumerate(rows)]
+        assert tokens.tolist() == expected
+        if data.draw(st.booleans()):
+            # A token that a sampler selects alone, and a state that is set back.
+            assert together[0](logits[0], []).item() == alone[0](logits[0], []).item()
+            together[-1].random_state = alone[-1].random_state
+    for first, second in zip(together, alone, strict=True):
+        assert mx.array_equal(first.random_state, second.random_state)
+
+
+@pytest.mark.parametrize(
+    ("options", "is_possible"),
+    [
+        ({}, True),
+        ({"top_p": 0.5}, False),
+        ({"temperature": 0.0}, False),
+    ],
+)
+def test_samplers_with_other_parameters_sample_alone(
+    options: dict[str, Any], is_possible: bool
+) -> None:
+    first = make_sampler(SamplingParameters(temperature=1.0))
+    other = make_sampler(SamplingParameters(**{"temperature": 1.0, "seed": 3, **options}))
+    assert can_sample_together([first, other]) is is_possible
+
+
+@pytest.mark.parametrize(
+    "options", [{"logit_bias": {1: 1.0}}, {"presence_penalty": 1.0}, {"xtc_probability": 0.5}]
+)
+def test_samplers_that_depend_on_more_than_logits_sample_alone(options: dict[str, Any]) -> None:
+    pair = samplers([1, 2], {"temperature": 1.0, **options})
+    assert not can_sample_together(pair)
+
+
+def test_only_samplers_can_sample_together() -> None:
+    assert not can_sample_together([])
+    assert not can_sample_together([make_sampler(), len])
