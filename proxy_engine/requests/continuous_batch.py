@@ -32,8 +32,8 @@ from ..generation import (
 from ..prompt_cache.prompt_caches import PromptCaches
 from ..prompt_cache.store import common_prefix
 from .group_results import group_result
+from .job import Job
 from .request import Request
-from .running import Job
 from .sequence_factory import SequenceFactory
 from .sequence_groups import SequenceGroup, SequenceGroups
 from .slow_masks import SlowMasks
@@ -225,7 +225,7 @@ class ContinuousBatch:
             running.report(forced)
             self._finish(job)
             return
-        running.hold(forced)
+        running.tokens += forced
         key, inputs = request.cache_key(), request.prompt.inputs
         fetched = self._caches.fetch(key)
         if inputs is not None and fetched.cached_tokens < inputs.single_pass_end:

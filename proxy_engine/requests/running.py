@@ -1,66 +1,50 @@
-"""A running request: from the tokens of its sequence to events and a result."""
+"""A running request: collects the tokens of its sequence, and reads them as events and a result."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, InvalidStateError
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
 
-import jsonschema
+from state_machines import Vocabulary
+from state_machines.root import Piece, RootMatcher, Text, repeated_part_names
 
-from state_machines import (
-    GrammarBudgetError,
-    GrammarStateMachine,
-    InvalidArgumentError,
-    Matcher,
-    Vocabulary,
-)
-from state_machines.budgets import step_budget
-from state_machines.limits import LIMITS
-from state_machines.root import Piece, RootMatcher, Structured, Text, repeated_part_names
-
-from ..answers.compiler import Answer
 from ..answers.reader import AnswerReader
-from ..conversation.content import ToolCall
 from ..errors import OutputValidationError
 from ..generation import SequenceState, Token
 from ..results.confidence import open_pointer
 from ..results.events import PromptProgress, TokenGenerated
-from ..results.generation import (
-    CutShort,
-    FinishReason,
-    GenerationResult,
-    LogprobVectors,
-    TokenLogprobs,
-)
-from ..tools import Tool
-from ..validation import json_validator
-from .quote_sources import quotations
+from ..results.generation import CutShort, FinishReason, GenerationResult
 from .request import Request
-from .request_span import finish_in_span
+from .results import (
+    captured_texts,
+    checked_calls,
+    measured_usage,
+    parsed_value,
+    quotations,
+    token_origins,
+)
 from .sequence_factory import SequenceFactory
-from .streams import Emit, Finish
-from .token_facts import token_origin, with_choices, written_lengths
-from .usage import measured_usage
-
-if TYPE_CHECKING:
-    from opentelemetry.trace import Span
-
-_log = logging.getLogger(__name__)
+from .streams import Emit
 
 
 class RunningRequest:
     """A request with its sequence and its output so far. To be used by one thread at a time.
+
+    Tokens are collected. Their text is read at once if the request is watched, and otherwise by
+    the thread that waits for the result, so that the model thread does not wait for it.
 
     Args:
         request: The request.
         factory: Creates the sequence.
         emit: Receives the events.
         sequence: A sequence that answers the request; by default a new one.
+
+    Attributes:
+        tokens: The tokens so far. Those that are appended without :meth:`report` are reported
+            together with the next ones.
+        has_tokens: Whether a token has been reported.
+        cached_tokens: Tokens of the prompt whose KV cache was reused.
     """
 
     def __init__(
@@ -73,80 +57,50 @@ class RunningRequest:
         answer = request.answer
         self.request = request
         self.sequence = sequence or factory.sequence(request)
-        self._matcher = self.sequence.matcher
+        self.tokens: list[Token] = []
+        self.has_tokens = False
         self.cached_tokens = 0
         self._emit = emit
         self._vocabulary = factory.vocabulary
         self._model = factory.loaded.name
-        response_part = answer.response.part
+        self._matcher = self.sequence.matcher
+        part = answer.response.part
         self._reader = AnswerReader(
             new_id=answer.new_id,
             watches_value=request.watches,
-            repeated=repeated_part_names(response_part) if response_part else frozenset(),
+            repeated=repeated_part_names(part) if part else frozenset(),
         )
-        self._token_ids: list[int] = []
-        self._held: list[Token] = []
-        self._logprobs: list[TokenLogprobs] = []
-        self._origins: list[str] = []
-        self._logprob_vectors: list[LogprobVectors] = []
-        self._finish_reason: FinishReason = "cancelled"
+        # What the reader has not read: pieces of a composition, and tokens from an index.
+        self._pieces: list[Piece] = []
+        self._unread = 0
         self._is_in_text = False
-
-    @property
-    def has_tokens(self) -> bool:
-        """Whether a token has been reported."""
-        return bool(self._token_ids)
 
     @property
     def text(self) -> str:
         """Free text and structured output so far."""
+        self._read()
         return self._reader.text
 
     def report_progress(self, processed: int) -> None:
         """Report how many tokens of the prompt have been processed."""
         self._emit(PromptProgress(processed=processed, total=len(self.request.prompt_ids)))
 
-    @property
-    def held(self) -> Sequence[Token]:
-        """Tokens that are not reported yet."""
-        return tuple(self._held)
-
-    def hold(self, tokens: Sequence[Token]) -> None:
-        """Keep tokens that are reported together with the next ones."""
-        self._held += tokens
-
     def report(self, tokens: Sequence[Token]) -> None:
-        """Report new tokens of the sequence as events."""
-        if tokens and not self._token_ids:
+        """Take new tokens of the sequence; emit their events if the request is watched."""
+        if tokens and not self.has_tokens:
+            self.has_tokens = True
             self.report_progress(len(self.request.prompt_ids))
-        tokens = [*self._held, *tokens]
-        self._held.clear()
-        for token in tokens:
-            self._token_ids.append(token.token_id)
-            self._origins.append(token_origin(token))
-            if token.logprobs is not None:
-                self._logprobs.append(token.logprobs)
-            if token.logprob_vectors is not None and not self.request.watches:
-                self._logprob_vectors.append(token.logprob_vectors)
-            if self.request.watches:
-                self._emit(self._token_event(token))
-        reason = tokens[-1].finish_reason if tokens else None
-        is_last = reason is not None
-        self._is_in_text = is_last and _is_in_text(self.request.answer, self._matcher)
-        for event in self._reader.read(self._pieces(tokens, is_last=is_last), is_last=is_last):
-            self._emit(event)
-        if is_last and self.sequence.is_limited:
-            self._finish_reason = "length"
-        elif is_last:
-            self._finish_reason = "tool_calls" if self._reader.calls else "stop"
+        self.tokens += tokens
+        if isinstance(self._matcher, RootMatcher):
+            self._pieces += self._matcher.take_pieces()
+        if self.request.watches:
+            self._read()
 
     def end(self) -> None:
-        """Record the end of generation, and report the rest of a cancelled request's output."""
+        """Record the end of generation; emit the last events if the request is watched."""
         self.sequence.timings.end()
-        if self._finish_reason == "cancelled":
-            self.report(())
-            for event in self._reader.read(self._pieces((), is_last=True), is_last=True):
-                self._emit(event)
+        if self.request.watches:
+            self._read_to_end()
 
     def result(self) -> GenerationResult[Any]:
         """Return the result after :meth:`end`: parse the answer, and call the caller's validators.
@@ -156,50 +110,105 @@ class RunningRequest:
         Raises:
             OutputValidationError: A validator rejects the answer.
         """
-        reader, request = self._reader, self.request
-        is_cancelled = self._finish_reason == "cancelled"
-        if not (is_cancelled or self._is_in_text or self._matcher is None):
+        request, reader, sequence, tokens = self.request, self._reader, self.sequence, self.tokens
+        if not request.watches:
+            self._read_to_end()
+        finish_reason = self._finish_reason()
+        is_complete = finish_reason != "cancelled"
+        if is_complete:
             self._check_complete()
-        tool_calls = tuple(_checked_calls(reader, request.tools))
-        lengths = written_lengths(
-            self._token_ids,
-            self._vocabulary,
-            is_constrained=self._matcher is not None,
-            stop_ids=request.options.stop_ids,
-        )
+        tool_calls = tuple(checked_calls(reader.calls, request.tools))
+        lengths = tuple(map(len, self._written(tokens)))
+        logprobs = [token.logprobs for token in tokens if token.logprobs is not None]
+        vectors = [token.logprob_vectors for token in tokens if token.logprob_vectors is not None]
         keeps_vectors = request.hooks.logprob_vectors and not request.watches
         return GenerationResult(
             text=reader.text,
-            parsed=None if is_cancelled else _parsed(reader, request.answer),
-            quotes=() if is_cancelled else quotations(reader, request.answer),
-            finish_reason=self._finish_reason,
-            usage=measured_usage(
-                request,
-                self.sequence,
-                completion_tokens=len(self._token_ids),
-                cached_tokens=self.cached_tokens,
-                fast_forwarded_tokens=self._origins.count("f"),
-            ),
-            token_ids=tuple(self._token_ids),
+            parsed=parsed_value(reader, request.answer.response) if is_complete else None,
+            quotes=quotations(reader, request.answer.response) if is_complete else (),
+            finish_reason=finish_reason,
+            usage=measured_usage(request, sequence, tokens, self.cached_tokens),
+            token_ids=tuple([token.token_id for token in tokens]),
             model=self._model,
             reasoning=reader.reasoning,
             tool_calls=tool_calls,
             parts=reader.parts,
-            logprobs=None if request.options.logprobs is None else tuple(self._logprobs),
-            logprob_vectors=tuple(self._logprob_vectors) if keeps_vectors else None,
-            trace=tuple(self.sequence.timings.spans),
-            scored_choices=tuple(self.sequence.scored_choices),
-            token_origins=with_choices(self._origins, lengths, self.sequence.scored_choices),
+            logprobs=None if request.options.logprobs is None else tuple(logprobs),
+            logprob_vectors=tuple(vectors) if keeps_vectors else None,
+            trace=tuple(sequence.timings.spans),
+            scored_choices=tuple(sequence.scored_choices),
+            token_origins=token_origins(tokens, lengths, sequence.scored_choices),
             token_lengths=lengths,
-            captures={} if is_cancelled else _captures(reader),
-            cut_short=None if is_cancelled else self._cut_short(),
+            captures=captured_texts(reader) if is_complete else {},
+            cut_short=self._cut_short() if is_complete else None,
         )
+
+    def _finish_reason(self) -> FinishReason:
+        if not self.tokens or self.tokens[-1].finish_reason is None:
+            return "cancelled"
+        if self.sequence.is_limited:
+            return "length"
+        return "tool_calls" if self._reader.calls else "stop"
 
     def _cut_short(self) -> CutShort | None:
         cut = self.sequence.cut
         if cut is None:
             return None
         return CutShort(open_pointer(self._reader.parts, cut.offset, cut.refused), cut.reason)
+
+    def _check_complete(self) -> None:
+        matcher = self._matcher
+        if matcher is not None and not (self._is_in_text or matcher.is_accepting):
+            raise OutputValidationError(
+                f"the output is not complete after {len(self.tokens)} tokens",
+                text="".join(part.text for part in self._reader.parts),
+            )
+
+    def _read_to_end(self) -> None:
+        """Read all tokens, the last of which ends the output."""
+        matcher, answer = self._matcher, self.request.answer
+        # The matcher has no parts after its last piece.
+        parts = matcher.parts[:1] if isinstance(matcher, RootMatcher) else (answer.part,)
+        self._is_in_text = any(isinstance(part, Text) for part in parts)
+        if isinstance(matcher, RootMatcher):
+            self._pieces += matcher.take_pieces(is_last=True)
+        self._read(is_last=True)
+
+    def _read(self, *, is_last: bool = False) -> None:
+        """Read the tokens whose text has become certain; emit the events if there is a watcher."""
+        start, self._unread = self._unread, len(self.tokens)
+        new, part = self.tokens[start:], self.request.answer.part
+        if self.request.watches:
+            for index, token in enumerate(new, start):
+                self._emit(self._token_event(token))
+                if token.logprob_vectors is not None:
+                    # They are large, and the result of a stream does not have them.
+                    self.tokens[index] = replace(token, logprob_vectors=None)
+        pieces, self._pieces = self._pieces, []
+        if part is not None:
+            texts = self._written(new)
+            # A piece for each token would be an event for each.
+            texts = texts if self.request.watches else [b"".join(texts)]
+            pieces = [Piece(part, text) for text in texts if text]
+        events = self._reader.read(pieces, is_last=is_last)
+        if self.request.watches:
+            for event in events:
+                self._emit(event)
+
+    def _written(self, tokens: Iterable[Token]) -> list[bytes]:
+        """Return what each token writes to the answer; special tokens by their names."""
+        mark, forms = Vocabulary.SPECIAL_MARK, self._vocabulary.token_bytes
+        silent = set(self._vocabulary.end_token_ids)
+        if self._matcher is None:
+            silent.update(self.request.options.stop_ids)
+        texts = []
+        for token in tokens:
+            form = b"" if token.token_id in silent else forms[token.token_id] or b""
+            if form.startswith(mark):
+                # Unconstrained, a model may generate special tokens; they are not in the text.
+                form = b"" if self._matcher is None else form.removeprefix(mark)
+            texts.append(form)
+        return texts
 
     def _token_event(self, token: Token) -> TokenGenerated:
         form = self._vocabulary.token_bytes[token.token_id] or b""
@@ -212,136 +221,3 @@ class RunningRequest:
             logprobs=token.logprobs,
             logprob_vectors=token.logprob_vectors,
         )
-
-    def _pieces(self, tokens: Sequence[Token], *, is_last: bool) -> list[Piece]:
-        """Return the bytes whose part has become certain with these tokens."""
-        if isinstance(self._matcher, RootMatcher):
-            return self._matcher.take_pieces(is_last=is_last)
-        part = self.request.answer.part
-        if part is None:
-            raise AssertionError("an answer that is no composition has one part")
-        stop = self.request.options.stop_ids if self._matcher is None else ()
-        ids = (token.token_id for token in tokens if token.token_id not in stop)
-        forms = (self._vocabulary.token_bytes[token_id] for token_id in ids)
-        # Unconstrained, a model may generate special tokens; they are not part of the text.
-        return [
-            Piece(part, form)
-            for form in forms
-            if form and not form.startswith(Vocabulary.SPECIAL_MARK)
-        ]
-
-    def _check_complete(self) -> None:
-        if self._matcher is not None and not self._matcher.is_accepting:
-            raise OutputValidationError(
-                f"the output is not complete after {len(self._token_ids)} tokens",
-                text="".join(part.text for part in self._reader.parts),
-            )
-
-
-@dataclass(slots=True, eq=False)
-class Job:
-    """A submitted request with its receivers.
-
-    Attributes:
-        request: The request.
-        emit: Receives the events.
-        future: Receives the end of the answer, or the error.
-        span: The request's span, if it is recorded.
-    """
-
-    request: Request
-    emit: Emit
-    future: Future[Finish] = field(default_factory=Future)
-    span: Span | None = None
-    _running: RunningRequest | None = None
-
-    @property
-    def running(self) -> RunningRequest:
-        """The running request, once the job has begun."""
-        if self._running is None:
-            raise AssertionError("the job has begun")
-        return self._running
-
-    def begin(self, factory: SequenceFactory) -> RunningRequest:
-        """Create the running request."""
-        self._running = RunningRequest(self.request, factory, self.emit)
-        return self._running
-
-    @property
-    def is_cancelled(self) -> bool:
-        """Whether the request was cancelled."""
-        return self.request.cancelled.is_set()
-
-    def finish(self, finish: Finish) -> None:
-        """Let the thread that waits finish the answer, unless the future is done already."""
-        if self.span is not None:
-            finish = partial(finish_in_span, self.span, finish)
-        with suppress(InvalidStateError):
-            self.future.set_result(finish)
-
-    def fail(self, error: BaseException) -> None:
-        """Set the error, unless the future is done or cancelled already."""
-        with suppress(InvalidStateError):
-            self.future.set_exception(error)
-
-
-def _is_in_text(answer: Answer, matcher: Matcher | None) -> bool:
-    """Whether the current part is free text or reasoning."""
-    parts = matcher.parts[:1] if isinstance(matcher, RootMatcher) else (answer.part,)
-    return any(isinstance(part, Text) for part in parts)
-
-
-def _parsed(reader: AnswerReader, answer: Answer) -> Any:
-    """Return the parsed value: by name for a composition of several values."""
-    response, values = answer.response, reader.values
-    if response.part is None:
-        if response.is_free or reader.calls:
-            return None
-        return response.parse(values[0][1] if values else "")
-    parsed: dict[str, Any] = {}
-    repeated = repeated_part_names(response.part)
-    for part, text in values:
-        try:
-            value = part.parse(text)
-        except Exception as error:
-            # The caller's own parser may raise errors of any type.
-            raise OutputValidationError(
-                f"the text of {part.name!r} cannot be parsed: {error}", text=text
-            ) from error
-        if part.name in repeated:
-            parsed.setdefault(part.name, []).append(value)
-        else:
-            parsed[part.name] = value
-    return next(iter(parsed.values())) if len(parsed) == 1 else parsed or None
-
-
-def _captures(reader: AnswerReader) -> dict[str, str | list[str]]:
-    """Return the captured texts of the grammars in an answer."""
-    found: dict[str, list[str]] = {}
-    for part, text in reader.values:
-        machine = part.grammar if isinstance(part, Structured) else None
-        if not isinstance(machine, GrammarStateMachine):
-            continue
-        try:
-            with step_budget(LIMITS.mask_steps):
-                captures = machine.captures(text)
-        except (GrammarBudgetError, InvalidArgumentError) as error:
-            _log.warning("the captures of %r are missing: %s", part.name, error)
-            continue
-        for name, texts in captures.items():
-            found.setdefault(name, []).extend([texts] if isinstance(texts, str) else texts)
-    return {name: texts[0] if len(texts) == 1 else texts for name, texts in found.items()}
-
-
-def _checked_calls(reader: AnswerReader, tools: Mapping[str, Tool]) -> Iterator[ToolCall]:
-    """Validate the calls, and add the arguments as Python values."""
-    for call in reader.calls:
-        tool = tools[call.name]
-        try:
-            json_validator(tool.arguments_schema).validate(call.arguments)
-        except jsonschema.ValidationError as error:
-            raise OutputValidationError(
-                f"the call of {call.name!r} does not match its schema: {error.message}",
-                text=call.raw,
-            ) from error
-        yield replace(call, parsed=tool.parse(call.arguments))

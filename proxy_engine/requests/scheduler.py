@@ -12,9 +12,8 @@ from ..errors import EngineClosedError, EngineError
 from ..generation import DraftModel, model_bytes, wired_memory
 from ..prompt_cache.prompt_caches import PromptCaches
 from .continuous_batch import ContinuousBatch
+from .job import Job
 from .request import Request
-from .request_span import trace_request
-from .running import Job
 from .sequence_factory import SequenceFactory
 from .slow_masks import SlowMasks
 from .streams import Emit, Finish
@@ -111,7 +110,7 @@ class Scheduler:
         # A stream is queued when its first event is requested, not when it is created.
         request.created = time.perf_counter()
         job = Job(request, emit)
-        job.span = trace_request(request, self._model_name, job.future)
+        job.trace(self._model_name)
         with self._lock:
             if self._worker.is_closing:
                 raise self._worker.closed_error()

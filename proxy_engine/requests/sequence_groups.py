@@ -19,7 +19,7 @@ from typing import Any
 from ..generation import Batch, SequenceState, Step, Token
 from ..generation.particles import ParticleSystem
 from ..prompt_cache.layers import copy_cache
-from .running import Job
+from .job import Job
 from .slow_masks import SlowMasks
 
 
@@ -75,7 +75,7 @@ class SequenceGroup:
         self.cache: list[Any] = []
         """The prompt's cache, for the waiting ones."""
         self._streams = itertools.count(1)
-        first = Sample(job.running.sequence, list(job.running.held))
+        first = Sample(job.running.sequence, list(job.running.tokens))
         self.system = ParticleSystem([first], seed=job.request.options.seed)
         self.is_batched = True
 

@@ -1,10 +1,16 @@
-"""Origins and lengths of the tokens of a result."""
+"""Results: origins and lengths of tokens, captured texts."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from patched_limits import patch_limits
+
 from proxy_engine import GenerationResult, InferenceEngine
+from proxy_engine.requests.results import captured_texts
+from state_machines import GrammarStateMachine
+from state_machines.root import Structured
 
 SCHEMA = {
     "type": "object",
@@ -72,3 +78,50 @@ def test_several_answers_have_their_own_tokens(roomy_engine: InferenceEngine) ->
     result = roomy_engine.generate("Hi", response_format=SCHEMA, n=2, max_tokens=60)
     for choice in result.choices:
         assert len(choice.token_origins) == len(choice.token_ids) == len(choice.token_lengths)
+
+
+def test_special_tokens_of_a_grammar_are_written_by_their_names(
+    tiny_engine: InferenceEngine,
+) -> None:
+    mark, ends = tiny_engine.vocabulary.SPECIAL_MARK, tiny_engine.vocabulary.end_token_ids
+    name = next(
+        form.removeprefix(mark).decode()
+        for token_id, form in enumerate(tiny_engine.vocabulary.token_bytes)
+        if form is not None and form.startswith(mark) and token_id not in ends
+    )
+    grammar = GrammarStateMachine.from_lark(f'start: "a" {name} "b"')
+    result = tiny_engine.generate("hello", response_format=grammar, max_tokens=10)
+    assert result.text == f"a{name}b"
+    check(result)
+
+
+class _Values:
+    def __init__(self, *values: tuple[Structured, str]) -> None:
+        self.values = list(values)
+
+
+def test_captures_of_all_parts_are_together() -> None:
+    grammar = GrammarStateMachine.from_lark('start: w "!"\nw[capture]: /[a-z]+/')
+    part = Structured("x", grammar=grammar)
+    assert captured_texts(_Values((part, "ab!"))) == {"w": "ab"}  # type: ignore[arg-type]
+    assert captured_texts(_Values((part, "ab!"), (part, "c!"))) == {"w": ["ab", "c"]}  # type: ignore[arg-type]
+    assert captured_texts(_Values((part, "ab"))) == {}  # type: ignore[arg-type]
+
+
+def test_captures_that_take_too_much_work_are_logged(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grammar = GrammarStateMachine.from_lark('start: w "!"\nw[capture]: /[a-z]+/')
+    patch_limits(monkeypatch, mask_steps=100)
+    part = Structured("words", grammar=grammar)
+    assert captured_texts(_Values((part, "a" * 500 + "!"))) == {}  # type: ignore[arg-type]
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert "'words'" in record.getMessage()
+    assert "100 steps" in record.getMessage()
+
+
+def test_result_has_the_captured_text_without_its_suffix(tiny_engine: InferenceEngine) -> None:
+    grammar = GrammarStateMachine.from_lark('start: w "!"\nw[capture="x", suffix=";"]: /[a-z]{3}/')
+    result = tiny_engine.generate("hello", response_format=grammar, max_tokens=10)
+    assert result.captures == {"x": result.text.removesuffix(";!")}
