@@ -34,7 +34,6 @@ from .conversation.interaction import (
     Role as Role,
 )
 from .conversation.raw_prompt import RawPrompt as RawPrompt
-from .engine.extraction_engine import ExtractionStream as ExtractionStream
 from .engine.inference_engine import InferenceEngine as InferenceEngine
 from .errors import (
     AdapterError as AdapterError,
@@ -147,6 +146,7 @@ from .errors import (
 from .extraction.progress import ExtractionProgress as ExtractionProgress
 from .extraction.results import ExtractedRecord as ExtractedRecord
 from .extraction.results import ExtractionResults as ExtractionResults
+from .extraction.results import ExtractionStream as ExtractionStream
 from .generation.generate_step import generate_step as generate_step
 from .media.options import MediaOptions as MediaOptions
 from .options.generation import (
@@ -162,23 +162,17 @@ from .options.generation import (
     SpeculationOptions as SpeculationOptions,
 )
 from .prompt_cache.options import CacheOptions as CacheOptions
-from .requests.batches import (
+from .results.batches import (
     AsyncBatchStream as AsyncBatchStream,
 )
-from .requests.batches import (
+from .results.batches import (
     BatchItem as BatchItem,
 )
-from .requests.batches import (
+from .results.batches import (
     BatchRequest as BatchRequest,
 )
-from .requests.batches import (
+from .results.batches import (
     BatchStream as BatchStream,
-)
-from .requests.streams import (
-    AsyncEventStream as AsyncEventStream,
-)
-from .requests.streams import (
-    EventStream as EventStream,
 )
 from .results.events import (
     Event as Event,
@@ -251,6 +245,12 @@ from .results.generation import (
 )
 from .results.generation import (
     Usage as Usage,
+)
+from .results.streams import (
+    AsyncEventStream as AsyncEventStream,
+)
+from .results.streams import (
+    EventStream as EventStream,
 )
 from .tools import (
     Tool as Tool,

@@ -8,7 +8,6 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from .errors import EngineError
-from .requests.streams import AsyncEventStream, EventStream
 from .results.events import (
     Event,
     Finished,
@@ -23,6 +22,7 @@ from .results.events import (
 from .results.generation import GenerationResult
 from .results.notebook_view.segments import Segment, kind_of, merged, segments_html
 from .results.notebook_view.styles import BOX, DIM
+from .results.streams import AsyncEventStream, EventStream
 from .runtime.extras import import_extra
 
 __all__ = ["LiveView", "ashow", "show"]

@@ -41,7 +41,7 @@ from .token_texts import TokenTexts
 if TYPE_CHECKING:
     from ..conversation.messages import Prompt
     from ..engine.inference_engine import InferenceEngine
-    from ..requests.streams import AsyncEventStream
+    from ..results.streams import AsyncEventStream
 
 MakeEngine: TypeAlias = "Callable[[LoadCommand], InferenceEngine]"
 """Loads a model; called on another thread."""

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
+
+
+def is_iterable(value: object) -> TypeGuard[Iterable[Any]]:
+    """Return whether a value is a list or another iterable, and no string, bytes or mapping."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        return False
+    try:
+        iter(value)
+    except TypeError:
+        # A NumPy array without dimensions has `__iter__`, which raises.
+        return False
+    return True
 
 
 def as_list(value: object) -> list[Any] | None:
@@ -11,13 +23,7 @@ def as_list(value: object) -> list[Any] | None:
 
     Strings, bytes and mappings do not count as lists.
     """
-    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-        return None
-    try:
-        return list(value)
-    except TypeError:
-        # A NumPy array without dimensions has `__iter__`, which raises.
-        return None
+    return list(value) if is_iterable(value) else None
 
 
 def short_repr(value: object, limit: int = 80) -> str:

@@ -2,93 +2,62 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, cast, overload
 
-from ..checks.texts import as_list, short_repr
+from ..checks.texts import as_list, is_iterable, short_repr
 from ..conversation.messages import Prompt
 from ..errors import BatchError, InvalidOptionError, PromptError
-from ..requests.batches import AsyncBatchStream, BatchItem, BatchRequest, BatchStream, Begun
+from ..options.overrides import OptionOverrides
+from ..requests.batches import QueuedRequest, RunningBatch, aitems
+from ..results.batches import AsyncBatchStream, BatchRequest, BatchStream
 from ..results.generation import GenerationResult
-from .request_arguments import RequestArguments
+from .arguments import RequestArguments
+from .properties import EngineProperties
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter as Adapter
     from typing_extensions import TypeForm
 
-    from ..options.overrides import OptionOverrides
-
 T = TypeVar("T")
 
+Prompts: TypeAlias = Iterable[Prompt]
+Requests: TypeAlias = Iterable[Prompt | BatchRequest]
 
-class BatchEngine(ABC):
-    """``generate_batch`` and its variants, built on single requests."""
 
-    @property
-    @abstractmethod
-    def batch_size(self) -> int:
-        """Maximum number of requests that run together."""
+class BatchArguments(RequestArguments, total=False):
+    """The keyword arguments of ``InferenceEngine.iter_batch``, which describes them."""
 
-    @abstractmethod
-    def _begin(
-        self,
-        prompt: Prompt,
-        response_format: Any,
-        arguments: RequestArguments,
-        *,
-        counts_waiting: bool = True,
-    ) -> Begun:
-        """Check and queue a request.
+    ordered: bool
 
-        Args:
-            prompt: The prompt.
-            response_format: The response format.
-            arguments: Tools and options.
-            counts_waiting: Whether ``max_seconds`` includes the time in the queue.
-        """
+
+class BatchEngine(EngineProperties):
+    """``generate_batch`` and its variants."""
 
     @overload
     def generate_batch(
-        self,
-        requests: Iterable[Prompt],
-        response_format: TypeForm[T],
-        **options: Unpack[OptionOverrides],
+        self, requests: Prompts, response_format: TypeForm[T], **options: Unpack[OptionOverrides]
     ) -> list[GenerationResult[T]]: ...
     @overload
     def generate_batch(
-        self,
-        requests: Iterable[Prompt],
-        response_format: Adapter[T],
-        **options: Unpack[OptionOverrides],
+        self, requests: Prompts, response_format: Adapter[T], **options: Unpack[OptionOverrides]
     ) -> list[GenerationResult[T]]: ...
     @overload
     def generate_batch(
-        self,
-        requests: Iterable[Prompt],
-        response_format: TypeForm[T],
-        **arguments: Unpack[RequestArguments],
+        self, requests: Prompts, response_format: TypeForm[T], **arguments: Unpack[RequestArguments]
     ) -> list[GenerationResult[T | None]]: ...
     @overload
     def generate_batch(
-        self,
-        requests: Iterable[Prompt],
-        response_format: Adapter[T],
-        **arguments: Unpack[RequestArguments],
+        self, requests: Prompts, response_format: Adapter[T], **arguments: Unpack[RequestArguments]
     ) -> list[GenerationResult[T | None]]: ...
     @overload
     def generate_batch(
-        self,
-        requests: Iterable[Prompt | BatchRequest],
-        response_format: Any = None,
-        *,
-        return_exceptions: Literal[False] = False,
-        **arguments: Unpack[RequestArguments],
+        self, requests: Requests, response_format: Any = None, **arguments: Unpack[RequestArguments]
     ) -> list[GenerationResult[Any]]: ...
     @overload
     def generate_batch(
         self,
-        requests: Iterable[Prompt | BatchRequest],
+        requests: Requests,
         response_format: Any = None,
         *,
         return_exceptions: bool,
@@ -96,7 +65,7 @@ class BatchEngine(ABC):
     ) -> list[GenerationResult[Any] | Exception]: ...
     def generate_batch(
         self,
-        requests: Iterable[Prompt | BatchRequest],
+        requests: Requests,
         response_format: Any = None,
         *,
         return_exceptions: bool = False,
@@ -117,57 +86,35 @@ class BatchEngine(ABC):
             BatchError: Some requests failed. It has the results of the others.
             PromptError: ``requests`` is a string or not iterable.
         """
-        with self.iter_batch(requests, response_format=response_format, **arguments) as stream:
-            return _results(list(stream), return_exceptions=return_exceptions)
+        with self.iter_batch(requests, response_format, **arguments) as stream:
+            items = list(stream)
+        first = next((item for item in items if item.error is not None), None)
+        if first is None or return_exceptions:
+            return [item.error or item.result for item in items]
+        failed = sum(item.error is not None for item in items)
+        # The hint is appended as a sentence.
+        reason = str(first.error).removesuffix(".")
+        raise BatchError(
+            f"{failed} of {len(items)} requests failed; request {first.index}: {reason}",
+            items=items,
+            hint="Look at its items, or give return_exceptions=True.",
+        ) from first.error
 
     @overload
     def iter_batch(
-        self,
-        requests: Iterable[Prompt],
-        response_format: TypeForm[T],
-        *,
-        ordered: bool = True,
-        **options: Unpack[OptionOverrides],
+        self, requests: Prompts, response_format: TypeForm[T], **arguments: Unpack[BatchArguments]
     ) -> BatchStream[T]: ...
     @overload
     def iter_batch(
-        self,
-        requests: Iterable[Prompt],
-        response_format: Adapter[T],
-        *,
-        ordered: bool = True,
-        **options: Unpack[OptionOverrides],
+        self, requests: Prompts, response_format: Adapter[T], **arguments: Unpack[BatchArguments]
     ) -> BatchStream[T]: ...
     @overload
     def iter_batch(
-        self,
-        requests: Iterable[Prompt],
-        response_format: TypeForm[T],
-        *,
-        ordered: bool = True,
-        **arguments: Unpack[RequestArguments],
-    ) -> BatchStream[T | None]: ...
-    @overload
-    def iter_batch(
-        self,
-        requests: Iterable[Prompt],
-        response_format: Adapter[T],
-        *,
-        ordered: bool = True,
-        **arguments: Unpack[RequestArguments],
-    ) -> BatchStream[T | None]: ...
-    @overload
-    def iter_batch(
-        self,
-        requests: Iterable[Prompt | BatchRequest],
-        response_format: Any = None,
-        *,
-        ordered: bool = True,
-        **arguments: Unpack[RequestArguments],
+        self, requests: Requests, response_format: Any = None, **arguments: Unpack[BatchArguments]
     ) -> BatchStream[Any]: ...
     def iter_batch(
         self,
-        requests: Iterable[Prompt | BatchRequest],
+        requests: Requests,
         response_format: Any = None,
         *,
         ordered: bool = True,
@@ -188,112 +135,60 @@ class BatchEngine(ABC):
         Raises:
             PromptError: ``requests`` is a string or not iterable.
         """
-        try:
-            is_list = iter(requests) is not None and not isinstance(requests, str | bytes | Mapping)
-        except TypeError:
-            is_list = False
-        if not is_list:
-            raise PromptError(
-                f"requests should be an iterable of prompts, not a {type(requests).__name__}",
-                hint="Put a single one into a list.",
-            )
-        begin = self._begin
-        # An iterator can be read only once. Other values are refused with each request.
-        tools = as_list(arguments.get("tools"))
-        if tools is not None:
-            arguments["tools"] = tools
-
-        def begin_one(request: BatchRequest) -> Begun:
-            if not isinstance(request.options, Mapping):
-                raise InvalidOptionError(
-                    f"options should be a mapping, not {short_repr(request.options)}",
-                    option="options",
-                )
-            own = {"tools": request.tools, "tool_choice": request.tool_choice}
-            given = {name: value for name, value in own.items() if value is not None}
-            return begin(
-                request.prompt,
-                response_format if request.response_format is None else request.response_format,
-                cast(RequestArguments, {**arguments, **given, **request.options}),
-                # The batch, not the request, decides how long it is queued.
-                counts_waiting=False,
-            )
-
-        return BatchStream(begin_one, requests, batch_size=self.batch_size, ordered=ordered)
+        batch = self._batch(requests, response_format, ordered, arguments)
+        return BatchStream(batch.items(), batch.cancel)
 
     @overload
     def aiter_batch(
-        self,
-        requests: Iterable[Prompt],
-        response_format: TypeForm[T],
-        *,
-        ordered: bool = True,
-        **options: Unpack[OptionOverrides],
+        self, requests: Prompts, response_format: TypeForm[T], **arguments: Unpack[BatchArguments]
     ) -> AsyncBatchStream[T]: ...
     @overload
     def aiter_batch(
-        self,
-        requests: Iterable[Prompt],
-        response_format: Adapter[T],
-        *,
-        ordered: bool = True,
-        **options: Unpack[OptionOverrides],
+        self, requests: Prompts, response_format: Adapter[T], **arguments: Unpack[BatchArguments]
     ) -> AsyncBatchStream[T]: ...
     @overload
     def aiter_batch(
-        self,
-        requests: Iterable[Prompt],
-        response_format: TypeForm[T],
-        *,
-        ordered: bool = True,
-        **arguments: Unpack[RequestArguments],
-    ) -> AsyncBatchStream[T | None]: ...
-    @overload
-    def aiter_batch(
-        self,
-        requests: Iterable[Prompt],
-        response_format: Adapter[T],
-        *,
-        ordered: bool = True,
-        **arguments: Unpack[RequestArguments],
-    ) -> AsyncBatchStream[T | None]: ...
-    @overload
-    def aiter_batch(
-        self,
-        requests: Iterable[Prompt | BatchRequest],
-        response_format: Any = None,
-        *,
-        ordered: bool = True,
-        **arguments: Unpack[RequestArguments],
+        self, requests: Requests, response_format: Any = None, **arguments: Unpack[BatchArguments]
     ) -> AsyncBatchStream[Any]: ...
     def aiter_batch(
         self,
-        requests: Iterable[Prompt | BatchRequest],
+        requests: Requests,
         response_format: Any = None,
         *,
         ordered: bool = True,
         **arguments: Unpack[RequestArguments],
     ) -> AsyncBatchStream[Any]:
         """:meth:`iter_batch` for event loops: ``async for item in engine.aiter_batch(…)``."""
-        return AsyncBatchStream(
-            self.iter_batch(requests, response_format=response_format, ordered=ordered, **arguments)
-        )
+        batch = self._batch(requests, response_format, ordered, arguments)
+        return AsyncBatchStream(aitems(batch), batch.cancel)
 
+    def _batch(
+        self, requests: Requests, response_format: Any, ordered: bool, arguments: RequestArguments
+    ) -> RunningBatch:
+        if not is_iterable(requests):
+            raise PromptError(
+                f"requests should be an iterable of prompts, not a {type(requests).__name__}",
+                hint="Put a single one into a list.",
+            )
+        # An iterator can be read only once. Other values are refused with each request.
+        tools = as_list(arguments.get("tools"))
+        if tools is not None:
+            arguments["tools"] = tools
 
-def _results(items: list[BatchItem[Any]], *, return_exceptions: bool) -> list[Any]:
-    """Return the results of a batch, in order.
+        def queue(request: BatchRequest) -> QueuedRequest:
+            if not isinstance(request.options, Mapping):
+                raise InvalidOptionError(
+                    f"options should be a mapping, not {short_repr(request.options)}",
+                    option="options",
+                )
+            changes: dict[str, Any] = {"tools": request.tools, "tool_choice": request.tool_choice}
+            changes = {name: value for name, value in changes.items() if value is not None}
+            return self._core.queue(
+                request.prompt,
+                response_format if request.response_format is None else request.response_format,
+                cast(RequestArguments, {**arguments, **changes, **request.options}),
+                # The batch, not the request, decides how long it is queued.
+                counts_waiting=False,
+            )
 
-    Raises:
-        BatchError: Some requests failed, unless ``return_exceptions``.
-    """
-    errors = [item for item in items if item.error is not None]
-    if errors and not return_exceptions:
-        first = errors[0]
-        # The hint is appended as a sentence.
-        reason = str(first.error).removesuffix(".")
-        raise BatchError(
-            f"{len(errors)} of {len(items)} requests failed; request {first.index}: {reason}",
-            items=items,
-            hint="Look at its items, or give return_exceptions=True.",
-        ) from first.error
-    return [item.error or item.result for item in items]
+        return RunningBatch(queue, requests, batch_size=self.batch_size, ordered=ordered)

@@ -12,21 +12,20 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from mlx.nn.layers.base import Module
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from state_machines import Vocabulary
-from state_machines.tool_calls import ToolFormat
 
 from ..answers.compile_queue import CompileQueue
 from ..checks.texts import short_repr
 from ..conversation.encoded_prompt import EncodedPrompt
 from ..conversation.prompts import Prompt
 from ..distributed.loading import lead_or_follow, load_on_all_ranks
-from ..errors import InvalidOptionError, ModelFormatError, PromptError
-from ..generation import DraftModel, SamplingHooks, model_bytes
+from ..errors import EngineError, InvalidOptionError, ModelFormatError, PromptError
+from ..generation import DraftModel, SamplingHooks, model_bytes, wired_memory
 from ..media.options import MediaOptions
 from ..models.chat_templates import with_chat_template
 from ..models.draft_models import load_draft_model
@@ -38,30 +37,24 @@ from ..options.overrides import OptionOverrides
 from ..prompt_cache.options import CacheOptions
 from ..prompt_cache.prompt_caches import PromptCaches
 from ..replication import replica_of
+from ..requests.batches import QueuedRequest
 from ..requests.preparation import Preparation
 from ..requests.request import Request
 from ..requests.scheduler import Scheduler
 from ..requests.sequence_factory import SequenceFactory
+from ..requests.streams import Submit, ignore
 from ..requests.worker import Worker
 from ..results.events import Event, PromptProgress
 from ..runtime.progress import OnProgress
-from .engine_arguments import check_components, check_draft_model, check_model
-from .engine_arguments import load_options as checked_load_options
-from .request_arguments import RequestArguments
-
-_ARGUMENTS = (
-    "options",
-    "on_progress",
-    "cache_vocabulary",
-    "tool_format",
-    "cache",
-    "batch_size",
-    "max_compile_seconds",
-    "draft_model",
-    "num_draft_tokens",
-    "media",
+from .arguments import (
+    EngineOptions,
+    ModelSource,
+    RequestArguments,
+    check_model,
+    parse_load_options,
 )
-"""The names of the engine's arguments besides those of loading."""
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -94,61 +87,45 @@ class EngineCore:
     def build(
         cls,
         worker: Worker,
-        model: str | os.PathLike[str] | Module | None,
+        model: ModelSource | None,
         tokenizer: Any,
-        *,
-        options: GenerationOptions | None,
-        on_progress: OnProgress | None,
-        cache_vocabulary: bool,
-        tool_format: str | ToolFormat | None,
-        cache: CacheOptions | None,
-        batch_size: int,
-        max_compile_seconds: float | None,
-        draft_model: str | os.PathLike[str] | Module | None,
-        num_draft_tokens: int | None,
-        media: MediaOptions | None,
+        options: EngineOptions,
         load: LoadArguments,
     ) -> EngineCore:
         """Load a model and build the components; the arguments are those of ``InferenceEngine``."""
-        check_components(options, cache, media, on_progress, batch_size, max_compile_seconds)
-        check_draft_model(draft_model, num_draft_tokens)
-        load_options = checked_load_options(load, _ARGUMENTS)
-        check_model(model, tokenizer, load_options)
-        if load_options.distributed and cache is not None:
-            cache.check_distributed()
+        load_options = parse_load_options(load)
+        check_model(model, tokenizer, options, load_options)
         started = time.perf_counter()
-        loaded = _loaded(worker, model, tokenizer, on_progress, load_options)
+        loaded = _loaded(worker, model, tokenizer, options.on_progress, load_options)
         seconds = time.perf_counter() - started
         _log.info("loaded %r (%s) in %.1f s", loaded.name, loaded.model_type, seconds)
-        vocabulary = vocabulary_of(loaded, cached=cache_vocabulary)
-        draft = _loaded_draft(
-            worker, draft_model, loaded, vocabulary, on_progress, cache_vocabulary
-        )
-        caches = worker.submit(lambda: PromptCaches(loaded.model, cache)).result()
+        vocabulary = vocabulary_of(loaded, cached=options.cache_vocabulary)
+        draft = _loaded_draft(worker, loaded, vocabulary, options)
+        caches = worker.submit(lambda: PromptCaches(loaded.model, options.cache)).result()
         worker.at_close(caches.close)
         # Tokenizers are not safe to call from several threads at once.
         lock = threading.Lock()
         factory = SequenceFactory.of(loaded, vocabulary, lock)
         drafter = None
         if draft is not None:
-            drafter = worker.submit(partial(_draft_model, draft, loaded, cache)).result()
+            drafter = worker.submit(partial(_drafter, draft, loaded, options.cache)).result()
             factory = replace(
                 factory,
                 draft_cost=model_bytes(draft.model) / model_bytes(loaded.model),
-                num_draft_tokens=num_draft_tokens,
+                num_draft_tokens=options.num_draft_tokens,
             )
-        media = media or MediaOptions()
+        media = options.media or MediaOptions()
         compile_queue = CompileQueue()
         preparation = Preparation(
             loaded,
             vocabulary,
-            options or GenerationOptions(),
-            tool_format,
+            options.options or GenerationOptions(),
+            options.tool_format,
             lock,
             caches,
             compile_queue,
-            max_compile_seconds,
-            batch_size,
+            options.max_compile_seconds,
+            options.batch_size,
             media,
         )
         threads = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="proxy-engine-compile")
@@ -158,7 +135,7 @@ class EngineCore:
             caches,
             compile_queue,
             threads,
-            batch_size=batch_size,
+            batch_size=options.batch_size,
             draft_model=drafter,
         )
         if not load_options.lazy:
@@ -235,13 +212,63 @@ class EngineCore:
         request.preparation_seconds = time.perf_counter() - started
         return request
 
+    def queue(
+        self,
+        prompt: Prompt,
+        response_format: Any,
+        arguments: RequestArguments,
+        *,
+        counts_waiting: bool = True,
+    ) -> QueuedRequest:
+        """Check and queue a request.
+
+        Args:
+            prompt: The prompt.
+            response_format: The response format.
+            arguments: Tools and options.
+            counts_waiting: Whether ``max_seconds`` includes the time in the queue.
+        """
+        request = self.prepare(prompt, response_format, arguments)
+        request.counts_waiting = counts_waiting
+        future = self.scheduler.submit(request, ignore)
+        return QueuedRequest(future, request.cancelled, request.prompt.media_bytes)
+
+    def submitter(self, request: Request) -> Submit:
+        """Return a function that queues a request whose events are read."""
+        request.watches = True
+        # Does not refer to the engine: a stream that has not begun must not keep it alive.
+        return partial(self.scheduler.submit, request)
+
+    def run_in_turn(self, call: Callable[[], T]) -> T:
+        """Run a call on the model thread, in turns with the requests there.
+
+        Raises:
+            EngineError: Called on the model thread, which cannot wait for itself.
+        """
+        if self.worker.is_current:
+            raise EngineError(
+                "a request's own callbacks cannot use the same engine",
+                hint="Custom samplers run on its thread; use another engine, or wait for the end.",
+            )
+
+        def wired() -> T:
+            with wired_memory(model_bytes(self.loaded.model)):
+                return call()
+
+        return self.worker.submit(wired).result()
+
     def save_prompt_cache(self, path: str | os.PathLike[str], request: Request) -> int:
         """Process a request's prompt, and save the model's cache of it."""
         self._check_has_whole_caches()
         # An answer that is forced entirely would need no forward pass over the prompt.
         changed = request.options.override({"fast_forward": False, "particles": 1, "n": 1})
         request = replace(request, options=changed)
-        self.scheduler.submit(request, _until_read(request)).result()
+
+        def emit(event: Event) -> None:
+            if isinstance(event, PromptProgress) and event.processed == event.total:
+                request.cancelled.set()
+
+        self.scheduler.submit(request, emit).result()
         return self.worker.submit(lambda: self.caches.save(path, request.cache_key())).result()
 
     def _check_has_whole_caches(self) -> None:
@@ -266,7 +293,7 @@ class EngineCore:
 
 def _loaded(
     worker: Worker,
-    model: str | os.PathLike[str] | Module | None,
+    model: ModelSource | None,
     tokenizer: Any,
     on_progress: OnProgress | None,
     options: LoadOptions,
@@ -308,31 +335,25 @@ def _share(model: Module, worker: Worker) -> None:
 
 
 def _loaded_draft(
-    worker: Worker,
-    draft_model: str | os.PathLike[str] | Module | None,
-    target: LoadedModel,
-    vocabulary: Vocabulary,
-    on_progress: OnProgress | None,
-    cache_vocabulary: bool,
+    worker: Worker, target: LoadedModel, vocabulary: Vocabulary, options: EngineOptions
 ) -> LoadedModel | None:
-    if draft_model is None:
+    source = options.draft_model
+    if source is None:
         return None
-    if isinstance(draft_model, Module):
-        _share(draft_model, worker)
+    if isinstance(source, Module):
+        _share(source, worker)
     load = partial(
         load_draft_model,
-        draft_model,
+        source,
         target,
         vocabulary,
-        on_progress,
-        cache_vocabulary=cache_vocabulary,
+        options.on_progress,
+        cache_vocabulary=options.cache_vocabulary,
     )
     return worker.submit(load).result()
 
 
-def _draft_model(
-    draft: LoadedModel, target: LoadedModel, options: CacheOptions | None
-) -> DraftModel:
+def _drafter(draft: LoadedModel, target: LoadedModel, options: CacheOptions | None) -> DraftModel:
     options = options or CacheOptions()
     caches = PromptCaches(
         draft.model,
@@ -344,11 +365,3 @@ def _draft_model(
     return DraftModel(
         draft.model, caches, width=target.logits_width, context_length=draft.context_length
     )
-
-
-def _until_read(request: Request) -> Callable[[Event], None]:
-    def emit(event: Event) -> None:
-        if isinstance(event, PromptProgress) and event.processed == event.total:
-            request.cancelled.set()
-
-    return emit

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, Unpack, overload
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, cast, overload
 
 from state_machines.errors import UnsatisfiableSchemaError
 
-from ..checks.texts import short_repr
-from ..conversation.messages import Prompt
+from ..checks.texts import is_iterable, short_repr
 from ..errors import InvalidOptionError
 from ..extraction.answer_format import AnswerFormat
 from ..extraction.chunks import Chunks
@@ -22,149 +19,48 @@ from ..extraction.outputs import OutputOptions
 from ..extraction.progress import Progress
 from ..extraction.prompts import Instruction
 from ..extraction.records import Field, RecordInputs, RecordReader
-from ..extraction.results import ExtractedRecord, ExtractionResults
+from ..extraction.results import ExtractionResults, ExtractionStream
 from ..extraction.run import Run, columns_of
 from ..options.generation import GenerationOptions, argument_names, check_names
-from ..requests.batches import BatchStream
-from ..requests.streams import Closing, EventStream
-from .request_arguments import RequestArguments
+from ..options.overrides import OptionOverrides
+from .arguments import ExtractionArguments, RequestArguments
+from .batch_engine import BatchEngine
 
 if TYPE_CHECKING:
-    from mlx_lm.tokenizer_utils import TokenizerWrapper
     from pydantic import TypeAdapter as Adapter
     from typing_extensions import TypeForm
 
-    from ..options.overrides import OptionOverrides
-
 T = TypeVar("T")
 
-
-class ExtractionStream(Closing, Generic[T]):
-    """An iterator over the outcomes of an extraction, in the order of the records.
-
-    Records are read from the iterable as they can be run. Closing or dropping the stream cancels
-    the requests; rows that the output file has are kept.
-    """
-
-    def __init__(self, records: Generator[ExtractedRecord[T]]) -> None:
-        self._records = records
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> ExtractedRecord[T]:
-        return next(self._records)
-
-    def close(self) -> None:
-        """Cancel the requests, and end the stream. Idempotent."""
-        self._records.close()
+Records: TypeAlias = Iterable[Any]
 
 
-class ExtractionEngine(ABC):
+class ExtractionEngine(BatchEngine):
     """``extract`` and ``iter_extract``, built on batches."""
 
-    @property
-    @abstractmethod
-    def model_name(self) -> str:
-        """The model's name."""
-
-    @property
-    @abstractmethod
-    def input_modalities(self) -> frozenset[Literal["text", "image", "audio"]]:
-        """The kinds of content that the model reads in prompts."""
-
-    @property
-    @abstractmethod
-    def tokenizer(self) -> TokenizerWrapper:
-        """The model's tokenizer."""
-
-    @abstractmethod
-    def stream(
-        self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
-    ) -> EventStream[Any]:
-        """Check a request, and answer it as a stream."""
-
-    @abstractmethod
-    def iter_batch(
-        self,
-        requests: Iterable[Any],
-        response_format: Any = None,
-        *,
-        ordered: bool = True,
-        **arguments: Unpack[RequestArguments],
-    ) -> BatchStream[Any]:
-        """Answer any number of prompts as a stream."""
-
     @overload
     def extract(
         self,
-        records: Iterable[Any],
+        records: Records,
         response_format: TypeForm[T],
-        *,
-        text: Field = "text",
-        image: Field | None = None,
-        instruction: Instruction | None = None,
-        prefix: str = "",
-        columns: Sequence[DetailColumns] = (),
-        chunk_tokens: int | None = None,
-        chunk_overlap: int | None = None,
-        output: str | os.PathLike[str] | None = None,
-        resume: bool = False,
-        progress: Progress = None,
-        **options: Unpack[OptionOverrides],
+        **arguments: Unpack[ExtractionArguments],
     ) -> ExtractionResults[T]: ...
     @overload
     def extract(
         self,
-        records: Iterable[Any],
+        records: Records,
         response_format: Adapter[T],
-        *,
-        text: Field = "text",
-        image: Field | None = None,
-        instruction: Instruction | None = None,
-        prefix: str = "",
-        columns: Sequence[DetailColumns] = (),
-        chunk_tokens: int | None = None,
-        chunk_overlap: int | None = None,
-        output: str | os.PathLike[str] | None = None,
-        resume: bool = False,
-        progress: Progress = None,
-        **options: Unpack[OptionOverrides],
+        **arguments: Unpack[ExtractionArguments],
     ) -> ExtractionResults[T]: ...
     @overload
     def extract(
-        self,
-        records: Iterable[Any],
-        response_format: Any,
-        *,
-        text: Field = "text",
-        image: Field | None = None,
-        instruction: Instruction | None = None,
-        prefix: str = "",
-        columns: Sequence[DetailColumns] = (),
-        chunk_tokens: int | None = None,
-        chunk_overlap: int | None = None,
-        output: str | os.PathLike[str] | None = None,
-        resume: bool = False,
-        progress: Progress = None,
-        **options: Unpack[OptionOverrides],
+        self, records: Records, response_format: Any, **arguments: Unpack[ExtractionArguments]
     ) -> ExtractionResults[Any]: ...
     def extract(
         self,
-        records: Iterable[Any],
+        records: Records,
         response_format: Any = None,
-        *,
-        text: Field = "text",
-        image: Field | None = None,
-        instruction: Instruction | None = None,
-        prefix: str = "",
-        columns: Sequence[DetailColumns] = (),
-        chunk_tokens: int | None = None,
-        chunk_overlap: int | None = None,
-        output: str | os.PathLike[str] | None = None,
-        resume: bool = False,
-        progress: Progress = None,
-        **options: Unpack[OptionOverrides],
+        **arguments: Unpack[ExtractionArguments],
     ) -> ExtractionResults[Any]:
         """Extract an answer from each record, up to ``batch_size`` together.
 
@@ -215,19 +111,7 @@ class ExtractionEngine(ABC):
             OutputFileError: The output file cannot be written.
             ProxyError: As :meth:`generate` raises it for every record, before the first one.
         """
-        run = self._run(
-            records,
-            response_format,
-            RecordReader(text, image),
-            instruction,
-            prefix,
-            columns,
-            (chunk_tokens, chunk_overlap),
-            output,
-            resume,
-            progress,
-            options,
-        )
+        run = self._extraction(records, response_format, **arguments)
         with ExtractionStream(run.records()) as stream:
             return ExtractionResults(
                 stream, answers=run.answers, reader=run.inputs.reader, frame=run.frame
@@ -236,117 +120,66 @@ class ExtractionEngine(ABC):
     @overload
     def iter_extract(
         self,
-        records: Iterable[Any],
+        records: Records,
         response_format: TypeForm[T],
-        *,
-        text: Field = "text",
-        image: Field | None = None,
-        instruction: Instruction | None = None,
-        prefix: str = "",
-        columns: Sequence[DetailColumns] = (),
-        chunk_tokens: int | None = None,
-        chunk_overlap: int | None = None,
-        output: str | os.PathLike[str] | None = None,
-        resume: bool = False,
-        progress: Progress = None,
-        **options: Unpack[OptionOverrides],
+        **arguments: Unpack[ExtractionArguments],
     ) -> ExtractionStream[T]: ...
     @overload
     def iter_extract(
         self,
-        records: Iterable[Any],
+        records: Records,
         response_format: Adapter[T],
-        *,
-        text: Field = "text",
-        image: Field | None = None,
-        instruction: Instruction | None = None,
-        prefix: str = "",
-        columns: Sequence[DetailColumns] = (),
-        chunk_tokens: int | None = None,
-        chunk_overlap: int | None = None,
-        output: str | os.PathLike[str] | None = None,
-        resume: bool = False,
-        progress: Progress = None,
-        **options: Unpack[OptionOverrides],
+        **arguments: Unpack[ExtractionArguments],
     ) -> ExtractionStream[T]: ...
     @overload
     def iter_extract(
-        self,
-        records: Iterable[Any],
-        response_format: Any,
-        *,
-        text: Field = "text",
-        image: Field | None = None,
-        instruction: Instruction | None = None,
-        prefix: str = "",
-        columns: Sequence[DetailColumns] = (),
-        chunk_tokens: int | None = None,
-        chunk_overlap: int | None = None,
-        output: str | os.PathLike[str] | None = None,
-        resume: bool = False,
-        progress: Progress = None,
-        **options: Unpack[OptionOverrides],
+        self, records: Records, response_format: Any, **arguments: Unpack[ExtractionArguments]
     ) -> ExtractionStream[Any]: ...
     def iter_extract(
         self,
-        records: Iterable[Any],
+        records: Records,
         response_format: Any = None,
-        *,
-        text: Field = "text",
-        image: Field | None = None,
-        instruction: Instruction | None = None,
-        prefix: str = "",
-        columns: Sequence[DetailColumns] = (),
-        chunk_tokens: int | None = None,
-        chunk_overlap: int | None = None,
-        output: str | os.PathLike[str] | None = None,
-        resume: bool = False,
-        progress: Progress = None,
-        **options: Unpack[OptionOverrides],
+        **arguments: Unpack[ExtractionArguments],
     ) -> ExtractionStream[Any]:
         """:meth:`extract` as a stream of records, for inputs that are larger than the memory.
 
         Some ``4 * batch_size`` records are read ahead. The output file is opened when the first
         record is requested. Arguments and exceptions are those of :meth:`extract`.
         """
-        run = self._run(
-            records,
-            response_format,
-            RecordReader(text, image),
-            instruction,
-            prefix,
-            columns,
-            (chunk_tokens, chunk_overlap),
-            output,
-            resume,
-            progress,
-            options,
-        )
-        return ExtractionStream(run.records())
+        return ExtractionStream(self._extraction(records, response_format, **arguments).records())
 
-    def _run(
+    def _extraction(
         self,
-        records: Iterable[Any],
+        records: Records,
         response_format: Any,
-        reader: RecordReader,
-        instruction: Instruction | None,
-        prefix: str,
-        columns: Sequence[DetailColumns],
-        chunk_sizes: tuple[int | None, int | None],
-        output: str | os.PathLike[str] | None,
-        resume: bool,
-        progress: Progress,
-        options: OptionOverrides,
+        *,
+        text: Field = "text",
+        image: Field | None = None,
+        instruction: Instruction | None = None,
+        prefix: str = "",
+        columns: Sequence[DetailColumns] = (),
+        chunk_tokens: int | None = None,
+        chunk_overlap: int | None = None,
+        output: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        progress: Progress = None,
+        **options: Unpack[OptionOverrides],
     ) -> Run:
         """Check all arguments; the model does not run before."""
+        reader = RecordReader(text, image)
         check_names(options, argument_names(GenerationOptions))
         answers = AnswerFormat.of(response_format, prefix, options, columns)
-        chunks = Chunks.of(*chunk_sizes, answers)
+        chunks = Chunks.of(chunk_tokens, chunk_overlap, answers)
         if "confidence" in columns and "particles" not in options:
             options = {"exact_choices": True, **options}
         frame = as_frame(records)
         if frame is None:
-            _check_records(records)
+            if not is_iterable(records):
+                raise InvalidOptionError(
+                    f"records should be an iterable of records, not {short_repr(records)}",
+                    option="records",
+                    hint="Put a single one into a list.",
+                )
             reader.check_records(records)
         elif frame.columns is not None:
             reader.check_columns(frame.columns)
@@ -366,21 +199,11 @@ class ExtractionEngine(ABC):
 
     def _check(self, answers: AnswerFormat, options: OptionOverrides) -> None:
         """Raise the errors of the response format and the options, which all records have."""
-        if not answers.has_quotes:
-            self.stream("-", response_format=answers.response_format, **options).close()
-            return
-        own: OptionOverrides = {**options}
         if answers.quotes_input:
-            own["sources"] = with_input(options, "-")
-        # Records have other texts, which may have the quotes that this one lacks.
-        with suppress(UnsatisfiableSchemaError):
-            self.stream("-", response_format=answers.response_format, **own).close()
-
-
-def _check_records(records: Any) -> None:
-    if isinstance(records, str | bytes | Mapping) or not isinstance(records, Iterable):
-        raise InvalidOptionError(
-            f"records should be an iterable of records, not {short_repr(records)}",
-            option="records",
-            hint="Put a single one into a list.",
-        )
+            options = {**options, "sources": with_input(options, "-")}
+        try:
+            self._core.prepare("-", answers.response_format, cast(RequestArguments, options))
+        except UnsatisfiableSchemaError:
+            # Records have other texts, which may have the quotes that this one lacks.
+            if not answers.has_quotes:
+                raise

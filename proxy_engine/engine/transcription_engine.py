@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
-from ..requests.streams import Closing, cancelling
-from ..transcription.options import TranscriptionOptions, TranscriptionOverrides
-from ..transcription.results import Transcript, TranscriptSegment
-from .core import EngineCore
-from .transcriber import Audio, OnSeconds, Segments, Transcriber
+from ..requests.streams import cancelling
+from ..transcription.results import Transcript, TranscriptStream
+from .arguments import TranscriptionArguments
+from .properties import EngineProperties
+from .transcriber import Audio, transcribe
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter as Adapter
@@ -20,98 +20,26 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class TranscriptStream(Closing, Generic[T]):
-    """The segments of a transcript, which is computed while they are read.
-
-    Closing or dropping the stream stops the transcription at its next token. ``next`` raises the
-    transcription's errors.
-    """
-
-    def __init__(self, segments: Segments, cancelled: threading.Event) -> None:
-        self._segments = segments
-        self._cancelled = cancelled
-        self._transcript: Transcript[T] | None = None
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> TranscriptSegment:
-        try:
-            return next(self._segments)
-        except StopIteration as end:
-            if end.value is not None:
-                self._transcript = end.value
-            raise StopIteration from None
-
-    def result(self) -> Transcript[T]:
-        """Read to the end, and return the transcript.
-
-        Raises:
-            RuntimeError: The stream was closed.
-            ProxyError: The error of the transcription.
-        """
-        for _ in self:
-            pass
-        if self._transcript is None:
-            raise RuntimeError("the stream was closed")
-        return self._transcript
-
-    def cancel(self) -> None:
-        """Stop the transcription at its next token. For any thread.
-
-        The stream ends. :meth:`result` returns the transcript so far, with the finish reason
-        ``cancelled``.
-        """
-        self._cancelled.set()
-
-    def close(self) -> None:
-        """Stop the transcription, and end the stream. Idempotent."""
-        self._cancelled.set()
-        self._segments.close()
-
-    def __del__(self) -> None:
-        self._cancelled.set()
-
-
-class TranscriptionEngine:
+class TranscriptionEngine(EngineProperties):
     """``transcribe``, ``transcribe_stream`` and ``atranscribe``."""
-
-    _core: EngineCore
 
     @overload
     def transcribe(
         self,
         audio: Audio,
         response_format: TypeForm[T],
-        *,
-        on_progress: OnSeconds | None = None,
-        **options: Unpack[TranscriptionOverrides],
+        **arguments: Unpack[TranscriptionArguments],
     ) -> Transcript[T]: ...
     @overload
     def transcribe(
-        self,
-        audio: Audio,
-        response_format: Adapter[T],
-        *,
-        on_progress: OnSeconds | None = None,
-        **options: Unpack[TranscriptionOverrides],
+        self, audio: Audio, response_format: Adapter[T], **arguments: Unpack[TranscriptionArguments]
     ) -> Transcript[T]: ...
     @overload
     def transcribe(
-        self,
-        audio: Audio,
-        response_format: Any = None,
-        *,
-        on_progress: OnSeconds | None = None,
-        **options: Unpack[TranscriptionOverrides],
+        self, audio: Audio, response_format: Any = None, **arguments: Unpack[TranscriptionArguments]
     ) -> Transcript[Any]: ...
     def transcribe(
-        self,
-        audio: Audio,
-        response_format: Any = None,
-        *,
-        on_progress: OnSeconds | None = None,
-        **options: Unpack[TranscriptionOverrides],
+        self, audio: Audio, response_format: Any = None, **arguments: Unpack[TranscriptionArguments]
     ) -> Transcript[Any]:
         """Transcribe a recording with a speech model such as Whisper.
 
@@ -136,115 +64,67 @@ class TranscriptionEngine:
         """
         cancelled = threading.Event()
         with cancelling(cancelled):
-            return self._transcript(audio, response_format, on_progress, options, cancelled)
+            return self._transcript(audio, response_format, arguments, cancelled)
 
     @overload
     def transcribe_stream(
         self,
         audio: Audio,
         response_format: TypeForm[T],
-        *,
-        on_progress: OnSeconds | None = None,
-        **options: Unpack[TranscriptionOverrides],
+        **arguments: Unpack[TranscriptionArguments],
     ) -> TranscriptStream[T]: ...
     @overload
     def transcribe_stream(
-        self,
-        audio: Audio,
-        response_format: Adapter[T],
-        *,
-        on_progress: OnSeconds | None = None,
-        **options: Unpack[TranscriptionOverrides],
+        self, audio: Audio, response_format: Adapter[T], **arguments: Unpack[TranscriptionArguments]
     ) -> TranscriptStream[T]: ...
     @overload
     def transcribe_stream(
-        self,
-        audio: Audio,
-        response_format: Any = None,
-        *,
-        on_progress: OnSeconds | None = None,
-        **options: Unpack[TranscriptionOverrides],
+        self, audio: Audio, response_format: Any = None, **arguments: Unpack[TranscriptionArguments]
     ) -> TranscriptStream[Any]: ...
     def transcribe_stream(
-        self,
-        audio: Audio,
-        response_format: Any = None,
-        *,
-        on_progress: OnSeconds | None = None,
-        **options: Unpack[TranscriptionOverrides],
+        self, audio: Audio, response_format: Any = None, **arguments: Unpack[TranscriptionArguments]
     ) -> TranscriptStream[Any]:
         """:meth:`transcribe` as a stream of segments, which are computed when they are read.
 
         The recording and the arguments are checked by this call.
         """
         cancelled = threading.Event()
-        return TranscriptStream(
-            self._segments(audio, response_format, on_progress, options, cancelled), cancelled
-        )
+        segments = transcribe(self._core, audio, response_format, arguments, cancelled)
+        return TranscriptStream(segments, cancelled.set)
 
     @overload
     async def atranscribe(
         self,
         audio: Audio,
         response_format: TypeForm[T],
-        *,
-        on_progress: OnSeconds | None = None,
-        **options: Unpack[TranscriptionOverrides],
+        **arguments: Unpack[TranscriptionArguments],
     ) -> Transcript[T]: ...
     @overload
     async def atranscribe(
-        self,
-        audio: Audio,
-        response_format: Adapter[T],
-        *,
-        on_progress: OnSeconds | None = None,
-        **options: Unpack[TranscriptionOverrides],
+        self, audio: Audio, response_format: Adapter[T], **arguments: Unpack[TranscriptionArguments]
     ) -> Transcript[T]: ...
     @overload
     async def atranscribe(
-        self,
-        audio: Audio,
-        response_format: Any = None,
-        *,
-        on_progress: OnSeconds | None = None,
-        **options: Unpack[TranscriptionOverrides],
+        self, audio: Audio, response_format: Any = None, **arguments: Unpack[TranscriptionArguments]
     ) -> Transcript[Any]: ...
     async def atranscribe(
-        self,
-        audio: Audio,
-        response_format: Any = None,
-        *,
-        on_progress: OnSeconds | None = None,
-        **options: Unpack[TranscriptionOverrides],
+        self, audio: Audio, response_format: Any = None, **arguments: Unpack[TranscriptionArguments]
     ) -> Transcript[Any]:
         """:meth:`transcribe` for event loops. Cancelling the task stops the transcription.
 
         ``on_progress`` is called on another thread.
         """
         cancelled = threading.Event()
-        call = partial(self._transcript, audio, response_format, on_progress, options, cancelled)
+        call = partial(self._transcript, audio, response_format, arguments, cancelled)
         with cancelling(cancelled):
             return await asyncio.get_running_loop().run_in_executor(self._core.threads, call)
-
-    def _segments(
-        self,
-        audio: Audio,
-        response_format: Any,
-        on_progress: OnSeconds | None,
-        options: TranscriptionOverrides,
-        cancelled: threading.Event,
-    ) -> Segments:
-        checked = TranscriptionOptions(**options)
-        transcriber = Transcriber(self._core)
-        return transcriber.begin(audio, response_format, checked, on_progress, cancelled)
 
     def _transcript(
         self,
         audio: Audio,
         response_format: Any,
-        on_progress: OnSeconds | None,
-        options: TranscriptionOverrides,
+        arguments: TranscriptionArguments,
         cancelled: threading.Event,
     ) -> Transcript[Any]:
-        segments = self._segments(audio, response_format, on_progress, options, cancelled)
-        return TranscriptStream[Any](segments, cancelled).result()
+        segments = transcribe(self._core, audio, response_format, arguments, cancelled)
+        return TranscriptStream[Any](segments, cancelled.set).result()

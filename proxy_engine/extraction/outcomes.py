@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from state_machines.errors import ProxyError
 
 from ..errors import EngineClosedError, PromptError
+from ..results.batches import BatchRequest
 from ..runtime.extras import is_installed
 from .answer_format import INPUT
 from .chunks import Chunks
@@ -20,7 +21,7 @@ from .prompts import Prompts
 
 if TYPE_CHECKING:
     from ..conversation.messages import Prompt
-    from ..requests.batches import BatchRequest, BatchStream
+    from ..results.batches import BatchStream
     from ..results.generation import GenerationResult
 
 # The running requests wait this long for a further record to join the batch.
@@ -191,9 +192,6 @@ class Batch:
     def _request(self, prompt: Prompt, content: Content) -> Prompt | BatchRequest:
         if not self.quotes_input:
             return prompt
-        # Deferred: `--help` of the command line need not wait for it.
-        from ..requests.batches import BatchRequest  # noqa: PLC0415
-
         return BatchRequest(prompt, options={"sources": with_input(self.options, content.text)})
 
 

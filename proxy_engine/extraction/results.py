@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from ..results.streams import Stream
 from .answer_format import ERROR, AnswerFormat, jsonable
 from .column_types import conform, infer_type
 from .frames import Frame, Library, make_frame
@@ -48,6 +49,14 @@ class ExtractedRecord(Generic[T]):
     usage: Usage | None = None
     quotes: tuple[Quotation, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
+
+
+class ExtractionStream(Stream[ExtractedRecord[T]], Generic[T]):
+    """An iterator over the outcomes of an extraction, in the order of the records.
+
+    Records are read from the iterable as they can be run. Closing or dropping the stream cancels
+    the requests; rows that the output file has are kept.
+    """
 
 
 class ExtractionResults(Sequence[ExtractedRecord[T]]):

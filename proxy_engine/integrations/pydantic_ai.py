@@ -16,9 +16,9 @@ from typing import Any, ClassVar
 
 from ..engine.inference_engine import InferenceEngine
 from ..errors import PromptTooLongError, ProxyError
-from ..requests.streams import AsyncEventStream
 from ..results.events import Finished, ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStarted
 from ..results.generation import GenerationResult
+from ..results.streams import AsyncEventStream
 from ..runtime.extras import requires_extra
 from .conversion import reasoning_tokens
 from .pydantic_ai_messages import response_parts, to_interactions

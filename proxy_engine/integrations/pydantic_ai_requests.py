@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from state_machines.json_schema.closed_schema import closed_schema
 
-from ..engine.request_arguments import RequestArguments
+from ..engine.arguments import RequestArguments
 from ..options.overrides import OptionOverrides
 from ..runtime.extras import requires_extra
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Unpack
 
-from ..engine.engine_arguments import with_option_signatures
+from ..engine.arguments import with_option_signatures
 from ..engine.inference_engine import InferenceEngine
 from ..options.generation import GenerationOptions
 from ..options.overrides import OptionOverrides

@@ -1,24 +1,21 @@
-"""Batches: streams of results for any number of requests."""
+"""Batches: any number of requests, read and queued as they can be run."""
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, Generic, Self, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from ..conversation.messages import Prompt
 from ..errors import EngineClosedError
-from ..options.overrides import OptionOverrides
+from ..results.batches import BatchItem, BatchRequest
 from ..results.generation import GenerationResult
-from .streams import AsyncClosing, Closing, Finish
+from .streams import Finish
 from .worker import ProcessGuard, on_own_thread
-
-T = TypeVar("T")
 
 REQUESTS_AHEAD = 4
 """Requests that a batch reads ahead, for each that runs: prepared ones are always waiting."""
@@ -28,41 +25,7 @@ _MEDIA_BYTES_AHEAD = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class BatchRequest:
-    """A request that differs from the others of its batch in more than the prompt.
-
-    Attributes:
-        prompt: The prompt.
-        response_format: Overrides the batch's response format; ``None``: the same.
-        tools: Overrides the batch's tools; ``None``: the same.
-        tool_choice: Overrides the batch's tool choice; ``None``: the same.
-        options: Options that override the batch's.
-    """
-
-    prompt: Prompt
-    response_format: Any = None
-    tools: Any = None
-    tool_choice: Any = None
-    options: OptionOverrides = field(default_factory=OptionOverrides)
-
-
-@dataclass(frozen=True, slots=True)
-class BatchItem(Generic[T]):
-    """The outcome of one request of a batch: a result or an error.
-
-    Attributes:
-        index: Position of the request in the batch, from 0.
-        result: The result, unless the request failed.
-        error: The error, if the request failed.
-    """
-
-    index: int
-    result: GenerationResult[T] | None = None
-    error: Exception | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
+class QueuedRequest:
     """A request that is queued or runs. Setting ``cancelled`` stops it at its next token.
 
     Attributes:
@@ -75,32 +38,20 @@ class Begun:
     cancelled: threading.Event
     media_bytes: int = 0
 
-    def result(self, timeout: float | None = None) -> GenerationResult[Any]:
-        """Wait for the answer, then parse and validate it. To be called once.
-
-        Args:
-            timeout: Limit on the wait in seconds.
-
-        Raises:
-            TimeoutError: The answer takes longer.
-        """
-        return self.future.result(timeout)()
+    def result(self) -> GenerationResult[Any]:
+        """Wait for the answer, then parse and validate it. To be called once."""
+        return self.future.result()()
 
 
-Begin: TypeAlias = Callable[[BatchRequest], Begun]
+Queue: TypeAlias = Callable[[BatchRequest], QueuedRequest]
 """Prepares and queues a request; raises if the request is invalid."""
 
 
-class BatchStream(Closing, Generic[T]):
-    """An iterator over the outcomes of a batch.
-
-    Requests are read from the iterable as they can be run, so there may be any number of them. An
-    error of one request is stored in its item. ``next`` raises if the iterable raises or the engine
-    is closed; the other requests are then cancelled. Closing or dropping the stream cancels all
-    requests.
+class RunningBatch:
+    """The requests of a batch that were read and not returned.
 
     Args:
-        begin: Prepares and queues a request.
+        queue: Prepares and queues a request.
         requests: The requests.
         batch_size: Maximum number of requests that run together. ``REQUESTS_AHEAD`` times as many
             are read before their items are returned; fewer if they have large images.
@@ -109,143 +60,92 @@ class BatchStream(Closing, Generic[T]):
 
     def __init__(
         self,
-        begin: Begin,
+        queue: Queue,
         requests: Iterable[Prompt | BatchRequest],
         *,
         batch_size: int,
         ordered: bool = True,
     ) -> None:
+        self._queue = queue
+        self._requests = enumerate(requests)
+        self._batch_size = batch_size
+        self._is_ordered = ordered
         self._cancelled = threading.Event()
-        self._begun: dict[int, Begun] = {}
-        # A function, not a method: the generator must not keep the stream alive.
-        self._items: Iterator[BatchItem[Any]] = _items(
-            begin,
-            iter(requests),
-            batch_size,
-            ordered,
-            self._begun,
-            self._cancelled,
-        )
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> BatchItem[T]:
-        return next(self._items)
+        self._queued: dict[int, QueuedRequest] = {}
+        self._finished: dict[int, BatchItem[Any]] = {}
+        self._ended: SimpleQueue[int] = SimpleQueue()
 
     def cancel(self) -> None:
-        """Stop all requests at their next token, and begin no more. For any thread.
-
-        The stream continues with the items of the requests that have begun.
-        """
+        """Stop all requests at their next token, and read no more. For any thread."""
         self._cancelled.set()
-        for begun in list(self._begun.values()):
-            begun.cancelled.set()
+        for queued in list(self._queued.values()):
+            queued.cancelled.set()
 
-    def close(self) -> None:
-        """Cancel all requests and end the stream. Idempotent."""
-        self.cancel()
-        self._items = iter(())
-
-    def __del__(self) -> None:
-        self.cancel()
-
-
-def _items(
-    begin: Begin,
-    requests: Iterator[Prompt | BatchRequest],
-    batch_size: int,
-    ordered: bool,
-    begun: dict[int, Begun],
-    cancelled: threading.Event,
-) -> Iterator[BatchItem[Any]]:
-    guard = ProcessGuard()
-    ended: SimpleQueue[int] = SimpleQueue()
-    waiting: dict[int, BatchItem[Any]] = {}
-    numbered = enumerate(requests)
-    following = 0
-    has_more = True
-    try:
-        while True:
-            guard.check()
-            while (
-                has_more
-                and not cancelled.is_set()
-                and len(begun) + len(waiting) < REQUESTS_AHEAD * batch_size
-                and _has_memory(begun.values(), batch_size)
-            ):
-                try:
-                    index, request = next(numbered)
-                except StopIteration:
-                    has_more = False
-                    break
-                if not isinstance(request, BatchRequest):
-                    request = BatchRequest(request)
-                try:
-                    one = begun[index] = begin(request)
-                except EngineClosedError:
-                    raise
-                except Exception as error:
-                    waiting[index] = BatchItem(index, error=error)
+    def items(self) -> Generator[BatchItem[Any]]:
+        """Yield the outcomes. Closing the generator cancels the requests."""
+        guard = ProcessGuard()
+        following = 0
+        try:
+            while True:
+                guard.check()
+                while self._has_room() and (numbered := next(self._requests, None)) is not None:
+                    self._read(*numbered)
+                if self._finished and not self._is_ordered:
+                    following = next(iter(self._finished))
+                if following in self._finished:
+                    yield self._finished.pop(following)
+                    following += 1
+                elif self._queued:
+                    index = self._ended.get()
+                    self._finished[index] = _item(index, self._queued.pop(index))
                 else:
-                    if cancelled.is_set():
-                        one.cancelled.set()
-                    one.future.add_done_callback(partial(_put_index, ended, index))
-            if ordered and following in waiting:
-                yield waiting.pop(following)
-                following += 1
-            elif not ordered and waiting:
-                yield waiting.pop(next(iter(waiting)))
-            elif begun:
-                index = ended.get()
-                waiting[index] = _item(index, begun.pop(index))
-            else:
-                return
-    finally:
-        for one in begun.values():
-            one.cancelled.set()
+                    return
+        finally:
+            self.cancel()
 
+    def _has_room(self) -> bool:
+        queued = self._queued.values()
+        return (
+            not self._cancelled.is_set()
+            and len(queued) + len(self._finished) < REQUESTS_AHEAD * self._batch_size
+            and (
+                len(queued) < self._batch_size
+                or sum(request.media_bytes for request in queued) < _MEDIA_BYTES_AHEAD
+            )
+        )
 
-def _has_memory(begun: Collection[Begun], batch_size: int) -> bool:
-    media_bytes = sum(one.media_bytes for one in begun)
-    return len(begun) < batch_size or media_bytes < _MEDIA_BYTES_AHEAD
+    def _read(self, index: int, request: Prompt | BatchRequest) -> None:
+        if not isinstance(request, BatchRequest):
+            request = BatchRequest(request)
+        try:
+            queued = self._queued[index] = self._queue(request)
+        except EngineClosedError:
+            raise
+        except Exception as error:
+            self._finished[index] = BatchItem(index, error=error)
+            return
+        if self._cancelled.is_set():
+            queued.cancelled.set()
+        queued.future.add_done_callback(partial(_put_index, self._ended, index))
 
 
 def _put_index(ended: SimpleQueue[int], index: int, _: object) -> None:
     ended.put(index)
 
 
-def _item(index: int, begun: Begun) -> BatchItem[Any]:
+def _item(index: int, queued: QueuedRequest) -> BatchItem[Any]:
     try:
-        return BatchItem(index, begun.result())
+        return BatchItem(index, queued.result())
     except (Exception, CancelledError) as error:
         return BatchItem(index, error=error)
 
 
-class AsyncBatchStream(AsyncClosing, Generic[T]):
-    """:class:`BatchStream` for an event loop. A cancelled task cancels the requests."""
-
-    def __init__(self, stream: BatchStream[T]) -> None:
-        self._stream = stream
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> BatchItem[T]:
-        try:
-            item: BatchItem[T] | None = await on_own_thread(partial(next, self._stream, None))
-        except asyncio.CancelledError:
-            # The thread may still receive an item; it is lost.
-            self._stream.close()
-            raise
-        if item is None:
-            raise StopAsyncIteration
-        return item
-
-    def cancel(self) -> None:
-        """Stop all requests at their next token; see :meth:`BatchStream.cancel`."""
-        self._stream.cancel()
-
-    async def aclose(self) -> None:
-        """Cancel all requests and end the stream. Idempotent."""
-        self._stream.close()
+async def aitems(batch: RunningBatch) -> AsyncGenerator[BatchItem[Any]]:
+    """Yield the outcomes of a batch to an event loop. A cancelled task cancels the requests."""
+    items = batch.items()
+    try:
+        while (item := await on_own_thread(partial(next, items, None))) is not None:
+            yield item
+    finally:
+        # The thread of a cancelled task may still receive an item; it is lost.
+        batch.cancel()

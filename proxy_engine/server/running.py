@@ -16,9 +16,9 @@ from ..conversation.messages import template_messages
 from ..conversation.prompts import Prompt
 from ..conversation.raw_prompt import RawPrompt
 from ..options.overrides import OptionOverrides
-from ..requests.streams import AsyncEventStream
 from ..results.events import Finished, PromptProgress, StreamEvent, TokenGenerated
 from ..results.generation import GenerationResult
+from ..results.streams import AsyncEventStream
 from ..runtime.extras import is_installed
 from .errors import shutting_down
 from .known_models import KnownModel

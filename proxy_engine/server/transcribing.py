@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..conversation.content import AudioContent
 from ..transcription.options import TranscriptionOverrides
-from ..transcription.results import Transcript, TranscriptSegment
+from ..transcription.results import Transcript, TranscriptSegment, TranscriptStream
 from .errors import shutting_down
 from .metrics import Metrics
 from .model_host import Lease
@@ -22,7 +22,6 @@ from .services import Services
 if TYPE_CHECKING:
     from fastapi import UploadFile
 
-    from ..engine.transcription_engine import TranscriptStream
 
 TranscriptEvent: TypeAlias = TranscriptSegment | Transcript[Any]
 """A segment, or the whole transcript, which is the last event."""

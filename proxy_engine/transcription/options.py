@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypedDict
+from collections.abc import Callable
+from typing import Annotated, Literal, TypeAlias, TypedDict
 
 from pydantic import Field, field_validator
 
@@ -11,6 +12,9 @@ from state_machines import RegexStateMachine
 from ..options.generation import OptionModel
 
 Temperature = Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)]
+
+OnSeconds: TypeAlias = Callable[[float, float], None]
+"""Called with the seconds that are transcribed and the seconds of the recording."""
 
 
 class TranscriptionOptions(OptionModel):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from ..results.generation import Usage
+from ..results.streams import Stream
 
 T = TypeVar("T")
 
@@ -97,6 +98,50 @@ class Transcript(Generic[T]):
     def to_vtt(self) -> str:
         """Return the segments as WebVTT subtitles (https://www.w3.org/TR/webvtt1/)."""
         return subtitles_vtt(self.segments)
+
+
+Segments: TypeAlias = Generator[TranscriptSegment, None, Transcript[Any]]
+"""The segments of a transcript; the generator returns the transcript."""
+
+
+class TranscriptStream(Stream[TranscriptSegment], Generic[T]):
+    """The segments of a transcript, which is computed while they are read.
+
+    Closing or dropping the stream stops the transcription at its next token. ``next`` raises the
+    transcription's errors.
+    """
+
+    _transcript: Transcript[T | None] | None = None
+
+    def __next__(self) -> TranscriptSegment:
+        try:
+            return super().__next__()
+        except StopIteration as end:
+            self._transcript = end.value or self._transcript
+            raise StopIteration from None
+
+    def result(self) -> Transcript[T | None]:
+        """Read to the end, and return the transcript.
+
+        Its ``parsed`` is ``None`` if the stream was cancelled.
+
+        Raises:
+            RuntimeError: The stream was closed.
+            ProxyError: The error of the transcription.
+        """
+        for _ in self:
+            pass
+        if self._transcript is None:
+            raise RuntimeError("the stream was closed")
+        return self._transcript
+
+    def cancel(self) -> None:
+        """Stop the transcription at its next token. For any thread.
+
+        The stream ends. :meth:`result` returns the transcript so far, with the finish reason
+        ``cancelled``.
+        """
+        self._cancel()
 
 
 def subtitles_srt(segments: Iterable[TranscriptSegment]) -> str:

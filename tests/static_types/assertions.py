@@ -71,7 +71,9 @@ def tools(engine: InferenceEngine) -> None:
 def streams(engine: InferenceEngine) -> None:
     adapter = TypeAdapter(list[Person])
     assert_type(engine.stream("x", response_format=Person), EventStream[Person])
-    assert_type(engine.stream("x", response_format=Person, tools=[]), EventStream[Person | None])
+    assert_type(engine.stream("x", response_format=Person, tools=[]), EventStream[Person])
+    # A cancelled answer has no value.
+    assert_type(engine.stream("x", Person).result().parsed, Person | None)
     assert_type(engine.stream("x", response_format=int | None), EventStream[int | None])
     assert_type(engine.stream("x", adapter), EventStream[list[Person]])
 
@@ -100,14 +102,14 @@ def batches(engine: InferenceEngine) -> None:
     )
     assert_type(
         engine.iter_batch(prompts, response_format=Person, tools=[Weather]),
-        BatchStream[Person | None],
+        BatchStream[Person],
     )
     assert_type(engine.iter_batch(prompts, Person), BatchStream[Person])
     assert_type(engine.generate_batch(prompts, int | str), list[GenerationResult[int | str]])
     assert_type(engine.iter_batch(prompts, temperature=1), BatchStream[Any])
     assert_type(engine.iter_batch([BatchRequest("x", Person), "y"]), BatchStream[Any])
     for item in engine.iter_batch(prompts, response_format=Person):
-        assert_type(item.result, GenerationResult[Person] | None)
+        assert_type(item.result, GenerationResult[Person | None] | None)
 
 
 def extractions(engine: InferenceEngine) -> None:

@@ -23,7 +23,7 @@ from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import KVCache, make_prompt_cache
 
 from proxy_engine import InferenceEngine
-from proxy_engine.engine.request_arguments import RequestArguments
+from proxy_engine.engine.arguments import RequestArguments
 from proxy_engine.generation import FastForward, SequenceOptions, end_token_ids, text_encoder
 from proxy_engine.generation.sampler_schedule import end_boost
 from samplers import SamplingParameters

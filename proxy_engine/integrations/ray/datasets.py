@@ -26,7 +26,7 @@ from ...extraction.records import Field
 from ...models.load_options import LoadArguments, LoadOptions
 from ...options.generation import GenerationOptions, argument_names, check_names
 from ...options.overrides import OptionOverrides
-from ...options.signatures import list_options
+from ...options.signatures import list_options, option_defaults
 from ...prompt_cache.options import CacheOptions
 from ...runtime.extras import requires_extra
 from .actors import ActorSettings, TableActor, check_columns
@@ -127,7 +127,7 @@ def extract(
     )
 
 
-list_options(extract, ExtractArguments, GenerationOptions, LoadOptions)
+list_options(extract, ExtractArguments, option_defaults(GenerationOptions, LoadOptions))
 
 
 def actor_settings(settings: ActorSettings) -> ActorSettings:

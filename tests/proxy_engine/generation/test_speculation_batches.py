@@ -85,9 +85,9 @@ class Requests:
             for number in self._numbers:
                 options = {**arguments(number), "speculation": ALWAYS}
                 answer = options.pop("response_format")
-                begun.append(self._engine._begin(self._prompt(number), answer, options))
+                begun.append(self._engine._core.queue(self._prompt(number), answer, options))
             queued.set()
-            results = [one.result(60) for one in begun]
+            results = [queued.future.result(60)() for queued in begun]
         assert [problem for drafter in made for problem in drafter.problems] == []
         return results
 

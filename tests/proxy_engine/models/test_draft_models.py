@@ -78,11 +78,10 @@ def test_narrow_draft_model_is_refused(tiny_model: Any, tiny_tokenizer: Any) -> 
 
 @pytest.mark.parametrize("value", [0, -1, 65, 10**9, True, 2.0, "3"])
 def test_invalid_num_draft_tokens_is_refused(value: Any) -> None:
-    with pytest.raises(InvalidOptionError, match=r"num_draft_tokens.*from 1 to 64") as caught:
+    with pytest.raises(InvalidOptionError, match="num_draft_tokens should be") as caught:
         # Refused before the missing model is noticed.
         InferenceEngine("missing/model/x", draft_model="y", num_draft_tokens=value)
     assert caught.value.option == "num_draft_tokens"
-    assert "speculation='off'" in caught.value.hint
 
 
 def test_num_draft_tokens_requires_a_draft_model() -> None:

@@ -28,7 +28,7 @@ from proxy_engine import (
     TokenGenerated,
 )
 from proxy_engine.generation import Batch
-from proxy_engine.requests.batches import BatchStream, Begun
+from proxy_engine.requests.batches import QueuedRequest, RunningBatch
 from proxy_engine.requests.preparation import Preparation
 from proxy_engine.requests.request import Request
 from proxy_engine.requests.scheduler import Scheduler
@@ -366,18 +366,17 @@ def test_worker_calls_do_not_starve_requests(engine: InferenceEngine) -> None:
     done.set()
 
 
-def test_error_of_the_iterable_cancels_the_batch(engine: InferenceEngine) -> None:
-    def asked_for() -> Iterator[BatchRequest]:
-        yield BatchRequest("x", options={"min_tokens": 450, "max_tokens": 450})
+def test_error_of_the_iterable_cancels_the_batch() -> None:
+    queued = QueuedRequest(Future(), threading.Event())
+
+    def prompts() -> Iterator[str]:
+        yield "x"
         raise LookupError("no more")
 
-    stream = engine.iter_batch(asked_for())
-    with pytest.raises(LookupError) as caught:
-        next(stream)
-    # The traceback keeps the stream alive, so it was not cancelled by being dropped.
-    assert caught.traceback
-    assert all(begun.cancelled.is_set() for begun in stream._begun.values())
-    assert list(stream) == []
+    items = RunningBatch(lambda _: queued, prompts(), batch_size=4).items()
+    with pytest.raises(LookupError):
+        next(items)
+    assert queued.cancelled.is_set()
 
 
 def test_request_cancelled_during_preparation_is_never_queued(
@@ -516,15 +515,15 @@ def test_warm_up_probes_batches_before_the_first_request(
 def test_large_media_are_not_read_ahead(megabytes: int, unfinished: int, ordered: bool) -> None:
     futures: list[Future[Any]] = []
 
-    def begin(_: BatchRequest) -> Begun:
+    def queue(_: BatchRequest) -> QueuedRequest:
         futures.append(Future())
-        return Begun(futures[-1], threading.Event(), megabytes << 20)
+        return QueuedRequest(futures[-1], threading.Event(), megabytes << 20)
 
     def prompts() -> Iterator[str]:
         yield "first"
         futures[0].set_result(None)
         yield from itertools.repeat("x")
 
-    stream = BatchStream(begin, prompts(), batch_size=4, ordered=ordered)
-    assert next(stream).index == 0
+    batch = RunningBatch(queue, prompts(), batch_size=4, ordered=ordered)
+    assert next(batch.items()).index == 0
     assert len(futures) == 1 + unfinished

@@ -57,22 +57,22 @@ def test_slow_mask_does_not_delay_other_requests(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = Held(monkeypatch)
-    slow = engine._begin("x", SCHEMAS[0], {"max_tokens": 60})
+    slow = engine._core.queue("x", SCHEMAS[0], {"max_tokens": 60})
     held.began.wait(10)
     assert engine.generate("y", max_tokens=9).text
     assert not slow.future.done()
     held.release.set()
-    assert slow.result(10).finish_reason == "stop"
+    assert slow.future.result(10)().finish_reason == "stop"
 
 
 def test_request_with_a_slow_mask_can_be_cancelled(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = Held(monkeypatch)
-    slow = engine._begin("x", SCHEMAS[0], {"max_tokens": 60})
+    slow = engine._core.queue("x", SCHEMAS[0], {"max_tokens": 60})
     held.began.wait(10)
     slow.cancelled.set()
-    assert slow.result(10).finish_reason == "cancelled"
+    assert slow.future.result(10)().finish_reason == "cancelled"
     held.release.set()
 
 
@@ -81,7 +81,7 @@ def test_cancelling_while_masks_are_computed_is_no_error(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
     held = Held(monkeypatch)
-    slow = engine._begin("x", SCHEMAS[0], {"temperature": 1.0, **options})
+    slow = engine._core.queue("x", SCHEMAS[0], {"temperature": 1.0, **options})
 
     def cancel() -> None:
         # As a mask that notices the cancelling ends: the error is there before the next round.
@@ -91,7 +91,7 @@ def test_cancelling_while_masks_are_computed_is_no_error(
     held.before_error = cancel
     held.began.wait(10)
     held.release.set()
-    assert slow.result(10).finish_reason == "cancelled"
+    assert slow.future.result(10)().finish_reason == "cancelled"
 
 
 def test_answer_follows_the_plan_when_masks_exceed_their_budget(
@@ -118,11 +118,11 @@ def test_error_of_a_slow_mask_fails_its_request_only(
 ) -> None:
     held = Held(monkeypatch)
     held.error = LookupError("broken")
-    slow = engine._begin("x", SCHEMAS[0], {"max_tokens": 60})
+    slow = engine._core.queue("x", SCHEMAS[0], {"max_tokens": 60})
     held.began.wait(10)
     held.release.set()
     with pytest.raises(LookupError):
-        slow.result(10)
+        slow.future.result(10)()
     assert engine.generate("y", response_format=SCHEMAS[1], max_tokens=60).parsed is not None
 
 
@@ -131,9 +131,9 @@ def test_error_of_slow_masks_fails_particles_only_if_all_have_failed(
 ) -> None:
     held = Held(monkeypatch)
     held.error = LookupError("broken")
-    slow = engine._begin("x", SCHEMAS[0], {"temperature": 1.0, "particles": 3})
+    slow = engine._core.queue("x", SCHEMAS[0], {"temperature": 1.0, "particles": 3})
     held.began.wait(10)
     held.release.set()
     with pytest.raises(LookupError):
-        slow.result(10)
+        slow.future.result(10)()
     assert engine.generate("y", response_format=SCHEMAS[1], max_tokens=60).parsed is not None

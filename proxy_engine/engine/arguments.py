@@ -1,0 +1,176 @@
+"""The arguments of ``InferenceEngine`` and its methods: types, checks and signatures."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn, TypeAlias, TypeVar
+
+from mlx.nn.layers.base import Module
+from pydantic import ConfigDict, Field, InstanceOf
+
+from state_machines.tool_calls import ToolFormat
+
+from ..checks.texts import short_repr
+from ..errors import InvalidOptionError
+from ..extraction.details import DetailColumns
+from ..extraction.progress import Progress
+from ..extraction.prompts import Instruction
+from ..extraction.records import Field as RecordField
+from ..generation.custom_sampler import LogitsProcessor, LogprobsSampler
+from ..media.options import MediaOptions
+from ..models.load_options import LoadArguments, LoadOptions
+from ..options.generation import (
+    MAX_DRAFT_TOKENS,
+    GenerationOptions,
+    OptionModel,
+    argument_names,
+    check_names,
+)
+from ..options.overrides import OptionOverrides
+from ..options.signatures import list_options, option_defaults
+from ..prompt_cache.options import CacheOptions
+from ..transcription.options import OnSeconds, TranscriptionOptions, TranscriptionOverrides
+
+C = TypeVar("C", bound=type)
+
+ModelSource: TypeAlias = str | os.PathLike[str] | Module
+"""A directory, a Hugging Face repo id, or a model in memory."""
+
+_OF_MODELS_IN_MEMORY = {"chat_template"}
+"""The options of loading that apply to a model in memory."""
+
+
+class RequestArguments(OptionOverrides, total=False):
+    """The keyword arguments of a request besides its response format: tools, hooks and options.
+
+    Attributes:
+        tools: OpenAI-style dicts, pydantic models, dataclasses, functions, or ``Tool``s.
+        tool_choice: ``"auto"`` (default), ``"required"``, ``"none"``, or the name of a tool.
+        sampler: A function from log-probabilities over the allowed tokens, float32, shape (1,
+            vocabulary), to a token id, as mlx-lm's samplers are. It selects the tokens in place of
+            the sampling parameters.
+        logits_processors: Functions of the token ids so far, shape (tokens,), and the logits, shape
+            (1, vocabulary), that return logits, as mlx-lm's are. They run before the mask and the
+            sampling parameters.
+        logprob_vectors: Report the log-probabilities of all tokens at each position.
+    """
+
+    tools: Iterable[Any] | None
+    tool_choice: Any
+    sampler: LogprobsSampler | None
+    logits_processors: Iterable[LogitsProcessor] | None
+    logprob_vectors: bool
+
+
+class ExtractionArguments(OptionOverrides, total=False):
+    """The keyword arguments of an extraction, which ``InferenceEngine.extract`` describes."""
+
+    text: RecordField
+    image: RecordField | None
+    instruction: Instruction | None
+    prefix: str
+    columns: Sequence[DetailColumns]
+    chunk_tokens: int | None
+    chunk_overlap: int | None
+    output: str | os.PathLike[str] | None
+    resume: bool
+    progress: Progress
+
+
+class TranscriptionArguments(TranscriptionOverrides, total=False):
+    """The keyword arguments of ``InferenceEngine.transcribe``, which describes them."""
+
+    on_progress: OnSeconds | None
+
+
+class EngineOptions(OptionModel):
+    """The arguments of ``InferenceEngine``, which describes them, besides those of loading.
+
+    Raises:
+        InvalidOptionError: An argument is invalid.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    options: InstanceOf[GenerationOptions] | None
+    on_progress: Callable[[str], None] | None
+    cache_vocabulary: bool
+    tool_format: str | ToolFormat | None
+    cache: InstanceOf[CacheOptions] | None
+    batch_size: int = Field(ge=1)
+    max_compile_seconds: float | None = Field(gt=0)
+    draft_model: Any
+    num_draft_tokens: int | None = Field(ge=1, le=MAX_DRAFT_TOKENS)
+    media: InstanceOf[MediaOptions] | None
+
+
+def check_model(
+    model: object, tokenizer: object, options: EngineOptions, load_options: LoadOptions
+) -> None:
+    """Raise ``InvalidOptionError`` for arguments that do not fit together.
+
+    A model in memory has been loaded, so only its chat template can be chosen.
+    """
+    for name, source in (("model", model), ("draft_model", options.draft_model)):
+        if not isinstance(source, str | os.PathLike | Module | None):
+            _refuse(name, source, "should be a path, a repo id or a model in memory")
+    if isinstance(model, Module) != (tokenizer is not None):
+        _refuse("tokenizer", tokenizer, "should be given for a model in memory, and only then")
+    if options.num_draft_tokens is not None and options.draft_model is None:
+        raise InvalidOptionError(
+            "num_draft_tokens requires draft_model",
+            option="num_draft_tokens",
+            hint="SpeculationOptions(max_draft_tokens=...) bounds the drafts of prompt lookup.",
+        )
+    if load_options.distributed and options.cache is not None:
+        options.cache.check_distributed()
+    if not isinstance(model, Module):
+        return
+    for name in load_options.given:
+        if name not in _OF_MODELS_IN_MEMORY:
+            raise InvalidOptionError(
+                f"{name} is for models that are loaded by name",
+                option=name,
+                hint="Give it to mlx_lm.load, or name the model's directory or repo id.",
+            )
+
+
+def parse_load_options(arguments: LoadArguments) -> LoadOptions:
+    """Return the options of loading a model.
+
+    Raises:
+        InvalidOptionError: An option is unknown or its value is invalid.
+    """
+    known = [*argument_names(LoadOptions), *EngineOptions.model_fields]
+    check_names(arguments, known, LoadOptions._name_hints)
+    return LoadOptions.of(arguments)
+
+
+def _refuse(name: str, value: object, expected: str) -> NoReturn:
+    raise InvalidOptionError(f"{name} {expected}, not {short_repr(value)}", option=name)
+
+
+_REQUEST_DEFAULTS = option_defaults(GenerationOptions)
+_EXTRACTION_DEFAULTS = {"text": "text", "prefix": "", "columns": (), "resume": False}
+
+_ARGUMENTS: dict[Any, dict[str, Any]] = {
+    OptionOverrides: _REQUEST_DEFAULTS,
+    RequestArguments: {**_REQUEST_DEFAULTS, "logprob_vectors": False},
+    ExtractionArguments: {**_REQUEST_DEFAULTS, **_EXTRACTION_DEFAULTS},
+    TranscriptionArguments: option_defaults(TranscriptionOptions),
+    LoadArguments: option_defaults(LoadOptions),
+}
+"""The types of keyword arguments, and the defaults that are not ``None``."""
+
+
+def with_option_signatures(engine: C) -> C:
+    """Give the methods of a class signatures that list the options in place of ``**options``."""
+    kinds = {f"Unpack[{kind.__name__}]": kind for kind in _ARGUMENTS}
+    for _, method in inspect.getmembers(engine, inspect.isfunction):
+        last = list(inspect.signature(method).parameters.values())[-1:]
+        kind = kinds.get(last[0].annotation) if last else None
+        if kind is not None:
+            list_options(method, kind, _ARGUMENTS[kind])
+    return engine

@@ -1,0 +1,284 @@
+"""Answers to one prompt, and the tool loop, as methods of the engine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, overload
+
+from ..conversation.interaction import Interaction
+from ..conversation.messages import Prompt
+from ..options.overrides import OptionOverrides
+from ..requests.streams import aevents_of, cancelling, events_of, ignore
+from ..results.generation import GenerationResult
+from ..results.streams import AsyncEventStream, EventStream
+from ..tools import resolve_tools
+from ..tools.tool_loop import ToolRun, arun_tools, run_tools
+from .arguments import RequestArguments
+from .properties import EngineProperties
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter as Adapter
+    from typing_extensions import TypeForm
+
+T = TypeVar("T")
+
+OnTurn: TypeAlias = Callable[[Interaction], None]
+"""Called with each new message of a tool loop."""
+
+
+class ToolLoopArguments(OptionOverrides, total=False):
+    """The keyword arguments of ``InferenceEngine.run_tools``, which describes them."""
+
+    tool_choice: Any
+    max_rounds: int
+    on_turn: OnTurn | None
+
+
+class GenerationEngine(EngineProperties):
+    """``generate``, ``stream`` and ``run_tools``, and the same for event loops."""
+
+    @overload
+    def generate(
+        self, prompt: Prompt, response_format: TypeForm[T], **options: Unpack[OptionOverrides]
+    ) -> GenerationResult[T]: ...
+    @overload
+    def generate(
+        self, prompt: Prompt, response_format: Adapter[T], **options: Unpack[OptionOverrides]
+    ) -> GenerationResult[T]: ...
+    @overload
+    def generate(
+        self, prompt: Prompt, response_format: TypeForm[T], **arguments: Unpack[RequestArguments]
+    ) -> GenerationResult[T | None]: ...
+    @overload
+    def generate(
+        self, prompt: Prompt, response_format: Adapter[T], **arguments: Unpack[RequestArguments]
+    ) -> GenerationResult[T | None]: ...
+    @overload
+    def generate(
+        self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
+    ) -> GenerationResult[Any]: ...
+    def generate(
+        self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
+    ) -> GenerationResult[Any]:
+        """Answer ``prompt``, and return the result.
+
+        Args:
+            prompt: A string, OpenAI messages, interactions, or a ``RawPrompt`` that bypasses the
+                chat template.
+            response_format: A pydantic model or another type, a ``TypeAdapter``, a JSON Schema,
+                OpenAI's ``{"type": "json_schema", …}``, a state machine, or a composition of
+                parts. Default: free text.
+            arguments: ``tools`` (OpenAI-style dicts, pydantic models, dataclasses, functions or
+                ``Tool``s), ``tool_choice`` (``"auto"``, ``"required"``, ``"none"`` or a name), and
+                the options of ``GenerationOptions``. With tools and a response format, the model
+                answers in the format or calls tools.
+
+        Returns:
+            The result. Its text is complete: it matches the response format within ``max_tokens``.
+
+        Raises:
+            PromptError: The prompt is invalid.
+            InvalidOptionError: An option is unknown or invalid.
+            InvalidResponseFormatError: The response format is none of the accepted kinds.
+            InvalidToolError: A tool is invalid.
+            SchemaError: A JSON Schema is invalid, unsupported or unsatisfiable.
+            CompositionError: The parts of the answer cannot be combined.
+            CompileLimitError: Compiling takes longer than ``max_compile_seconds``.
+            MaxTokensTooSmallError: The shortest answer is longer than ``max_tokens``.
+            GrammarBudgetError: No completion of the answer is found within the work budget.
+            OutputValidationError: A validator of the response format's type rejects the answer.
+            EngineClosedError: The engine is closed.
+        """
+        queued = self._core.queue(prompt, response_format, arguments)
+        with cancelling(queued.cancelled):
+            return queued.result()
+
+    @overload
+    async def agenerate(
+        self, prompt: Prompt, response_format: TypeForm[T], **options: Unpack[OptionOverrides]
+    ) -> GenerationResult[T]: ...
+    @overload
+    async def agenerate(
+        self, prompt: Prompt, response_format: Adapter[T], **options: Unpack[OptionOverrides]
+    ) -> GenerationResult[T]: ...
+    @overload
+    async def agenerate(
+        self, prompt: Prompt, response_format: TypeForm[T], **arguments: Unpack[RequestArguments]
+    ) -> GenerationResult[T | None]: ...
+    @overload
+    async def agenerate(
+        self, prompt: Prompt, response_format: Adapter[T], **arguments: Unpack[RequestArguments]
+    ) -> GenerationResult[T | None]: ...
+    @overload
+    async def agenerate(
+        self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
+    ) -> GenerationResult[Any]: ...
+    async def agenerate(
+        self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
+    ) -> GenerationResult[Any]:
+        """:meth:`generate` for event loops. Cancelling the task cancels the request."""
+        request = await self._core.aprepare(prompt, response_format, arguments)
+        with cancelling(request.cancelled):
+            finish = await asyncio.wrap_future(self._core.scheduler.submit(request, ignore))
+            # Not on the loop: the caller's validators may take any time.
+            return await asyncio.get_running_loop().run_in_executor(self._core.threads, finish)
+
+    @overload
+    def stream(
+        self, prompt: Prompt, response_format: TypeForm[T], **arguments: Unpack[RequestArguments]
+    ) -> EventStream[T]: ...
+    @overload
+    def stream(
+        self, prompt: Prompt, response_format: Adapter[T], **arguments: Unpack[RequestArguments]
+    ) -> EventStream[T]: ...
+    @overload
+    def stream(
+        self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
+    ) -> EventStream[Any]: ...
+    def stream(
+        self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
+    ) -> EventStream[Any]:
+        """Answer ``prompt`` as a stream of events; the last one is ``Finished``.
+
+        The request is checked by this call, and queued when the first event is requested. The
+        model does not wait for the reader. Closing or dropping the stream cancels the request.
+        Arguments and exceptions are those of :meth:`generate`.
+        """
+        request = self._core.prepare(prompt, response_format, arguments)
+        events = events_of(self._core.submitter(request), request.cancelled)
+        return EventStream(events, request.cancelled.set)
+
+    @overload
+    async def astream(
+        self, prompt: Prompt, response_format: TypeForm[T], **arguments: Unpack[RequestArguments]
+    ) -> AsyncEventStream[T]: ...
+    @overload
+    async def astream(
+        self, prompt: Prompt, response_format: Adapter[T], **arguments: Unpack[RequestArguments]
+    ) -> AsyncEventStream[T]: ...
+    @overload
+    async def astream(
+        self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
+    ) -> AsyncEventStream[Any]: ...
+    async def astream(
+        self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
+    ) -> AsyncEventStream[Any]:
+        """:meth:`stream` for event loops: ``async for event in await engine.astream(…)``."""
+        request = await self._core.aprepare(prompt, response_format, arguments)
+        submit, cancelled = self._core.submitter(request), request.cancelled
+        return AsyncEventStream(aevents_of(submit, cancelled, self._core.threads), cancelled.set)
+
+    @overload
+    def run_tools(
+        self,
+        prompt: Prompt,
+        tools: Iterable[Any],
+        *,
+        response_format: TypeForm[T],
+        **arguments: Unpack[ToolLoopArguments],
+    ) -> ToolRun[GenerationResult[T | None]]: ...
+    @overload
+    def run_tools(
+        self,
+        prompt: Prompt,
+        tools: Iterable[Any],
+        *,
+        response_format: Adapter[T],
+        **arguments: Unpack[ToolLoopArguments],
+    ) -> ToolRun[GenerationResult[T | None]]: ...
+    @overload
+    def run_tools(
+        self,
+        prompt: Prompt,
+        tools: Iterable[Any],
+        *,
+        response_format: Any = None,
+        **arguments: Unpack[ToolLoopArguments],
+    ) -> ToolRun[GenerationResult[Any]]: ...
+    def run_tools(
+        self,
+        prompt: Prompt,
+        tools: Iterable[Any],
+        *,
+        response_format: Any = None,
+        tool_choice: Any = None,
+        max_rounds: int = 8,
+        on_turn: OnTurn | None = None,
+        **options: Unpack[OptionOverrides],
+    ) -> ToolRun[GenerationResult[Any]]:
+        """Generate, run the tools that are called, and repeat until the model answers.
+
+        The other arguments and exceptions are those of :meth:`generate`; see
+        :func:`proxy_engine.tools.tool_loop.run_tools` for errors of tools.
+
+        Args:
+            prompt: The prompt.
+            tools: The tools.
+            response_format: The format of the last answer.
+            tool_choice: Whether the first answer may or must call tools.
+            max_rounds: Maximum number of answers with tool calls; the next one has none.
+            on_turn: Called with each new message.
+            options: The options of ``GenerationOptions``.
+        """
+        tools = resolve_tools(tools)
+        generate = partial(self.generate, response_format=response_format, tools=tools, **options)
+        return run_tools(
+            lambda turns, choice: generate(turns, tool_choice=choice),
+            prompt,
+            tools,
+            tool_choice=tool_choice,
+            max_rounds=max_rounds,
+            on_turn=on_turn,
+        )
+
+    @overload
+    async def arun_tools(
+        self,
+        prompt: Prompt,
+        tools: Iterable[Any],
+        *,
+        response_format: TypeForm[T],
+        **arguments: Unpack[ToolLoopArguments],
+    ) -> ToolRun[GenerationResult[T | None]]: ...
+    @overload
+    async def arun_tools(
+        self,
+        prompt: Prompt,
+        tools: Iterable[Any],
+        *,
+        response_format: Adapter[T],
+        **arguments: Unpack[ToolLoopArguments],
+    ) -> ToolRun[GenerationResult[T | None]]: ...
+    @overload
+    async def arun_tools(
+        self,
+        prompt: Prompt,
+        tools: Iterable[Any],
+        *,
+        response_format: Any = None,
+        **arguments: Unpack[ToolLoopArguments],
+    ) -> ToolRun[GenerationResult[Any]]: ...
+    async def arun_tools(
+        self,
+        prompt: Prompt,
+        tools: Iterable[Any],
+        *,
+        response_format: Any = None,
+        tool_choice: Any = None,
+        max_rounds: int = 8,
+        on_turn: OnTurn | None = None,
+        **options: Unpack[OptionOverrides],
+    ) -> ToolRun[GenerationResult[Any]]:
+        """:meth:`run_tools` for event loops; async tools are awaited."""
+        tools = resolve_tools(tools)
+        generate = partial(self.agenerate, response_format=response_format, tools=tools, **options)
+        return await arun_tools(
+            lambda turns, choice: generate(turns, tool_choice=choice),
+            prompt,
+            tools,
+            tool_choice=tool_choice,
+            max_rounds=max_rounds,
+            on_turn=on_turn,
+        )
