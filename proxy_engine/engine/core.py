@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -36,7 +35,6 @@ from ..options.generation import GenerationOptions
 from ..options.overrides import OptionOverrides
 from ..prompt_cache.options import CacheOptions
 from ..prompt_cache.prompt_caches import PromptCaches
-from ..replication import replica_of
 from ..requests.batches import QueuedRequest
 from ..requests.preparation import Preparation
 from ..requests.request import Request
@@ -44,7 +42,6 @@ from ..requests.scheduler import Scheduler
 from ..requests.sequence_factory import SequenceFactory
 from ..requests.streams import Submit, ignore
 from ..requests.worker import Worker
-from ..results.events import Event, PromptProgress
 from ..runtime.progress import OnProgress
 from .arguments import (
     EngineOptions,
@@ -68,92 +65,79 @@ _DRAFT_CACHE_SHARE = 4
 """The prompt caches of the draft model take at most this fraction of ``max_bytes`` in addition."""
 
 
-@dataclass(frozen=True, slots=True)
 class EngineCore:
-    """The components of an engine, from the model to the queue of requests."""
+    """The components of an engine, from the model to the queue of requests.
 
-    loaded: LoadedModel
-    vocabulary: Vocabulary
-    preparation: Preparation
-    scheduler: Scheduler
-    caches: PromptCaches
-    worker: Worker
-    threads: ThreadPoolExecutor
-    draft_model: LoadedModel | None
-    drafter: DraftModel | None
-    media: MediaOptions
+    Args:
+        worker: Owns the model thread.
+        model: The model, or where it is.
+        tokenizer: The tokenizer of a model in memory.
+        options: The other arguments of ``InferenceEngine``.
+        load: How the model is loaded.
 
-    @classmethod
-    def build(
-        cls,
+    Raises:
+        ProxyError: See :class:`InferenceEngine`.
+    """
+
+    def __init__(
+        self,
         worker: Worker,
         model: ModelSource | None,
         tokenizer: Any,
         options: EngineOptions,
         load: LoadArguments,
-    ) -> EngineCore:
-        """Load a model and build the components; the arguments are those of ``InferenceEngine``."""
+    ) -> None:
         load_options = parse_load_options(load)
         check_model(model, tokenizer, options, load_options)
+        self.worker = worker
+        self.media = options.media or MediaOptions()
         started = time.perf_counter()
-        loaded = _loaded(worker, model, tokenizer, options.on_progress, load_options)
+        self.loaded = loaded = _loaded(worker, model, tokenizer, options.on_progress, load_options)
         seconds = time.perf_counter() - started
         _log.info("loaded %r (%s) in %.1f s", loaded.name, loaded.model_type, seconds)
-        vocabulary = vocabulary_of(loaded, cached=options.cache_vocabulary)
-        draft = _loaded_draft(worker, loaded, vocabulary, options)
-        caches = worker.submit(lambda: PromptCaches(loaded.model, options.cache)).result()
-        worker.at_close(caches.close)
+        self.vocabulary = vocabulary_of(loaded, cached=options.cache_vocabulary)
+        self.draft_model = _loaded_draft(worker, loaded, self.vocabulary, options)
+        self.caches = worker.submit(lambda: PromptCaches(loaded.model, options.cache)).result()
+        worker.at_close(self.caches.close)
         # Tokenizers are not safe to call from several threads at once.
         lock = threading.Lock()
-        factory = SequenceFactory.of(loaded, vocabulary, lock)
-        drafter = None
-        if draft is not None:
-            drafter = worker.submit(partial(_drafter, draft, loaded, options.cache)).result()
+        factory = SequenceFactory.of(loaded, self.vocabulary, lock)
+        self.drafter: DraftModel | None = None
+        if self.draft_model is not None:
+            make_drafter = partial(_drafter, self.draft_model, loaded, options.cache)
+            self.drafter = worker.submit(make_drafter).result()
             factory = replace(
                 factory,
-                draft_cost=model_bytes(draft.model) / model_bytes(loaded.model),
+                draft_cost=model_bytes(self.draft_model.model) / model_bytes(loaded.model),
                 num_draft_tokens=options.num_draft_tokens,
             )
-        media = options.media or MediaOptions()
         compile_queue = CompileQueue()
-        preparation = Preparation(
+        self.preparation = Preparation(
             loaded,
-            vocabulary,
+            self.vocabulary,
             options.options or GenerationOptions(),
             options.tool_format,
             lock,
-            caches,
+            self.caches,
             compile_queue,
             options.max_compile_seconds,
             options.batch_size,
-            media,
+            self.media,
         )
-        threads = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="proxy-engine-compile")
-        scheduler = Scheduler(
+        self.threads = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="proxy-engine-compile")
+        self.scheduler = Scheduler(
             worker,
             factory,
-            caches,
+            self.caches,
             compile_queue,
-            threads,
+            self.threads,
             batch_size=options.batch_size,
-            draft_model=drafter,
+            draft_model=self.drafter,
         )
         if not load_options.lazy:
             # They read the weights. Otherwise the first request does it.
-            worker.submit(scheduler.split_output_layer).result()
-            worker.submit(caches.open_disk).result()
-        return cls(
-            loaded,
-            vocabulary,
-            preparation,
-            scheduler,
-            caches,
-            worker,
-            threads,
-            draft,
-            drafter,
-            media,
-        )
+            worker.submit(self.scheduler.split_output_layer).result()
+            worker.submit(self.caches.open_disk).result()
 
     def prepare(
         self,
@@ -256,39 +240,6 @@ class EngineCore:
                 return call()
 
         return self.worker.submit(wired).result()
-
-    def save_prompt_cache(self, path: str | os.PathLike[str], request: Request) -> int:
-        """Process a request's prompt, and save the model's cache of it."""
-        self._check_has_whole_caches()
-        # An answer that is forced entirely would need no forward pass over the prompt.
-        changed = request.options.override({"fast_forward": False, "particles": 1, "n": 1})
-        request = replace(request, options=changed)
-
-        def emit(event: Event) -> None:
-            if isinstance(event, PromptProgress) and event.processed == event.total:
-                request.cancelled.set()
-
-        self.scheduler.submit(request, emit).result()
-        return self.worker.submit(lambda: self.caches.save(path, request.cache_key())).result()
-
-    def _check_has_whole_caches(self) -> None:
-        if replica_of(self.loaded.model) is not None:
-            raise InvalidOptionError(
-                "prompt caches of a distributed model cannot be saved or loaded: each rank has a "
-                "shard of them",
-                option="distributed",
-            )
-
-    def clear_prompt_cache(self) -> None:
-        """Remove the cached texts of earlier requests."""
-        self.worker.submit(self.caches.clear).result()
-        if self.drafter is not None:
-            self.worker.submit(self.drafter.clear_prompt_cache).result()
-
-    def load_prompt_cache(self, path: str | os.PathLike[str]) -> int:
-        """Load a saved prompt cache."""
-        self._check_has_whole_caches()
-        return self.worker.submit(lambda: self.caches.load(path)).result()
 
 
 def _loaded(

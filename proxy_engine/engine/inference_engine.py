@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
+from dataclasses import replace
 from typing import Any, Self, Unpack
 
 from ..runtime.backends import requires_backend
@@ -14,11 +15,14 @@ with requires_backend():
 from state_machines.tool_calls import ToolFormat
 
 from ..conversation.messages import Prompt
+from ..errors import InvalidOptionError
 from ..media.options import MediaOptions
 from ..models.load_options import LoadArguments
 from ..options.generation import GenerationOptions
 from ..prompt_cache.options import CacheOptions
+from ..replication import replica_of
 from ..requests.worker import Worker, on_own_thread
+from ..results.events import Event, PromptProgress
 from ..runtime.progress import OnProgress, to_stderr
 from .arguments import EngineOptions, RequestArguments, with_option_signatures
 from .core import EngineCore
@@ -110,7 +114,7 @@ class InferenceEngine(GenerationEngine, ExtractionEngine, TranscriptionEngine):
         # Runs when the engine is collected, or at interpreter exit.
         self._finalizer = weakref.finalize(self, worker.close)
         try:
-            self._core = EngineCore.build(worker, model, tokenizer, arguments, load)
+            self._core = EngineCore(worker, model, tokenizer, arguments, load)
         except BaseException:
             self._finalizer()
             raise
@@ -141,8 +145,19 @@ class InferenceEngine(GenerationEngine, ExtractionEngine, TranscriptionEngine):
                 the model is distributed.
             OSError: The file cannot be written.
         """
-        request = self._core.prepare(prompt, response_format, arguments)
-        return self._core.save_prompt_cache(path, request)
+        core = self._core
+        request = core.prepare(prompt, response_format, arguments)
+        self._check_has_whole_caches()
+        # An answer that is forced entirely would need no forward pass over the prompt.
+        changed = request.options.override({"fast_forward": False, "particles": 1, "n": 1})
+        request = replace(request, options=changed)
+
+        def emit(event: Event) -> None:
+            if isinstance(event, PromptProgress) and event.processed == event.total:
+                request.cancelled.set()
+
+        core.scheduler.submit(request, emit).result()
+        return core.worker.submit(lambda: core.caches.save(path, request.cache_key())).result()
 
     def load_prompt_cache(self, path: str | os.PathLike[str]) -> int:
         """Load a saved prompt cache. Requests that begin with its prompt reuse it.
@@ -157,14 +172,25 @@ class InferenceEngine(GenerationEngine, ExtractionEngine, TranscriptionEngine):
             InvalidOptionError: The model is distributed.
             OSError: The file cannot be read.
         """
-        return self._core.load_prompt_cache(path)
+        self._check_has_whole_caches()
+        return self._core.worker.submit(lambda: self._core.caches.load(path)).result()
+
+    def _check_has_whole_caches(self) -> None:
+        if replica_of(self._core.loaded.model) is not None:
+            raise InvalidOptionError(
+                "prompt caches of a distributed model cannot be saved or loaded: each rank has a "
+                "shard of them",
+                option="distributed",
+            )
 
     def clear_prompt_cache(self) -> None:
         """Remove the cached texts of earlier requests, and free their memory.
 
         Running requests keep theirs.
         """
-        self._core.clear_prompt_cache()
+        self._core.worker.submit(self._core.caches.clear).result()
+        if self._core.drafter is not None:
+            self._core.worker.submit(self._core.drafter.clear_prompt_cache).result()
 
     def warm_up(self) -> None:
         """Find out now how requests can share forward passes, which takes about a second.

@@ -162,22 +162,17 @@ class Worker:
     def _run(self, future: Future[T], call: Callable[[], T]) -> None:
         if self.has_failed or not future.set_running_or_notify_cancel():
             return
-        if self.is_closing:
-            self._finish(future, error=EngineClosedError("the engine was closed"))
-            return
-        try:
-            result = call()
-        except BaseException as error:
-            self._finish(future, error=self.explain(error))
-        else:
-            self._finish(future, result=result)
-
-    def _finish(
-        self, future: Future[T], result: Any = None, error: BaseException | None = None
-    ) -> None:
         # The worker may have been aborted.
         with suppress(InvalidStateError):
-            future.set_result(result) if error is None else future.set_exception(error)
+            if self.is_closing:
+                future.set_exception(EngineClosedError("the engine was closed"))
+                return
+            try:
+                result = call()
+            except BaseException as error:
+                future.set_exception(self.explain(error))
+            else:
+                future.set_result(result)
 
     def _return_thread(self) -> None:
         try:
