@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +29,7 @@ from ..results.events import (
     ToolInputDelta,
 )
 from ..results.generation import AnswerPart
+from ..tools.call_parsing import unique_call_id
 from .composition import REASONING
 from .partial_json import PartialJson
 
@@ -199,7 +199,7 @@ class AnswerReader:
         if call.arguments is None:
             call.arguments = part
             written = call.id_part.parse(call.id_text) if call.id_part is not None else None
-            call.id = self._unique_id(call, written)
+            call.id = unique_call_id(written, self._new_id, call.name, self.calls)
             if part.tool.input is not None:
                 call.decoder = InputDecoder(part.notation)
             yield ToolCallStarted(
@@ -218,14 +218,6 @@ class AnswerReader:
         # Other notations are converted to JSON once they are complete.
         if text and part.notation is JSON:
             yield ToolCallDelta(part=CALL, index=call.index, id=call.id, arguments=text)
-
-    def _unique_id(self, call: _Call, written: str | None) -> str:
-        """Return the id that the model has written, unless another call has it."""
-        taken = {other.id for other in self.calls}
-        ids = (self._new_id(call.name, number) for number in itertools.count(call.index))
-        return next(
-            id for id in itertools.chain([written] if written else [], ids) if id not in taken
-        )
 
     def _end_call(self, *, may_be_cut: bool = False) -> Iterator[Event]:
         call, self._call = self._call, None

@@ -52,7 +52,7 @@ from state_machines.tool_calls.tool_format import NO_DELIMITERS, Delimiters
 from ..checks.texts import has_surrogate, short_repr
 from ..errors import InvalidOptionError, InvalidResponseFormatError, OutputValidationError
 from ..results.generation import Quotation
-from ..validation import json_validator
+from ..validation import JsonValidator
 from .compile_queue import CompileCache, CompileJob
 from .spoken import Spoken, SpokenStateMachine, SpokenText
 
@@ -344,8 +344,12 @@ def _with_quotes(response: ResponseFormat, machine: JsonSchemaStateMachine) -> R
     sources = machine.sources
     if not sources:
         return response
-    validator = json_validator(machine.schema, registry=machine.registry, sources=sources)
-    return replace(response, quotes=_checked(validator.quotations), sources=frozenset(sources))
+    validator = JsonValidator(machine.schema, registry=machine.registry, sources=sources)
+
+    def quotes(text: str) -> tuple[Quotation, ...]:
+        return tuple(Quotation(*quote) for quote in validator.quotes_in(text))
+
+    return replace(response, quotes=_checked(quotes), sources=frozenset(sources))
 
 
 def _json_key(value: JsonSchema, what: str) -> str:
@@ -389,7 +393,7 @@ def _json_parser(
     registry: Registry[Any] | None = None,
     sources: Mapping[str, str] | None = None,
 ) -> Callable[[str], Any]:
-    return _checked(json_validator(schema, registry=registry, sources=sources or None).read)
+    return _checked(JsonValidator(schema, registry=registry, sources=sources or None).read)
 
 
 def _checked(read: Callable[[str], V]) -> Callable[[str], V]:

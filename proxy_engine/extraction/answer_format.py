@@ -19,7 +19,7 @@ from state_machines.pydantic_schemas import ClosedJsonSchema
 
 from ..checks.texts import short_repr
 from ..errors import InvalidOptionError, InvalidResponseFormatError
-from ..validation import json_validator
+from ..validation import JsonValidator
 from .details import NO_DETAILS, DetailColumns, Details
 from .json_members import encode, split_members
 from .missing import is_missing
@@ -158,9 +158,10 @@ class AnswerFormat:
         """
         if not self.has_quotes:
             return ()
-        validator = json_validator(self.schema, sources=sources)
+        validator = JsonValidator(self.schema, sources=sources)
         try:
-            return validator.quotations(self.written(value))
+            quotes = validator.quotes_in(self.written(value))
+            return tuple(Quotation(*quote) for quote in quotes)
         except (ValueError, RecursionError, jsonschema.ValidationError):
             return ()
 
@@ -220,7 +221,7 @@ class AnswerFormat:
             return self.adapter.validate_json(json.dumps(value))
         if self.schema is not None:
             try:
-                json_validator(self.schema).validate(value)
+                JsonValidator(self.schema).validate(value)
             except jsonschema.ValidationError as error:
                 raise ValueError(error.message) from error
         elif not isinstance(value, str) or not self.response_format.matches(value):

@@ -14,7 +14,7 @@ from typing import Any
 import jsonschema
 
 from ..errors import RecordError
-from ..validation import json_validator
+from ..validation import JsonValidator
 from .answer_format import AnswerFormat
 from .details import DetailType
 from .inputs import Item
@@ -159,7 +159,7 @@ class Csv(RowFormat):
             required = root.get("required", ()) if isinstance(root, Mapping) else ()
             return column.removeprefix(self.answers.prefix) not in required
         try:
-            json_validator(True if schema is None else schema).validate(value)
+            JsonValidator(True if schema is None else schema).validate(value)
         except (ValueError, RecursionError, jsonschema.ValidationError):
             return False
         return True

@@ -23,7 +23,7 @@ from ..errors import OutputValidationError
 from ..generation import SequenceState, Token
 from ..results.generation import Quotation, ScoredChoice, Usage
 from ..tools import Tool
-from ..validation import json_validator
+from ..validation import JsonValidator
 from .request import Request
 
 _log = logging.getLogger(__name__)
@@ -97,7 +97,7 @@ def checked_calls(calls: Iterable[ToolCall], tools: Mapping[str, Tool]) -> Itera
     for call in calls:
         tool = tools[call.name]
         try:
-            json_validator(tool.arguments_schema).validate(call.arguments)
+            JsonValidator(tool.arguments_schema).validate(call.arguments)
         except jsonschema.ValidationError as error:
             raise OutputValidationError(
                 f"the call of {call.name!r} does not match its schema: {error.message}",

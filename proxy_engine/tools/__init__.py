@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from .call_parsing import ParsedToolCalls, parse_tool_calls
 from .choice import ToolChoice, ToolChoiceMode
-from .functions import tool_from_function
 from .input_format import InputFormat
+from .python_tools import tool_from_function, tool_from_type
 from .resolve import resolve_tool, resolve_tools, tool_from_dict
 from .tool import Tool, tool_schema_errors
-from .types import tool_from_type
 
 __all__ = [
     "InputFormat",

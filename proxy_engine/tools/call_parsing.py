@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, count
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from state_machines.tool_calls import (
@@ -86,14 +86,11 @@ def parse_tool_calls(
     """
     if not isinstance(text, str):
         raise InvalidOptionError(f"the text is no string: {short_repr(text)}", option="text")
-    own = _format(tool_format)
-    known = None if tools is None else {tool.name: tool for tool in resolve_tools(tools)}
-    reader = _Reader(own, known)
-    free = []
-    for piece in split_calls(text, own):
+    reader = _Reader(_format(tool_format), tools)
+    for piece in split_calls(text, reader.format):
         match piece:
             case str():
-                free.append(piece)
+                reader.text.append(piece)
             case WrittenCall():
                 reader.read(piece)
             case UnreadableCall():
@@ -101,7 +98,25 @@ def parse_tool_calls(
                     f"the tool call at character {piece.position} cannot be read: {piece.reason}",
                     text[piece.position :],
                 )
-    return ParsedToolCalls("".join(free), tuple(reader.calls), tuple(reader.errors))
+    return ParsedToolCalls("".join(reader.text), tuple(reader.calls), tuple(reader.errors))
+
+
+def unique_call_id(
+    written: str | None, new_id: Callable[[str, int], str], name: str, calls: Sequence[ToolCall]
+) -> str:
+    """Return the id that the model has written for its next call, unless another call has it.
+
+    Args:
+        written: The id; empty or ``None`` if there is none.
+        new_id: Makes an id from the tool's name and the call's number.
+        name: The tool's name.
+        calls: The calls before.
+    """
+    taken = {call.id for call in calls}
+    if written and written not in taken:
+        return written
+    ids = (new_id(name, number) for number in count(len(calls)))
+    return next(id for id in ids if id not in taken)
 
 
 def _format(given: Any) -> ToolFormat:
@@ -121,29 +136,31 @@ def _format(given: Any) -> ToolFormat:
 class _Reader:
     """Checks calls, and converts them to those of a message."""
 
-    def __init__(self, tool_format: ToolFormat, tools: Mapping[str, Tool] | None) -> None:
-        self._format = tool_format
-        self._tools = dict(tools or {})
+    def __init__(self, tool_format: ToolFormat, tools: Iterable[Any] | None) -> None:
+        self.format = tool_format
+        self._tools = {tool.name: tool for tool in resolve_tools(tools)}
         self._reads_any_tool = tools is None
         self._arguments: dict[tuple[str, str], CallArguments] = {}
-        self._ids: set[str] = set()
+        self.text: list[str] = []
         self.calls: list[ToolCall] = []
         self.errors: list[ProxyError] = []
 
     def read(self, call: WrittenCall) -> None:
         """Add a call, or an error."""
         try:
-            tool = self._tool(call.name)
+            if self._reads_any_tool and call.name not in self._tools:
+                self._tools[call.name] = Tool(call.name, "", {"type": "object"})
         except InvalidToolError as error:
             self.refuse(str(error), call.raw)
             return
+        tool = self._tools.get(call.name)
         if tool is None:
             self.refuse(f"there is no tool {call.name!r}", call.raw)
             return
         try:
             arguments = self._arguments_of(tool, call)
             tool.validate(arguments)
-            id = self._unique_id(call)
+            id = unique_call_id(call.id, self.format.new_id, call.name, self.calls)
             parsed = tool.parse(arguments)
             is_custom = tool.input is not None
             self.calls.append(ToolCall(id, tool.name, arguments, call.raw, parsed, is_custom))
@@ -151,11 +168,6 @@ class _Reader:
             self.errors.append(error)
         except (ValueError, PromptError) as error:
             self.refuse(f"the arguments of the call of {tool.name!r}: {error}", call.raw)
-
-    def _tool(self, name: str) -> Tool | None:
-        if self._reads_any_tool and name not in self._tools:
-            self._tools[name] = Tool(name, "", {"type": "object"})
-        return self._tools.get(name)
 
     def refuse(self, what: str, text: str) -> None:
         """Add an error."""
@@ -165,19 +177,9 @@ class _Reader:
         key = (tool.name, call.format.name)
         if key not in self._arguments:
             signature = tool.signature
+            notation = call.format.notation
             self._arguments[key] = CallArguments(
-                CALL,
-                tool=signature,
-                schema=signature.parameters,
-                notation=call.format.notation,
+                CALL, tool=signature, schema=signature.parameters, notation=notation
             )
         with tool_schema_errors(tool):
             return self._arguments[key].parse(call.arguments)
-
-    def _unique_id(self, call: WrittenCall) -> str:
-        """Return the id that the text has, unless another call has it."""
-        ids = (self._format.new_id(call.name, number) for number in count(len(self.calls)))
-        written = [call.id] if call.id else []
-        id = next(id for id in chain(written, ids) if id not in self._ids)
-        self._ids.add(id)
-        return id

@@ -53,50 +53,10 @@ class ToolChoice:
         Raises:
             InvalidOptionError: It is none of these; the option is ``tool_choice``.
         """
-        if isinstance(given, ToolChoice):
-            return cls(given.mode, tuple(_named(tool.name, tools) for tool in given.tools))
         match given:
-            case None:
-                return cls("auto", tuple(tools))
-            case str(name):
-                return cls._of_name(name, tools)
-            case {"type": "allowed_tools", "allowed_tools": Mapping() as allowed_tools, **rest}:
-                _refuse_extra(rest)
-                return cls._allowed(allowed_tools, tools)
-            case {"type": "allowed_tools", **allowed}:
-                return cls._allowed(allowed, tools)
-            case Mapping() if (reference := _reference_in(given)) is not None:
-                return cls("named", (_referenced(reference, tools),))
-            case Mapping():
-                raise _invalid(
-                    f"{short_repr(given)} is not known",
-                    'A tool is named by {"type": "function", "function": {"name": …}}.',
-                )
-        raise _invalid(
-            f"a value of type {type(given).__name__} is not known",
-            "Known are 'auto', 'required', 'none', and the name of a tool.",
-        )
-
-    @classmethod
-    def _allowed(cls, given: Mapping[Any, Any], tools: Sequence[Tool]) -> ToolChoice:
-        """Return the choice among some of the tools."""
-        match given:
-            case {"mode": "auto" | "required" as mode, "tools": [_, *_] as allowed, **rest}:
-                _refuse_extra(rest)
-                references = [_reference_in(one) for one in allowed]
-                known = [one for one in references if one is not None]
-                if len(known) == len(allowed):
-                    found = tuple(_referenced(one, tools) for one in dict.fromkeys(known))
-                    return cls("required" if mode == "required" else "auto", found)
-        raise _invalid(
-            "allowed_tools is malformed",
-            'It is {"mode": "auto" or "required", "tools": [{"type": "function", …}]}.',
-        )
-
-    @classmethod
-    def _of_name(cls, name: str, tools: Sequence[Tool]) -> ToolChoice:
-        match name:
-            case "auto":
+            case ToolChoice():
+                return cls(given.mode, tuple(_named(tool.name, tools) for tool in given.tools))
+            case None | "auto":
                 return cls("auto", tuple(tools))
             case "none":
                 return cls("none", ())
@@ -104,7 +64,31 @@ class ToolChoice:
                 if not tools:
                     raise _invalid("'required' is for requests with tools, and there are none")
                 return cls("required", tuple(tools))
-        return cls("named", (_named(name, tools),))
+            case str(name):
+                return cls("named", (_named(name, tools),))
+            case {"type": "allowed_tools", "allowed_tools": Mapping() as inner, **rest}:
+                _refuse_extra(rest)
+                return cls.of({"type": "allowed_tools", **inner}, tools)
+            case {
+                "type": "allowed_tools",
+                "mode": "auto" | "required" as mode,
+                "tools": [_, *_] as allowed,
+                **rest,
+            }:
+                _refuse_extra(rest)
+                found = {tool.name: tool for tool in (_referenced(each, tools) for each in allowed)}
+                return cls("auto" if mode == "auto" else "required", tuple(found.values()))
+            case {"type": "allowed_tools"}:
+                raise _invalid(
+                    "allowed_tools is malformed",
+                    'It is {"mode": "auto" or "required", "tools": [{"type": "function", …}]}.',
+                )
+            case Mapping():
+                return cls("named", (_referenced(given, tools),))
+        raise _invalid(
+            f"a value of type {type(given).__name__} is not known",
+            "Known are 'auto', 'required', 'none', and the name of a tool.",
+        )
 
 
 def requires_call(given: Any) -> bool:
@@ -131,29 +115,27 @@ def _named(name: str, tools: Sequence[Tool]) -> Tool:
     raise _invalid(f"there is no tool {short_repr(name)}", hint)
 
 
-def _referenced(reference: tuple[str, str], tools: Sequence[Tool]) -> Tool:
-    """Return the tool of a type and a name."""
-    kind, name = reference
-    tool = _named(name, tools)
-    own = "function" if tool.input is None else "custom"
-    if own != kind:
-        raise _invalid(f"{short_repr(name)} is a tool of type {own!r}, not {kind!r}")
-    return tool
-
-
-def _reference_in(given: Any) -> tuple[str, str] | None:
-    """Return type and name of an OpenAI-style reference to a tool; ``None`` if it is none."""
+def _referenced(given: Any, tools: Sequence[Tool]) -> Tool:
+    """Return the tool that an OpenAI-style dict names."""
     match given:
-        case {"type": "function", "function": {"name": str(name), **more}, **rest}:
+        case {"type": "function" as kind, "function": {"name": str(name), **more}, **rest} | {
+            "type": "custom" as kind,
+            "custom": {"name": str(name), **more},
+            **rest,
+        }:
             _refuse_extra({**more, **rest})
-            return "function", name
-        case {"type": "custom", "custom": {"name": str(name), **more}, **rest}:
-            _refuse_extra({**more, **rest})
-            return "custom", name
         case {"type": "function" | "custom" as kind, "name": str(name), **rest}:
             _refuse_extra(rest)
-            return kind, name
-    return None
+        case _:
+            raise _invalid(
+                f"{short_repr(given)} is not known",
+                'A tool is named by {"type": "function", "function": {"name": …}}.',
+            )
+    tool = _named(name, tools)
+    actual = "function" if tool.input is None else "custom"
+    if actual != kind:
+        raise _invalid(f"{short_repr(name)} is a tool of type {actual!r}, not {kind!r}")
+    return tool
 
 
 def _refuse_extra(keys: Mapping[object, object]) -> None:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Literal, TypeAlias, get_args
 
 from state_machines import GrammarStateMachine, RegexStateMachine, StateMachine
-from state_machines.budgets import Verdict, step_budget
+from state_machines.budgets import step_budget
 from state_machines.errors import GrammarBudgetError, GrammarError, PatternError
 from state_machines.limits import LIMITS
 from state_machines.tool_calls import any_text
@@ -24,13 +24,7 @@ _READERS: Mapping[str, Callable[[str], StateMachine]] = {
     "gbnf": GrammarStateMachine.from_gbnf,
     "regex": lambda text: RegexStateMachine(text, syntax="rust"),
 }
-_DESCRIPTIONS = {
-    "text": "Free text.",
-    "lark": "Text that matches this Lark grammar:\n{}",
-    "gbnf": "Text that matches this GBNF grammar:\n{}",
-    "regex": "Text that matches this regular expression:\n{}",
-    "machine": "",
-}
+_NAMES = {"lark": "Lark grammar", "gbnf": "GBNF grammar", "regex": "regular expression"}
 
 
 @dataclass(frozen=True)
@@ -46,11 +40,11 @@ class InputFormat:
     definition: str | StateMachine = ""
 
     def __post_init__(self) -> None:
-        if self.syntax not in get_args(InputSyntax):
-            known = ", ".join(map(repr, get_args(InputSyntax)))
+        known = get_args(InputSyntax)
+        if self.syntax not in known:
             raise InvalidToolError(
                 f"there is no syntax {short_repr(self.syntax)} of grammars",
-                hint=f"Known are {known}.",
+                hint=f"Known are {', '.join(map(repr, known))}.",
             )
         kind = StateMachine if self.syntax == "machine" else str
         if not isinstance(self.definition, kind):
@@ -79,33 +73,34 @@ class InputFormat:
                 by name or number, limits on the tokens of a rule, and temperatures of rules are
                 refused.
         """
-        if isinstance(self.definition, str):
-            machine = self._compile(self.definition)
-        else:
-            machine = self.definition
+        machine = self._compiled()
         # An input is a text, which formats escape and delimit.
-        if machine.token_sets:
-            raise InvalidToolError(
-                "the grammar of the input has tokens by name or by number",
-                hint="Write the texts of tokens in quotes.",
-            )
-        if machine.limits_tokens:
-            raise InvalidToolError(
-                "the grammar of the input limits the tokens of a part",
-                hint="Limit characters, as in /.{0,100}/, or use the option max_tokens.",
-            )
-        if machine.temperatures:
-            raise InvalidToolError(
-                "the grammar of the input has temperatures of rules",
-                hint='Give the temperature of the part "tool_call".',
-            )
+        unsupported = {
+            "has tokens by name or by number": (
+                machine.token_sets,
+                "Write the texts of tokens in quotes.",
+            ),
+            "limits the tokens of a part": (
+                machine.limits_tokens,
+                "Limit characters, as in /.{0,100}/, or use the option max_tokens.",
+            ),
+            "has temperatures of rules": (
+                machine.temperatures,
+                'Give the temperature of the part "tool_call".',
+            ),
+        }
+        for what, (is_used, hint) in unsupported.items():
+            if is_used:
+                raise InvalidToolError(f"the grammar of the input {what}", hint=hint)
         return machine
 
-    def _compile(self, text: str) -> StateMachine:
+    def _compiled(self) -> StateMachine:
+        if not isinstance(self.definition, str):
+            return self.definition
         if self.syntax == "text":
             return any_text()
         try:
-            return _READERS[self.syntax](text)
+            return _READERS[self.syntax](self.definition)
         except (GrammarError, PatternError) as error:
             raise InvalidToolError(
                 f"the grammar of the input: {error.summary}", hint=error.hint
@@ -120,32 +115,39 @@ class InputFormat:
     @property
     def description(self) -> str:
         """The format in words, for the model."""
-        if isinstance(self.definition, GrammarStateMachine):
-            return _DESCRIPTIONS[self.definition.notation].format(self.definition.text)
-        return _DESCRIPTIONS[self.syntax].format(self.definition)
+        if self._grammar is None:
+            return "Free text." if self.syntax == "text" else ""
+        syntax, text = self._grammar
+        return f"Text that matches this {_NAMES[syntax]}:\n{text}"
 
-    def admits(self, text: str) -> Verdict:
-        """Return whether a text is of the format."""
+    def check(self, text: str) -> None:
+        """Raise ``ValueError`` unless a text is of the format."""
         try:
             with step_budget(LIMITS.compile_steps):
-                return Verdict.of(self.machine.matches(text))
-        except GrammarBudgetError:
-            return Verdict.UNKNOWN
+                if self.machine.matches(text):
+                    return
+        except GrammarBudgetError as error:
+            # A tool may rely on its grammar, so an input that is not checked is refused.
+            raise ValueError("matching the input with its grammar takes too many steps") from error
+        raise ValueError("the input does not match its grammar")
 
     def to_openai(self) -> dict[str, Any]:
         """Return the member ``format`` of OpenAI's chat API."""
         if self.syntax == "text":
             return {"type": "text"}
-        text = self.definition
-        if isinstance(text, GrammarStateMachine):
-            return _openai_grammar(text.notation, text.text)
-        if not isinstance(text, str):
+        if self._grammar is None:
             raise InvalidToolError("a state machine cannot be written as JSON")
-        return _openai_grammar(self.syntax, text)
+        syntax, text = self._grammar
+        return {"type": "grammar", "grammar": {"syntax": syntax, "definition": text}}
 
-
-def _openai_grammar(syntax: str, definition: str) -> dict[str, Any]:
-    return {"type": "grammar", "grammar": {"syntax": syntax, "definition": definition}}
+    @property
+    def _grammar(self) -> tuple[str, str] | None:
+        """The notation and the text of the grammar, if it has one."""
+        if isinstance(self.definition, GrammarStateMachine):
+            return self.definition.notation, self.definition.text
+        if self.syntax in _READERS:
+            return self.syntax, str(self.definition)
+        return None
 
 
 def input_format_from_dict(given: Any) -> InputFormat:
@@ -157,7 +159,7 @@ def input_format_from_dict(given: Any) -> InputFormat:
     match given:
         case None:
             return InputFormat()
-        case {"type": "text", **rest} if not rest:
+        case {"type": "text"} if len(given) == 1:
             return InputFormat()
         case {"type": "grammar", "grammar": Mapping() as grammar, **rest} if not rest:
             return input_format_from_dict({"type": "grammar", **grammar})

@@ -7,10 +7,9 @@ from typing import Any
 
 from ..checks.texts import as_list, short_repr
 from ..errors import InvalidToolError
-from .functions import tool_from_function
 from .input_format import input_format_from_dict
+from .python_tools import is_tool_type, tool_from_function, tool_from_type
 from .tool import Tool
-from .types import is_tool_type, tool_from_type
 
 _KEYS = {"name", "description", "parameters", "strict"}
 # The members that hold the schema, each with the types that tools with it have.
@@ -23,10 +22,8 @@ _TYPES: Mapping[str, tuple[str | None, ...]] = {
 _IGNORED = {"cache_control", "title", "annotations", "outputSchema", "icons", "_meta"}
 _HINT = (
     'A tool is {"type": "function", "function": {"name": …, "description": …, "parameters": …}}, '
-    "a pydantic model or dataclass, a Python function, or a Tool."
-)
-_CUSTOM_HINT = (
-    'A custom tool is {"type": "custom", "custom": {"name": …, "description": …, "format": …}}.'
+    '{"type": "custom", "custom": {"name": …, "description": …, "format": …}}, a pydantic model '
+    "or dataclass, a Python function, or a Tool."
 )
 
 
@@ -46,10 +43,7 @@ def resolve_tool(given: Any) -> Tool:
     if callable(given) and not isinstance(given, type):
         return tool_from_function(given)
     what = f"the class {given.__name__}" if isinstance(given, type) else short_repr(given)
-    raise InvalidToolError(
-        f"{what} is not a tool",
-        hint="Give an OpenAI-style dict, a pydantic model or dataclass, a function, or a Tool.",
-    )
+    raise InvalidToolError(f"{what} is not a tool", hint=_HINT)
 
 
 def resolve_tools(given: Iterable[Any] | None) -> tuple[Tool, ...]:
@@ -112,14 +106,13 @@ def tool_from_dict(
     Raises:
         InvalidToolError: The dict is malformed.
     """
-    given = _stated(definition)
-    if given.get("type") == "custom" and "input_schema" not in given:
-        return _custom_tool(given, function)
-    if "function" in given:
-        given = _inner(given)
+    given = _flat(definition)
     kind = given.pop("type", None)
     key = next((key for key in _TYPES if key in given), None)
-    if key is not None and kind in _TYPES[key]:
+    is_custom = kind == "custom" and key != "input_schema"
+    if is_custom:
+        _refuse_extra(given, {"name", "description", "format"}, "a custom tool")
+    elif key is not None and kind in _TYPES[key]:
         _refuse_extra(given, _KEYS - {"parameters"} | {key})
         given["parameters"] = given.pop(key)
     elif key is None and kind == "object":
@@ -128,51 +121,45 @@ def tool_from_dict(
         given["parameters"] = {"type": "object", **schema}
     elif key is not None or kind != "function":
         raise _unknown_type(given, kind)
-    _refuse_extra(given, _KEYS)
-    if "name" not in given:
+    else:
+        _refuse_extra(given, _KEYS)
+    name = given.get("name")
+    if name is None:
         raise InvalidToolError("the tool has no name", hint=_HINT)
-    known = {name: value for name, value in given.items() if name in _KEYS}
+    if is_custom:
+        try:
+            given["input"] = input_format_from_dict(given.pop("format", None))
+        except InvalidToolError as error:
+            raise error.named(str(name)) from error
+    known = {key: value for key, value in given.items() if key not in _IGNORED}
     return Tool(**known, function=function)
 
 
-def _custom_tool(given: dict[str, Any], function: Callable[..., Any] | None) -> Tool:
-    inner = given.get("custom")
-    if inner is not None:
-        _refuse_extra(given, {"type", "custom"}, "a custom tool")
-        if not isinstance(inner, Mapping):
-            raise InvalidToolError("'custom' is not an object", hint=_CUSTOM_HINT)
-        given = _stated(inner)
-    known = {"type", "name", "description", "format"}
-    _refuse_extra(given, known, "a custom tool")
-    if "name" not in given:
-        raise InvalidToolError("the tool has no name", hint=_CUSTOM_HINT)
-    try:
-        own = input_format_from_dict(given.get("format"))
-    except InvalidToolError as error:
-        raise error.named(str(given["name"])) from error
-    return Tool(given["name"], given.get("description", ""), function=function, input=own)
+def _flat(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a definition without ``null`` and without the object inside that of the chat API.
+
+    Some clients write ``null`` for a missing value.
+    """
+    given = _stated(definition)
+    for kind in ("function", "custom"):
+        if kind in given:
+            if given.get("type") != kind:
+                raise _unknown_type(given[kind], given.get("type"))
+            _refuse_extra(given, {"type", kind})
+            if not isinstance(given[kind], Mapping):
+                raise InvalidToolError(f"{kind!r} is not an object", hint=_HINT)
+            # Some clients repeat the type in the inner object.
+            return {"type": kind, **_stated(given[kind])}
+    return given
 
 
 def _stated(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the members other than ``null``, which some clients write for a missing value."""
     return {key: value for key, value in given.items() if value is not None}
-
-
-def _inner(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the object at ``function``, with a type."""
-    if given.get("type") != "function":
-        raise _unknown_type(given["function"], given.get("type"))
-    _refuse_extra(given, {"type", "function"})
-    if not isinstance(given["function"], Mapping):
-        raise InvalidToolError("'function' is not an object", hint=_HINT)
-    # Some clients repeat the type in the inner object.
-    return {"type": "function", **_stated(given["function"])}
 
 
 def _unknown_type(given: Any, kind: object) -> InvalidToolError:
     what = "a tool without a type" if kind is None else f"a tool of type {short_repr(kind)}"
-    name = _name(given) if isinstance(given, Mapping) else None
-    return InvalidToolError(f"{what} is not known", tool=name, hint=_HINT)
+    return InvalidToolError(f"{what} is not known", tool=_name(given), hint=_HINT)
 
 
 def _refuse_extra(
@@ -182,12 +169,11 @@ def _refuse_extra(
     if extra:
         raise InvalidToolError(
             f"{what} has no {', '.join(map(short_repr, extra))}",
-            tool=_name(given),
+            tool=_name(given.get("function") or given.get("custom") or given),
             hint=f"Known are {', '.join(map(repr, sorted(known)))}.",
         )
 
 
-def _name(given: Mapping[str, Any]) -> str | None:
-    inner = given.get("function") or given.get("custom")
-    name = inner.get("name") if isinstance(inner, Mapping) else given.get("name")
+def _name(given: Any) -> str | None:
+    name = given.get("name") if isinstance(given, Mapping) else None
     return name if isinstance(name, str) else None

@@ -6,21 +6,20 @@ import asyncio
 import contextvars
 import json
 import re
-import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any
 
 from state_machines import StateMachine
-from state_machines.budgets import Verdict
 from state_machines.errors import SchemaError
 from state_machines.tool_calls import ToolSignature, input_schema
 
 from ..checks.texts import has_surrogate, short_repr
 from ..errors import InvalidToolError, ToolArgumentsError, ToolSchemaError
-from .arguments import ArgumentReader, InputArguments, JsonArguments
+from .arguments import ArgumentReader, input_arguments, json_arguments
 from .input_format import InputFormat, InputSyntax
 
 _NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
@@ -111,7 +110,7 @@ class Tool:
                     hint="Tool.from_grammar makes a tool from a grammar.",
                 )
             object.__setattr__(self, "parameters", input_schema(self.input.description))
-            object.__setattr__(self, "reader", InputArguments())
+            object.__setattr__(self, "reader", input_arguments())
         object.__setattr__(self, "parameters", self._copied_parameters())
         # Raises now, not at the first call, if the parameters are no object.
         _ = self.arguments_schema
@@ -157,12 +156,8 @@ class Tool:
             )
         try:
             value = self._reader.read(arguments)
-            verdict = Verdict.YES if self.input is None else self.input.admits(value)
-            if verdict is Verdict.NO:
-                raise ValueError("the input does not match its grammar")
-            if verdict is Verdict.UNKNOWN:
-                # A tool may rely on its grammar, so an input that is not checked is refused.
-                raise ValueError("matching the input with its grammar takes too many steps")
+            if self.input is not None:
+                self.input.check(value)
             return value
         except ValueError as error:
             raise ToolArgumentsError(
@@ -253,7 +248,7 @@ class Tool:
 
     @property
     def _reader(self) -> ArgumentReader:
-        return self.reader or JsonArguments(self.arguments_schema)
+        return self.reader or json_arguments(self.arguments_schema)
 
     def _function(self) -> Callable[..., Any]:
         if self.function is None:
@@ -306,23 +301,6 @@ def _run(awaitable: Any) -> Any:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(wait())
-    return _run_on_thread(wait())
-
-
-def _run_on_thread(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    outcome: list[Any] = []
-    failure: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            outcome.append(asyncio.run(coroutine))
-        except BaseException as error:
-            failure.append(error)
-
     context = contextvars.copy_context()
-    thread = threading.Thread(target=context.run, args=(run,), name="tool", daemon=True)
-    thread.start()
-    thread.join()
-    if failure:
-        raise failure[0]
-    return outcome[0]
+    with ThreadPoolExecutor(1, thread_name_prefix="tool") as thread:
+        return thread.submit(context.run, asyncio.run, wait()).result()

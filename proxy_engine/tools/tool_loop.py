@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from pydantic_core import from_json, to_json
@@ -98,12 +99,12 @@ def run_tools(
     """
     run: _Run[A] = _Run(prompt, tools, tool_choice, max_rounds, on_turn)
     while True:
-        run.take(generate(tuple(run.conversation), run.choice))
-        for call, tool in run.calls():
-            if not run.repeats(call):
-                run.finish(call, *_outcome(tool, call))
+        result = generate(tuple(run.conversation), run.choice)
+        for call, tool in run.calls_of(result):
+            with run.outcome_of(call) as values:
+                values.append(tool.invoke(call.arguments))
         if run.is_over:
-            return run.ended()
+            return run.ended(result)
 
 
 async def arun_tools(
@@ -118,89 +119,93 @@ async def arun_tools(
     """:func:`run_tools` for event loops; tools that are not async run on a thread."""
     run: _Run[A] = _Run(prompt, tools, tool_choice, max_rounds, on_turn)
     while True:
-        run.take(await generate(tuple(run.conversation), run.choice))
-        for call, tool in run.calls():
-            if not run.repeats(call):
-                run.finish(call, *await _async_outcome(tool, call))
+        result = await generate(tuple(run.conversation), run.choice)
+        for call, tool in run.calls_of(result):
+            with run.outcome_of(call) as values:
+                values.append(await tool.ainvoke(call.arguments))
         if run.is_over:
-            return run.ended()
+            return run.ended(result)
 
 
-@dataclass(slots=True)
 class _Run(Generic[A]):
     """The state of a tool loop."""
 
-    prompt: Prompt
-    given: Iterable[Any]
-    choice: Any
-    max_rounds: int
-    on_turn: Callable[[Interaction], None] | None
-    tools: dict[str, Tool] = field(init=False)
-    conversation: list[Interaction] = field(init=False)
-    rounds: int = 0
-    is_over: bool = False
-    result: A | None = None
-    pending: list[ToolCall] = field(default_factory=list)
-    outcomes: dict[tuple[str, str], tuple[Content, bool]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        rounds = self.max_rounds
-        if not isinstance(rounds, int) or isinstance(rounds, bool) or rounds < 1:
+    def __init__(
+        self,
+        prompt: Prompt,
+        tools: Iterable[Any],
+        choice: Any,
+        max_rounds: int,
+        on_turn: Callable[[Interaction], None] | None,
+    ) -> None:
+        if not isinstance(max_rounds, int) or isinstance(max_rounds, bool) or max_rounds < 1:
             raise InvalidOptionError(
-                f"max_rounds must be an integer of at least 1, not {short_repr(rounds)}",
+                f"max_rounds must be an integer of at least 1, not {short_repr(max_rounds)}",
                 option="max_rounds",
             )
-        if self.on_turn is not None and not callable(self.on_turn):
+        if on_turn is not None and not callable(on_turn):
             raise InvalidOptionError(
-                f"on_turn should be callable, not {short_repr(self.on_turn)}",
-                option="on_turn",
+                f"on_turn should be callable, not {short_repr(on_turn)}", option="on_turn"
             )
-        resolved = resolve_tools(self.given)
+        self._max_rounds = max_rounds
+        self._on_turn = on_turn
+        self._tools = {tool.name: tool for tool in resolve_tools(tools)}
         # Checked before a tool runs, since its effects may be irreversible.
-        self.choice = ToolChoice.of(self.choice, resolved)
-        self.tools = {tool.name: tool for tool in resolved}
-        self.conversation = to_interactions(self.prompt)
+        self.choice = ToolChoice.of(choice, tuple(self._tools.values()))
+        self.conversation = to_interactions(prompt)
+        self.is_over = False
+        self._rounds = 0
+        self._pending: list[ToolCall] = []
+        self._outcomes: dict[tuple[str, str], tuple[Content, bool]] = {}
 
-    def take(self, result: A) -> None:
-        """Add an answer to the conversation."""
-        self.result = result
-        calls = list(result.tool_calls)
+    def calls_of(self, result: A) -> Iterator[tuple[ToolCall, Tool]]:
+        """Add an answer to the conversation, and yield its calls that are to run.
+
+        Calls of tools without a function become pending. Repeated calls and those of unknown tools
+        have a result at once.
+        """
         self._add(result.to_interaction())
-        self.is_over = not calls
-        if result.finish_reason == "cancelled":
+        calls = self.conversation[-1].tool_calls
+        if not calls or result.finish_reason == "cancelled":
             # A cancelled answer runs no tools.
-            self.pending, self.is_over = calls, True
-        elif calls:
-            self.rounds += 1
-            is_last = self.rounds >= self.max_rounds
-            self.choice = ToolChoice.of("none" if is_last else "auto", tuple(self.tools.values()))
-
-    def calls(self) -> list[tuple[ToolCall, Tool | None]]:
-        """Return the calls to run now. Calls of tools without a function become pending."""
-        if self.is_over:
-            return []
-        found = []
-        for call in self.conversation[-1].tool_calls:
-            tool = self.tools.get(call.name)
+            self._pending, self.is_over = list(calls), True
+            return
+        self._rounds += 1
+        mode = "none" if self._rounds >= self._max_rounds else "auto"
+        self.choice = ToolChoice.of(mode, tuple(self._tools.values()))
+        for call in calls:
+            tool = self._tools.get(call.name)
             if tool is not None and tool.function is None:
-                self.pending.append(call)
+                self._pending.append(call)
                 self.is_over = True
+            elif (earlier := self._outcomes.get(_identity(call))) is not None:
+                content, is_error = earlier
+                self._add_result(call, _repeated(content), is_error=is_error, is_repeated=True)
+            elif tool is None:
+                unknown = JsonContent({"error": f"there is no tool {call.name!r}"})
+                self._finish(call, unknown, is_error=True)
             else:
-                found.append((call, tool))
-        return found
+                yield call, tool
 
-    def repeats(self, call: ToolCall) -> bool:
-        """Return whether a call was made before; if so, add the earlier result."""
-        earlier = self.outcomes.get(_identity(call))
-        if earlier is None:
-            return False
-        content, is_error = earlier
-        self._add_result(call, _repeated(content), is_error=is_error, is_repeated=True)
-        return True
+    @contextmanager
+    def outcome_of(self, call: ToolCall) -> Iterator[list[Any]]:
+        """Add the result of a call: the value that is appended to the list, or the exception."""
+        values: list[Any] = []
+        is_error = False
+        try:
+            with tool_span(call.name, call.id):
+                yield values
+                content = _content(*values)
+        except Exception as error:
+            content, is_error = _failure(call, error), True
+        self._finish(call, content, is_error=is_error)
 
-    def finish(self, call: ToolCall, content: Content, is_error: bool) -> None:
-        """Add the result of a call to the conversation."""
-        self.outcomes[_identity(call)] = content, is_error
+    def ended(self, result: A) -> ToolRun[A]:
+        """Return the outcome."""
+        return ToolRun(result, tuple(self.conversation), self._rounds, tuple(self._pending))
+
+    def _finish(self, call: ToolCall, content: Content, *, is_error: bool) -> None:
+        self._outcomes[_identity(call)] = content, is_error
         self._add_result(call, content, is_error=is_error)
 
     def _add_result(self, call: ToolCall, content: Content, **flags: bool) -> None:
@@ -215,16 +220,10 @@ class _Run(Generic[A]):
             )
         )
 
-    def ended(self) -> ToolRun[A]:
-        """Return the outcome."""
-        if self.result is None:
-            raise AssertionError("a loop ends after an answer")
-        return ToolRun(self.result, tuple(self.conversation), self.rounds, tuple(self.pending))
-
     def _add(self, turn: Interaction) -> None:
         self.conversation.append(turn)
-        if self.on_turn is not None:
-            self.on_turn(turn)
+        if self._on_turn is not None:
+            self._on_turn(turn)
 
 
 _REPEATED = "This call was made before, so it was not run again. "
@@ -244,38 +243,13 @@ def _repeated(content: Content) -> Content:
     return TextContent(f"{_REPEATED}Its result is above.")
 
 
-def _outcome(tool: Tool | None, call: ToolCall) -> tuple[Content, bool]:
-    """Return the result of a call, and whether it is an error."""
-    if tool is None:
-        return _unknown(call)
-    try:
-        with tool_span(call.name, call.id):
-            return _content(tool.invoke(call.arguments)), False
-    except Exception as error:
-        return _failure(call, error)
-
-
-async def _async_outcome(tool: Tool | None, call: ToolCall) -> tuple[Content, bool]:
-    if tool is None:
-        return _unknown(call)
-    try:
-        with tool_span(call.name, call.id):
-            return _content(await tool.ainvoke(call.arguments)), False
-    except Exception as error:
-        return _failure(call, error)
-
-
-def _unknown(call: ToolCall) -> tuple[Content, bool]:
-    return JsonContent({"error": f"there is no tool {call.name!r}"}), True
-
-
-def _failure(call: ToolCall, error: Exception) -> tuple[Content, bool]:
+def _failure(call: ToolCall, error: Exception) -> Content:
     if isinstance(error, ToolArgumentsError):
-        return JsonContent({"error": str(error)}), True
+        return JsonContent({"error": str(error)})
     _log.info("tool %r failed", call.name, exc_info=error)
     text = str(error)
     kind = type(error).__name__
-    return JsonContent({"error": f"{kind}: {text}" if text else kind}), True
+    return JsonContent({"error": f"{kind}: {text}" if text else kind})
 
 
 def _content(value: Any) -> Content:

@@ -14,6 +14,6 @@ long:
 
 from __future__ import annotations
 
-from .validator import JsonValidator, json_validator
+from .validator import JsonValidator
 
-__all__ = ["JsonValidator", "json_validator"]
+__all__ = ["JsonValidator"]

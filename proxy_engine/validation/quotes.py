@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextvars import ContextVar, Token
-from typing import Any
+from typing import Any, NamedTuple
 
 import jsonschema
 from jsonschema.protocols import Validator
@@ -12,71 +11,61 @@ from jsonschema.protocols import Validator
 from state_machines.grammar.substring import find_quote
 from state_machines.json_schema.quotes import SUBSTRING_UNIT
 
-from ..results.generation import Quotation
 
-_CURRENT: ContextVar[QuoteCheck | None] = ContextVar("quotes", default=None)
-
-
-class LocatedText(str):
-    """A string of a JSON value.
+class FoundQuote(NamedTuple):
+    """Where a quote stands.
 
     Attributes:
         pointer: The JSON Pointer of the string.
-        number: The number of strings before it.
+        source: The name of the source.
+        start: Position of the first occurrence, in code points.
+        end: Position after it.
+        occurrences: Number of occurrences.
     """
 
     pointer: str
-    number: int
+    source: str
+    start: int
+    end: int
+    occurrences: int
 
 
-class QuoteCheck:
-    """The quotes of one validation; entering it makes it current for the thread or task.
-
-    Args:
-        sources: The texts that strings are quoted from; ``None``: nothing is checked.
+class QuotedText(str):
+    """A string of a JSON value whose quotes are checked.
 
     Attributes:
-        found: The quotes, by number of the string and source.
+        pointer: The JSON Pointer of the string.
+        sources: The texts that strings are quoted from, by name.
+        found: The quotes, by source.
     """
 
-    def __init__(self, sources: Mapping[str, str] | None) -> None:
-        self.sources = sources
-        self.found: dict[tuple[int, str], Quotation] = {}
-        self._token: Token[QuoteCheck | None] | None = None
+    pointer: str
+    sources: Mapping[str, str]
+    found: dict[str, FoundQuote]
 
-    def __enter__(self) -> None:
-        self._token = _CURRENT.set(self)
 
-    def __exit__(self, *_: object) -> None:
-        if self._token is not None:
-            _CURRENT.reset(self._token)
+def with_quotes(value: Any, sources: Mapping[str, str], texts: list[QuotedText]) -> Any:
+    """Return a JSON value whose strings are quoted texts, which are added to ``texts``.
 
-    def located(self, value: Any) -> Any:
-        """Return a JSON value whose strings know where they are, if quotes are checked.
-
-        The value itself may be changed.
-        """
-        if self.sources is None:
-            return value
-        root = [value]
-        number = 0
-        pending: list[tuple[Any, Any, str]] = [(root, 0, "")]
-        while pending:
-            parent, key, pointer = pending.pop()
-            found = parent[key]
-            if isinstance(found, str):
-                text = LocatedText(found)
-                text.pointer, text.number = pointer, number
-                number += 1
-                parent[key] = text
-            elif isinstance(found, dict):
-                for name in reversed(found):
-                    escaped = name.replace("~", "~0").replace("/", "~1")
-                    pending.append((found, name, f"{pointer}/{escaped}"))
-            elif isinstance(found, list):
-                indices = range(len(found) - 1, -1, -1)
-                pending.extend((found, index, f"{pointer}/{index}") for index in indices)
-        return root[0]
+    The value itself may be changed.
+    """
+    root = [value]
+    pending: list[tuple[Any, Any, str]] = [(root, 0, "")]
+    while pending:
+        parent, key, pointer = pending.pop()
+        found = parent[key]
+        if isinstance(found, str):
+            text = parent[key] = QuotedText(found)
+            text.pointer, text.sources, text.found = pointer, sources, {}
+            texts.append(text)
+        elif isinstance(found, dict):
+            for name in reversed(found):
+                escaped = name.replace("~", "~0").replace("/", "~1")
+                pending.append((found, name, f"{pointer}/{escaped}"))
+        elif isinstance(found, list):
+            indices = range(len(found) - 1, -1, -1)
+            pending.extend((found, index, f"{pointer}/{index}") for index in indices)
+    return root[0]
 
 
 def substring_of(
@@ -87,16 +76,14 @@ def substring_of(
     Without the sources of the schema nothing is checked.
     """
     del validator
-    check = _CURRENT.get()
-    if check is None or check.sources is None or not isinstance(instance, str):
+    if not isinstance(instance, QuotedText):
         return
-    source = check.sources.get(expected)
+    source = instance.sources.get(expected)
     unit = schema.get(SUBSTRING_UNIT, "words")
     found = find_quote(source, instance, unit) if source is not None and instance else None
     if found is None:
         yield jsonschema.ValidationError(f"{instance!r} is not a quote from {expected!r}")
         return
-    if isinstance(instance, LocatedText):
-        start, count = found
-        quotation = Quotation(instance.pointer, expected, start, start + len(instance), count)
-        check.found[instance.number, expected] = quotation
+    start, count = found
+    end = start + len(instance)
+    instance.found[expected] = FoundQuote(instance.pointer, expected, start, end, count)

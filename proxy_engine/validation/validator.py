@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import cache
-from operator import itemgetter
 from typing import Any
 
 import attrs
@@ -19,9 +18,8 @@ from referencing import Registry
 from state_machines.budgets import spend, step_budget
 from state_machines.json_schema.quotes import SUBSTRING_OF
 
-from ..results.generation import Quotation
 from .keywords import KEYWORDS
-from .quotes import QuoteCheck, substring_of
+from .quotes import FoundQuote, QuotedText, substring_of, with_quotes
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -81,7 +79,7 @@ class JsonValidator:
         except RecursionError as error:
             _gave_up(error)
         else:
-            self._judge(text, QuoteCheck(self._sources))
+            self._judge(text)
 
     def is_valid(self, value: Any) -> bool:
         """Return whether :meth:`validate` accepts a value."""
@@ -100,38 +98,42 @@ class JsonValidator:
             jsonschema.ValidationError: The value does not match the schema.
         """
         value = json.loads(text)
-        self._judge(text, QuoteCheck(self._sources))
+        self._judge(text)
         return value
 
-    def quotations(self, text: str) -> tuple[Quotation, ...]:
+    def quotes_in(self, text: str) -> list[FoundQuote]:
         """Parse and validate a JSON text, and return where its quotes stand in the sources.
 
         Raises:
             As :meth:`read`.
         """
-        quotes = QuoteCheck(self._sources)
-        self._judge(text, quotes)
-        return tuple(quote for _, quote in sorted(quotes.found.items(), key=itemgetter(0)))
+        texts = self._judge(text)
+        return [quote for quoted in texts for _, quote in sorted(quoted.found.items())]
 
-    def _judge(self, text: str, quotes: QuoteCheck) -> None:
+    def _judge(self, text: str) -> list[QuotedText]:
+        """Validate a JSON text, and return its strings with their quotes in document order."""
         deadline = time.perf_counter() + MAX_SECONDS
 
         def check() -> None:
             if time.perf_counter() > deadline:
                 raise _GaveUpError("it takes too long")
 
-        value = quotes.located(json.loads(text, parse_float=_exactly))
+        value = json.loads(text, parse_float=_exactly)
+        texts: list[QuotedText] = []
+        if self._sources is not None:
+            value = with_quotes(value, self._sources, texts)
         error = None
         try:
             if self._validator is None:
                 self._validator = self._of_draft()
-            with step_budget(checkpoint=check), quotes:
+            with step_budget(checkpoint=check):
                 error = next(self._validator.iter_errors(value), None)
         except Exception as reason:
             # `jsonschema` cannot read some schemas that compile, in parts that have no effect.
             _gave_up(reason)
         if error is not None:
             raise error
+        return texts
 
     def _of_draft(self) -> Any:
         _check_dialect(self._schema)
@@ -146,16 +148,6 @@ class JsonValidator:
         has_patterns = any("patternProperties" in part for part in known.values())
         registry: Registry[Any] = Registry().with_resources(documents)
         return _bounded(draft, has_patterns=has_patterns)(schema, registry=registry)
-
-
-def json_validator(
-    schema: Mapping[str, Any] | bool,
-    *,
-    registry: Registry[Any] | None = None,
-    sources: Mapping[str, str] | None = None,
-) -> JsonValidator:
-    """Return a validator for a schema; the arguments are those of :class:`JsonValidator`."""
-    return JsonValidator(schema, registry=registry, sources=sources)
 
 
 @cache

@@ -16,7 +16,7 @@ from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012, specification_with
 from schema_strategies import examples
 
-from proxy_engine.validation import json_validator
+from proxy_engine.validation import JsonValidator
 from proxy_engine.validation import validator as validators
 
 DRAFTS = {
@@ -52,7 +52,7 @@ DRAFTS = {
 def test_patterns_mean_what_ecma_says(
     pattern: str, accepted: list[str], refused: list[str]
 ) -> None:
-    validator = json_validator({"pattern": pattern})
+    validator = JsonValidator({"pattern": pattern})
     assert [text for text in accepted if not validator.is_valid(text)] == []
     assert [text for text in refused if validator.is_valid(text)] == []
     assert validator.is_valid(1)
@@ -60,28 +60,28 @@ def test_patterns_mean_what_ecma_says(
 
 def test_patterns_of_names_mean_what_ecma_says() -> None:
     schema = {"patternProperties": {r"^\p{Lu}$": {"type": "integer"}}}
-    validator = json_validator({**schema, "additionalProperties": False})
+    validator = JsonValidator({**schema, "additionalProperties": False})
     assert validator.is_valid({"Ä": 1})
     assert not validator.is_valid({"Ä": "x"})
     assert not validator.is_valid({"ä": 1})
     # Python's patterns would refuse the name.
-    assert json_validator({**schema, "unevaluatedProperties": False}).is_valid({"Ä": 1})
+    assert JsonValidator({**schema, "unevaluatedProperties": False}).is_valid({"Ä": 1})
 
 
 def test_a_pattern_that_cannot_be_decided_is_left_to_the_grammar(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    assert json_validator({"pattern": r"^(a)\1$"}).is_valid("x")
+    assert JsonValidator({"pattern": r"^(a)\1$"}).is_valid("x")
     assert "gave up" in caplog.text
 
 
 def test_the_schema_chooses_its_draft() -> None:
     schema = {"$schema": DRAFTS["4"], "minimum": 1}
-    assert not json_validator({**schema, "exclusiveMinimum": True}).is_valid(1)
-    assert json_validator({**schema, "exclusiveMinimum": True}).is_valid(2)
-    assert json_validator(schema).is_valid(1)
-    assert not json_validator(schema).is_valid(0)
-    assert not json_validator({"exclusiveMinimum": 1}).is_valid(1)
+    assert not JsonValidator({**schema, "exclusiveMinimum": True}).is_valid(1)
+    assert JsonValidator({**schema, "exclusiveMinimum": True}).is_valid(2)
+    assert JsonValidator(schema).is_valid(1)
+    assert not JsonValidator(schema).is_valid(0)
+    assert not JsonValidator({"exclusiveMinimum": 1}).is_valid(1)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_the_schema_chooses_its_draft() -> None:
 def test_numbers_are_validated_as_decimals(
     schema: Any, texts: list[str], refused: list[str]
 ) -> None:
-    validator = json_validator(schema)
+    validator = JsonValidator(schema)
     for text in texts:
         assert validator.read(text) == json.loads(text)
     for text in refused:
@@ -115,7 +115,7 @@ def test_an_error_names_the_place() -> None:
         "$defs": {"b": {"items": {"type": "null"}}},
     }
     with pytest.raises(jsonschema.ValidationError) as caught:
-        json_validator(schema).validate({"a": [None, 1]})
+        JsonValidator(schema).validate({"a": [None, 1]})
     assert list(caught.value.absolute_path) == ["a", 1]
 
 
@@ -138,7 +138,7 @@ def test_verdicts_are_those_of_the_test_suite(draft: str, caplog: pytest.LogCapt
         schema = group["schema"]
         if isinstance(schema, dict):
             schema = {"$schema": DRAFTS[draft], **schema}
-        validator = json_validator(schema, registry=registry)
+        validator = JsonValidator(schema, registry=registry)
         for test in group["tests"]:
             caplog.clear()
             verdict = validator.is_valid(test["data"])
@@ -234,7 +234,7 @@ def test_validation_ends_and_accepts_once_its_time_is_over(
     monkeypatch.setattr(validators, "time", clock)
     schema, value = HOSTILE[name]
     with caplog.at_level(logging.WARNING):
-        accepted = json_validator(schema).is_valid(value)
+        accepted = JsonValidator(schema).is_valid(value)
     # Some of them do not take long.
     assert clock.seconds <= validators.MAX_SECONDS + 2
     assert accepted or "gave up" not in caplog.text
@@ -257,15 +257,15 @@ def test_validation_ends_and_accepts_once_its_time_is_over(
     ],
 )
 def test_unreadable_schema_accepts(schema: Any) -> None:
-    json_validator(schema).validate({"a": 1})
-    json_validator(schema).validate(["a"])
+    JsonValidator(schema).validate({"a": 1})
+    JsonValidator(schema).validate(["a"])
 
 
 def test_documents_are_those_of_the_registry() -> None:
     registry: Registry[Any] = Registry().with_resource(
         "http://x/", DRAFT202012.create_resource({"type": "integer"})
     )
-    validator = json_validator({"$ref": "http://x/"}, registry=registry)
+    validator = JsonValidator({"$ref": "http://x/"}, registry=registry)
     assert validator.is_valid(1)
     assert not validator.is_valid("a")
 
@@ -328,5 +328,5 @@ def test_verdicts_are_those_of_jsonschema(schema: Any, definition: Any, value: A
     schema = {**schema, "$defs": {"d": definition}}
     expected = jsonschema.Draft202012Validator(schema).is_valid(value)
     if "unevaluatedProperties" in str(schema) and "patternProperties" in str(schema):
-        expected = expected or json_validator(schema).is_valid(value)
-    assert json_validator(schema).is_valid(value) == expected
+        expected = expected or JsonValidator(schema).is_valid(value)
+    assert JsonValidator(schema).is_valid(value) == expected

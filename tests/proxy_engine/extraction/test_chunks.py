@@ -16,8 +16,8 @@ from proxy_engine import InferenceEngine, InvalidOptionError, QuoteFrom
 from proxy_engine.extraction.answer_format import AnswerFormat
 from proxy_engine.extraction.chunks import Chunks
 from proxy_engine.extraction.merging import ItemList, Piece
-from proxy_engine.results.generation import CutShort, GenerationResult, Usage
-from proxy_engine.validation import json_validator
+from proxy_engine.results.generation import CutShort, GenerationResult, Quotation, Usage
+from proxy_engine.validation import JsonValidator
 
 
 class Fact(pydantic.BaseModel):
@@ -77,7 +77,8 @@ PIECES = [Piece(0, DOCUMENT[:33]), Piece(18, DOCUMENT[18:])]
 def answer(piece: Piece, response_format: Any, value: Any, **others: Any) -> GenerationResult[Any]:
     answers = AnswerFormat.of(response_format)
     text = json.dumps(value)
-    quotes = json_validator(answers.schema, sources={"input": piece.text}).quotations(text)
+    validator = JsonValidator(answers.schema, sources={"input": piece.text})
+    quotes = tuple(Quotation(*quote) for quote in validator.quotes_in(text))
     usage = Usage(10, 5, 0.5, 0.25)
     return GenerationResult(
         text, answers.parse(text), "stop", usage, (1,), "m", quotes=quotes, **others

@@ -61,7 +61,7 @@ def test_choices(given: Any, mode: str, tools: tuple[Tool, ...]) -> None:
         ({"type": "tool"}, TOOLS, "not known"),
         ({"type": "allowed_tools", "mode": "auto", "tools": []}, TOOLS, "malformed"),
         ({"type": "allowed_tools", "mode": "none", "tools": [NAMED_F]}, TOOLS, "malformed"),
-        ({"type": "allowed_tools", "mode": "auto", "tools": ["get_weather"]}, TOOLS, "malformed"),
+        ({"type": "allowed_tools", "mode": "auto", "tools": ["get_weather"]}, TOOLS, "not known"),
         ({"type": "allowed_tools", "mode": "auto", "tools": [NAMED_F]}, (G,), "no tool"),
         ({"type": "allowed_tools", "allowed_tools": 5}, TOOLS, "malformed"),
         (5, TOOLS, "int"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy_engine.tools.docstrings import read_docstring
+from proxy_engine.tools.python_tools import read_docstring
 
 GOOGLE = """Look up the weather.
 
@@ -57,26 +57,25 @@ REST = """Look up the weather.
 
 @pytest.mark.parametrize("docstring", [GOOGLE, NUMPY, REST])
 def test_docstring_styles(docstring: str) -> None:
-    read = read_docstring(docstring)
-    assert read.text == "Look up the weather.\n\nUses: the nearest station."
-    assert read.parameters["city"] == 'The city, as in "Bonn": a name.'
-    assert read.parameters["days"] == "How many days to look ahead."
-    assert set(read.parameters) <= {"city", "days", "weeks", "rest"}
+    text, parameters = read_docstring(docstring)
+    assert text == "Look up the weather.\n\nUses: the nearest station."
+    assert parameters["city"] == 'The city, as in "Bonn": a name.'
+    assert parameters["days"] == "How many days to look ahead."
+    assert set(parameters) <= {"city", "days", "weeks", "rest"}
 
 
 def test_numpy_describes_several_at_once() -> None:
-    assert read_docstring(NUMPY).parameters["weeks"] == "How many days to look ahead."
+    assert read_docstring(NUMPY)[1]["weeks"] == "How many days to look ahead."
 
 
 def test_sections_that_are_none() -> None:
     text = "A list:\n- one\n\nNote:\n    Mind the step."
-    assert read_docstring(text).text == text
-    assert read_docstring(text).parameters == {}
+    assert read_docstring(text) == (text, {})
 
 
 @pytest.mark.parametrize("docstring", [None, "", "   \n  "])
 def test_empty_docstrings(docstring: str | None) -> None:
-    assert read_docstring(docstring).text == ""
+    assert read_docstring(docstring) == ("", {})
 
 
 PIECES = """\
@@ -87,6 +86,6 @@ pieces = st.sampled_from(PIECES.split("|"))
 
 @given(st.lists(pieces | st.text(), max_size=12))
 def test_any_text_can_be_read(lines: list[str]) -> None:
-    read = read_docstring("\n".join(lines))
-    assert all(read.parameters.values())
-    assert read.text == read.text.strip()
+    text, parameters = read_docstring("\n".join(lines))
+    assert all(parameters.values())
+    assert text == text.strip()
