@@ -7,51 +7,16 @@ import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ...conversation.content import ToolCall
 from .json_cursor import JsonCursor
 from .pointers import prefixes
 
-
-class Part(Protocol):
-    """A part of the output: :class:`~proxy_engine.results.generation.AnswerPart`."""
-
-    @property
-    def name(self) -> str:
-        """The part's name."""
-
-    @property
-    def text(self) -> str:
-        """The output."""
-
-    @property
-    def pointer(self) -> str | None:
-        """The JSON Pointer of the value in the answer, if the text is a value."""
-
-    @property
-    def is_marker(self) -> bool:
-        """Whether the text is a delimiter, which may name the tool that is called."""
+if TYPE_CHECKING:
+    from ..generation import AnswerPart, GenerationResult, Particle
 
 
-class Answer(Protocol):
-    """An answer: a result or a particle."""
-
-    @property
-    def text(self) -> str:
-        """Free text and structured output."""
-
-    @property
-    def parsed(self) -> Any:
-        """The parsed value, or the values by part."""
-
-    @property
-    def tool_calls(self) -> tuple[ToolCall, ...]:
-        """The tool calls."""
-
-    @property
-    def parts(self) -> Sequence[Part]:
-        """The whole output."""
+Answer: TypeAlias = "GenerationResult[Any] | Particle[Any]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +44,7 @@ class AnswerValues:
     Attributes:
         output: The output in UTF-8.
         leaves: The keys of strings, numbers, literal names and empty containers by pointer; see
-            :class:`~proxy_engine.results.confidence.json_cursor.Leaf`.
+            ``JsonCursor``.
         spans: The start and the end of every value in ``output``, by pointer, in document order.
             ``None`` for values that the output does not contain as JSON.
         regions: Where the values are, in order.
@@ -116,7 +81,7 @@ def read_values(answer: Answer) -> AnswerValues:
     return values
 
 
-def open_pointer(parts: Sequence[Part], offset: int, refused: bytes) -> str:
+def open_pointer(parts: Sequence[AnswerPart], offset: int, refused: bytes) -> str:
     """Return the pointer of the value that was open where an output departs from another.
 
     Args:
@@ -151,7 +116,9 @@ def open_pointer(parts: Sequence[Part], offset: int, refused: bytes) -> str:
     return ""
 
 
-def _add_part(values: AnswerValues, answer: Answer, part: Part, pointer: str, offset: int) -> None:
+def _add_part(
+    values: AnswerValues, answer: Answer, part: AnswerPart, pointer: str, offset: int
+) -> None:
     text = part.text.encode()
     span = (offset, offset + len(text))
     calls = answer.tool_calls
@@ -216,8 +183,7 @@ def _add_json(values: AnswerValues, pointer: str, text: bytes, offset: int | Non
     for below, (start, end) in cursor.spans.items():
         assert end is not None, "the value is complete"
         values.spans[pointer + below] = None if offset is None else (start, end)
-    for leaf in cursor.leaves:
-        values.leaves[pointer + leaf.pointer] = leaf.key
+    values.leaves.update((pointer + below, key) for below, key in cursor.leaves.items())
     if offset is not None:
         values.regions.append(Region(pointer, offset, offset + len(text), "json"))
 

@@ -18,22 +18,6 @@ _TOKEN = re.compile(
 _NUMBER = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
-class Leaf(NamedTuple):
-    """A string, a number, a literal name, or an empty container.
-
-    Attributes:
-        pointer: Its JSON Pointer (RFC 6901) in the text.
-        start: The offset of its first byte.
-        end: The offset after its last byte.
-        key: Equal for equal JSON values: 1 and 1.0 are equal, 1 and ``true`` are not.
-    """
-
-    pointer: str
-    start: int
-    end: int
-    key: Hashable
-
-
 class _Container(NamedTuple):
     """An array or object that is being read.
 
@@ -58,7 +42,9 @@ class JsonCursor:
 
     Attributes:
         offset: The offset after the text so far.
-        leaves: The complete leaves, in order.
+        leaves: The keys of complete leaves by JSON Pointer (RFC 6901): of strings, numbers, literal
+            names, and empty containers. Equal JSON values have equal keys: 1 and 1.0 are equal, 1
+            and ``true`` are not.
         spans: The start and the end of each value by its pointer, in order of their starts. The end
             is ``None`` while the value is incomplete.
         is_complete: Whether the whole value was read. A number at the top level is complete after
@@ -67,7 +53,7 @@ class JsonCursor:
 
     def __init__(self, offset: int = 0) -> None:
         self.offset = offset
-        self.leaves: list[Leaf] = []
+        self.leaves: dict[str, Hashable] = {}
         self.spans: dict[str, tuple[int, int | None]] = {}
         self.is_complete = False
         self._token = b""
@@ -103,30 +89,21 @@ class JsonCursor:
 
     def finish(self) -> None:
         """Take the end of the text as the end of a number or a literal name."""
-        leaf = self.unfinished
-        if leaf is not None and not isinstance(leaf.key, Unfinished):
-            self._token = b""
-            self._add(leaf)
-
-    @property
-    def unfinished(self) -> Leaf | None:
-        """The leaf at the end of the text so far.
-
-        Its key is that of a number if it may be one, and otherwise an :class:`Unfinished`.
-        """
         token = self._token
-        if not token or self._awaits_name:
-            return None
-        start = self.offset - len(token)
-        key = Unfinished(token) if token.startswith(b'"') else _key(token)
-        return Leaf(self._pointer, start, self.offset, key)
+        if token and not self._awaits_name and not isinstance(_key(token), Unfinished):
+            self._token = b""
+            self._add(token, self.offset - len(token))
 
     @property
-    def open_containers(self) -> Iterator[tuple[str, Hashable]]:
-        """The pointers of the incomplete containers, each with a key.
+    def unfinished(self) -> Iterator[tuple[str, Hashable]]:
+        """The pointers and keys of the leaf at the end of the text and of its containers.
 
-        Keys are equal if the names of the members in progress are. Arrays have equal keys.
+        The key of the leaf is that of a number if it may be one, and otherwise an
+        :class:`Unfinished`. The keys of objects are equal if the names of the members in progress
+        are. Arrays have equal keys.
         """
+        if self._token and not self._awaits_name:
+            yield self._pointer, _key(self._token)
         for container in self._containers:
             name: Hashable = container.member if container.sign == b"{" else None
             if container.member is None:
@@ -164,13 +141,12 @@ class JsonCursor:
         match kind, token:
             case "string", _ if self._awaits_name:
                 name = reference_token(str(json.loads(token)))
-                self._containers[-1] = self._containers[-1]._replace(member=name, is_empty=False)
+                self._containers[-1] = self._containers[-1]._replace(member=name)
             case "string" | "scalar", _:
-                self._add(Leaf(self._pointer, start, start + len(token), _key(token)))
+                self._add(token, start)
             case "sign", b"{" | b"[":
-                pointer = self._pointer
+                pointer = self._next_pointer()
                 self.spans[pointer] = (start, None)
-                self._mark_item()
                 first = None if token == b"{" else "0"
                 self._containers.append(_Container(token, pointer, start, True, first))
             case "sign", b"}" | b"]":
@@ -181,14 +157,17 @@ class JsonCursor:
                 following = str(int(container.member or 0) + 1) if is_array else None
                 self._containers[-1] = container._replace(member=following)
 
-    def _mark_item(self) -> None:
+    def _next_pointer(self) -> str:
+        """Return the pointer of a value that begins; its container is no longer empty."""
+        pointer = self._pointer
         if self._containers:
             self._containers[-1] = self._containers[-1]._replace(is_empty=False)
+        return pointer
 
-    def _add(self, leaf: Leaf) -> None:
-        self.leaves.append(leaf)
-        self.spans[leaf.pointer] = (leaf.start, leaf.end)
-        self._mark_item()
+    def _add(self, token: bytes, start: int) -> None:
+        pointer = self._next_pointer()
+        self.leaves[pointer] = _key(token)
+        self.spans[pointer] = (start, start + len(token))
         self.is_complete = not self._containers
 
     def _close(self, end: int) -> None:
@@ -197,7 +176,7 @@ class JsonCursor:
         container = self._containers.pop()
         self.spans[container.pointer] = (container.start, end)
         if container.is_empty:
-            self.leaves.append(Leaf(container.pointer, container.start, end, container.sign))
+            self.leaves[container.pointer] = container.sign
         self.is_complete = not self._containers
 
 
@@ -214,7 +193,7 @@ def _key(token: bytes) -> Hashable:
     types differ. A number whose exponent is too large for a decimal is its text.
     """
     if token.startswith(b'"'):
-        return str(json.loads(token))
+        return str(json.loads(token)) if _TOKEN.fullmatch(token) else Unfinished(token)
     if _NUMBER.fullmatch(token):
         try:
             return Decimal(token.decode())

@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
-from .answer_values import Answer, AnswerValues, read_values
-from .exact_choices import Choice, exact_confidences
+from .answer_values import AnswerValues, read_values
+from .choice_confidence import choice_confidences
 from .pointers import check_pointer, prefixes
 
-
-class WeightedAnswer(Answer, Protocol):
-    """A particle: :class:`~proxy_engine.results.generation.Particle`."""
-
-    @property
-    def probability(self) -> float:
-        """Its weight over the sum of all weights."""
+if TYPE_CHECKING:
+    from ..generation import GenerationResult, Particle
 
 
-class Measured(Answer, Protocol):
-    """An answer with its alternatives, as :class:`~proxy_engine.GenerationResult`."""
-
-    @property
-    def scored_choices(self) -> Sequence[Choice]:
-        """The finite choices that were drawn exactly."""
-
-    @property
-    def particles(self) -> Sequence[WeightedAnswer]:
-        """The weighted answers from which this one was drawn."""
-
-
-def confidence(answer: Measured, pointer: str = "") -> float | None:
+def confidence(answer: GenerationResult[Any], pointer: str = "") -> float | None:
     """Return the probability of a value of an answer; ``None`` if it was not measured.
 
     Raises:
@@ -41,13 +24,13 @@ def confidence(answer: Measured, pointer: str = "") -> float | None:
     return _confidences(values, answer).get(pointer)
 
 
-def confidences(answer: Measured) -> dict[str, float]:
+def confidences(answer: GenerationResult[Any]) -> dict[str, float]:
     """Return the probabilities of all values that were measured, in document order."""
     return _confidences(read_values(answer), answer)
 
 
-def _confidences(values: AnswerValues, answer: Measured) -> dict[str, float]:
-    exact = exact_confidences(values, answer.scored_choices)
+def _confidences(values: AnswerValues, answer: GenerationResult[Any]) -> dict[str, float]:
+    exact = choice_confidences(values, answer.scored_choices)
     if not answer.particles:
         return exact
     sampled = _particle_confidences(values, answer.particles)
@@ -59,7 +42,7 @@ def _confidences(values: AnswerValues, answer: Measured) -> dict[str, float]:
 
 
 def _particle_confidences(
-    values: AnswerValues, particles: Iterable[WeightedAnswer]
+    values: AnswerValues, particles: Iterable[Particle[Any]]
 ) -> dict[str, float]:
     """Return the total probability of the particles with an equal value, by pointer."""
     found = dict.fromkeys(values.spans, 0.0)

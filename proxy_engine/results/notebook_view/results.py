@@ -4,73 +4,24 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from html import escape
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from ..confidence import Measured, confidences
+from ..confidence import confidences
 from ..confidence.pointers import reference_token
-from .segments import Output, output_html, says_more, text_html
-from .styles import BOX, CELL, DIM, PRE, TABLE
+from .segments import output_html, says_more, text_html
+from .styles import BOX, CELL, DIM, PRE, TABLE, shade
+
+if TYPE_CHECKING:
+    from ..generation import GenerationResult
 
 _REASONING = "reasoning"
 _MAX_PARTICLES = 12
 _MAX_PARTICLE_CHARS = 160
 
 
-class Counts(Protocol):
-    """Token counts and times: :class:`~proxy_engine.results.generation.Usage`."""
-
-    @property
-    def prompt_tokens(self) -> int:
-        """Tokens of the prompt."""
-
-    @property
-    def cached_tokens(self) -> int:
-        """Tokens of the prompt whose KV cache was reused."""
-
-    @property
-    def completion_tokens(self) -> int:
-        """Tokens of the output."""
-
-    @property
-    def accepted_tokens(self) -> int:
-        """Tokens of the output that were accepted from drafts."""
-
-    @property
-    def prompt_seconds(self) -> float:
-        """Time until the first token."""
-
-    @property
-    def completion_seconds(self) -> float:
-        """Time after that."""
-
-
-class Shown(Measured, Output, Protocol):
-    """The shown fields of a result: :class:`~proxy_engine.results.generation.GenerationResult`."""
-
-    @property
-    def reasoning(self) -> str:
-        """The reasoning before the answer."""
-
-    @property
-    def finish_reason(self) -> str:
-        """Why the output ended."""
-
-    @property
-    def usage(self) -> Counts:
-        """Token counts and times."""
-
-    @property
-    def model(self) -> str:
-        """The model's name."""
-
-    @property
-    def choices(self) -> Sequence[Shown]:
-        """All answers, if there are several."""
-
-
-def to_html(result: Shown) -> str:
+def to_html(result: GenerationResult[Any]) -> str:
     """Return a result as HTML.
 
     A value with a confidence is followed by the number. Its shade is stronger the lower the
@@ -90,12 +41,12 @@ def to_html(result: Shown) -> str:
     return f'<div style="{BOX}">{"".join(blocks)}</div>'
 
 
-def _is_text(answer: Shown) -> bool:
+def _is_text(answer: GenerationResult[Any]) -> bool:
     """Whether the whole output is one free text."""
     return len(answer.parts) == 1 and answer.parts[0].pointer is None
 
 
-def _answer(answer: Shown) -> Iterator[str]:
+def _answer(answer: GenerationResult[Any]) -> Iterator[str]:
     if answer.reasoning:
         yield (
             f'<details><summary style="{DIM}">reasoning, {len(answer.reasoning):,} characters'
@@ -131,8 +82,7 @@ def _marked(content: str, pointer: str, marks: Mapping[str, float]) -> str:
     mark = marks.get(pointer)
     if mark is None:
         return content
-    shade = f"background:rgba(230,126,0,{0.45 * (1 - mark):.2f});border-radius:0.2em"
-    return f'<span style="{shade}">{content}</span>{_number(mark)}'
+    return f'<span style="{shade(mark)};border-radius:0.2em">{content}</span>{_number(mark)}'
 
 
 def _number(mark: float) -> str:
@@ -171,7 +121,7 @@ def _value(value: Any, pointer: str, indent: str, marks: Mapping[str, float]) ->
     yield indent + ("}" if is_object else "]")
 
 
-def _particles(result: Shown) -> Iterator[str]:
+def _particles(result: GenerationResult[Any]) -> Iterator[str]:
     """Yield a table of the different particles, the most probable first."""
     if not result.particles:
         return
@@ -206,7 +156,7 @@ def _row(tag: str, *cells: str) -> str:
     return f'<tr style="background:none">{inner}</tr>'
 
 
-def _caption(result: Shown) -> str:
+def _caption(result: GenerationResult[Any]) -> str:
     usage = result.usage
     cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
     drafted = f" ({usage.accepted_tokens:,} drafted)" if usage.accepted_tokens else ""

@@ -8,9 +8,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from itertools import groupby
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .styles import DIM, ORIGIN_NAMES, ORIGINS, PARTS, PRE, shade
+
+if TYPE_CHECKING:
+    from ..generation import GenerationResult, Logprob
 
 MAX_SEGMENTS = 4000
 """Segments that are marked by token; the rest of the output is shown by part."""
@@ -20,66 +23,6 @@ MAX_OPEN_CHARS = 3000
 
 _TOOL_CALL = "tool_call"
 _REASONING = "reasoning"
-
-
-class OutputPart(Protocol):
-    """The shown fields of an :class:`~proxy_engine.results.generation.AnswerPart`."""
-
-    @property
-    def name(self) -> str:
-        """The part's name."""
-
-    @property
-    def text(self) -> str:
-        """The output."""
-
-    @property
-    def is_marker(self) -> bool:
-        """Whether the text is a delimiter."""
-
-    @property
-    def pointer(self) -> str | None:
-        """The JSON Pointer of the value that the text is."""
-
-
-class Probability(Protocol):
-    """The shown fields of a :class:`~proxy_engine.results.generation.Logprob`."""
-
-    @property
-    def before_mask(self) -> float:
-        """The model's own log-probability."""
-
-    @property
-    def after_mask(self) -> float:
-        """The log-probability among the allowed tokens."""
-
-
-class TokenProbabilities(Protocol):
-    """The shown fields of a :class:`~proxy_engine.results.generation.TokenLogprobs`."""
-
-    @property
-    def chosen(self) -> Probability:
-        """The chosen token."""
-
-
-class Output(Protocol):
-    """The fields of a result that describe its output."""
-
-    @property
-    def parts(self) -> Sequence[OutputPart]:
-        """The whole output by part."""
-
-    @property
-    def token_origins(self) -> str:
-        """A letter for each token."""
-
-    @property
-    def token_lengths(self) -> Sequence[int]:
-        """Bytes that each token wrote."""
-
-    @property
-    def logprobs(self) -> Sequence[TokenProbabilities | None] | None:
-        """Log-probabilities of the sampled tokens, if requested."""
 
 
 class Segment(NamedTuple):
@@ -95,10 +38,10 @@ class Segment(NamedTuple):
     kind: str
     text: str
     origin: str = "s"
-    probability: Probability | None = None
+    probability: Logprob | None = None
 
 
-def output_html(result: Output) -> Iterator[str]:
+def output_html(result: GenerationResult[Any]) -> Iterator[str]:
     """Yield the output of a result by part and token, if that says more than its values do."""
     if not says_more(result):
         return
@@ -111,7 +54,7 @@ def output_html(result: Output) -> Iterator[str]:
     )
 
 
-def text_html(result: Output) -> str:
+def text_html(result: GenerationResult[Any]) -> str:
     """Return an output that is one text, with its tokens marked if they differ."""
     segments = list(merged(segments_of(result)))
     legend = _legend(segments)
@@ -119,7 +62,7 @@ def text_html(result: Output) -> str:
     return f"{segments_html(segments)}{legend}{counts}"
 
 
-def says_more(result: Output) -> bool:
+def says_more(result: GenerationResult[Any]) -> bool:
     """Whether the output has several parts, or tokens that differ in more than their text."""
     origins = set(result.token_origins)
     return bool(origins) and (
@@ -127,7 +70,7 @@ def says_more(result: Output) -> bool:
     )
 
 
-def _counts(result: Output) -> str:
+def _counts(result: GenerationResult[Any]) -> str:
     origins = Counter(result.token_origins)
     counts = [
         f"{origins[letter]:,} {name}" for letter, name in ORIGIN_NAMES.items() if origins[letter]
@@ -146,7 +89,7 @@ def kind_of(name: str, *, is_marker: bool = False, is_value: bool = False) -> st
     return "structured" if is_value else "text"
 
 
-def segments_of(result: Output) -> Iterator[Segment]:
+def segments_of(result: GenerationResult[Any]) -> Iterator[Segment]:
     """Yield the output token by token; by part if the tokens' lengths are not those of the text.
 
     Lengths differ where the output has bytes that are no UTF-8, which its text replaces.
@@ -176,7 +119,7 @@ def segments_of(result: Output) -> Iterator[Segment]:
             yield Segment(kind, decoder.decode(own), origin, probability)
 
 
-def _probabilities(result: Output) -> Iterator[Probability | None]:
+def _probabilities(result: GenerationResult[Any]) -> Iterator[Logprob | None]:
     """Yield the probabilities of each token; forced tokens were not sampled, and have none."""
     known = iter(result.logprobs or ())
     for origin in result.token_origins:

@@ -12,43 +12,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from .answer_values import AnswerValues, Region
 from .json_cursor import JsonCursor
 from .pointers import prefixes
 
-
-class Option(Protocol):
-    """An option of a choice: :class:`~proxy_engine.results.generation.ScoredOption`."""
-
-    @property
-    def text(self) -> str:
-        """The text, as in the output."""
-
-    @property
-    def probability(self) -> float:
-        """Its probability among the options."""
-
-
-class Choice(Protocol):
-    """A choice: :class:`~proxy_engine.results.generation.ScoredChoice`."""
-
-    @property
-    def offset(self) -> int:
-        """The offset of the chosen option in the output, in bytes."""
-
-    @property
-    def options(self) -> Sequence[Option]:
-        """The options."""
-
-    @property
-    def chosen(self) -> Option:
-        """The chosen option."""
-
-    @property
-    def forced_bytes(self) -> int:
-        """The number of bytes before the option that the grammar forced."""
+if TYPE_CHECKING:
+    from ..generation import ScoredChoice, ScoredOption
 
 
 Entries: TypeAlias = frozenset[tuple[str, Hashable]]
@@ -58,7 +29,7 @@ _Read: TypeAlias = Callable[[bytes], Entries]
 _Cursors: TypeAlias = dict[int, JsonCursor]
 
 
-def exact_confidences(values: AnswerValues, choices: Iterable[Choice]) -> dict[str, float]:
+def choice_confidences(values: AnswerValues, choices: Iterable[ScoredChoice]) -> dict[str, float]:
     """Return the probabilities of the values that choices alone have written.
 
     Args:
@@ -103,7 +74,7 @@ def _is_within(span: tuple[int, int] | None, written: Sequence[tuple[int, int]])
 
 
 def _shares(
-    values: AnswerValues, choice: Choice, span: tuple[int, int], cursors: _Cursors
+    values: AnswerValues, choice: ScoredChoice, span: tuple[int, int], cursors: _Cursors
 ) -> dict[str, float]:
     """Return the total probability of the options that leave a value as it is, by pointer."""
     readers = [
@@ -111,7 +82,7 @@ def _shares(
         if region.kind == "json"
         else _text_reader(values, region, choice)
         for region in values.regions
-        if _meet(span, region)
+        if _touch(span, (region.start, region.end))
     ]
     chosen = _read(readers, choice.chosen)
     changed = [
@@ -126,17 +97,13 @@ def _shares(
     }
 
 
-def _read(readers: Iterable[_Read], option: Option) -> Entries:
+def _read(readers: Iterable[_Read], option: ScoredOption) -> Entries:
     text = option.text.encode()
     return frozenset(entry for read in readers for entry in read(text))
 
 
 def _pointers(entries: Collection[tuple[str, Hashable]]) -> Iterable[str]:
     return (outer for pointer, _ in entries for outer in prefixes(pointer))
-
-
-def _meet(span: tuple[int, int], region: Region) -> bool:
-    return _touch(span, (region.start, region.end))
 
 
 def _touch(span: tuple[int, int], other: tuple[int, int] | None) -> bool:
@@ -158,16 +125,13 @@ def _json_reader(values: AnswerValues, region: Region, offset: int, cursors: _Cu
             return frozenset()
         cursor = start.copy()
         cursor.feed(text[len(gap) :])
-        entries: list[tuple[str, Hashable]] = [(leaf.pointer, leaf.key) for leaf in cursor.leaves]
-        if cursor.unfinished is not None:
-            entries.append((cursor.unfinished.pointer, cursor.unfinished.key))
-        entries += cursor.open_containers
+        entries = (*cursor.leaves.items(), *cursor.unfinished)
         return frozenset((region.pointer + pointer, key) for pointer, key in entries)
 
     return read
 
 
-def _text_reader(values: AnswerValues, region: Region, choice: Choice) -> _Read:
+def _text_reader(values: AnswerValues, region: Region, choice: ScoredChoice) -> _Read:
     """Return a function from an option's text to whether it writes a region as it is."""
     chosen = choice.chosen.text.encode()
     # A text ends where the next byte is not its own: "cat" does not begin "catfish". The
