@@ -18,9 +18,9 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from ..errors import InvalidOptionError, ModelFormatError
 from ..models.adapters import adds_layers
+from ..models.files import TEXT_FILES
 from ..models.load_options import LoadOptions
 from ..models.loading import LoadedModel, load_model
-from ..models.weight_files import INDEX, TEXT_FILES
 from ..runtime.progress import OnProgress
 from .sharding_plan import (
     Group,
@@ -33,6 +33,7 @@ from .sharding_plan import (
     sharding_problem,
 )
 
+_INDEX = "model.safetensors.index.json"
 _LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.")
 _METADATA = [name for name in mlx_lm.utils.DEFAULT_ALLOW_PATTERNS if name not in TEXT_FILES]
 
@@ -87,7 +88,7 @@ class Sharding:
         self._config = {**config, **options.config_overrides}
         self._parallelism = plan(self._config, self._group.size(), name)
         adapter = options.adapter_path
-        if self._parallelism is Parallelism.TENSOR and adapter and adds_layers(adapter):
+        if self._parallelism is Parallelism.TENSOR and adapter and adds_layers(adapter, name):
             raise InvalidOptionError(
                 "tensor-parallel layers take no LoRA or DoRA weights",
                 option="adapter_path",
@@ -113,7 +114,7 @@ class Sharding:
         )
         _check_complete(model, loaded, layers, path)
         tokenizer = mlx_lm.utils.load_tokenizer(
-            directory, options.tokenizer_arguments, eos_token_ids=config.get("eos_token_id")
+            directory, options.tokenizer_arguments(), eos_token_ids=config.get("eos_token_id")
         )
         return model, tokenizer, config
 
@@ -148,7 +149,7 @@ def _download(path: str, revision: str | None, layers: range | None) -> Path:
     if layers is None or os.path.isdir(path):
         return download(path, revision=revision)
     directory = download(path, revision=revision, allow_patterns=_METADATA)
-    index = directory / INDEX
+    index = directory / _INDEX
     files: set[str] = set(TEXT_FILES)
     if index.is_file():
         weight_map = json.loads(index.read_text(encoding="utf-8"))["weight_map"]

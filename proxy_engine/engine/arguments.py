@@ -128,7 +128,7 @@ def check_model(
         options.cache.check_distributed()
     if not isinstance(model, Module):
         return
-    for name in load_options.given:
+    for name in load_options.changed_names():
         if name not in _OF_MODELS_IN_MEMORY:
             raise InvalidOptionError(
                 f"{name} is for models that are loaded by name",

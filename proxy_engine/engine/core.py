@@ -26,11 +26,10 @@ from ..distributed.loading import lead_or_follow, load_on_all_ranks
 from ..errors import EngineError, InvalidOptionError, ModelFormatError, PromptError
 from ..generation import DraftModel, SamplingHooks, model_bytes, wired_memory
 from ..media.options import MediaOptions
-from ..models.chat_templates import with_chat_template
 from ..models.draft_models import load_draft_model
 from ..models.load_options import LoadArguments, LoadOptions
 from ..models.loading import LoadedModel, evaluate_weights, load_model
-from ..models.vocabularies import vocabulary_of
+from ..models.tokenizer import vocabulary_of, with_chat_template
 from ..options.generation import GenerationOptions
 from ..options.overrides import OptionOverrides
 from ..prompt_cache.options import CacheOptions

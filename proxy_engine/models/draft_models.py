@@ -12,12 +12,11 @@ from mlx.nn.layers.base import Module
 from state_machines import Vocabulary
 from state_machines.errors import VocabularyError
 
-from ..errors import DraftModelError, ModelFormatError
+from ..errors import DraftModelError
 from ..runtime.progress import OnProgress
-from .checking import check_loadable
-from .load_options import LoadOptions
-from .loading import LoadedModel, load_model
-from .vocabularies import read_vocabulary, vocabulary_of
+from .files import FileProblem
+from .loading import LoadedModel, check_loadable, load_model
+from .tokenizer import vocabulary_of
 
 
 def load_draft_model(
@@ -48,50 +47,36 @@ def load_draft_model(
     if isinstance(draft_model, Module):
         name = type(draft_model).__module__
         loaded = LoadedModel.of(draft_model, target.tokenizer, name=name)
-        own = vocabulary.token_bytes[: loaded.logits_width]
+        forms = vocabulary.token_bytes[: loaded.logits_width]
     else:
         loaded = load_model(draft_model, on_progress)
-        own = vocabulary_of(loaded, cached=cache_vocabulary).token_bytes
+        forms = vocabulary_of(loaded, cached=cache_vocabulary).token_bytes
     check_same_tokens(
-        own, vocabulary.token_bytes, draft_model=loaded.name, target_model=target.name
+        forms, vocabulary.token_bytes, draft_model=loaded.name, target_model=target.name
     )
     return loaded
 
 
-def check_draft_loadable(
-    draft_directory: Path,
-    draft_model: str,
-    directory: Path,
-    target_model: str,
-    options: LoadOptions | None = None,
-) -> None:
-    """Check that a model and its draft model can be loaded, as ``check_loadable`` does.
+def check_draft_loadable(directory: Path, name: str, target: LoadedModel) -> None:
+    """Check that a draft model can be loaded, without reading its weights.
 
     Args:
-        draft_directory: The draft model's files.
-        draft_model: Its name.
-        directory: The files of the model that it drafts for.
-        target_model: Name of that model.
-        options: How that model is loaded; ``None`` for the defaults.
+        directory: The draft model's files.
+        name: Its name.
+        target: The model that it drafts for, as ``check_loadable`` returns it.
 
     Raises:
         DraftModelError: The draft model has another vocabulary.
         ModelFormatError: One of the models cannot be loaded.
-        AdapterError: The adapter cannot be read, or belongs to another model.
     """
-    target = _loadable_tokens(directory, target_model, options)
-    draft = _loadable_tokens(draft_directory, draft_model)
-    check_same_tokens(draft, target, draft_model=draft_model, target_model=target_model)
-
-
-def _loadable_tokens(
-    directory: Path, name: str, options: LoadOptions | None = None
-) -> Sequence[bytes | None]:
-    tokenizer, size = check_loadable(directory, name, options)
-    try:
-        return read_vocabulary(tokenizer, size, directory).token_bytes
-    except VocabularyError as error:
-        raise ModelFormatError(f"{name!r} cannot be loaded: {error}", model=name) from error
+    draft = check_loadable(directory, name)
+    forms = []
+    for model in (draft, target):
+        try:
+            forms.append(vocabulary_of(model).token_bytes)
+        except VocabularyError as error:
+            raise FileProblem(str(error)).error(model.name) from error
+    check_same_tokens(*forms, draft_model=name, target_model=target.name)
 
 
 def check_same_tokens(

@@ -143,18 +143,16 @@ class LoadOptions(OptionModel):
             ) from error
         return template
 
-    @property
-    def given(self) -> list[str]:
-        """The names of the options that differ from their defaults, as arguments."""
+    def changed_names(self) -> list[str]:
+        """Return the names of the options that differ from their defaults, as arguments."""
         return [
             field.alias or name
             for name, field in type(self).model_fields.items()
             if getattr(self, name) != field.get_default(call_default_factory=True)
         ]
 
-    @property
     def tokenizer_arguments(self) -> dict[str, Any]:
-        """The arguments of ``AutoTokenizer.from_pretrained``, in a dict of the caller's own.
+        """Return the arguments of ``AutoTokenizer.from_pretrained``, in a new dict.
 
         Without an explicit ``trust_remote_code``, transformers would ask on standard input.
         """

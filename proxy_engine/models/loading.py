@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import mlx.core as mx
 import mlx_lm
@@ -24,19 +24,20 @@ from ..errors import (
     ModelError,
     ModelFormatError,
     PromptError,
-    UnsupportedArchitectureError,
 )
 from ..multimodal.errors import UnsupportedModelError
 from ..multimodal.loading import is_multimodal, load_multimodal, whole_model
 from ..multimodal.processor import MultimodalProcessor
+from ..prompt_cache.options import CacheOptions
+from ..prompt_cache.prompt_caches import PromptCaches
 from ..runtime.blas import announce_slow_blas, dequantized, has_fast_blas, widen_on_cpu
 from ..runtime.extras import is_installed
 from ..runtime.progress import OnProgress
 from ..transcription.loading import is_speech_model, load_speech_model
 from .adapters import apply_adapter, check_adapter
-from .checking import config_problem, damaged_file
-from .dimensions import hidden_size, num_layers
+from .configuration import context_length, hidden_size, num_layers
 from .embedded import EMBEDDED_MODEL, SPEECH_MODEL, embedded_model, speech_model
+from .files import FileProblem, config_problem, file_problem
 from .load_options import LoadOptions
 from .locations import check_location, not_found_error, read_configuration
 
@@ -191,62 +192,183 @@ def load_model(
     else:
         path = name = os.fspath(model)
         check_location(path, options.revision)
+    # The embedded model is small enough to dequantize without being asked.
+    return _load(path, name, options, sharding, dequantizes=model is None and has_fast_blas())
+
+
+def check_loadable(
+    directory: Path,
+    name: str,
+    options: LoadOptions | None = None,
+    cache: CacheOptions | None = None,
+) -> LoadedModel:
+    """Load a model without reading its weights, in about a second and with little memory.
+
+    Args:
+        directory: The model's files.
+        name: Its name in errors.
+        options: How it is loaded; ``None`` for the defaults.
+        cache: Options that the model's cache has to support.
+
+    Returns:
+        The model with lazy weights. The graph of a forward pass was built, and not evaluated.
+
+    Raises:
+        ModelFormatError: The model cannot be loaded.
+        AdapterError: The adapter cannot be read, or belongs to another model.
+    """
+    lazy = (options or LoadOptions()).model_copy(update={"lazy": True})
+    try:
+        loaded = _load(os.fspath(directory), name, lazy)
+        if cache is not None:
+            PromptCaches(loaded.model, cache)
+    except (InvalidOptionError, MissingExtraError) as error:
+        raise FileProblem(str(error)).error(name) from error
+    return loaded
+
+
+def _load(
+    path: str,
+    name: str,
+    options: LoadOptions,
+    sharding: Sharding | None = None,
+    *,
+    dequantizes: bool = False,
+) -> LoadedModel:
+    """Load the model of a directory or a repo, as ``load_model`` does."""
     if options.adapter_path is not None:
         check_adapter(options.adapter_path, name)
-    config: Mapping[str, Any] = {}
     try:
         config = read_configuration(path, options.revision)
-        if sharding is not None:
-            sharding.check(config, options, name)
-            module, tokenizer, config = sharding.load(path, options)
-            processor = None
-        elif is_speech_model(config):
-            return _loaded_speech(path, config, name, options)
-        else:
-            module, tokenizer, config, processor = _load(path, config, name, options)
+        _check_files(path, config, name, options, sharding)
+        parts = _load_parts(path, config, name, options, sharding)
         if options.adapter_path is not None:
-            apply_adapter(whole_model(module), options.adapter_path, name)
+            apply_adapter(whole_model(parts.model), options.adapter_path, name)
     except EngineError:
         raise
-    except (Exception, SystemExit) as error:
-        # Readers of models and tokenizers raise Exception itself for a damaged file. Modules of
-        # mlx-lm that lack a dependency raise SystemExit.
-        raise _load_error(error, path, name, config, options) from error
-    if model is None and has_fast_blas():
-        # Small enough to dequantize without being asked.
-        module = dequantized(module)
-    widen_on_cpu(module, name)
+    except Exception as error:
+        raise _load_error(error, path, name, options.revision) from error
+    model = dequantized(parts.model) if dequantizes else parts.model
+    widen_on_cpu(model, name)
     if sharding is not None:
-        sharding.shard(module, name)
-    directory = Path(path) if os.path.isdir(path) else None
+        sharding.shard(model, name)
     loaded = LoadedModel.of(
-        module,
-        tokenizer,
+        model,
+        parts.tokenizer,
         name=name,
-        config=config,
-        directory=directory,
-        processor=processor,
-        is_multimodal=sharding is None and is_multimodal(config),
+        config=parts.config,
+        directory=Path(path) if os.path.isdir(path) else None,
+        processor=parts.processor,
+        is_multimodal=sharding is None and is_multimodal(parts.config),
         lazy=options.lazy,
     )
+    if parts.speech is not None:
+        # Its tokenizer is not that of the files alone.
+        length = parts.speech.context_length
+        return replace(loaded, context_length=length, directory=None, speech=parts.speech)
     _check_end_token(loaded, options)
     return loaded
 
 
-def _load_error(
-    error: BaseException, path: str, name: str, config: Mapping[str, Any], options: LoadOptions
-) -> ModelError:
-    missing = not_found_error(error, name, options.revision)
-    if missing is not None:
-        return missing
-    damaged = damaged_file(Path(path))
-    if damaged is not None:
-        file, why = damaged
-        return ModelFormatError(f"{str(file)!r} cannot be read: {why}", model=name)
-    problem = config_problem(config, options.trust_remote_code)
-    if problem is not None:
-        return problem.error(name)
-    return ModelFormatError(f"{name!r} cannot be loaded: {error}", model=name)
+class _Parts(NamedTuple):
+    """A model as the library returns it that reads its files."""
+
+    model: Module
+    tokenizer: TokenizerWrapper
+    config: Mapping[str, Any]
+    processor: MultimodalProcessor | None = None
+    speech: Whisper | Parakeet | None = None
+
+
+def _check_files(
+    path: str,
+    config: Mapping[str, Any],
+    name: str,
+    options: LoadOptions,
+    sharding: Sharding | None,
+) -> None:
+    """Raise for files that cannot be loaded, before the weights are read or downloaded."""
+    overrides = options.config_overrides
+    if sharding is None and os.path.isdir(path):
+        problem = file_problem(Path(path), options.trust_remote_code, overrides)
+    else:
+        # Ranks may have a part of the weights each.
+        problem = config_problem({**config, **overrides}, options.trust_remote_code)
+    # For a missing extra, the loader raises MissingExtraError.
+    if problem is not None and problem.missing_extra is None:
+        raise problem.error(name)
+    if sharding is not None:
+        sharding.check(config, options, name)
+
+
+def _load_parts(
+    path: str,
+    config: Mapping[str, Any],
+    name: str,
+    options: LoadOptions,
+    sharding: Sharding | None,
+) -> _Parts:
+    """Load a model with mlx-audio, mlx-vlm or mlx-lm.
+
+    mlx-lm also loads the text model of a multimodal model that mlx-vlm cannot load.
+    """
+    if sharding is not None:
+        return _Parts(*sharding.load(path, options))
+    if is_speech_model(config):
+        _check_applicable(options, _NOT_OF_SPEECH, name, "a speech model")
+        speech = load_speech_model(
+            path, config, name=name, lazy=options.lazy, revision=options.revision
+        )
+        return _Parts(speech.decoder, speech.engine_tokenizer, config, speech=speech)
+    if not is_multimodal(config):
+        return _load_text(path, options)
+    if is_installed("vision"):
+        _check_applicable(options, _NOT_OF_MULTIMODAL, name, "a multimodal model")
+    try:
+        parts = load_multimodal(
+            path,
+            config,
+            lazy=options.lazy,
+            revision=options.revision,
+            tokenizer_arguments=options.tokenizer_arguments(),
+        )
+    except Exception as error:
+        try:
+            loaded = _load_text(path, options)
+        except Exception:
+            raise error from None
+        _log.warning("%r reads text only: %s", name, error)
+        return loaded
+    return _Parts(parts.model, parts.tokenizer, parts.config, parts.processor)
+
+
+def _load_text(path: str, options: LoadOptions) -> _Parts:
+    loaded = mlx_lm.load(
+        path,
+        tokenizer_config=options.tokenizer_arguments(),
+        model_config=dict(options.config_overrides),
+        lazy=options.lazy,
+        return_config=True,
+        revision=options.revision,
+        trust_remote_code=options.trust_remote_code,
+    )
+    return _Parts(*loaded)
+
+
+def _load_error(error: Exception, path: str, name: str, revision: str | None) -> ModelError:
+    """Return the error for an exception of a library, which seldom names the file."""
+    not_found = None if os.path.isdir(path) else not_found_error(error, name, revision)
+    if not_found is not None:
+        return not_found
+    tokenizer = Path(path) / "tokenizer.json"
+    try:
+        if tokenizer.is_file():
+            Tokenizer.from_file(str(tokenizer))
+    except Exception as damage:
+        # The library raises a bare Exception.
+        return FileProblem(f"tokenizer.json cannot be read: {damage}").error(name)
+    is_unsupported = isinstance(error, UnsupportedModelError)
+    return FileProblem(str(error), is_unsupported=is_unsupported).error(name)
 
 
 _NOT_OF_MULTIMODAL = {"model_config"}
@@ -259,7 +381,7 @@ def _check_applicable(
     options: LoadOptions, inapplicable: Collection[str], name: str, kind: str
 ) -> None:
     """Raise ``InvalidOptionError`` for an option that has no effect on a kind of models."""
-    for option in options.given:
+    for option in options.changed_names():
         if option in inapplicable:
             raise InvalidOptionError(
                 f"{option} does not apply to {name!r}: it is {kind}", option=option
@@ -267,100 +389,20 @@ def _check_applicable(
 
 
 def _check_end_token(loaded: LoadedModel, options: LoadOptions) -> None:
-    """Raise ``InvalidOptionError`` if the given end token is unknown.
+    """Raise ``InvalidOptionError`` if the end token of ``tokenizer_config`` is unknown.
 
     transformers would add it to the tokenizer, as a token that the model cannot generate.
     """
     token = options.tokenizer_config.get("eos_token")
-    directory = loaded.directory or _loaded_from(loaded.tokenizer)
-    file = None if directory is None else directory / "tokenizer.json"
-    if token is None or file is None or not file.is_file():
+    if token is None or loaded.directory is None:
         return
-    if Tokenizer.from_file(str(file)).token_to_id(str(token)) is None:
+    file = loaded.directory / "tokenizer.json"
+    if file.is_file() and Tokenizer.from_file(str(file)).token_to_id(str(token)) is None:
         raise InvalidOptionError(
             f"the vocabulary of {loaded.name!r} has no token {str(token)!r}",
             option="tokenizer_config",
             pointer="/tokenizer_config/eos_token",
         )
-
-
-_Loaded: TypeAlias = tuple[Module, TokenizerWrapper, dict[str, Any], MultimodalProcessor | None]
-
-
-def _load(path: str, config: Mapping[str, Any], name: str, options: LoadOptions) -> _Loaded:
-    """Load a multimodal model with mlx-vlm, and any other with mlx-lm.
-
-    mlx-lm also loads the text model of a multimodal model that mlx-vlm cannot load.
-    """
-    if not is_multimodal(config):
-        return _load_text(path, options)
-    if is_installed("vision"):
-        _check_applicable(options, _NOT_OF_MULTIMODAL, name, "a multimodal model")
-    try:
-        parts = load_multimodal(
-            path,
-            config,
-            lazy=options.lazy,
-            revision=options.revision,
-            tokenizer_arguments=options.tokenizer_arguments,
-        )
-    except Exception as error:
-        try:
-            loaded = _load_text(path, options)
-        except (Exception, SystemExit):
-            if isinstance(error, UnsupportedModelError):
-                raise UnsupportedArchitectureError(
-                    f"models of type {config['model_type']!r} are not supported: {error}",
-                    model=name,
-                ) from error
-            raise error from None
-        _log.warning("%r reads text only: %s", name, error)
-        return loaded
-    return parts.model, parts.tokenizer, parts.config, parts.processor
-
-
-def _load_text(path: str, options: LoadOptions) -> _Loaded:
-    loaded = mlx_lm.load(
-        path,
-        tokenizer_config=options.tokenizer_arguments,
-        model_config=dict(options.config_overrides),
-        lazy=options.lazy,
-        return_config=True,
-        revision=options.revision,
-        trust_remote_code=options.trust_remote_code,
-    )
-    return cast("_Loaded", (*loaded, None))
-
-
-def _loaded_speech(
-    path: str, config: Mapping[str, Any], name: str, options: LoadOptions
-) -> LoadedModel:
-    _check_applicable(options, _NOT_OF_SPEECH, name, "a speech model")
-    speech = load_speech_model(
-        path, config, name=name, lazy=options.lazy, revision=options.revision
-    )
-    widen_on_cpu(speech.decoder, name)
-    if not options.lazy:
-        evaluate_weights(speech.decoder, name)
-    return LoadedModel(
-        name=name,
-        model=speech.decoder,
-        tokenizer=speech.engine_tokenizer,
-        context_length=speech.context_length,
-        logits_width=logits_width(speech.decoder, name, lazy=options.lazy),
-        speech=speech,
-    )
-
-
-def context_length(config: Mapping[str, Any]) -> int | None:
-    """Return the longest sequence that a configuration states, in tokens."""
-    nested = config.get("text_config")
-    for source in (config, nested if isinstance(nested, Mapping) else {}):
-        for key in ("max_position_embeddings", "n_positions", "max_sequence_length", "n_ctx"):
-            value = source.get(key)
-            if isinstance(value, int) and value > 0:
-                return value
-    return None
 
 
 def evaluate_weights(model: Module, name: str) -> None:

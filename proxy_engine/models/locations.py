@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from huggingface_hub.errors import (
 from ..checks.texts import short_repr
 from ..errors import InvalidOptionError, ModelFormatError, ModelNotFoundError
 from .embedded import EMBEDDED_MODEL
-from .weight_files import weight_files, weight_patterns
+from .files import read_object
 
 _NAMING_HINT = (
     "Name a directory with config.json, *.safetensors and tokenizer.json, or a Hugging Face repo "
@@ -47,16 +46,19 @@ def check_location(path: str, revision: str | None = None) -> None:
 
     Raises:
         ModelNotFoundError: There is no such directory.
-        ModelFormatError: The directory has no model.
+        ModelFormatError: It is a file.
         InvalidOptionError: A directory has no revisions.
     """
-    try:
-        _check_location(path)
-    except OSError as error:
-        raise ModelNotFoundError(
-            f"{short_repr(path)} cannot be read: {error.strerror}", model=path, hint=_NAMING_HINT
-        ) from error
-    if revision is not None and os.path.isdir(path):
+    if not path.strip():
+        raise ModelNotFoundError("the name of the model is empty", model=path, hint=_NAMING_HINT)
+    if os.path.isfile(path):
+        raise ModelFormatError(f"{path!r} is a file", model=path, hint=_NAMING_HINT)
+    is_directory = os.path.isdir(path)
+    looks_like_a_path = path.startswith((".", "~", os.sep)) or path.count("/") > 1
+    if looks_like_a_path and not is_directory:
+        what = f"there is no directory {short_repr(path)}"
+        raise ModelNotFoundError(what, model=path, hint=_NAMING_HINT)
+    if revision is not None and is_directory:
         raise InvalidOptionError(
             f"revision requires a Hugging Face repo id, and {path!r} is a directory",
             option="revision",
@@ -74,16 +76,11 @@ def read_configuration(path: str, revision: str | None = None) -> dict[str, Any]
         OSError: The repo is not in the download cache, and cannot be reached or does not exist.
     """
     try:
-        file = _configuration_file(path, revision)
-    except LocalEntryNotFoundError:
+        return read_object(Path(_configuration_file(path, revision))) or {}
+    except (LocalEntryNotFoundError, ConnectionError):
         raise
-    except EntryNotFoundError:
+    except (EntryNotFoundError, FileNotFoundError):
         return {}
-    try:
-        config = json.loads(Path(file).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return config if isinstance(config, dict) else {}
 
 
 def not_found_error(
@@ -108,7 +105,8 @@ def not_found_error(
         case LocalEntryNotFoundError() | HfHubHTTPError() | ConnectionError():
             what = f"{name!r} is neither a local directory nor in the download cache, and "
             is_offline = constants.HF_HUB_OFFLINE
-            what += "HF_HUB_OFFLINE is set" if is_offline else f"{_host()} cannot be reached"
+            host = urlsplit(constants.ENDPOINT).netloc
+            what += "HF_HUB_OFFLINE is set" if is_offline else f"{host} cannot be reached"
             command = f"hf download {name}"
             if revision is not None:
                 what = f"revision {revision!r} of {what}"
@@ -147,31 +145,3 @@ def _check_connection(url: str) -> None:
     except Exception as error:
         if type(error).__name__ in _UNREACHABLE:
             raise ConnectionError(str(error)) from error
-
-
-def _host() -> str:
-    return urlsplit(constants.ENDPOINT).netloc
-
-
-def _check_location(path: str) -> None:
-    if not path.strip():
-        raise ModelNotFoundError("the name of the model is empty", model=path, hint=_NAMING_HINT)
-    directory = Path(path)
-    if directory.is_file():
-        raise ModelFormatError(f"{path!r} is a file", model=path, hint=_NAMING_HINT)
-    if directory.is_dir():
-        if not (directory / "config.json").is_file():
-            raise ModelFormatError(
-                f"the directory {path!r} has no config.json", model=path, hint=_NAMING_HINT
-            )
-        config = read_configuration(path)
-        if not weight_files(directory, config):
-            raise ModelFormatError(
-                f"the directory {path!r} has no {' or '.join(weight_patterns(config))}",
-                model=path,
-                hint=_NAMING_HINT,
-            )
-        return
-    looks_like_a_path = path.startswith((".", "~", os.sep)) or path.count("/") > 1
-    if looks_like_a_path:
-        raise ModelNotFoundError(f"there is no directory {path!r}", model=path, hint=_NAMING_HINT)

@@ -9,10 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ..models.checking import FileProblem, file_problem
-from ..models.loading import context_length
-from ..models.modalities import Modality, input_modalities
-from ..models.weight_files import weight_files, weights_bytes
+from ..models.configuration import Modality, context_length, input_modalities
+from ..models.files import FileProblem, file_problem, weight_files, weights_bytes
 from .adapters import KnownAdapter
 
 FileSignature: TypeAlias = tuple[tuple[str, int, int], ...]

@@ -12,9 +12,9 @@ from functools import partial
 from state_machines.errors import ProxyError
 
 from ..errors import DraftModelError, ModelError
-from ..models.checking import check_cache, check_loadable
 from ..models.draft_models import check_draft_loadable
 from ..models.load_options import LoadOptions
+from ..models.loading import check_loadable
 from ..prompt_cache.options import CacheOptions
 from ..requests.worker import Worker
 from .errors import ApiError, api_error
@@ -91,13 +91,11 @@ class LoadChecks:
             adapter_path=None if model.adapter is None else model.adapter.directory,
             trust_remote_code=self._trusts_code,
         )
-        if draft is None or draft.directory is None:
-            check_loadable(directory, model.name, options)
-        else:
-            check_draft_loadable(draft.directory, draft.name, directory, model.name, options)
         is_bounded = cache.kv_bits is not None or cache.max_kv_size is not None
-        if is_bounded and not model.transcribes:
-            check_cache(directory, model.name, cache, options)
+        checked_cache = cache if is_bounded and not model.transcribes else None
+        loaded = check_loadable(directory, model.name, options, checked_cache)
+        if draft is not None and draft.directory is not None:
+            check_draft_loadable(draft.directory, draft.name, loaded)
 
 
 def check_description(model: KnownModel) -> None:

@@ -21,9 +21,8 @@ from proxy_engine import (
     PromptCacheMismatchError,
     RawPrompt,
 )
-from proxy_engine.models.checking import check_loadable
 from proxy_engine.models.load_options import LoadOptions
-from proxy_engine.models.loading import load_model
+from proxy_engine.models.loading import check_loadable, load_model
 
 PROMPT = [72, 101, 108, 108, 111]
 TOKENS = 12
@@ -114,14 +113,20 @@ SPOILED: dict[str, tuple[Callable[[Path], None], str]] = {
         lambda path: (path / "adapters.safetensors").unlink(),
         r"there is no adapters\.safetensors",
     ),
-    "damaged configuration": (write("adapter_config.json", "{"), "not JSON"),
+    "damaged configuration": (write("adapter_config.json", "{"), "not a JSON object"),
     "list as configuration": (write("adapter_config.json", "[]"), "not a JSON object"),
     "damaged weights": (write("adapters.safetensors", "x"), "damaged or incomplete"),
     "form of PEFT": (edit_configuration(peft_type="LORA"), "form of PEFT"),
-    "unknown kind": (edit_configuration(fine_tune_type="ia3"), "lora, dora or full"),
-    "no layers": (edit_configuration(num_layers=None), "num_layers should be an integer"),
-    "scale as text": (edit_configuration(lora_parameters={"scale": "x"}), "scale should be a num"),
-    "keys as text": (edit_configuration(lora_parameters={"keys": "q"}), "a list of names"),
+    "unknown kind": (edit_configuration(fine_tune_type="ia3"), "should be 'lora' or 'dora'"),
+    "no layers": (edit_configuration(num_layers=None), "num_layers should be a valid integer"),
+    "scale as text": (
+        edit_configuration(lora_parameters={"scale": "x"}),
+        "scale should be a valid num",
+    ),
+    "keys as text": (
+        edit_configuration(lora_parameters={"keys": "q"}),
+        "keys should be a valid list",
+    ),
     "other rank": (
         edit_configuration(lora_parameters={"rank": 3}),
         r"lora_a has the shape \(\d+, 4\) in place of \(\d+, 3\)",
@@ -140,7 +145,10 @@ SPOILED: dict[str, tuple[Callable[[Path], None], str]] = {
         edit_weights(drop_one),
         r"lacks model\.layers\.0\.\S+\. Load",
     ),
-    "no weight at all": (edit_weights(lambda weights: weights.clear()), "has no weights"),
+    "no weight at all": (
+        edit_weights(lambda weights: weights.clear()),
+        r"adapters\.safetensors lacks",
+    ),
     "foreign weight": (
         edit_weights(lambda weights: weights.update({"model.norm.weight": mx.ones((32,))})),
         r"no parameter model\.norm\.weight",
@@ -193,8 +201,8 @@ def test_adapter_is_checked_before_the_model_is_looked_for(tmp_path: Path) -> No
 def test_model_with_an_adapter_can_be_checked_without_reading_weights(
     adapter: Path, tiny_model_directory: Path
 ) -> None:
-    _, width = check_loadable(tiny_model_directory, "tiny", LoadOptions(adapter_path=adapter))
-    assert width == 320
+    loaded = check_loadable(tiny_model_directory, "tiny", LoadOptions(adapter_path=adapter))
+    assert loaded.logits_width == 320
 
 
 @pytest.mark.parametrize(("keys", "expected"), [(None, True), (["model.embed_tokens"], False)])

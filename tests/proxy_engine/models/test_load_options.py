@@ -24,7 +24,7 @@ from proxy_engine import (
     UnsupportedArchitectureError,
 )
 from proxy_engine.conversation.tool_format_detection import format_of
-from proxy_engine.models import vocabularies
+from proxy_engine.models import tokenizer
 from proxy_engine.models.load_options import LoadArguments, LoadOptions
 from proxy_engine.models.loading import load_model
 from proxy_engine.options.generation import argument_names
@@ -57,7 +57,7 @@ def test_keyword_arguments_are_those_of_the_options() -> None:
         for name, field in LoadOptions.model_fields.items()
     }
     assert LoadOptions(**defaults) == LoadOptions()
-    assert LoadOptions().given == []
+    assert LoadOptions().changed_names() == []
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_given_end_token_ends_answers(
     directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PROXY_ENGINE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(vocabularies, "VocabularyCache", partial(VocabularyCache, min_tokens=0))
+    monkeypatch.setattr(tokenizer, "VocabularyCache", partial(VocabularyCache, min_tokens=0))
     ids = {}
     for token in (None, "<|start|>", None, "<|start|>"):
         config = {} if token is None else {"eos_token": token}

@@ -192,7 +192,7 @@ def test_code_of_a_tokenizer_or_processor_is_not_run(
 
 @pytest.mark.parametrize(
     ("file", "message"),
-    [("tokenizer.json", r"tokenizer\.json"), ("model.safetensors", "incomplete download")],
+    [("tokenizer.json", r"tokenizer\.json"), ("model.safetensors", "damaged or incomplete")],
 )
 def test_damaged_file_is_reported(edited: Callable[..., Path], file: str, message: str) -> None:
     path = edited("smolvlm")

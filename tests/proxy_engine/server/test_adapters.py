@@ -193,7 +193,7 @@ def test_server_does_not_start_with_an_adapter_of_another_model(
 ) -> None:
     (adapters / "one" / "adapter_config.json").write_text("{}", encoding="utf-8")
     settings = settings_of(tiny_model_directory, adapter_path=str(adapters / "one"))
-    with pytest.raises(AdapterError, match="num_layers should be an integer"):
+    with pytest.raises(AdapterError, match="num_layers is missing"):
         load_engine(registry_of(settings).default(), settings)
 
 

@@ -63,9 +63,7 @@ def other_shapes(directory: Path) -> None:
 
 
 def incomplete(directory: Path) -> None:
-    index = {"weight_map": {"a": "model.safetensors", "b": "model-2.safetensors"}}
-    path = directory / "model.safetensors.index.json"
-    path.write_text(json.dumps(index), encoding="utf-8")
+    (directory / "model.safetensors").rename(directory / "model-00002-of-00002.safetensors")
 
 
 def damaged_tokenizer(directory: Path) -> None:

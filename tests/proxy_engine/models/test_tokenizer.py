@@ -12,9 +12,9 @@ from mlx_lm.models import llama
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from proxy_engine import InferenceEngine
-from proxy_engine.models import vocabularies
+from proxy_engine.models import tokenizer
 from proxy_engine.models.loading import LoadedModel, load_model
-from proxy_engine.models.vocabularies import tokenizer_files, vocabulary_of
+from proxy_engine.models.tokenizer import tokenizer_files, vocabulary_of
 from state_machines import Vocabulary, VocabularyCache
 
 
@@ -22,7 +22,7 @@ from state_machines import Vocabulary, VocabularyCache
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where vocabularies are kept, small ones too."""
     monkeypatch.setenv("PROXY_ENGINE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(vocabularies, "VocabularyCache", partial(VocabularyCache, min_tokens=0))
+    monkeypatch.setattr(tokenizer, "VocabularyCache", partial(VocabularyCache, min_tokens=0))
     return tmp_path / "cache" / "vocabularies"
 
 

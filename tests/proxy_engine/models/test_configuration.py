@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from vision_model_configs import FAMILIES
 
-from proxy_engine.models import modalities
-from proxy_engine.models.modalities import input_modalities
+from proxy_engine.models import configuration
+from proxy_engine.models.configuration import input_modalities
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -32,5 +32,5 @@ def test_other_models_read_text(config: dict[str, Any]) -> None:
 
 
 def test_without_the_extra_models_read_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(modalities, "is_installed", lambda extra: False)
+    monkeypatch.setattr(configuration, "is_installed", lambda extra: False)
     assert input_modalities(FAMILIES["qwen2_vl"].config) == {"text"}
