@@ -80,9 +80,11 @@ def config_of(text: str) -> Callable[[Path], None]:
 
 def too_large(directory: Path) -> None:
     with (directory / "model-huge.safetensors").open("wb") as file:
-        header = b'{"x": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}'
+        size = 1 << 43
+        tensors = {"x": {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}
+        header = json.dumps(tensors).encode()
         file.write(len(header).to_bytes(8, "little") + header)
-        file.truncate(1 << 43)
+        file.truncate(8 + len(header) + size)
 
 
 def with_code(directory: Path) -> None:
