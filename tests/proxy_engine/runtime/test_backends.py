@@ -136,8 +136,8 @@ def test_mlx_multiplies_with_openblas_of_the_extra_unless_it_was_imported_before
     program = """
 import ctypes, sys
 from pathlib import Path
-from proxy_engine import openblas
-from proxy_engine.backends import requires_backend
+from proxy_engine.runtime import openblas
+from proxy_engine.runtime.backends import requires_backend
 openblas._SGEMM = Path(sys.argv[1])
 if sys.argv[2] == "late":
     import mlx.core
