@@ -6,14 +6,13 @@ Reading order: ``tokens``, ``timings``, ``output_layer``, ``forward_pass`` (logi
 ``token_weights`` (importance weights), ``sequence_options``, ``sequence_state``, ``particles``
 (sequential Monte Carlo),
 ``cache_layers`` (caches of a batch),
-``prefill``, ``joint_prefill`` (several prompts in one pass), ``batch_probe`` (whether a model
+``prefill``, ``joint_prefill`` (several prompts in one pass), ``model_checks`` (whether a model
 computes batches correctly), ``batch_rows`` (rows of the cache), ``drafts``, ``draft_model``,
 ``drafting`` (the drafters of a sequence), ``verification``, ``batch`` (the loop),
 ``wired_memory``, ``generate_step`` (the loop as a plain generator).
 """
 
 from .batch import Batch, Step
-from .batch_probe import BatchProbe
 from .cache_layers import extract_kv_row
 from .custom_sampler import LogitsProcessor, LogprobsSampler, SamplingHooks
 from .device_masks import DeviceMasks, text_token_mask
@@ -27,6 +26,7 @@ from .joint_prefill import (
     joint_prefill_tokens,
     prefill_together,
 )
+from .model_checks import ModelChecks
 from .pass_cost import device_pass_cost
 from .prefill import Prefill, default_prefill_step_size
 from .sampler_schedule import Deadline, SamplerSchedule
@@ -38,7 +38,6 @@ from .wired_memory import clear_cache, model_bytes, wired_memory
 
 __all__ = [
     "Batch",
-    "BatchProbe",
     "Deadline",
     "DeviceMasks",
     "DraftModel",
@@ -47,6 +46,7 @@ __all__ = [
     "ForwardPass",
     "LogitsProcessor",
     "LogprobsSampler",
+    "ModelChecks",
     "NextLogits",
     "Prefill",
     "SampledToken",

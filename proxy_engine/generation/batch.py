@@ -30,7 +30,6 @@ from mlx.nn.layers.base import Module
 
 from ..runtime.blas import has_fast_blas
 from .batch_drafts import BatchDrafts
-from .batch_probe import BatchProbe
 from .batch_rows import BatchRows
 from .cache_layers import (
     can_merge,
@@ -43,6 +42,7 @@ from .draft_model import DraftModel
 from .drafts import Draft
 from .exact_choices import ExactChoices
 from .forward_pass import ForwardPass, position_arguments
+from .model_checks import ModelChecks
 from .next_mask import SlowMaskError
 from .pass_cost import most_efficient_count
 from .sequence_state import SequenceState
@@ -95,11 +95,11 @@ class Batch:
         *,
         quantize: Callable[[list[Any]], None] | None = None,
         pads: bool | None = None,
-        probe: BatchProbe | None = None,
+        probe: ModelChecks | None = None,
         draft_model: DraftModel | None = None,
     ) -> None:
         self._pass = ForwardPass.of(model)
-        self._probe = probe or BatchProbe(self._pass.model)
+        self._probe = probe or ModelChecks(self._pass.model)
         if pads is None:
             pads = mx.default_device().type == mx.DeviceType.gpu
         self._pads = pads
@@ -124,16 +124,16 @@ class Batch:
             return True
         can_grow = self._rows.is_merged or can_merge(self._rows.cache)
         can_join = self._quantize is None and can_grow and can_merge(cache)
-        return can_join and self._probe.can_decode
+        return can_join and self._probe.can_decode()
 
     def can_fork(self, cache: Sequence[Any]) -> bool:
         """Whether several sequences can begin with copies of a cache and share passes."""
-        return self._quantize is None and can_merge(cache) and self._probe.can_decode
+        return self._quantize is None and can_merge(cache) and self._probe.can_decode()
 
     @property
     def can_prefill_together(self) -> bool:
         """Whether several prompts can share a prefill pass."""
-        return self._quantize is None and self._probe.can_pad
+        return self._quantize is None and self._probe.can_pad()
 
     def add(self, sequence: SequenceState, cache: list[Any]) -> None:
         """Add a sequence after its prefill: it has ``logits``. The batch takes over the cache."""
@@ -297,7 +297,7 @@ class Batch:
             if sequence.weights is not None:
                 groups.setdefault(sequence.group, []).append(length)
         wants_padding = self._pads or (groups and has_fast_blas())
-        if not (wants_padding and can_pad(rows.cache) and self._probe.can_pad):
+        if not (wants_padding and can_pad(rows.cache) and self._probe.can_pad()):
             # Without padding, every row takes one token; the rest is left for later passes.
             return [1] * len(lengths)
         if self._pads:

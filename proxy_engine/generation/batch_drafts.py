@@ -6,12 +6,12 @@ import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
 
-from .batch_probe import BatchProbe
 from .batch_rows import BatchRows
 from .cache_layers import can_pad, trim_rows
 from .draft_model import DraftModel
 from .drafting import drafting_of
 from .drafts import Draft
+from .model_checks import ModelChecks
 from .pass_cost import device_pass_cost
 from .rollback import Rollback
 from .sequence_state import SequenceState
@@ -35,7 +35,7 @@ class BatchDrafts:
     """
 
     def __init__(
-        self, rows: BatchRows, probe: BatchProbe, draft_model: DraftModel | None, *, pads: bool
+        self, rows: BatchRows, probe: ModelChecks, draft_model: DraftModel | None, *, pads: bool
     ) -> None:
         self._rows = rows
         self._probe = probe
@@ -135,7 +135,7 @@ class BatchDrafts:
     def _check_pass(self, drafts: Mapping[SequenceState, Draft]) -> None:
         """Empty the drafts if the model would compute other logits in a pass over them."""
         given = [[*one.pending, *draft.tokens] for one, draft in drafts.items() if draft.tokens]
-        if given and not self._probe.wide_passes.are_right(self._rows.cache, max(given, key=len)):
+        if given and not self._probe.check_wide_pass(self._rows.cache, max(given, key=len)):
             for draft in drafts.values():
                 draft.cut(0)
 
@@ -161,7 +161,7 @@ class BatchDrafts:
         rows = self._rows
         if sequence.drafting is None or sequence.finished or rows.is_shared(sequence):
             return False
-        if self._probe.wide_passes.are_wrong(rows.cache):
+        if self._probe.is_wide_pass_known_wrong(rows.cache):
             return False
         if not rows.is_merged and len(rows) == 1:
             return True
@@ -172,4 +172,4 @@ class BatchDrafts:
     @property
     def _can_pad_rows(self) -> bool:
         self._rows.merge()
-        return can_pad(self._rows.cache) and self._probe.can_pad
+        return can_pad(self._rows.cache) and self._probe.can_pad()

@@ -29,7 +29,6 @@ from state_machines.budgets import step_limit
 
 from ..prompt_cache.layers import copy_cache, is_trimmable
 from ..prompt_cache.prompt_caches import PromptCaches
-from .batch_probe import BatchProbe
 from .cache_layers import (
     can_merge,
     can_pad,
@@ -42,6 +41,7 @@ from .cache_layers import (
 )
 from .drafts import MAX_TOKENS_PER_STEP, Draft
 from .forward_pass import NextLogits
+from .model_checks import ModelChecks
 from .next_mask import SlowMaskError
 from .prefill import MAX_TOKENS_WITH_LOGITS, default_prefill_step_size
 from .sequence_state import ADVANCE_STEPS, SequenceState
@@ -115,7 +115,7 @@ class DraftModel:
         self._width = width
         self._context_length = context_length
         self._step_size = step_size or default_prefill_step_size()
-        self._probe = BatchProbe(model)
+        self._probe = ModelChecks(model)
         self._rows: dict[SequenceState, _Row] = {}
         self._key = mx.random.key(secrets.randbits(64))
         if not is_trimmable(make_prompt_cache(model)):
@@ -127,7 +127,7 @@ class DraftModel:
 
     def probe(self) -> None:
         """Determine which batches the draft model computes correctly."""
-        _ = self._probe.can_pad
+        self._probe.can_pad()
 
     def extend(self, drafts: Mapping[Draft, int]) -> None:
         """Append tokens to drafts.
@@ -216,7 +216,7 @@ class DraftModel:
         return self._context_length is None or length + at_most <= self._context_length
 
     def _can_batch(self, job: _Job) -> bool:
-        return can_merge(job.row.cache) and self._probe.can_pad
+        return can_merge(job.row.cache) and self._probe.can_pad()
 
     def _row(self, draft: Draft) -> _Row:
         """Return the row of a draft's sequence, without refused tokens of earlier drafts."""

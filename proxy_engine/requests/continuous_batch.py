@@ -16,9 +16,9 @@ from typing import Any
 from ..errors import InvalidOptionError
 from ..generation import (
     Batch,
-    BatchProbe,
     DraftModel,
     ForwardPass,
+    ModelChecks,
     Prefill,
     SequenceState,
     Step,
@@ -77,7 +77,7 @@ class ContinuousBatch:
         self._slow = slow
         self._draft_model = draft_model
         self._forward = ForwardPass(factory.loaded.model)
-        self._probe = BatchProbe(factory.loaded.model)
+        self._probe = ModelChecks(factory.loaded.model)
         self._batch, self._groups = self._new_batch()
         # Generating, or finished and not reported yet.
         self._jobs: dict[SequenceState, Job] = {}
@@ -98,7 +98,7 @@ class ContinuousBatch:
     def probe(self) -> None:
         """Determine which batches the model computes correctly."""
         if self.batch_size > 1:
-            _ = self._probe.can_pad
+            self._probe.can_pad()
             if self._draft_model is not None:
                 self._draft_model.probe()
 
@@ -209,7 +209,7 @@ class ContinuousBatch:
 
     def _begin(self, job: Job) -> None:
         request = job.request
-        if request.options.exact_choices and not self._probe.can_score:
+        if request.options.exact_choices and not self._probe.can_score():
             raise InvalidOptionError(
                 "exact_choices scores the options of a choice as rows of one pass, and this model "
                 "computes other logits then",

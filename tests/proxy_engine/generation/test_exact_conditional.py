@@ -16,7 +16,7 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from prefix_model import PrefixModel
 
 from proxy_engine import InferenceEngine, RawPrompt
-from proxy_engine.generation import BatchProbe
+from proxy_engine.generation import ModelChecks
 from state_machines import RegexStateMachine
 
 TEXTS = ["ab", "abc", "abca", "ca"]
@@ -136,7 +136,7 @@ def test_prefix_model_computes_its_table_in_any_batch(tiny_tokenizer: TokenizerW
     assert np.exp(logits[:, [zero, one]]) == pytest.approx(
         np.array([[0.25, 0.5], [0.9, 0.1], [0.9, 0.1]]), rel=1e-5
     )
-    assert BatchProbe(model).can_pad
+    assert ModelChecks(model).can_pad()
 
 
 def test_exact_draws_have_the_distance_of_sampling_noise() -> None:

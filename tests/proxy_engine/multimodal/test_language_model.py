@@ -13,8 +13,8 @@ from mlx_lm.models.cache import make_prompt_cache
 from vision_models import VISION_ARCHITECTURES
 from vision_prompts import encoded, image, logits_behind, read_prompt
 
-from proxy_engine.generation.batch_probe import BatchProbe
 from proxy_engine.generation.cache_layers import merge, right_padded
+from proxy_engine.generation.model_checks import ModelChecks
 from proxy_engine.generation.output_layer import OutputLayer
 from proxy_engine.models.loading import LoadedModel
 from proxy_engine.prompt_cache.layers import flat
@@ -122,7 +122,7 @@ def test_tokens_behind_a_prefix_attend_to_earlier_ones_only(loaded: Load) -> Non
 @pytest.mark.parametrize("name", VISION_ARCHITECTURES)
 def test_engine_can_batch_rows_and_split_off_the_output_layer(loaded: Load, name: str) -> None:
     model = loaded(name).model
-    assert BatchProbe(model).can_decode
+    assert ModelChecks(model).can_decode()
     assert OutputLayer.of(model) is not None
 
 

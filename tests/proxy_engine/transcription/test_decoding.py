@@ -15,7 +15,7 @@ from mlx_audio.stt.models.whisper.decoding import DecodingOptions
 from recordings import sine
 from tiny_whisper import FIRST_SPECIAL, write_tiny_whisper
 
-from proxy_engine.generation.batch_probe import BatchProbe
+from proxy_engine.generation.model_checks import ModelChecks
 from proxy_engine.generation.output_layer import OutputLayer
 from proxy_engine.transcription.timestamp_rules import TimestampRules
 from proxy_engine.transcription.whisper import Whisper
@@ -84,9 +84,9 @@ def test_loop_can_batch_the_decoder_and_split_off_its_output_layer(
     whisper_directory: Path,
 ) -> None:
     _, whisper, _ = model_and_states(whisper_directory)
-    probe = BatchProbe(whisper.decoder)
-    assert probe.can_decode
-    assert probe.can_pad
+    probe = ModelChecks(whisper.decoder)
+    assert probe.can_decode()
+    assert probe.can_pad()
     assert OutputLayer.of(whisper.decoder) is not None
 
 
