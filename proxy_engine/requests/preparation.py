@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import threading
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from samplers import SamplingParameters
-from state_machines import Vocabulary
+from state_machines import StateMachine, Vocabulary
 from state_machines.completion import Guard
-from state_machines.root import Text, part_names
 from state_machines.tool_calls import ToolFormat
-from state_machines.tool_calls.call import CALL
 
 from ..answers.compile_queue import CompileJob, CompileQueue
-from ..answers.compiler import STRUCTURED, Answer, AnswerCompiler, reasoning_delimiters
-from ..answers.composition import REASONING, TEXT
+from ..answers.compiler import AnswerCompiler, Dialect, reasoning_delimiters
 from ..answers.response_format import ResponseFormat, ResponseFormatCompiler
+from ..conversation.content import TextContent
+from ..conversation.control_tokens import check_length
 from ..conversation.encoded_prompt import EncodedPrompt
+from ..conversation.interaction import Role
+from ..conversation.messages import to_interactions
 from ..conversation.prompts import Prompt, PromptStyle
 from ..conversation.raw_prompt import RawPrompt
 from ..conversation.schema_text import MAX_CHARS, schema_text
-from ..conversation.tool_format_detection import is_open
-from ..errors import InvalidOptionError, PromptError, PromptTooLongError
+from ..conversation.tool_format_detection import format_of, is_open, reasoning_of
+from ..conversation.tool_text import tool_text_of
+from ..errors import InvalidOptionError
 from ..generation import SamplingHooks
 from ..media.options import MediaOptions
 from ..models.loading import LoadedModel
@@ -33,9 +34,8 @@ from ..options.generation import GenerationOptions
 from ..options.overrides import OptionOverrides
 from ..prompt_cache.prompt_caches import PromptCaches
 from ..tools import ToolChoice, resolve_tools
-from .dialects import Dialects
+from .option_checks import check_answer_options, check_engine_limits, check_sampling, tool_sources
 from .prompt_encoding import PromptEncoder
-from .quote_sources import check_sources, sources, tool_sources
 from .request import Request
 
 _log = logging.getLogger(__name__)
@@ -43,13 +43,17 @@ _log = logging.getLogger(__name__)
 _SLOW_SECONDS = 1.0
 """Processor time from which on a compilation is logged."""
 
+_PROMPT = "prompt"
+"""The source that is the text of the user's last message, unless the request gives another."""
 
+
+@dataclass(eq=False)
 class Preparation:
     """Prepares the requests of one model. Every invalid request is rejected here.
 
     Safe to use from several threads.
 
-    Args:
+    Attributes:
         loaded: The model.
         vocabulary: Its vocabulary.
         options: Default options of requests.
@@ -62,31 +66,27 @@ class Preparation:
         media: Limits of images and recordings.
     """
 
-    def __init__(
-        self,
-        loaded: LoadedModel,
-        vocabulary: Vocabulary,
-        options: GenerationOptions,
-        tool_format: str | ToolFormat | None,
-        tokenizer_lock: threading.Lock,
-        caches: PromptCaches,
-        compile_queue: CompileQueue,
-        max_compile_seconds: float | None,
-        batch_size: int,
-        media: MediaOptions,
-    ) -> None:
-        self._loaded = loaded
-        self._vocabulary = vocabulary
-        self._options = options
+    loaded: LoadedModel
+    vocabulary: Vocabulary
+    options: GenerationOptions
+    tool_format: str | ToolFormat | None
+    tokenizer_lock: threading.Lock
+    caches: PromptCaches
+    compile_queue: CompileQueue
+    max_compile_seconds: float | None
+    batch_size: int
+    media: MediaOptions
+
+    def __post_init__(self) -> None:
         self._formats = ResponseFormatCompiler()
-        self._dialects = Dialects(loaded.tokenizer, tool_format)
-        self._answers = AnswerCompiler(vocabulary)
-        self._tokenizer_lock = tokenizer_lock
-        self._caches = caches
-        self._prompts = PromptEncoder(loaded, vocabulary, tokenizer_lock, caches, media)
-        self._compile_queue = compile_queue
-        self._max_compile_seconds = max_compile_seconds
-        self._batch_size = batch_size
+        self._answers = AnswerCompiler(self.vocabulary)
+        self._prompts = PromptEncoder(
+            self.loaded, self.vocabulary, self.tokenizer_lock, self.caches, self.media
+        )
+        tokenizer = self.loaded.tokenizer
+        self._native_format = format_of(tokenizer)
+        default = format_of(tokenizer, self.tool_format)
+        self._default_dialect = Dialect(default, reasoning_of(tokenizer, default))
 
     def request(
         self,
@@ -114,53 +114,46 @@ class Preparation:
             ProxyError: The request is invalid; see :meth:`InferenceEngine.generate`.
         """
         cancelled, hooks = cancelled or threading.Event(), hooks or SamplingHooks()
-        job = CompileJob(self._compile_queue, cancelled, self._max_compile_seconds)
-        options = self._options.override(overrides)
-        self._check_tokens(options)
-        _check_answers(options, self._batch_size)
-        _check_sampling(options, overrides, hooks)
+        job = CompileJob(self.compile_queue, cancelled, self.max_compile_seconds)
+        options = self.options.override(overrides)
+        check_engine_limits(options, self.vocabulary, self.batch_size)
+        check_sampling(options, overrides, hooks)
+        find_sources = partial(_sources, prompt, options)
         response = self._formats.compile(
-            response_format, job, partial(sources, prompt, options), options.additional_properties
+            response_format, job, find_sources, options.additional_properties
         )
-        _check_parts(overrides.get("parts", {}), response)
         known_tools = resolve_tools(tools)
-        check_sources(options.sources if overrides.get("sources") else None, response, known_tools)
-        has_messages = not isinstance(prompt, RawPrompt | EncodedPrompt)
-        if known_tools and not has_messages:
-            raise PromptError("a raw prompt cannot describe tools; give messages")
-        if overrides.get("schema_in_prompt", "off") != "off" and not has_messages:
-            raise PromptError("a raw prompt cannot describe the schema; give messages")
         choice = ToolChoice.of(tool_choice, known_tools)
-        for option in ("stop", "stop_token_ids"):
-            if overrides.get(option):
-                _check_stop(option, response, choice)
-        dialect = self._dialects.of(options)
+        has_messages = not isinstance(prompt, RawPrompt | EncodedPrompt)
+        check_answer_options(overrides, response, known_tools, choice, has_messages=has_messages)
+        dialect = self._dialect(options)
         style = PromptStyle(
             thinking=self._answers.thinks(response, choice, options),
             tools=[tool.to_function() for tool in known_tools],
-            tool_text=dialect.tool_text,
-            native_tools=dialect.is_native,
+            tool_text=tool_text_of(dialect.tool_format),
+            # The chat template describes tools in the model's own format only.
+            native_tools=dialect.tool_format == self._native_format,
             schema_text=self._schema_text(response, choice, options),
             variables=options.chat_template_kwargs,
             continues=options.continue_final_message,
         )
         encoded, boundaries = self._prompts.encode(prompt, style, options, cancelled)
-        prompt_ids = encoded.token_ids
+        prompt_ids, context_length = encoded.token_ids, self.loaded.context_length
+        check_length(len(prompt_ids), context_length)
         if options.exact_choices:
-            self._caches.check_scoring(len(prompt_ids))
-        with self._tokenizer_lock:
-            markers = reasoning_delimiters(options, dialect.answers)
-            tokenizer = self._loaded.tokenizer
-            opened = (pair for pair in markers if is_open(tokenizer, prompt_ids, pair))
-            open_reasoning = next(opened, None)
+            self.caches.check_scoring(len(prompt_ids))
+        with self.tokenizer_lock:
+            markers = reasoning_delimiters(options, dialect)
+            tokenizer = self.loaded.tokenizer
+            opened = [pair for pair in markers if is_open(tokenizer, prompt_ids, pair)]
         answer = self._answers.compile(
             response,
             choice,
             options,
-            dialect.answers,
+            dialect,
             has_tools=bool(known_tools),
-            open_reasoning=open_reasoning,
-            sources=sources(prompt, options) if tool_sources(choice.tools) else None,
+            open_reasoning=opened[0] if opened else None,
+            sources=find_sources() if tool_sources(choice.tools) else None,
             job=job,
         )
         if hooks.sampler is not None and answer.machine is not None and answer.machine.temperatures:
@@ -169,8 +162,12 @@ class Preparation:
                 option="sampler",
                 hint="Leave out the sampler, or the option temperature of the rules.",
             )
-        max_tokens = self._available_tokens(len(prompt_ids), options.token_limit)
-        guard = self._guard(answer, max_tokens, job)
+        max_tokens = options.token_limit
+        if context_length is not None:
+            max_tokens = min(max_tokens, context_length - len(prompt_ids))
+        guard = None
+        if answer.machine is not None:
+            guard = job.run(partial(_first_guard, answer.machine, self.vocabulary, max_tokens))
         if job.used_seconds > _SLOW_SECONDS:
             _log.warning("compiling the answer's grammar took %.1f s", job.used_seconds)
         return Request(
@@ -186,6 +183,18 @@ class Preparation:
             cancelled=cancelled,
         )
 
+    def _dialect(self, options: GenerationOptions) -> Dialect:
+        """Return how tools and reasoning are written in the prompt and in the answer."""
+        if options.tool_format is None and options.tool_delimiters is None:
+            return self._default_dialect
+        tokenizer, tool_format = self.loaded.tokenizer, self._default_dialect.tool_format
+        with self.tokenizer_lock:
+            if options.tool_format is not None:
+                tool_format = format_of(tokenizer, options.tool_format)
+            if options.tool_delimiters is not None:
+                tool_format = tool_format.with_delimiters(*options.tool_delimiters)
+            return Dialect(tool_format, reasoning_of(tokenizer, tool_format))
+
     def _schema_text(
         self, response: ResponseFormat, choice: ToolChoice, options: GenerationOptions
     ) -> str:
@@ -193,136 +202,29 @@ class Preparation:
         if options.schema_in_prompt == "off" or not choice.may_answer:
             return ""
         # A token has about three characters of a schema, so this is a third of the context.
-        max_chars = min(MAX_CHARS, self._loaded.context_length or MAX_CHARS)
-        return schema_text(
-            response.schemas,
-            options.schema_in_prompt,
-            may_call=choice.may_call,
-            max_chars=max_chars,
-        )
-
-    def _guard(self, answer: Answer, max_tokens: int, job: CompileJob) -> Guard | None:
-        """Plan the completion and compute the first mask; raises if nothing fits."""
-        machine = answer.machine
-        if machine is None:
-            return None
-
-        def first_steps() -> Guard:
-            guard = Guard(machine.matcher(self._vocabulary), max_tokens)
-            guard.matcher.allowed_tokens()
-            return guard
-
-        return job.run(first_steps)
-
-    def _available_tokens(self, prompt_tokens: int, max_tokens: int) -> int:
-        """Return ``max_tokens``, or fewer if the context has less room."""
-        context_length = self._loaded.context_length
-        if context_length is None:
-            return max_tokens
-        available = min(max_tokens, context_length - prompt_tokens)
-        if available < 1:
-            raise PromptTooLongError(
-                f"the prompt has {prompt_tokens} tokens, and the model's context {context_length}",
-                prompt_tokens=prompt_tokens,
-                context_length=context_length,
-            )
-        return available
-
-    def _check_tokens(self, options: GenerationOptions) -> None:
-        """Raise for tokens outside of the vocabulary."""
-        for token_id in options.stop_ids:
-            if token_id >= self._vocabulary.size:
-                raise InvalidOptionError(
-                    f"stop_token_ids names token {token_id}; the model has {self._vocabulary.size}",
-                    option="stop_token_ids",
-                )
-        samplings: list[SamplingParameters] = [options, *options.parts.values()]
-        for sampling in samplings:
-            for token_id, _ in sampling.bias_pairs:
-                if token_id >= self._vocabulary.size:
-                    raise InvalidOptionError(
-                        f"logit_bias names token {token_id}; the model has {self._vocabulary.size}",
-                        option="logit_bias",
-                    )
+        max_chars = min(MAX_CHARS, self.loaded.context_length or MAX_CHARS)
+        mode, may_call = options.schema_in_prompt, choice.may_call
+        return schema_text(response.schemas, mode, may_call=may_call, max_chars=max_chars)
 
 
-def _check_answers(options: GenerationOptions, batch_size: int) -> None:
-    """Raise for particles or answers that the engine cannot sample."""
-    for name in ("particles",) if options.particles > 1 else ("n",):
-        count = getattr(options, name)
-        if count > batch_size:
-            raise InvalidOptionError(
-                f"{name} is {count}, and the engine runs {batch_size} sequences together",
-                option=name,
-                hint=f"Give {name}={batch_size} or fewer, or create the engine with a larger "
-                "batch_size.",
-            )
-    samplings: list[SamplingParameters] = [options, *options.parts.values()]
-    if options.particles > 1 and all(sampling.temperature == 0 for sampling in samplings):
-        raise InvalidOptionError(
-            "particles are samples, and at temperature 0 all of them would be equal",
-            option="particles",
-            hint="Give temperature=1 for the model's own distribution.",
-        )
+def _sources(prompt: Prompt | EncodedPrompt, options: GenerationOptions) -> dict[str, str]:
+    """Return the texts that a request quotes from, by name.
+
+    Raises:
+        PromptError: The prompt is malformed.
+    """
+    sources = dict(options.sources or {})
+    if _PROMPT in sources or isinstance(prompt, RawPrompt | EncodedPrompt):
+        return sources
+    for message in reversed(to_interactions(prompt)):
+        if message.role is Role.USER:
+            texts = [part.text for part in message.content if isinstance(part, TextContent)]
+            return {**sources, _PROMPT: "\n".join(texts)}
+    return sources
 
 
-def _check_sampling(
-    options: GenerationOptions, overrides: OptionOverrides, hooks: SamplingHooks
-) -> None:
-    """Raise for ways of sampling that cannot be combined."""
-    if hooks.sampler is not None:
-        given = [name for name in overrides if name in SamplingParameters.model_fields]
-        if given or any(part.model_fields_set - {"max_tokens"} for part in options.parts.values()):
-            name = given[0] if given else "parts"
-            raise InvalidOptionError(
-                f"{name} has no effect beside a sampler, which selects the tokens",
-                option=name,
-                hint="Apply it in the sampler.",
-            )
-    samplings: list[SamplingParameters] = [options, *options.parts.values()]
-    reasons = {
-        "sampler": hooks.sampler is not None,
-        "logits_processors": bool(hooks.logits_processors),
-        "xtc_probability": any(sampling.has_xtc for sampling in samplings),
-    }
-    exact = "particles" if options.particles > 1 else "exact_choices"
-    if options.particles == 1 and not options.exact_choices:
-        return
-    for name, is_given in reasons.items():
-        if is_given:
-            raise InvalidOptionError(
-                f"{exact} draws from the model's own distribution, which {name} changes",
-                option=name,
-                hint=f"Leave out {exact} or {name}.",
-            )
-
-
-def _check_stop(option: str, response: ResponseFormat, choice: ToolChoice) -> None:
-    """Raise for stop strings or tokens if no part of the answer is free text."""
-    if choice.may_answer and (response.is_free or isinstance(response.part, Text)):
-        return
-    if not choice.may_answer:
-        reason = "the answer is a tool call, which is always complete"
-        hint = f"Leave {option} out, or let tool_choice be 'auto'."
-    elif response.part is not None:
-        reason = "the response format is a composition of parts"
-        hint = "Give the stop strings to its parts: Text(stop=...)."
-    else:
-        reason = "the answer is structured, which is always complete"
-        hint = f"Leave {option} out: structured output ends by itself."
-    what = "stop strings" if option == "stop" else "stop tokens"
-    raise InvalidOptionError(f"{what} end free text, and {reason}", option=option, hint=hint)
-
-
-def _check_parts(given: Iterable[str], response: ResponseFormat) -> None:
-    """Raise for options of a part that no answer to this request has."""
-    own = () if response.part is None else part_names(response.part)
-    known = list(dict.fromkeys((TEXT, REASONING, STRUCTURED, CALL, *own)))
-    for name in given:
-        if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            raise InvalidOptionError(
-                f"parts names {name!r}, which is not a part of the answer",
-                option="parts",
-                hint=f"Did you mean {close[0]!r}?" if close else f"Known are {', '.join(known)}.",
-            )
+def _first_guard(machine: StateMachine, vocabulary: Vocabulary, max_tokens: int) -> Guard:
+    """Plan the completion and compute the first mask; raises if nothing fits."""
+    guard = Guard(machine.matcher(vocabulary), max_tokens)
+    guard.matcher.allowed_tokens()
+    return guard

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from state_machines import Vocabulary
 
@@ -26,8 +28,6 @@ from ..multimodal.processor import MultimodalProcessor
 from ..options.generation import GenerationOptions
 from ..prompt_cache.prompt_caches import PromptCaches
 
-_T = TypeVar("_T")
-
 _MAX_LARGE_IMAGES = 4
 """Images of ``max_image_pixels`` that a prompt may have: all are in memory together."""
 
@@ -35,10 +35,11 @@ _MAX_CONNECTIONS = 8
 """URLs of a prompt that are read at the same time."""
 
 
+@dataclass(eq=False)
 class PromptEncoder:
     """Encodes the prompts of one model. Safe to use from several threads.
 
-    Args:
+    Attributes:
         loaded: The model.
         vocabulary: Its vocabulary.
         tokenizer_lock: Held while the tokenizer is used.
@@ -46,19 +47,13 @@ class PromptEncoder:
         media: Limits of images and recordings.
     """
 
-    def __init__(
-        self,
-        loaded: LoadedModel,
-        vocabulary: Vocabulary,
-        tokenizer_lock: threading.Lock,
-        caches: PromptCaches,
-        media: MediaOptions,
-    ) -> None:
-        self._loaded = loaded
-        self._vocabulary = vocabulary
-        self._tokenizer_lock = tokenizer_lock
-        self._caches = caches
-        self._media = media
+    loaded: LoadedModel
+    vocabulary: Vocabulary
+    tokenizer_lock: threading.Lock
+    caches: PromptCaches
+    media: MediaOptions
+
+    def __post_init__(self) -> None:
         # Pixels take much more memory than files: one request at a time decodes its media.
         self._media_lock = threading.Lock()
 
@@ -83,39 +78,34 @@ class PromptEncoder:
             MissingExtraError: Its media require a package that is not installed.
             RequestCancelledError: ``cancelled`` was set.
         """
-        tokenizer = self._loaded.tokenizer
-        limits: dict[str, Any] = {
-            "context_length": self._loaded.context_length,
-            "lock": self._tokenizer_lock,
-        }
         if isinstance(prompt, EncodedPrompt):
             return prompt, ()
+        loaded, lock, context_length = self.loaded, self.tokenizer_lock, self.loaded.context_length
+        tokenizer, processor = loaded.tokenizer, loaded.processor
+        with lock:
+            template = chat_template(tokenizer)
+            control, separator = template.control_tokens, template.part_separator
         if isinstance(prompt, RawPrompt):
-            with self._tokenizer_lock:
-                control = chat_template(tokenizer).control_tokens
-            encode = partial(control.encode, **limits)
-            return EncodedPrompt(prompt.token_ids(tokenizer, self._vocabulary.size, encode)), ()
-        processor = self._loaded.processor
-        conversation = self._conversation(prompt, options)
+            encode = partial(control.encode, context_length=context_length, lock=lock)
+            return EncodedPrompt(prompt.token_ids(tokenizer, self.vocabulary.size, encode)), ()
+        reads = frozenset[str]() if processor is None else processor.reads
+        try:
+            conversation = template_messages(prompt, reads, options.media_in_history, separator)
+        except MediaError as error:
+            if loaded.is_multimodal and processor is None:
+                raise loaded.media_error() from error
+            raise
         if conversation.media and processor is not None:
             encoded = self._with_media(conversation, processor, style, cancelled)
         else:
-            encoded = EncodedPrompt(style.encode(conversation.messages, tokenizer, **limits))
-        if not self._caches.needs_checkpoints(len(encoded.token_ids) + options.token_limit):
+            encoded = EncodedPrompt(
+                style.encode(
+                    conversation.messages, tokenizer, context_length=context_length, lock=lock
+                )
+            )
+        if not self.caches.needs_checkpoints(len(encoded.token_ids) + options.token_limit):
             return encoded, ()
         return encoded, self._boundaries(conversation, encoded, style)
-
-    def _conversation(self, prompt: Prompt, options: GenerationOptions) -> TemplateMessages:
-        processor = self._loaded.processor
-        reads = frozenset[str]() if processor is None else processor.reads
-        with self._tokenizer_lock:
-            separator = chat_template(self._loaded.tokenizer).part_separator
-        try:
-            return template_messages(prompt, reads, options.media_in_history, separator)
-        except MediaError as error:
-            if self._loaded.is_multimodal and processor is None:
-                raise self._loaded.media_error() from error
-            raise
 
     def _with_media(
         self,
@@ -125,57 +115,53 @@ class PromptEncoder:
         cancelled: threading.Event,
     ) -> EncodedPrompt:
         """Encode a conversation whose media the model reads."""
-        self._check_count(conversation)
-        files = _files(conversation, self._media)
-        with self._tokenizer_lock:
-            text = style.render(
-                conversation.messages, self._loaded.tokenizer, conversation.media_kinds
-            )
-            control = chat_template(self._loaded.tokenizer).control_tokens
+        count = sum(isinstance(medium, ImageContent) for medium in conversation.media)
+        self._check_limit("the prompt has {:,} images", count, "max_images")
+        files, tokenizer = _files(conversation, self.media), self.loaded.tokenizer
+        with self.tokenizer_lock:
+            text = style.render(conversation.messages, tokenizer, conversation.media_kinds)
+            control = chat_template(tokenizer).control_tokens
         images: list[LoadedImage] = []
         recordings: list[LoadedAudio] = []
+        pixels, seconds = 0, 0.0
         with self._media_lock:
             for file, where in zip(files, conversation.locations, strict=True):
                 if cancelled.is_set():
                     raise RequestCancelledError("the request was cancelled")
-                if isinstance(file, ImageContent):
-                    images.append(_located(where, partial(load_image, file, self._media)))
-                    self._check_pixels(images, where)
-                else:
-                    load = partial(load_audio, file, self._media, processor.sample_rate)
-                    recordings.append(_located(where, load))
-                    self._check_seconds(recordings, where)
+                with _located(where):
+                    if isinstance(file, ImageContent):
+                        images.append(load_image(file, self.media))
+                        pixels += images[-1].image.width * images[-1].image.height
+                    else:
+                        recordings.append(load_audio(file, self.media, processor.sample_rate))
+                        seconds += recordings[-1].duration
+                    self._check_limit(
+                        "the images have {:,} pixels together",
+                        pixels,
+                        "max_image_pixels",
+                        times=_MAX_LARGE_IMAGES,
+                    )
+                    self._check_limit(
+                        "the recordings take {:,.0f} s together", seconds, "max_audio_seconds"
+                    )
             return processor.encode(text, images, recordings, control)
 
-    def _check_pixels(self, images: Sequence[LoadedImage], where: str) -> None:
-        limit = _MAX_LARGE_IMAGES * self._media.max_image_pixels
-        pixels = sum(one.image.width * one.image.height for one in images)
-        if pixels > limit:
-            raise MediaError(
-                f"the images have {pixels:,} pixels together; the maximum is {limit:,}",
-                where=where,
-                limit="max_image_pixels",
-                hint=f"The limit is {_MAX_LARGE_IMAGES} times max_image_pixels of MediaOptions.",
-            )
+    def _check_limit(self, total: str, value: float, limit: str, *, times: int = 1) -> None:
+        """Raise if the media of a prompt exceed a limit of :class:`MediaOptions` together.
 
-    def _check_count(self, conversation: TemplateMessages) -> None:
-        count = sum(isinstance(one, ImageContent) for one in conversation.media)
-        if count > self._media.max_images:
+        Args:
+            total: Names the value.
+            value: Of all media so far.
+            limit: The name of the limit.
+            times: How often a prompt may reach the limit.
+        """
+        maximum = times * getattr(self.media, limit)
+        if value > maximum:
+            factor = f"{times} times " if times > 1 else ""
             raise MediaError(
-                f"the prompt has {count} images; the maximum is {self._media.max_images}",
-                limit="max_images",
-                hint="The limit is max_images of MediaOptions.",
-            )
-
-    def _check_seconds(self, recordings: Sequence[LoadedAudio], where: str) -> None:
-        limit = self._media.max_audio_seconds
-        seconds = sum(one.duration for one in recordings)
-        if seconds > limit:
-            raise MediaError(
-                f"the recordings take {seconds:.0f} s together; the maximum is {limit:.0f} s",
-                where=where,
-                limit="max_audio_seconds",
-                hint="The limit is max_audio_seconds of MediaOptions.",
+                f"{total.format(value)}; the maximum is {maximum:,.0f}",
+                limit=limit,
+                hint=f"The limit is {factor}{limit} of MediaOptions.",
             )
 
     def _boundaries(
@@ -188,17 +174,11 @@ class PromptEncoder:
         """
 
         def encode(messages: Sequence[Mapping[str, Any]]) -> list[int]:
-            return style.encode(
-                messages,
-                self._loaded.tokenizer,
-                conversation.media_kinds,
-                lock=self._tokenizer_lock,
-            )
+            kinds = conversation.media_kinds
+            return style.encode(messages, self.loaded.tokenizer, kinds, lock=self.tokenizer_lock)
 
         ids = encoded.token_ids
-        if not conversation.media:
-            return message_boundaries(conversation.messages, ids, encode)
-        rendered = encode(conversation.messages)
+        rendered = encode(conversation.messages) if conversation.media else ids
         growth = len(ids) - len(rendered)
         found = {end for _, end in encoded.media_spans[-1:]}
         for length in message_boundaries(conversation.messages, rendered, encode):
@@ -215,7 +195,8 @@ def _files(
     """Return the media with their data. URLs are read at the same time."""
 
     def read(medium: ImageContent | AudioContent, where: str) -> ImageContent | AudioContent:
-        data, media_type = _located(where, partial(read_source, medium, options))
+        with _located(where):
+            data, media_type = read_source(medium, options)
         return type(medium)(data=data, media_type=media_type)
 
     media, locations = conversation.media, conversation.locations
@@ -225,9 +206,10 @@ def _files(
         return list(threads.map(read, media, locations))
 
 
-def _located(where: str, call: Callable[[], _T]) -> _T:
-    """Call a function; its errors get a location in the prompt."""
+@contextmanager
+def _located(where: str) -> Iterator[None]:
+    """Add a location in the prompt to the errors of media."""
     try:
-        return call()
+        yield
     except MediaError as error:
         raise error.at(where) from error
