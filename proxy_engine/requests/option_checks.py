@@ -61,7 +61,7 @@ def check_sampling(
 
     Args:
         options: The options.
-        overrides: Those that the request gives.
+        overrides: The options of the request.
         hooks: The caller's functions for sampling.
     """
     if options.particles > 1 and not any(part.temperature for part in _samplings(options)):
@@ -106,10 +106,10 @@ def check_answer_options(
     """Raise for options without an effect on the prompt or the answer.
 
     Args:
-        overrides: The options that the request gives.
+        overrides: The options of the request.
         response: The response format.
         tools: The tools that the prompt describes.
-        choice: Those that may be called.
+        choice: The tools that may be called.
         has_messages: Whether the prompt is a conversation.
     """
     if tools and not has_messages:

@@ -41,7 +41,7 @@ class RunningRequest:
         sequence: A sequence that answers the request; by default a new one.
 
     Attributes:
-        tokens: The tokens so far. Those that are appended without :meth:`report` are reported
+        tokens: The tokens so far. Tokens that are appended without :meth:`report` are reported
             together with the next ones.
         has_tokens: Whether a token has been reported.
         cached_tokens: Tokens of the prompt whose KV cache was reused.
@@ -70,7 +70,7 @@ class RunningRequest:
             watches_value=request.watches,
             repeated=repeated_part_names(part) if part else frozenset(),
         )
-        # What the reader has not read: pieces of a composition, and tokens from an index.
+        # Not read yet: pieces of a composition, and tokens from an index.
         self._pieces: list[Piece] = []
         self._unread = 0
         self._is_in_text = False
@@ -165,7 +165,7 @@ class RunningRequest:
             )
 
     def _read_to_end(self) -> None:
-        """Read all tokens, the last of which ends the output."""
+        """Read all tokens. The output ends with the last token."""
         matcher, answer = self._matcher, self.request.answer
         # The matcher has no parts after its last piece.
         parts = matcher.parts[:1] if isinstance(matcher, RootMatcher) else (answer.part,)
