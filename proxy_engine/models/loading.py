@@ -15,6 +15,7 @@ from mlx.nn.layers.base import Module
 from mlx.utils import tree_flatten
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.tokenizer_utils import TokenizerWrapper
+from mlx_lm.utils import dequantize_model
 from tokenizers import Tokenizer
 
 from ..errors import (
@@ -30,7 +31,7 @@ from ..multimodal.loading import is_multimodal, load_multimodal, whole_model
 from ..multimodal.processor import MultimodalProcessor
 from ..prompt_cache.options import CacheOptions
 from ..prompt_cache.prompt_caches import PromptCaches
-from ..runtime.blas import announce_slow_blas, dequantized, has_fast_blas, widen_on_cpu
+from ..runtime.blas import announce_slow_blas, has_fast_blas, widen_on_cpu
 from ..runtime.extras import is_installed
 from ..runtime.progress import OnProgress
 from ..transcription.loading import is_speech_model, load_speech_model
@@ -248,7 +249,8 @@ def _load(
         raise
     except Exception as error:
         raise _load_error(error, path, name, options.revision) from error
-    model = dequantized(parts.model) if dequantizes else parts.model
+    # To float32, which takes 4 bytes per weight.
+    model = dequantize_model(parts.model) if dequantizes else parts.model
     widen_on_cpu(model, name)
     if sharding is not None:
         sharding.shard(model, name)

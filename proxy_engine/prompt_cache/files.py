@@ -72,8 +72,9 @@ def write_cache(
     try:
         save_prompt_cache(partial, list(cache), metadata)
         with open(partial, "r+b") as file:
-            position, digest = _digest(file)
-            file.seek(position)
+            header = _header(file)
+            digest = _digest(file, header, _NO_DIGEST)
+            file.seek(header.index(_NO_DIGEST.encode()))
             file.write(digest.encode())
         os.chmod(partial, 0o644)
         os.replace(partial, target)
@@ -103,24 +104,28 @@ def read_cache(
     target = _checked(path)
     with target.open("rb") as file:
         try:
-            metadata = _metadata(file)
+            header = _header(file)
+            entries = json.loads(header[8:]).get("__metadata__", {})
+            metadata = {key.removeprefix(_PREFIX): value for key, value in entries.items()}
             if metadata.get("format") != _FORMAT:
                 raise ValueError(f"the format is not {_FORMAT!r}")
-            if _digest(file)[1] != metadata["sha256"]:
+            if _digest(file, header, metadata["sha256"]) != metadata["sha256"]:
                 raise ValueError("the digest does not match; the file is damaged")
-            saved = dict(json.loads(metadata["facts"]))
+            saved = json.loads(metadata["facts"])
             token_ids = token_array([int(text) for text in metadata["token_ids"].split()])
-        except (ValueError, LookupError, ArithmeticError, TypeError, AttributeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise PromptCacheFileError(
                 f"{target} is not a prompt cache: {error}", path=str(target)
             ) from error
     differs = {
-        name: (str(saved.get(name)), own) for name, own in facts.items() if saved.get(name) != own
+        name: (str(saved.get(name)), here)
+        for name, here in facts.items()
+        if saved.get(name) != here
     }
     if differs:
+        shown = (f"{name} {there}, here {here}" for name, (there, here) in differs.items())
         raise PromptCacheMismatchError(
-            f"{target} was saved with another model or other options: "
-            + "; ".join(f"{name} {theirs}, here {own}" for name, (theirs, own) in differs.items()),
+            f"{target} was saved with another model or other options: {'; '.join(shown)}",
             path=str(target),
             differs=differs,
         )
@@ -144,29 +149,20 @@ def _checked(path: str | os.PathLike[str]) -> Path:
 
 
 def _header(file: BinaryIO) -> bytes:
-    """Return the header with the eight bytes of its length."""
-    room = os.fstat(file.fileno()).st_size - 8
-    file.seek(0)
+    """Return the header of a safetensors file, with the eight bytes of its length."""
     start = file.read(8)
-    length = int.from_bytes(start, "little")
-    if not 0 < length <= min(room, _MAX_HEADER_BYTES):
-        raise ValueError("the header is missing")
-    return start + file.read(length)
+    return start + file.read(min(int.from_bytes(start, "little"), _MAX_HEADER_BYTES))
 
 
-def _metadata(file: BinaryIO) -> dict[str, str]:
-    try:
-        found = dict(json.loads(_header(file)[8:]).get("__metadata__", {})).items()
-    except RecursionError as error:
-        raise ValueError("the header is nested too deeply") from error
-    return {key.removeprefix(_PREFIX): value for key, value in found if key.startswith(_PREFIX)}
+def _digest(file: BinaryIO, header: bytes, digest: str) -> str:
+    """Return the correct digest of a file, of which ``header`` has been read.
 
-
-def _digest(file: BinaryIO) -> tuple[int, str]:
-    """Return the position of the digest in the file, and its correct value."""
-    header = _header(file)
-    position = header.index(b'"', header.index(f'"{_PREFIX}sha256":'.encode()) + 11) + 1
-    digest = hashlib.sha256(header[:position] + _NO_DIGEST.encode() + header[position + 64 :])
+    Args:
+        file: The file.
+        header: Its header.
+        digest: The digest that the header states.
+    """
+    result = hashlib.sha256(header.replace(digest.encode(), _NO_DIGEST.encode(), 1))
     while block := file.read(_BLOCK_BYTES):
-        digest.update(block)
-    return position, digest.hexdigest()
+        result.update(block)
+    return result.hexdigest()

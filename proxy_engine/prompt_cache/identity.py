@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 import mlx.core as mx
@@ -17,51 +16,33 @@ _NOTHING = "none"
 _UNSIGNED = {1: mx.uint8, 2: mx.uint16, 4: mx.uint32, 8: mx.uint32}
 
 
-@dataclass(frozen=True, slots=True)
-class ModelIdentity:
-    """The properties that two models must share for one to use the other's cache.
+def model_identity(model: Module) -> dict[str, str]:
+    """Return the properties that two models must share for one to use the other's cache.
 
-    Attributes:
-        architecture: Digest of the model type and its arguments.
-        quantization: Number of quantized modules by bits, group size and mode.
-        adapter: Digest of the low-rank adapters and their scales.
-        weights: Checksum of all weights. It detects fine-tuning, not forgery.
-        mlx_lm: Version of mlx-lm, which defines the format of a saved cache.
+    Reads all weights once. To be called on the thread that runs the model.
+
+    Returns:
+        ``architecture``, a digest of the model type and its arguments; ``quantization``, the number
+        of quantized modules by bits, group size and mode; ``adapter``, a digest of the low-rank
+        adapters and their scales; ``weights``, a checksum of all weights, which detects
+        fine-tuning, not forgery; ``mlx_lm``, the version that defines the format of a saved cache.
     """
-
-    architecture: str
-    quantization: str
-    adapter: str
-    weights: str
-    mlx_lm: str
-
-    @classmethod
-    def of(cls, model: Module) -> ModelIdentity:
-        """Compute the identity of a model. Reads all weights once.
-
-        To be called on the thread that runs the model.
-        """
-        adapters = {}
-        packings: Counter[str] = Counter()
-        for name, module in model.named_modules():
-            if any(key.startswith("lora_") for key in module):
-                adapters[name] = [type(module).__qualname__, getattr(module, "scale", None)]
-            if hasattr(module, "bits"):
-                mode = getattr(module, "mode", "affine")
-                packings[f"{module.bits} bits in groups of {module.group_size}, {mode}"] += 1
-        kinds = (f"{kind}: {count} modules" for kind, count in sorted(packings.items()))
-        arguments = getattr(model, "args", None)
-        return cls(
-            architecture=_digest([type(model).__module__, arguments]),
-            quantization="; ".join(kinds) or _NOTHING,
-            adapter=_digest(adapters) if adapters else _NOTHING,
-            weights=_digest(_checksums(model)),
-            mlx_lm=mlx_lm.__version__,
-        )
-
-    def to_dict(self) -> dict[str, str]:
-        """Return the properties by name."""
-        return asdict(self)
+    adapters = {}
+    packings: Counter[str] = Counter()
+    for name, module in model.named_modules():
+        if any(key.startswith("lora_") for key in module):
+            adapters[name] = [type(module).__qualname__, getattr(module, "scale", None)]
+        if hasattr(module, "bits"):
+            mode = getattr(module, "mode", "affine")
+            packings[f"{module.bits} bits in groups of {module.group_size}, {mode}"] += 1
+    kinds = (f"{kind}: {count} modules" for kind, count in sorted(packings.items()))
+    return {
+        "architecture": _digest([type(model).__module__, getattr(model, "args", None)]),
+        "quantization": "; ".join(kinds) or _NOTHING,
+        "adapter": _digest(adapters) if adapters else _NOTHING,
+        "weights": _digest(_checksums(model)),
+        "mlx_lm": mlx_lm.__version__,
+    }
 
 
 def _checksums(model: Module) -> dict[str, Any]:

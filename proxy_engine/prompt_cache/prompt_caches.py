@@ -18,7 +18,7 @@ from ..replication import replicated
 from .disk.disk_cache import DiskCache
 from .disk.format import is_by_token
 from .files import read_cache, write_cache
-from .identity import ModelIdentity
+from .identity import model_identity
 from .layers import (
     copy_cache,
     evaluate,
@@ -119,9 +119,7 @@ class PromptCaches:
         if found is None:
             return FetchedCache(self._fresh(), 0)
         entry, length = found
-        cache = copy_cache(entry.cache)
-        if entry.is_trimmable:
-            trim_to(cache, length)
+        cache = entry.copy_prefix(length)
         if disk is not None and stored is None:
             disk.keep(ids[:length], cache)
         return FetchedCache(cache, length)
@@ -299,9 +297,7 @@ class PromptCaches:
                 hint="Generate with it first; the cache is bounded by max_bytes.",
             )
         entry, length = found
-        cache = copy_cache(entry.cache)
-        if entry.is_trimmable:
-            trim_to(cache, length)
+        cache = entry.copy_prefix(length)
         evaluate(cache)
         write_cache(path, cache, entry.token_ids[:length], self._facts())
         return length
@@ -367,13 +363,11 @@ class PromptCaches:
     def _facts(self) -> dict[str, str]:
         """Return the properties of the model and the options that a cache's file states."""
         options = self._options
-        kv = "as computed"
-        if options.kv_bits is not None:
-            kv = f"{options.kv_bits} bits in groups of {options.kv_group_size}"
+        quantized = f"{options.kv_bits} bits in groups of {options.kv_group_size}"
         return {
-            **ModelIdentity.of(self._model).to_dict(),
+            **model_identity(self._model),
             "max_kv_size": str(options.max_kv_size),
-            "kv": kv,
+            "kv": "as computed" if options.kv_bits is None else quantized,
         }
 
 

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .layers import is_trimmable, nbytes
+from .layers import copy_cache, is_trimmable, nbytes, trim_to
 
 # Keeps a linear scan within milliseconds, even for models with tiny caches.
 _MAX_ENTRIES = 1000
@@ -56,6 +56,17 @@ class Entry:
         common = common_prefix(self.token_ids, token_ids)
         return common if self.is_trimmable or common == len(self.token_ids) else 0
 
+    def replaces(self, other: Entry) -> bool:
+        """Whether the cache provides all of another entry's text."""
+        return self.usable(other.token_ids) == len(other.token_ids)
+
+    def copy_prefix(self, length: int) -> list[Any]:
+        """Return a copy of the cache for a prefix of the text, as long as ``usable`` states."""
+        cache = copy_cache(self.cache)
+        if self.is_trimmable:
+            trim_to(cache, length)
+        return cache
+
 
 class Store:
     """Entries within a bound in bytes, at most 1000; the least recently used are evicted.
@@ -66,7 +77,6 @@ class Store:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._nbytes = 0
         # From the least to the most recently used.
         self._entries: list[Entry] = []
 
@@ -80,7 +90,7 @@ class Store:
     @property
     def nbytes(self) -> int:
         """Size of all entries in bytes. Memory that two entries share is counted twice."""
-        return self._nbytes
+        return sum(entry.nbytes for entry in self._entries)
 
     def find(self, token_ids: TokenIds) -> tuple[Entry, int] | None:
         """Return the entry that provides the longest prefix of a text, and that length.
@@ -100,13 +110,16 @@ class Store:
                 shortest = entry
         for used in (shortest, best):
             if used is not None:
-                self._entries.remove(used)
-                self._entries.append(used)
+                self._mark_used(used)
         return None if best is None else (best, longest)
 
     def covers(self, token_ids: TokenIds) -> bool:
         """Whether an entry provides all of a text. Marks no entry as used."""
         return any(entry.usable(token_ids) == len(token_ids) for entry in self._entries)
+
+    def clear(self) -> None:
+        """Remove all entries."""
+        self._entries.clear()
 
     def add(self, entry: Entry) -> bool:
         """Add an entry, and drop entries that it makes redundant.
@@ -117,32 +130,23 @@ class Store:
         if not len(entry.token_ids) or entry.nbytes > self._max_bytes:
             return False
         for other in self._entries:
-            if other.usable(entry.token_ids) == len(entry.token_ids) and (
-                other.is_trimmable or not entry.is_trimmable
-            ):
-                self._entries.remove(other)
-                self._entries.append(other)
+            if other.replaces(entry) and (other.is_trimmable or not entry.is_trimmable):
+                self._mark_used(other)
                 return False
-        for other in [other for other in self._entries if _is_redundant(other, beside=entry)]:
-            self._drop(other)
+        self._entries = [other for other in self._entries if not entry.replaces(other)]
         self._entries.append(entry)
-        self._nbytes += entry.nbytes
-        while self._nbytes > self._max_bytes or len(self) > _MAX_ENTRIES:
-            evicted = self._entries[0]
-            self._drop(evicted)
+        size = self.nbytes
+        while size > self._max_bytes or len(self) > _MAX_ENTRIES:
+            evicted = self._entries.pop(0)
+            size -= evicted.nbytes
             _log.debug(
                 "evicted the cache of %d tokens, %d bytes", len(evicted.token_ids), evicted.nbytes
             )
         return True
 
-    def clear(self) -> None:
-        """Remove all entries."""
-        self._entries.clear()
-        self._nbytes = 0
-
-    def _drop(self, entry: Entry) -> None:
+    def _mark_used(self, entry: Entry) -> None:
         self._entries.remove(entry)
-        self._nbytes -= entry.nbytes
+        self._entries.append(entry)
 
 
 def token_array(token_ids: Sequence[int] | TokenIds) -> TokenIds:
@@ -155,7 +159,3 @@ def common_prefix(left: TokenIds, right: TokenIds) -> int:
     shared = min(len(left), len(right))
     differ = left[:shared] != right[:shared]
     return int(np.argmax(differ)) if differ.any() else shared
-
-
-def _is_redundant(entry: Entry, *, beside: Entry) -> bool:
-    return beside.usable(entry.token_ids) == len(entry.token_ids)

@@ -17,9 +17,8 @@ from typing import Any, cast
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 from mlx.utils import tree_flatten
-from mlx_lm.utils import dequantize_model
 
-from .openblas import is_blas_in_front, remedy
+from .backends import blas_remedy, is_blas_in_front
 from .progress import OnProgress, announce
 
 _log = logging.getLogger(__name__)
@@ -43,18 +42,13 @@ def announce_slow_blas(on_progress: OnProgress | None) -> None:
     if is_slow and not _announced.is_set():
         _announced.set()
         announce(
-            f"MLX runs on the CPU with its slow reference BLAS; faster: {remedy()}", on_progress
+            f"MLX runs on the CPU with its slow reference BLAS; faster: {blas_remedy()}",
+            on_progress,
         )
 
 
 def _runs_on_cpu() -> bool:
     return mx.default_device().type == mx.DeviceType.cpu
-
-
-def dequantized(model: Module) -> Module:
-    """Dequantize all weights to float32, in place, as lazy arrays. Takes 4 bytes per weight."""
-    dequantized_model: Module = dequantize_model(model)
-    return dequantized_model
 
 
 def widen_on_cpu(model: Module, name: str) -> None:

@@ -6,11 +6,15 @@ answers are not part of the spans.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
+
+try:
+    from opentelemetry import trace
+except ImportError:
+    trace = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
@@ -55,7 +59,7 @@ def end_span(span: Span, attributes: Mapping[str, Any], error: BaseException | N
     if error is not None:
         span.set_attribute("error.type", type(error).__qualname__)
         span.record_exception(error)
-        span.set_status(_trace().StatusCode.ERROR, str(error))
+        span.set_status(trace.StatusCode.ERROR, str(error))
     span.end()
 
 
@@ -86,16 +90,6 @@ def tool_span(name: str, call_id: str) -> Iterator[None]:
 
 
 @cache
-def _trace() -> Any:
-    """Return the package's module; ``None`` if it is not installed."""
-    try:
-        return importlib.import_module("opentelemetry.trace")
-    except ImportError:
-        return None
-
-
-@cache
 def _tracer() -> Tracer | None:
-    trace = _trace()
     # The tracer uses a provider that is set later.
-    return None if trace is None else cast("Tracer", trace.get_tracer(PROVIDER))
+    return None if trace is None else trace.get_tracer(PROVIDER)

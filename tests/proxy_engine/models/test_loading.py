@@ -19,8 +19,7 @@ from mlx_lm.models import bitnet
 
 from proxy_engine import InferenceEngine, ModelError, ModelFormatError, ModelNotFoundError
 from proxy_engine.models.configuration import context_length, hidden_size, num_layers
-from proxy_engine.models.loading import LoadedModel, load_model, logits_width
-from proxy_engine.runtime import blas
+from proxy_engine.models.loading import LoadedModel, load_model
 
 TINY_CONFIG = {
     "hidden_size": 32,
@@ -204,15 +203,3 @@ def test_damaged_tokenizer_raises_model_error(tiny_model_directory: Path, tmp_pa
     (directory / "tokenizer.json").write_text('{"version": "1.0"}', encoding="utf-8")
     with pytest.raises(ModelFormatError, match="cannot be read"):
         load_model(directory)
-
-
-def test_dequantized_weights_compute_the_same(tiny_model_directory: Path) -> None:
-    from mlx import nn  # noqa: PLC0415
-
-    model = load_model(tiny_model_directory).model
-    nn.quantize(model, group_size=32, bits=4)
-    packed = model(mx.array([[1, 2, 3]]))
-    mx.eval(packed)
-    dequantized = blas.dequantized(model)(mx.array([[1, 2, 3]]))
-    assert mx.allclose(packed, dequantized, atol=1e-4).item()
-    assert logits_width(model) == 320

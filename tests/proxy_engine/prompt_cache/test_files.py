@@ -19,7 +19,7 @@ from mlx_lm.tuner.utils import linear_to_lora_layers
 
 from proxy_engine import InvalidOptionError, PromptCacheFileError, PromptCacheMismatchError
 from proxy_engine.prompt_cache import identity as identity_module
-from proxy_engine.prompt_cache.identity import ModelIdentity
+from proxy_engine.prompt_cache.identity import model_identity
 from proxy_engine.prompt_cache.options import CacheOptions
 from proxy_engine.prompt_cache.prompt_caches import PromptCaches
 
@@ -220,15 +220,15 @@ def test_cache_of_another_mlx_lm_version_is_rejected(
 def test_identity_of_a_model_is_the_same_in_every_process() -> None:
     program = (
         "from cached_models import model_of\n"
-        "from proxy_engine.prompt_cache.identity import ModelIdentity\n"
-        "print(ModelIdentity.of(model_of('chunked')).to_dict())"
+        "from proxy_engine.prompt_cache.identity import model_identity\n"
+        "print(model_identity(model_of('chunked')))"
     )
     path = [str(Path(__file__).parents[2] / "support"), *filter(None, sys.path)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONHASHSEED": "7"}
     ran = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment
     )
-    assert ran.stdout.strip() == str(ModelIdentity.of(model_of("chunked")).to_dict())
+    assert ran.stdout.strip() == str(model_identity(model_of("chunked")))
 
 
 def test_file_larger_than_max_bytes_is_rejected(saved: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from proxy_engine import MissingExtraError
 from proxy_engine.models.loading import load_model
-from proxy_engine.runtime import blas, openblas
+from proxy_engine.runtime import backends, blas
 from proxy_engine.runtime.backends import installed_backends, requires_backend
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="MLX has backends on Linux only")
@@ -136,18 +136,17 @@ def test_mlx_multiplies_with_openblas_of_the_extra_unless_it_was_imported_before
     program = """
 import ctypes, sys
 from pathlib import Path
-from proxy_engine.runtime import openblas
-from proxy_engine.runtime.backends import requires_backend
-openblas._SGEMM = Path(sys.argv[1])
+from proxy_engine.runtime import backends
+backends._SGEMM = Path(sys.argv[1])
 if sys.argv[2] == "late":
     import mlx.core
-with requires_backend():
+with backends.requires_backend():
     import mlx.core as mx
-print(openblas.is_blas_in_front())
+print(backends.is_blas_in_front())
 mx.set_default_device(mx.cpu)
 a = mx.arange(12.0).reshape(3, 4)
 print((a @ a.T).tolist())
-if openblas.is_blas_in_front():
+if backends.is_blas_in_front():
     # MLX calls the function that is in front: another one there is called as well.
     called = ctypes.CFUNCTYPE(None)(lambda: print("called"))
     address = ctypes.cast(called, ctypes.c_void_p)
@@ -173,9 +172,12 @@ def test_reference_blas_is_announced_once_with_the_remedy(
     for _ in range(2):
         load_model(tiny_model_directory, announced.append)
     (line,) = announced
-    assert line == f"MLX runs on the CPU with its slow reference BLAS; faster: {openblas.remedy()}"
-    monkeypatch.setattr(openblas, "_SGEMM", tmp_path)
+    assert (
+        line
+        == f"MLX runs on the CPU with its slow reference BLAS; faster: {backends.blas_remedy()}"
+    )
+    monkeypatch.setattr(backends, "_SGEMM", tmp_path)
     monkeypatch.setitem(sys.modules, "scipy_openblas32", None)
-    assert openblas.remedy() == "`pip install scipy-openblas32`"
-    monkeypatch.setattr(openblas, "_SGEMM", tmp_path / "not-compiled")
-    assert "LD_PRELOAD" in openblas.remedy()
+    assert backends.blas_remedy() == "`pip install scipy-openblas32`"
+    monkeypatch.setattr(backends, "_SGEMM", tmp_path / "not-compiled")
+    assert "LD_PRELOAD" in backends.blas_remedy()
