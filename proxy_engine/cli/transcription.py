@@ -19,8 +19,9 @@ from .result_lines import failure_line
 
 if TYPE_CHECKING:
     from ..engine.inference_engine import InferenceEngine
+    from ..engine.transcripts import Transcript
     from ..transcription.options import TranscriptionOverrides
-    from ..transcription.results import Transcript, TranscriptSegment, TranscriptWord
+    from ..transcription.results import TranscriptSegment, TranscriptWord
 
 
 class Recording(NamedTuple):

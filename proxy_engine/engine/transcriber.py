@@ -21,9 +21,10 @@ from ..requests.streams import ignore
 from ..results.generation import GenerationResult, Usage
 from ..transcription.errors import DecodingCancelledError
 from ..transcription.options import OnSeconds, TranscriptionOptions
-from ..transcription.results import Segments, Transcript, TranscriptSegment
+from ..transcription.results import TranscriptSegment
 from .arguments import RequestArguments, TranscriptionArguments
 from .core import EngineCore
+from .transcripts import Segments, Transcript
 
 if TYPE_CHECKING:
     from ..transcription.parakeet import Parakeet

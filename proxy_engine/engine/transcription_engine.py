@@ -8,10 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from ..requests.streams import cancelling
-from ..transcription.results import Transcript, TranscriptStream
 from .arguments import TranscriptionArguments
 from .properties import EngineProperties
 from .transcriber import Audio, transcribe
+from .transcripts import Transcript, TranscriptStream
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter as Adapter

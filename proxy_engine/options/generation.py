@@ -169,7 +169,8 @@ class PartOptions(OptionModel, SamplingParameters):
 class GenerationOptions(OptionModel, SamplingParameters):
     """The options of a request. Immutable.
 
-    ``stop`` is stored as a tuple, ``logit_bias`` as pairs in order of the token ids.
+    Those from ``chat_template_kwargs`` on are rarely needed. ``stop`` is stored as a tuple,
+    ``logit_bias`` as pairs in order of the token ids.
 
     Raises:
         InvalidOptionError: An option is unknown or its value is invalid.
@@ -200,9 +201,6 @@ class GenerationOptions(OptionModel, SamplingParameters):
     """Tokens that end free text, besides the model's end tokens, and are not part of it. In an
     answer with reasoning or tools, the text of such a token ends it. A request whose answer has no
     free text refuses them."""
-    prefill_step_size: int | None = Field(default=None, ge=1, le=MAX_COUNT)
-    """Prompt tokens per forward pass. The engine chooses by default. A request can be cancelled
-    between passes."""
     parts: Mapping[str, PartOptions] = Field(default_factory=dict)
     """Options that differ by part of the answer: `text`, `reasoning`, `structured`, `tool_call`,
     or a part of the response format's own."""
@@ -213,17 +211,9 @@ class GenerationOptions(OptionModel, SamplingParameters):
     """How the prompt describes the JSON of the response format: not at all, as an outline with
     names, types, alternatives and descriptions, or as its JSON Schema. The text begins the first
     message of the user. A description that is too long is shortened; the constraint is not."""
-    chat_template_kwargs: Annotated[
-        Mapping[str, Any],
-        PlainValidator(parse_template_variables, json_schema_input_type=dict[str, Any]),
-    ] = Field(default_factory=dict)
-    """Further variables of the chat template. `enable_thinking` and `thinking` decide on reasoning,
-    as `reasoning` does, which takes precedence."""
     continue_final_message: bool = True
     """Whether a conversation that ends with a message of the assistant is continued. Otherwise a
     new answer follows that message."""
-    fast_forward: bool = True
-    """Whether text that the grammar forces is appended without sampling."""
     speculation: Literal["auto", "off"] | SpeculationOptions = "auto"
     """Whether forward passes verify drafts of several tokens, which saves passes. `auto` drafts
     where drafts are expected to save time, `off` never."""
@@ -234,11 +224,6 @@ class GenerationOptions(OptionModel, SamplingParameters):
     additional_properties: AdditionalProperties = "closed"
     """`closed`: objects have the properties that the schema of the response format or tool lists,
     and no others where it says nothing about them. `schema`: they may have others."""
-    stop_repetition: bool = True
-    """Whether an array or a string of structured output or of a tool call ends where it repeats
-    itself: an item with free text at least four times in a row, and a text in a string, several
-    items, or an item without free text at least six times over more than 500 bytes. Values whose
-    length or items the schema bounds are left alone."""
     sources: Annotated[
         Mapping[str, str] | None,
         PlainValidator(parse_sources, json_schema_input_type=dict[str, str] | None),
@@ -246,20 +231,6 @@ class GenerationOptions(OptionModel, SamplingParameters):
     """Texts by name, from which the strings of the response format with the keyword
     `x-substring-of` are quoted. Without one of the name `prompt`, that is the text of the last
     message of the user."""
-    media_in_history: Literal["placeholder", "error"] = "placeholder"
-    """What becomes of images and recordings before the last answer that the model does not read:
-    text such as `[1 image]` in their place, or an error. In the newest turn they are always an
-    error."""
-    tool_format: Annotated[
-        str | ToolFormat | None,
-        PlainValidator(parse_tool_format, json_schema_input_type=str | None),
-    ] = None
-    """The format of tool calls, or its name. Default: that of the engine."""
-    tool_delimiters: Annotated[
-        tuple[str, str] | None,
-        PlainValidator(parse_delimiters, json_schema_input_type=list[str] | None),
-    ] = None
-    """The texts before and after tool calls, in place of those of the tool format."""
     parallel_tool_calls: bool = False
     """Whether an answer may have several tool calls. No two of them are equal."""
     max_tool_calls: int = Field(default=16, ge=1, le=MAX_COUNT)
@@ -274,6 +245,39 @@ class GenerationOptions(OptionModel, SamplingParameters):
     n: int = Field(default=1, ge=1, le=MAX_COUNT)
     """Number of answers. With `particles`, independent draws from the weighted particles;
     otherwise independent samples that share the prompt, at most the engine's `batch_size`."""
+
+    # Rarely needed options.
+
+    chat_template_kwargs: Annotated[
+        Mapping[str, Any],
+        PlainValidator(parse_template_variables, json_schema_input_type=dict[str, Any]),
+    ] = Field(default_factory=dict)
+    """Further variables of the chat template. `enable_thinking` and `thinking` decide on reasoning,
+    as `reasoning` does, which takes precedence."""
+    tool_format: Annotated[
+        str | ToolFormat | None,
+        PlainValidator(parse_tool_format, json_schema_input_type=str | None),
+    ] = None
+    """The format of tool calls, or its name. Default: that of the engine."""
+    tool_delimiters: Annotated[
+        tuple[str, str] | None,
+        PlainValidator(parse_delimiters, json_schema_input_type=list[str] | None),
+    ] = None
+    """The texts before and after tool calls, in place of those of the tool format."""
+    media_in_history: Literal["placeholder", "error"] = "placeholder"
+    """What becomes of images and recordings before the last answer that the model does not read:
+    text such as `[1 image]` in their place, or an error. In the newest turn they are always an
+    error."""
+    stop_repetition: bool = True
+    """Whether an array or a string of structured output or of a tool call ends where it repeats
+    itself: an item with free text at least four times in a row, and a text in a string, several
+    items, or an item without free text at least six times over more than 500 bytes. Values whose
+    length or items the schema bounds are left alone."""
+    fast_forward: bool = True
+    """Whether text that the grammar forces is appended without sampling."""
+    prefill_step_size: int | None = Field(default=None, ge=1, le=MAX_COUNT)
+    """Prompt tokens per forward pass. The engine chooses by default. A request can be cancelled
+    between passes."""
     trace: bool = False
     """Report when the generation loop did what."""
 

@@ -35,24 +35,24 @@ class OptionOverrides(TypedDict, total=False):
     max_seconds: float | None
     stop: str | Sequence[str] | None
     stop_token_ids: Sequence[int] | None
-    prefill_step_size: int | None
     parts: Mapping[str, PartOptions]
     reasoning: bool | ReasoningOptions | None
     schema_in_prompt: Literal["off", "outline", "json_schema"]
-    chat_template_kwargs: Mapping[str, Any]
     continue_final_message: bool
-    fast_forward: bool
     speculation: Literal["auto", "off"] | SpeculationOptions
     exact_choices: bool
     additional_properties: Literal["closed", "schema"]
-    stop_repetition: bool
     sources: Mapping[str, str] | None
-    media_in_history: Literal["placeholder", "error"]
-    tool_format: str | ToolFormat | None
-    tool_delimiters: tuple[str, str] | None
     parallel_tool_calls: bool
     max_tool_calls: int
     logprobs: int | None
     particles: int
     n: int
+    chat_template_kwargs: Mapping[str, Any]
+    tool_format: str | ToolFormat | None
+    tool_delimiters: tuple[str, str] | None
+    media_in_history: Literal["placeholder", "error"]
+    stop_repetition: bool
+    fast_forward: bool
+    prefill_step_size: int | None
     trace: bool

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..conversation.content import AudioContent
+from ..engine.transcripts import Transcript, TranscriptStream
 from ..transcription.options import TranscriptionOverrides
-from ..transcription.results import Transcript, TranscriptSegment, TranscriptStream
+from ..transcription.results import TranscriptSegment
 from .errors import shutting_down
 from .metrics import Metrics
 from .model_host import Lease

@@ -24,6 +24,7 @@ from proxy_engine import (
     ReasoningOptions,
     SpeculationOptions,
 )
+from proxy_engine.engine.arguments import ExtractionArguments
 from proxy_engine.options.fields import (
     OPTION_NAMES,
     add_option_flags,
@@ -68,6 +69,11 @@ def test_signatures_list_every_option_with_its_default() -> None:
             assert parameter.default == field.get_default(call_default_factory=True), option
             assert parameter.annotation == hint
     assert methods["generate"].parameters["sampler"].default is None
+    # Rarely needed options are last.
+    assert list(methods["generate"].parameters)[-2:] == ["prefill_step_size", "trace"]
+    for name, parameter in inspect.signature(InferenceEngine._extraction).parameters.items():
+        if name in ExtractionArguments.__annotations__ and name not in hints:
+            assert methods["extract"].parameters[name].default == parameter.default
     assert methods["transcribe"].parameters["task"].default == "transcribe"
     assert methods["__init__"].parameters["lazy"].default is False
 

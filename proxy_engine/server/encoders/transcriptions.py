@@ -8,7 +8,8 @@ from typing import Any, Literal
 from fastapi import Response
 from fastapi.responses import PlainTextResponse
 
-from ...transcription.results import Transcript, TranscriptSegment
+from ...engine.transcripts import Transcript
+from ...transcription.results import TranscriptSegment
 from ..schemas.common import json_reply
 from ..schemas.transcriptions import (
     DurationUsage,

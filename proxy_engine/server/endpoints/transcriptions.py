@@ -12,10 +12,10 @@ from fastapi import APIRouter, Form, Request, Response
 from fastapi.routing import APIRoute
 from starlette.datastructures import FormData
 
+from ...engine.transcripts import Transcript
 from ...errors import MediaError
 from ...media.sources import check_size
 from ...transcription.options import TranscriptionOverrides
-from ...transcription.results import Transcript
 from ..encoders import transcriptions as encoder
 from ..errors import INTERNAL_ERROR, ApiError, ErrorResponse, media_error, translated_errors
 from ..schemas.transcriptions import (

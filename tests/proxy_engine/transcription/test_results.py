@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from proxy_engine.engine.transcripts import Transcript
 from proxy_engine.results.generation import Usage
-from proxy_engine.transcription.results import Transcript, TranscriptSegment
+from proxy_engine.transcription.results import TranscriptSegment
 
 
 def transcript(*segments: TranscriptSegment) -> Transcript[None]:
