@@ -21,6 +21,7 @@ from tokenizers import AddedToken, Tokenizer, normalizers
 from transformers import PreTrainedTokenizerBase
 
 from ..errors import PromptError, PromptTooLongError
+from .tool_format_detection import template_text
 
 # Letters and digits are not escaped by templates, JSON encoders and tool notations. The number is
 # secret, so no text of a request contains it.
@@ -67,7 +68,7 @@ class ControlTokens:
         # Without mlx-lm's wrapper, which identifies this object.
         self._tokenizer = tokenizer._tokenizer
         added: Mapping[int, Any] = getattr(tokenizer, "added_tokens_decoder", {})
-        written = _template_text(tokenizer)
+        written = template_text(tokenizer)
         self._names = {
             token_id: str(token)
             for token_id, token in added.items()
@@ -259,16 +260,6 @@ def unmarked(text: str) -> str:
 def is_marked(text: str) -> bool:
     """Return whether a rendered text has marks."""
     return _MARK in text
-
-
-def _template_text(tokenizer: TokenizerWrapper) -> str | None:
-    """Return the text of all chat templates; ``None`` if they are code."""
-    templates = getattr(tokenizer, "chat_template", None)
-    if isinstance(templates, Mapping):
-        return "\n".join(map(str, templates.values()))
-    if isinstance(templates, str):
-        return templates
-    return None if tokenizer.has_chat_template else ""
 
 
 def _alternatives(texts: Iterable[str]) -> re.Pattern[str]:

@@ -7,7 +7,7 @@ prompted with Hermes' format, in plain text.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from state_machines.errors import CompositionError
@@ -24,7 +24,48 @@ if TYPE_CHECKING:
 DEFAULT_FORMAT = "hermes"
 """The format of unknown models."""
 
-_MINIMAX_M3 = "]<]minimax[>["
+_SIGNS: Sequence[tuple[str, Sequence[str], Sequence[str]]] = (
+    ("minimax_m3", ["]<]minimax[>["], []),
+    ("deepseek_v4_1", ["｜DSML｜"], [" calls>"]),
+    ("deepseek_v4", ["｜DSML｜"], ["tool_calls>"]),
+    ("deepseek_v3_2", ["｜DSML｜"], []),
+    ("ernie", ["<response>", "</response>"], []),
+    ("glm4_7", [], ["</arg_key><arg_value>"]),
+    ("longcat", [], ["<longcat_arg_key>"]),
+    ("gigachat3_5", ["｜GCML｜"], []),
+    ("gigachat3_5", [], ["<｜GCML｜"]),
+    ("gigachat3_1", ["<|function_call|>", "<|role_sep|>\n"], []),
+    ("gigachat3", ["<|role_sep|>\n"], []),
+    ("gigachat3", [], ["function call", "<|role_sep|>"]),
+    ("hunyuan", [], ["<tool_calls>["]),
+    ("olmo3", [], ["<function_calls>", "<functions>"]),
+    ("apertus", ["<|tools_prefix|>", "<|tools_suffix|>"], []),
+    ("internlm", ["<|action_start|>", "<|action_end|>", "<|plugin|>"], []),
+    ("phi4_mini", [], ["functools["]),
+    ("phi4_mini", ["<|tool|>", "<|/tool|>"], []),
+    ("xlam", [], ['[{"name": "tool_call_name"']),
+    ("deepseek_r1", ["<｜tool▁sep｜>"], ["```json"]),
+    ("deepseek_v3_1", ["<｜tool▁sep｜>"], []),
+    ("step3", ["<｜tool_sep｜>", "<｜tool_calls_begin｜>"], []),
+    ("seed_oss", ["<seed:tool_call>"], []),
+    ("granite", ["<|tool_call|>", "<|start_of_role|>"], []),
+    ("cohere_cofl", [], ["<cofl:tool_calls>"]),
+    ("cohere_text", ["<|START_ACTION|>"], ["<|START_TEXT|>"]),
+    ("cohere", ["<|START_ACTION|>", "<|START_RESPONSE|>"], []),
+    ("cohere_text", ["<|START_ACTION|>", "<|START_TEXT|>"], []),
+    ("gpt_oss", ["<|channel|>", "<|constrain|>", "<|call|>"], []),
+    ("llama4", ["<|python_start|>", "<|python_end|>"], []),
+    ("llama3", ["<|start_header_id|>", "<|eot_id|>"], []),
+    ("mistral_args", ["[TOOL_CALLS]", "[ARGS]"], []),
+    ("mistral_args", [], ["[TOOL_CALLS]", "[ARGS]"]),
+    ("mistral", ["[TOOL_CALLS]"], []),
+    ("gemma3", ["<start_of_turn>", "<end_of_turn>"], []),
+)
+"""Formats, the tokens of their models' vocabularies, and texts of their chat templates.
+
+The first entry that applies is the model's format. If mlx-lm has a parser for the model, the format
+has that parser.
+"""
 
 
 def format_of(tokenizer: TokenizerWrapper, explicit: str | ToolFormat | None = None) -> ToolFormat:
@@ -40,31 +81,19 @@ def format_of(tokenizer: TokenizerWrapper, explicit: str | ToolFormat | None = N
     """
     if isinstance(explicit, ToolFormat):
         return explicit
-    if explicit is not None:
-        if not isinstance(explicit, str):
-            raise InvalidOptionError(
-                f"tool_format should be a ToolFormat or its name, not {short_repr(explicit)}",
-                option="tool_format",
-            )
-        try:
-            named = format_named(explicit)
-        except CompositionError as error:
-            raise InvalidOptionError(error.what, option="tool_format", hint=error.hint) from error
-        tags = _Traits(tokenizer).hunyuan_tags()
-        return tags if tags is not None and tags.name == named.name else named
-    model = _Traits(tokenizer)
-    tags = model.hunyuan_tags()
-    if tags is not None:
-        return tags
-    parser = model.parser
-    if parser is not None:
-        by_parser = _BY_PARSER.get(parser)
-        if by_parser is not None:
-            return FORMATS[by_parser(model)]
-        for entry in FORMATS.values():
-            if entry.start == tokenizer.tool_call_start:
-                return entry
-    return FORMATS[next((name for name, suits in _BY_TRAITS if suits(model)), DEFAULT_FORMAT)]
+    if not isinstance(explicit, str | None):
+        raise InvalidOptionError(
+            f"tool_format should be a ToolFormat or its name, not {short_repr(explicit)}",
+            option="tool_format",
+        )
+    tags = _hunyuan_tags(tokenizer)
+    if explicit is None:
+        return tags or _detected(tokenizer)
+    try:
+        named = format_named(explicit)
+    except CompositionError as error:
+        raise InvalidOptionError(error.what, option="tool_format", hint=error.hint) from error
+    return tags if tags is not None and tags.name == named.name else named
 
 
 def reasoning_of(tokenizer: TokenizerWrapper, entry: ToolFormat) -> Delimiters | None:
@@ -90,107 +119,46 @@ def is_open(tokenizer: TokenizerWrapper, prompt_ids: Sequence[int], delimiters: 
     return ends_of_turns.isdisjoint(prompt_ids[opened + len(begin) :])
 
 
-class _Traits:
-    """The traits of a model that its tokenizer reveals."""
-
-    def __init__(self, tokenizer: TokenizerWrapper) -> None:
-        self._tokenizer = tokenizer
-        settings: Mapping[str, Any] = getattr(tokenizer, "init_kwargs", {})
-        self.template_type: str | None = settings.get("chat_template_type")
-        module = getattr(tokenizer.tool_parser, "__module__", None)
-        named = settings.get("tool_parser_type") or (module and module.rpartition(".")[2])
-        self.parser: str | None = named if tokenizer.tool_parser is not None else None
-        templates = tokenizer.chat_template
-        if isinstance(templates, Mapping):
-            templates = "\n".join(map(str, templates.values()))
-        self.template = templates if isinstance(templates, str) else ""
-
-    def has(self, *tokens: str) -> bool:
-        """Return whether all of these are tokens of the vocabulary."""
-        return all(_is_token(self._tokenizer, token) for token in tokens)
-
-    def says(self, *texts: str) -> bool:
-        """Return whether the chat template contains all of these texts."""
-        return all(text in self.template for text in texts)
-
-    def hunyuan_tags(self) -> ToolFormat | None:
-        """Return the format of Hunyuan 3 or 4 with the suffix of the tokenizer's tags."""
-        for token in self._tokenizer.get_added_vocab():
-            found = re.fullmatch(r"<tool_calls(|:[^\s<>]+)>", token)
-            if found is not None and self.has(f"<arg_key{found[1]}>"):
-                return hunyuan_tags(3 if self.has(f"<tool_sep{found[1]}>") else 4, found[1])
-        return None
+def template_text(tokenizer: TokenizerWrapper) -> str | None:
+    """Return the text of all chat templates; ``None`` if they are code."""
+    templates = getattr(tokenizer, "chat_template", None)
+    if isinstance(templates, Mapping):
+        return "\n".join(map(str, templates.values()))
+    if isinstance(templates, str):
+        return templates
+    return None if tokenizer.has_chat_template else ""
 
 
-def _hermes(model: _Traits) -> str:
-    # mlx-lm finds <tool_call> in the chat template.
-    if model.has(_MINIMAX_M3):
-        return "minimax_m3"
-    return "ernie" if model.has("<response>", "</response>") else "hermes"
+def _detected(tokenizer: TokenizerWrapper) -> ToolFormat:
+    """Return the format by mlx-lm's parser, the vocabulary and the chat template."""
+    settings: Mapping[str, Any] = getattr(tokenizer, "init_kwargs", {})
+    parser: str | None = None
+    if tokenizer.tool_parser is not None:
+        module = str(getattr(tokenizer.tool_parser, "__module__", ""))
+        parser = settings.get("tool_parser_type") or module.rpartition(".")[2]
+    elif settings.get("chat_template_type") == "deepseek_v32":
+        return FORMATS["deepseek_v3_2"]
+    if parser == "laguna":
+        return FORMATS["glm4_7"]
+    template = template_text(tokenizer) or ""
+    for name, tokens, texts in _SIGNS:
+        # For MiniMax M3, mlx-lm selects the parser of Hermes, whose tag it finds.
+        if parser in (None, FORMATS[name].parser) or name == "minimax_m3":
+            has_tokens = all(_is_token(tokenizer, token) for token in tokens)
+            if has_tokens and all(text in template for text in texts):
+                return FORMATS[name]
+    by_parser = [entry for entry in FORMATS.values() if parser and entry.parser == parser]
+    by_start = [entry for entry in FORMATS.values() if entry.start == tokenizer.tool_call_start]
+    return [*by_parser, *by_start, FORMATS[DEFAULT_FORMAT]][0]
 
 
-def _mistral(model: _Traits) -> str:
-    return "mistral_args" if model.has("[ARGS]") or model.says("[ARGS]") else "mistral"
-
-
-def _glm(model: _Traits) -> str:
-    return "glm4_7" if model.says("</arg_key><arg_value>") else "glm4_5"
-
-
-def _longcat(model: _Traits) -> str:
-    return "longcat" if model.says("<longcat_arg_key>") else "longcat_json"
-
-
-_BY_PARSER: Mapping[str, Callable[[_Traits], str]] = {
-    "function_gemma": lambda _: "function_gemma",
-    "gemma4": lambda _: "gemma4",
-    "glm47": _glm,
-    "json_tools": _hermes,
-    "kimi_k2": lambda _: "kimi_k2",
-    "kimi_k3": lambda _: "kimi_k3",
-    "laguna": lambda _: "glm4_7",
-    "longcat": _longcat,
-    "minicpm5": lambda _: "minicpm5",
-    "minimax_m2": lambda _: "minimax_m2",
-    "mistral": _mistral,
-    "muse_spark": lambda _: "muse_spark",
-    "pythonic": lambda _: "lfm2",
-    "qwen3_coder": lambda _: "qwen3_coder",
-}
-"""The format by mlx-lm's parser; the chat template distinguishes formats that share a parser."""
-
-_BY_TRAITS: Sequence[tuple[str, Callable[[_Traits], bool]]] = (
-    ("deepseek_v3_2", lambda m: m.template_type == "deepseek_v32"),
-    ("deepseek_v4_1", lambda m: m.has("｜DSML｜") and m.says(" calls>")),
-    ("deepseek_v4", lambda m: m.has("｜DSML｜") and m.says("tool_calls>")),
-    ("deepseek_v3_2", lambda m: m.has("｜DSML｜")),
-    ("minimax_m3", lambda m: m.has(_MINIMAX_M3)),
-    ("gigachat3_5", lambda m: m.has("｜GCML｜") or m.says("<｜GCML｜")),
-    ("gigachat3_1", lambda m: m.has("<|function_call|>", "<|role_sep|>\n")),
-    ("gigachat3", lambda m: m.has("<|role_sep|>\n") or m.says("function call", "<|role_sep|>")),
-    ("hunyuan", lambda m: m.says("<tool_calls>[")),
-    ("olmo3", lambda m: m.says("<function_calls>", "<functions>")),
-    ("apertus", lambda m: m.has("<|tools_prefix|>", "<|tools_suffix|>")),
-    ("internlm", lambda m: m.has("<|action_start|>", "<|action_end|>", "<|plugin|>")),
-    ("phi4_mini", lambda m: m.says("functools[") or m.has("<|tool|>", "<|/tool|>")),
-    ("xlam", lambda m: m.says('[{"name": "tool_call_name"')),
-    ("deepseek_r1", lambda m: m.has("<｜tool▁sep｜>") and m.says("```json")),
-    ("deepseek_v3_1", lambda m: m.has("<｜tool▁sep｜>")),
-    ("step3", lambda m: m.has("<｜tool_sep｜>", "<｜tool_calls_begin｜>")),
-    ("seed_oss", lambda m: m.has("<seed:tool_call>")),
-    ("granite", lambda m: m.has("<|tool_call|>", "<|start_of_role|>")),
-    ("cohere_cofl", lambda m: m.says("<cofl:tool_calls>")),
-    ("cohere_text", lambda m: m.has("<|START_ACTION|>") and m.says("<|START_TEXT|>")),
-    ("cohere", lambda m: m.has("<|START_ACTION|>", "<|START_RESPONSE|>")),
-    ("cohere_text", lambda m: m.has("<|START_ACTION|>", "<|START_TEXT|>")),
-    ("gpt_oss", lambda m: m.has("<|channel|>", "<|constrain|>", "<|call|>")),
-    ("llama4", lambda m: m.has("<|python_start|>", "<|python_end|>")),
-    ("llama3", lambda m: m.has("<|start_header_id|>", "<|eot_id|>")),
-    ("mistral_args", lambda m: m.has("[TOOL_CALLS]", "[ARGS]")),
-    ("mistral", lambda m: m.has("[TOOL_CALLS]")),
-    ("gemma3", lambda m: m.has("<start_of_turn>", "<end_of_turn>")),
-)
-"""For models that mlx-lm has no parser for: the first entry that applies."""
+def _hunyuan_tags(tokenizer: TokenizerWrapper) -> ToolFormat | None:
+    """Return the format of Hunyuan 3 or 4 with the suffix of the tokenizer's tags."""
+    for token in tokenizer.get_added_vocab():
+        found = re.fullmatch(r"<tool_calls(|:[^\s<>]+)>", token)
+        if found is not None and _is_token(tokenizer, f"<arg_key{found[1]}>"):
+            return hunyuan_tags(3 if _is_token(tokenizer, f"<tool_sep{found[1]}>") else 4, found[1])
+    return None
 
 
 def _is_token(tokenizer: TokenizerWrapper, text: str) -> bool:
@@ -208,12 +176,9 @@ def _encoded(tokenizer: TokenizerWrapper, text: str) -> list[int]:
     return list(tokenizer.encode(text, add_special_tokens=False)) if text else []
 
 
-def _last(ids: Sequence[int], part: Sequence[int]) -> int:
+def _last(ids: Sequence[int], part: list[int]) -> int:
     """Return the last position of a sequence in another; -1 if there is none."""
-    if not part:
-        return -1
-    wanted = list(part)
-    for start in range(len(ids) - len(wanted), -1, -1):
-        if ids[start] == wanted[0] and list(ids[start : start + len(wanted)]) == wanted:
+    for start in range(len(ids) - len(part), -1, -1):
+        if part and ids[start] == part[0] and list(ids[start : start + len(part)]) == part:
             return start
     return -1
