@@ -10,8 +10,8 @@ An outline has the form of the value::
     }
 
 It shows names, types, alternatives, simple bounds and descriptions. Other keywords are left out;
-the grammar enforces them. Outlines have some 60% of the tokens of a short schema, and fewer where
-schemas have titles and definitions.
+the grammar enforces them. Malformed schemas have outlines, too. Outlines have some 60% of the
+tokens of a short schema, and fewer where schemas have titles and definitions.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from .schema_keywords import is_tuple, listed, qualifiers_of, reference_of, target_of, types_of
-
 MAX_DEPTH = 16
 """Maximum nesting of objects and arrays in an outline."""
 
@@ -33,6 +31,22 @@ _DEPTHS = (MAX_DEPTH, 6, 4, 3, 2, 1)
 _MAX_HOPS = 8
 # Schemas that are searched for references. Definitions behind them are written where they are used.
 _MAX_SEARCHED = 20_000
+_MAX_PATTERN_CHARS = 80
+_TYPES_OF_KEYWORDS = {
+    "properties": "object",
+    "required": "object",
+    "additionalProperties": "object",
+    "items": "array",
+    "prefixItems": "array",
+    "minItems": "array",
+    "maxItems": "array",
+    "format": "string",
+    "pattern": "string",
+    "minLength": "string",
+    "maxLength": "string",
+    "minimum": "number",
+    "maximum": "number",
+}
 
 
 def schema_outline(schema: Any, max_chars: int) -> str:
@@ -78,7 +92,7 @@ class _Writer:
         written: set[str] = set()
         while (missing := [key for key in self._names if key not in written]) and not self.is_cut:
             written.add(missing[0])
-            body = self._value(target_of(self._root, missing[0]), 0)
+            body = self._value(_target_of(self._root, missing[0]), 0)
             texts.append(self._spent(f"where {self._names[missing[0]]} is {body}"))
         return "\n".join(texts)
 
@@ -92,12 +106,12 @@ class _Writer:
             return self._spent(_ANY)
         own = self._own(schema, depth)
         options = [own] if own else []
-        reference = reference_of(schema)
+        reference = _reference_of(schema)
         if reference is not None:
             options.append(self._referenced(reference, depth, hops))
-        options += [self._value(each, depth, hops + 1) for each in listed(schema, "allOf")]
+        options += [self._value(each, depth, hops + 1) for each in _listed(schema, "allOf")]
         for keyword in ("anyOf", "oneOf"):
-            alternatives = listed(schema, keyword)
+            alternatives = _listed(schema, keyword)
             texts = dict.fromkeys(self._value(each, depth, hops + 1) for each in alternatives)
             if texts:
                 options.append(" | ".join(texts))
@@ -106,7 +120,7 @@ class _Writer:
 
     def _referenced(self, reference: str, depth: int, hops: int) -> str:
         if reference not in self._shared:
-            return self._value(target_of(self._root, reference), depth, hops + 1)
+            return self._value(_target_of(self._root, reference), depth, hops + 1)
         if reference not in self._names:
             name = unquote(reference.rpartition("/")[2]).lstrip("#") or "Root"
             taken = self._names.values()
@@ -119,13 +133,13 @@ class _Writer:
         if "const" in schema or isinstance(schema.get("enum"), list):
             return self._constants([schema["const"]] if "const" in schema else schema["enum"])
         texts = []
-        for kind in types_of(schema):
+        for kind in _types_of(schema):
             if kind == "object":
                 texts.append(self._object(schema, depth))
             elif kind == "array":
                 texts.append(self._array(schema, depth))
             else:
-                texts.append(self._spent(f"{kind}{qualifiers_of(schema, kind)}"))
+                texts.append(self._spent(f"{kind}{_qualifiers_of(schema, kind)}"))
         return " | ".join(texts)
 
     def _constants(self, values: Iterable[Any]) -> str:
@@ -139,7 +153,7 @@ class _Writer:
     def _object(self, schema: Mapping[str, Any], depth: int) -> str:
         properties = schema.get("properties")
         members = dict(properties) if isinstance(properties, Mapping) else {}
-        required = [name for name in listed(schema, "required") if isinstance(name, str)]
+        required = [name for name in _listed(schema, "required") if isinstance(name, str)]
         members.update({name: True for name in required if name not in members})
         lines = []
         others = schema.get("additionalProperties")
@@ -168,7 +182,7 @@ class _Writer:
     def _comment(self, schema: Any) -> str:
         """Return the description of a member; that of an object is written in the object."""
         if not isinstance(schema, Mapping) or (
-            "properties" in schema and reference_of(schema) is None
+            "properties" in schema and _reference_of(schema) is None
         ):
             return ""
         return self._spent(_described(schema))
@@ -176,12 +190,12 @@ class _Writer:
     def _array(self, schema: Mapping[str, Any], depth: int) -> str:
         if depth >= self._max_depth:
             return self._spent("[...]")
-        prefix = listed(schema, "prefixItems") or listed(schema, "items")
+        prefix = _listed(schema, "prefixItems") or _listed(schema, "items")
         items = [self._value(item, depth + 1) for item in prefix]
-        if prefix and is_tuple(schema, len(prefix)):
+        if prefix and _is_tuple(schema, len(prefix)):
             return f"[{', '.join(items)}]"
         items += ["..."] if prefix else [self._value(schema.get("items"), depth + 1), "..."]
-        return f"[{', '.join(items)}]{qualifiers_of(schema, 'array')}"
+        return f"[{', '.join(items)}]{_qualifiers_of(schema, 'array')}"
 
 
 def _shared_definitions(root: Any) -> set[str]:
@@ -197,14 +211,97 @@ def _shared_definitions(root: Any) -> set[str]:
         elif isinstance(item, Mapping):
             # Definitions count where they are referred to.
             pending += [v for k, v in item.items() if k not in ("$defs", "definitions")]
-            reference = reference_of(item)
+            reference = _reference_of(item)
             if reference is not None:
                 counts[reference] += 1
                 if counts[reference] == 1:
-                    pending.append(target_of(root, reference))
+                    pending.append(_target_of(root, reference))
     return {reference for reference, count in counts.items() if count > 1}
 
 
 def _described(schema: Mapping[str, Any]) -> str:
     about = schema.get("description")
     return f"  // {' '.join(about.split())}" if isinstance(about, str) and about.strip() else ""
+
+
+def _reference_of(schema: Mapping[str, Any]) -> str | None:
+    """Return the reference of a schema; ``None`` if it has none."""
+    found = schema.get("$ref", schema.get("$dynamicRef", schema.get("$recursiveRef")))
+    return found if isinstance(found, str) else None
+
+
+def _listed(schema: Mapping[str, Any], keyword: str) -> list[Any]:
+    """Return the value of a keyword that is a list; empty for any other value."""
+    found = schema.get(keyword)
+    return found if isinstance(found, list) else []
+
+
+def _is_tuple(schema: Mapping[str, Any], length: int) -> bool:
+    """Return whether an array has no items after the first ones, which have their own schemas."""
+    most = schema.get("maxItems")
+    is_bounded = isinstance(most, int | float) and most <= length
+    return is_bounded or False in (schema.get("items"), schema.get("additionalItems"))
+
+
+def _target_of(root: Any, reference: str) -> Any:
+    """Return the schema that a JSON Pointer in a fragment leads to; ``True`` for other URIs."""
+    if reference != "#" and not reference.startswith("#/"):
+        return True
+    found = root
+    for token in unquote(reference).split("/")[1:]:
+        name = token.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, list) and name.isascii() and name.isdigit() and int(name) < len(found):
+            found = found[int(name)]
+        elif isinstance(found, Mapping) and name in found:
+            found = found[name]
+        else:
+            return True
+    return found
+
+
+def _types_of(schema: Mapping[str, Any]) -> list[str]:
+    """Return the types of a schema, or the type that its keywords are about."""
+    types = schema.get("type")
+    if types is not None:
+        return types if isinstance(types, list) else [types]
+    return [kind for keyword, kind in _TYPES_OF_KEYWORDS.items() if keyword in schema][:1]
+
+
+def _qualifiers_of(schema: Mapping[str, Any], kind: Any) -> str:
+    """Return the bounds of a value of one type, in parentheses."""
+    found: list[str] = []
+    if kind in ("integer", "number"):
+        found += _range(schema, "minimum", "maximum", "")
+        for keyword, word in (("exclusiveMinimum", "above"), ("exclusiveMaximum", "below")):
+            if _is_number(schema.get(keyword)):
+                found.append(f"{word} {schema[keyword]}")
+        if "multipleOf" in schema:
+            found.append(f"a multiple of {schema['multipleOf']}")
+    elif kind == "string":
+        if isinstance(schema.get("format"), str):
+            found.append(schema["format"])
+        pattern = schema.get("pattern")
+        if isinstance(pattern, str) and len(pattern) <= _MAX_PATTERN_CHARS:
+            found.append(f"matching {pattern}")
+        found += _range(schema, "minLength", "maxLength", " characters")
+    elif kind == "array":
+        found += _range(schema, "minItems", "maxItems", " items")
+        if schema.get("uniqueItems") is True:
+            found.append("all different")
+    return f" ({', '.join(found)})" if found else ""
+
+
+def _range(schema: Mapping[str, Any], low: str, high: str, unit: str) -> list[str]:
+    least, most = schema.get(low), schema.get(high)
+    if not _is_number(least) and not _is_number(most):
+        return []
+    if not _is_number(most):
+        # A lower bound of 0 says nothing about a length.
+        return [f"at least {least}{unit}"] if least or not unit else []
+    if not _is_number(least) or (unit and not least):
+        return [f"at most {most}{unit}"]
+    return [f"{least}{unit}" if least == most else f"{least} to {most}{unit}"]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

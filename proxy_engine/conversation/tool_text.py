@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from state_machines.argument_notations import JSON, PYTHONIC, PYTHONIC_JSON, Notation
+from state_machines.argument_notations import (
+    JSON,
+    PYTHONIC,
+    PYTHONIC_JSON,
+    Notation,
+    python_literal,
+)
 from state_machines.tool_calls import FORMATS, ToolFormat
 
 from ..errors import PromptError
-from .python_signatures import python_signatures
+from .schema_outline import schema_outline
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,8 @@ _PYTHON = (
     "To call one, write\n{call}"
 )
 
+_MAX_OUTLINE_CHARS = 8_000
+
 _PLACEHOLDERS: Mapping[Notation, str] = {
     JSON: "<a JSON object>",
     PYTHONIC: "<name>=<value>, …",
@@ -68,7 +77,7 @@ def tool_text_of(tool_format: ToolFormat) -> ToolText:
         return _PYTHON.format(
             calls=f"{tool_format.start}{tool_format.end}",
             results=f"{result.begin.strip()}{result.end.strip()}",
-            definitions=python_signatures(tools),
+            definitions="\n\n".join(_function(tool.get("function", tool)) for tool in tools),
             call=call,
         )
 
@@ -80,6 +89,39 @@ def tool_text_of(tool_format: ToolFormat) -> ToolText:
 
     before, after = tool_format.result.begin, tool_format.result.end
     return ToolText(describe, write_calls, lambda name, text: f"{before}{text}{after}")
+
+
+def _function(definition: Mapping[str, Any]) -> str:
+    """Return a tool as a Python function whose docstring has an outline of the parameters."""
+    schema = definition.get("parameters")
+    schema = schema if isinstance(schema, Mapping) else {}
+    properties, required = schema.get("properties"), schema.get("required")
+    # Calls have the order of the schema, in which defaults may come first.
+    parameters = ["*"]
+    for name, member in properties.items() if isinstance(properties, Mapping) else ():
+        if isinstance(member, Mapping) and "default" in member:
+            parameters.append(f"{name}={_python(member['default'])}")
+        elif member is not False:
+            is_required = isinstance(required, list) and name in required
+            parameters.append(name if is_required else f"{name}=None")
+    if parameters == ["*"]:
+        parameters = ["**arguments"] if "$ref" in schema or "anyOf" in schema else []
+    description = definition.get("description")
+    text = inspect.cleandoc(description) if isinstance(description, str) else ""
+    if parameters:
+        text = f"{text}\n\n{schema_outline(schema, _MAX_OUTLINE_CHARS)}\n"
+    text = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    body = f'"""{text}"""' if text else "..."
+    lines = [f"    {line}".rstrip() for line in body.splitlines()]
+    return "\n".join([f"def {definition.get('name')}({', '.join(parameters)}):", *lines])
+
+
+def _python(value: Any) -> str:
+    """Return the Python literal of a JSON value, or ``...`` if it is nested too deeply."""
+    try:
+        return python_literal(value)
+    except RecursionError:
+        return "..."
 
 
 def _calls(tool_format: ToolFormat, calls: Sequence[tuple[str, str]]) -> str:
