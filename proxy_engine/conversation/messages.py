@@ -132,8 +132,7 @@ def template_messages(
     """
     interactions = to_interactions(prompt)
     messages = [_template_message(item, index) for index, item in enumerate(interactions)]
-    _link_results(messages)
-    written = TemplateMessages(_in_order_of_calls(messages))
+    written = TemplateMessages(_linked(messages))
     writer = _ContentWriter(written, reads, media_in_history, _history_end(interactions))
     for message in written.messages:
         check_no_marker(repr(message | {"content": ""}))
@@ -270,38 +269,30 @@ def _template_message(interaction: Interaction, index: int) -> dict[str, Any]:
     return message | {key: value for key, value in more.items() if value is not None}
 
 
-def _link_results(messages: list[dict[str, Any]]) -> None:
-    """Complete the ids and names of results. A result without either is the first call's."""
-    pending: list[dict[str, Any]] = []
-    for message in messages:
-        if message.get("tool_calls"):
-            pending = list(message["tool_calls"])
-        if message["role"] != "tool":
-            continue
-        call = next((call for call in pending if _answers(message, call)), None)
-        if call is not None:
-            pending.remove(call)
-            message.setdefault("tool_call_id", call["id"])
-            message.setdefault("name", call["function"]["name"])
+def _linked(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Complete the ids and names of results, and sort each run of them by the calls before it.
 
-
-def _in_order_of_calls(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Sort each run of results by the calls before it."""
+    A result without id and name is the first call's.
+    """
     ordered: list[dict[str, Any]] = []
-    places: dict[str, int] = {}
-    start = 0
-    for message in [*messages, {"role": ""}]:
-        if message["role"] != "tool":
+    calls: list[dict[str, Any]] = []
+    for is_result, run in groupby(messages, key=lambda message: message["role"] == "tool"):
+        items = list(run)
+        if is_result:
+            pending = list(calls)
+            for message in items:
+                call = next((call for call in pending if _answers(message, call)), None)
+                if call is not None:
+                    pending.remove(call)
+                    message.setdefault("tool_call_id", call["id"])
+                    message.setdefault("name", call["function"]["name"])
             # Sorting is stable: results without a call stay behind the others.
-            ordered[start:] = sorted(
-                ordered[start:],
-                key=lambda result: places.get(str(result.get("tool_call_id")), len(places)),
-            )
-            calls = message.get("tool_calls", ())
             places = {call["id"]: place for place, call in enumerate(calls)}
-            start = len(ordered) + 1
-        ordered.append(message)
-    return ordered[:-1]
+            items.sort(key=lambda result: places.get(result.get("tool_call_id"), len(places)))
+        else:
+            calls = items[-1].get("tool_calls", [])
+        ordered += items
+    return ordered
 
 
 def _answers(message: Mapping[str, Any], call: Mapping[str, Any]) -> bool:

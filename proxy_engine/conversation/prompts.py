@@ -141,8 +141,9 @@ class PromptStyle:
         is_continued = self.continues and messages[-1]["role"] == "assistant"
         if not tokenizer.has_chat_template:
             messages = _as_text(messages, self.tool_text)
-            messages = _described(messages, self.tools, self.tool_text, takes_system=True)
-            return _role_lines(messages, is_continued=is_continued)
+            messages = _described(messages, self.tools, self.tool_text)
+            lines = [f"{m['role']}:{m['content'] and ' '}{m['content']}" for m in messages]
+            return "\n".join(lines if is_continued else [*lines, "assistant:"])
         keywords = {**self.variables, "add_generation_prompt": not is_continued}
         if not self.thinking:
             keywords["enable_thinking"] = False
@@ -150,7 +151,12 @@ class PromptStyle:
             keywords["media_kinds"] = media_kinds
         messages = self._for_template(messages, tokenizer, keywords)
         keywords["continue_final_message"] = is_continued
-        return _apply_chat_template(messages, tokenizer, keywords, tokenize=tokenize)
+        try:
+            return tokenizer.apply_chat_template(messages, tokenize=tokenize, **keywords)
+        except Exception as error:
+            # Templates are programs and may raise anything.
+            what = unmarked(f"the model's chat template refuses the messages: {error}")
+            raise PromptError(what) from error
 
     def _for_template(
         self,
@@ -167,8 +173,7 @@ class PromptStyle:
         if self.tools and self.native_tools and template.describes_tools:
             keywords["tools"] = [dict(tool) for tool in self.tools]
         elif self.tools:
-            takes_system = template.turn_rules.system != "nowhere"
-            messages = _described(messages, self.tools, self.tool_text, takes_system=takes_system)
+            messages = _described(messages, self.tools, self.tool_text)
 
         def written(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
             return messages if calls is None else calls.rewrite(messages)
@@ -177,23 +182,16 @@ class PromptStyle:
 
 
 def _described(
-    messages: list[dict[str, Any]],
-    tools: Sequence[Mapping[str, Any]],
-    tool_text: ToolText,
-    *,
-    takes_system: bool,
+    messages: list[dict[str, Any]], tools: Sequence[Mapping[str, Any]], tool_text: ToolText
 ) -> list[dict[str, Any]]:
-    """Add a description of the tools at the start."""
+    """Add a description of the tools to the system message at the start."""
     if not tools:
         return messages
     text = tool_text.describe(tools)
     first, rest = messages[0], messages[1:]
-    if takes_system and first["role"] == "system":
-        text = f"{first['content']}\n\n{text}" if first["content"] else text
-        return [{**first, "content": text}, *rest]
-    if not takes_system and first["role"] in ("user", "system"):
-        return [{**first, "role": "user", "content": f"{text}\n\n{first['content']}"}, *rest]
-    return [{"role": "system" if takes_system else "user", "content": text}, *messages]
+    if first["role"] != "system":
+        return [{"role": "system", "content": text}, *messages]
+    return [{**first, "content": f"{first['content']}\n\n{text}".lstrip("\n")}, *rest]
 
 
 def _as_text(messages: list[dict[str, Any]], tool_text: ToolText) -> list[dict[str, Any]]:
@@ -214,38 +212,12 @@ def _as_text(messages: list[dict[str, Any]], tool_text: ToolText) -> list[dict[s
             calls = tool_text.write_calls([(f["name"], f["arguments"]) for f in functions])
             content = f"{content}\n{calls}" if content else calls
         if role == "user" and after_result:
-            written[-1] = {**written[-1], "content": f"{written[-1]['content']}\n{content}"}
-        elif is_result:
-            written.append({"role": role, "content": content})
-        elif functions:
-            rest = {key: value for key, value in message.items() if key != "tool_calls"}
-            written.append({**rest, "content": content})
+            written[-1]["content"] += f"\n{content}"
         else:
-            written.append(message)
+            kept = {k: v for k, v in message.items() if k == "reasoning_content"}
+            written.append({"role": role, "content": content, **kept})
         after_result = is_result or (role == "user" and after_result)
     return written
-
-
-def _role_lines(messages: Sequence[Mapping[str, Any]], *, is_continued: bool) -> str:
-    """Return messages as lines ``role: text``."""
-    lines = [f"{m['role']}: {m['content']}" if m["content"] else f"{m['role']}:" for m in messages]
-    return "\n".join(lines if is_continued else [*lines, "assistant:"])
-
-
-def _apply_chat_template(
-    messages: list[dict[str, Any]],
-    tokenizer: TokenizerWrapper,
-    keywords: Mapping[str, Any],
-    *,
-    tokenize: bool,
-) -> Any:
-    """Return token ids, or the text."""
-    try:
-        return tokenizer.apply_chat_template(messages, tokenize=tokenize, **keywords)
-    except Exception as error:
-        # Templates are programs and may raise anything.
-        what = unmarked(f"the model's chat template refuses the messages: {error}")
-        raise PromptError(what) from error
 
 
 def message_boundaries(

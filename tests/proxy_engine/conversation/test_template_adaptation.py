@@ -186,13 +186,13 @@ def test_system_message_that_a_template_omits_behind_results_moves(
     assert rendered(tokenizers["mistral3"], prompt[:2]) == "<s>[INST] Be brief.\n\nq[/INST]"
 
 
-def test_tools_are_described_before_a_system_message_that_moves(
+def test_tools_are_described_behind_a_system_message_that_moves(
     tokenizers: dict[str, TokenizerWrapper],
 ) -> None:
     tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
     text = rendered(tokenizers["gemma2"], talk("s: Be brief.", "u: q"), tools=[tool])
     assert text.count("<start_of_turn>") == 2
-    assert text.index('"name": "f"') < text.index("Be brief.\n\nq<end_of_turn>")
+    assert text.index("user\nBe brief.\n\n") < text.index('"name": "f"')
 
 
 def test_system_message_that_a_template_refuses_with_images_moves(
