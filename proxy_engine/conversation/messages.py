@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Literal, TypeAlias
@@ -23,7 +23,6 @@ Prompt: TypeAlias = str | Interaction | Sequence[Message | Interaction] | RawPro
 """A message of the user, a conversation, or a prompt that bypasses the chat template."""
 
 MediaInHistory: TypeAlias = Literal["placeholder", "error"]
-_PieceKind: TypeAlias = Literal["text", "medium", "placeholder"]
 
 # Letters and digits are not escaped by templates, JSON encoders and tool notations. The number is
 # secret, and texts that contain it are refused, so no text is taken for a marker.
@@ -131,104 +130,79 @@ def template_messages(
         PromptError: The prompt is malformed, or has content that no language model reads.
     """
     interactions = to_interactions(prompt)
-    messages = [_template_message(item, index) for index, item in enumerate(interactions)]
+    # An answer that is to be continued is not the last one.
+    answers = (i for i, turn in enumerate(interactions[:-1]) if turn.role is Role.ASSISTANT)
+    history_end = max(answers, default=0)
+    messages = [
+        _template_message(turn, f"messages[{index}]", is_history=index < history_end)
+        for index, turn in enumerate(interactions)
+    ]
     written = TemplateMessages(_linked(messages))
-    writer = _ContentWriter(written, reads, media_in_history, _history_end(interactions))
     for message in written.messages:
         check_no_marker(repr(message | {"content": ""}))
         # The model wrote the parts of an answer as one text.
         separator = "" if message["role"] == Role.ASSISTANT else part_separator
-        message["content"] = writer.write(message["content"], separator)
+        text, before = "", ""
+        for kind, piece in _pieces(message["content"], written, reads, media_in_history):
+            if piece:
+                text += _separator(text, piece, {before, kind}, separator) + piece
+                before = kind
+        message["content"] = text
     return written
 
 
-def _history_end(interactions: Sequence[Interaction]) -> int:
-    """Return the index of the last answer; an answer that is to be continued is not the last."""
-    answers = (i for i, item in enumerate(interactions[:-1]) if item.role is Role.ASSISTANT)
-    return max(answers, default=0)
-
-
 @dataclass(frozen=True, slots=True)
-class _MessageContent:
-    """The content of a message before it is written: its index in the prompt, and its parts."""
+class _Part:
+    """A content part, its location in the prompt, and whether it precedes the last answer."""
 
-    index: int
-    parts: Sequence[Content]
+    content: Content
+    where: str
+    is_history: bool
 
-
-@dataclass(frozen=True, slots=True)
-class _ContentWriter:
-    """Writes the content of messages, and collects the media that the model reads.
-
-    Attributes:
-        written: Receives the media.
-        reads: The kinds of media that the model reads.
-        media_in_history: What happens to others before ``history_end``.
-        history_end: The index of the first message that is not history.
-    """
-
-    written: TemplateMessages
-    reads: Collection[str]
-    media_in_history: MediaInHistory
-    history_end: int
-
-    def write(self, content: _MessageContent, part_separator: str) -> str:
-        """Return the text of a message; ``part_separator`` stands between its parts of text."""
-        text = ""
-        before: _PieceKind | None = None
-        pieces: list[tuple[_PieceKind, str]]
-        numbered = list(enumerate(content.parts))
-        for unread, run in groupby(numbered, key=lambda item: self._unread_kind(item[1])):
-            items = list(run)
-            if unread is None:
-                pieces = [(_kind(part), self._text(part, content.index, at)) for at, part in items]
-            else:
-                self._check_history(unread, content.index, items[0][0])
-                pieces = [("placeholder", _placeholder(unread, len(items)))]
-            for kind, piece in pieces:
-                if piece:
-                    text += _separator(text, piece, {before, kind}, part_separator) + piece
-                    before = kind
-        return text
-
-    def _unread_kind(self, part: Content) -> str | None:
-        if not isinstance(part, ImageContent | AudioContent | VideoContent):
-            return None
-        return None if part.kind in self.reads else part.kind
-
-    def _text(self, part: Content, message: int, at: int) -> str:
-        if isinstance(part, ImageContent | AudioContent):
-            self.written.media.append(part)
-            self.written.locations.append(_location(message, at))
-            return media_marker(len(self.written.media) - 1)
-        assert not isinstance(part, ToolCall)
-        try:
-            text = part.to_text()
-            check_no_marker(text)
-        except PromptError as error:
-            raise error.at(_location(message, at)) from error
-        return text
-
-    def _check_history(self, kind: str, message: int, at: int) -> None:
-        """Raise for a medium that the model does not read, unless a placeholder replaces it."""
-        is_history = message < self.history_end
-        if is_history and self.media_in_history == "placeholder":
-            return
-        hint = _HINTS[kind]
-        if is_history:
-            hint = f"With media_in_history='placeholder', '{_placeholder(kind, 1)}' replaces it."
-        raise MediaError(
-            f"the model does not read {kind} content", where=_location(message, at), hint=hint
-        )
+    def unread_kind(self, reads: Collection[str]) -> str | None:
+        """Return the kind of a medium that is not read; ``None`` for other parts."""
+        is_medium = isinstance(self.content, ImageContent | AudioContent | VideoContent)
+        return self.content.kind if is_medium and self.content.kind not in reads else None
 
 
-def _kind(part: Content) -> _PieceKind:
-    return "medium" if isinstance(part, ImageContent | AudioContent) else "text"
+def _pieces(
+    parts: Sequence[_Part],
+    written: TemplateMessages,
+    reads: Collection[str],
+    media_in_history: MediaInHistory,
+) -> Iterator[tuple[str, str]]:
+    """Yield the kind and the text of each piece of a message; add its media to ``written``."""
+    for unread, run in groupby(parts, key=lambda part: part.unread_kind(reads)):
+        items = list(run)
+        if unread is not None:
+            hint = _HINTS[unread]
+            if items[0].is_history and media_in_history == "placeholder":
+                yield "placeholder", _placeholder(unread, len(items))
+                continue
+            if items[0].is_history:
+                text = _placeholder(unread, 1)
+                hint = f"With media_in_history='placeholder', '{text}' replaces it."
+            what = f"the model does not read {unread} content"
+            raise MediaError(what, where=items[0].where, hint=hint)
+        for part in items:
+            match part.content:
+                case ImageContent() | AudioContent() as medium:
+                    written.media.append(medium)
+                    written.locations.append(part.where)
+                    yield "medium", media_marker(len(written.media) - 1)
+                case ToolCall():
+                    # The template writes calls.
+                    continue
+                case content:
+                    try:
+                        text = content.to_text()
+                        check_no_marker(text)
+                    except PromptError as error:
+                        raise error.at(part.where) from error
+                    yield "text", text
 
 
-def _separator(
-    before: str, after: str, kinds: Collection[_PieceKind | None], part_separator: str
-) -> str:
+def _separator(before: str, after: str, kinds: Collection[str], part_separator: str) -> str:
     """Return the text between two pieces of content of these kinds."""
     if not before or before[-1].isspace() or after[0].isspace():
         return ""
@@ -241,10 +215,6 @@ def _placeholder(kind: str, count: int) -> str:
     return f"[{count} {name}{'' if count == 1 else 's'}]"
 
 
-def _location(message: int, part: int) -> str:
-    return f"messages[{message}].content[{part}]"
-
-
 def _interaction(item: Message | Interaction, index: int) -> Interaction:
     if isinstance(item, Interaction):
         return item
@@ -254,9 +224,12 @@ def _interaction(item: Message | Interaction, index: int) -> Interaction:
         raise error.at(f"messages[{index}]") from error
 
 
-def _template_message(interaction: Interaction, index: int) -> dict[str, Any]:
+def _template_message(interaction: Interaction, where: str, *, is_history: bool) -> dict[str, Any]:
     """Return a message whose ``content`` is to be written, once the order of messages is known."""
-    parts = [part for part in interaction.content if not isinstance(part, ToolCall)]
+    parts = [
+        _Part(content, f"{where}.content[{at}]", is_history)
+        for at, content in enumerate(interaction.content)
+    ]
     calls = [function_call(call, json_copy(call.arguments)) for call in interaction.tool_calls]
     more = {
         # Some templates test whether the key exists, not whether there is a call.
@@ -265,7 +238,7 @@ def _template_message(interaction: Interaction, index: int) -> dict[str, Any]:
         "tool_call_id": interaction.tool_call_id,
         "name": interaction.name,
     }
-    message = {"role": interaction.role.value, "content": _MessageContent(index, parts)}
+    message = {"role": interaction.role.value, "content": parts}
     return message | {key: value for key, value in more.items() if value is not None}
 
 
