@@ -41,7 +41,7 @@ from ..media.audio_formats import audio_format
 from ..media.image_formats import image_format
 from ..media.pixels import encode_png
 from ..media.wav import encode_wav
-from .openai_forms import decoded, part_fields
+from .openai_forms import decoded, part_fields, present
 from .validated import JsonValue, PromptText, Validated, json_copy, validated
 
 if TYPE_CHECKING:
@@ -66,6 +66,13 @@ class ContentBase(Validated):
             values.pop("kind", None)
         return values
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return ``{"type": kind, …}`` with the fields that are set; data in base64."""
+        values = {known.name: getattr(self, known.name) for known in fields(self)}  # type: ignore[arg-type]
+        if isinstance(values.get("data"), bytes):
+            values["data"] = base64.b64encode(values["data"]).decode("ascii")
+        return {"type": self.kind, **present(values)}
+
 
 @validated
 class TextContent(ContentBase):
@@ -77,10 +84,6 @@ class TextContent(ContentBase):
     def to_text(self) -> str:
         """Return the text for the model."""
         return self.text
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return ``{"type": "text", "text": …}``, which is also OpenAI's form."""
-        return {"type": "text", "text": self.text}
 
 
 @validated
@@ -131,16 +134,6 @@ class MediaContent(ContentBase):
             f"a language model cannot read {self.kind} content",
             hint="Leave it out, or describe it in words.",
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return ``{"type": kind, …}`` with the fields that are set; data in base64."""
-        written: dict[str, Any] = {"type": self.kind}
-        for known in fields(self):
-            value = getattr(self, known.name)
-            if value is not None:
-                is_bytes = isinstance(value, bytes)
-                written[known.name] = base64.b64encode(value).decode("ascii") if is_bytes else value
-        return written
 
 
 @validated

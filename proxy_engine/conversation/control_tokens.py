@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import groupby
 from typing import Any
@@ -267,18 +267,17 @@ def _alternatives(texts: Iterable[str]) -> re.Pattern[str]:
 
     Texts share their beginnings: there are hundreds, and most begin alike.
     """
-    tree: dict[str, Any] = {}
-    for text in filter(None, texts):
-        node = tree
-        for character in text:
-            node = node.setdefault(character, {})
-        node[""] = {}
-    return re.compile(f"(?:{_branches(tree)})" if tree else "(?!)")
+    known = sorted(set(filter(None, texts)))
+    return re.compile(_branches(known) if known else "(?!)")
 
 
-def _branches(node: Mapping[str, Any]) -> str:
-    """Return the pattern of a node's texts; the key ``""`` states that one ends there."""
-    longer = [re.escape(key) + _branches(child) for key, child in node.items() if key]
-    if "" not in node:
-        return longer[0] if len(longer) == 1 else f"(?:{'|'.join(longer)})"
-    return f"(?:{'|'.join(longer)})?" if longer else ""
+def _branches(texts: Sequence[str]) -> str:
+    """Return the pattern of sorted texts."""
+    longer: list[str] = [
+        re.escape(first) + _branches([text[1:] for text in group])
+        for first, group in groupby(filter(None, texts), key=lambda text: text[0])
+    ]
+    if len(longer) == 1 and "" not in texts:
+        return longer[0]
+    pattern = f"(?:{'|'.join(longer)})" if longer else ""
+    return f"{pattern}?" if pattern and "" in texts else pattern

@@ -29,7 +29,7 @@ from .content import (
     VideoContent,
     new_call_id,
 )
-from .openai_forms import call_fields, message_fields
+from .openai_forms import call_fields, message_fields, present
 from .validated import PromptText, Validated, validated
 
 
@@ -66,15 +66,6 @@ def _parts(content: object) -> tuple[Any, ...]:
         return (TextContent(content),)
     items = None if isinstance(content, Validated) else as_list(content)
     return (content,) if items is None else tuple(items)
-
-
-def _calls(calls: object) -> tuple[ToolCall, ...]:
-    items = as_list(calls)
-    items = [calls] if items is None else items
-    for call in items:
-        if not isinstance(call, ToolCall):
-            raise PromptError(f"a tool call should be a ToolCall, not {short_repr(call)}")
-    return tuple(items)
 
 
 def _metadata(metadata: object) -> Mapping[str, Any]:
@@ -153,7 +144,7 @@ class Interaction(Validated):
         self._set(
             {
                 "role": role,
-                "content": (*_parts(content), *_calls(tool_calls)),
+                "content": (*_parts(content), *_parts(tool_calls)),
                 "metadata": metadata,
                 "id": id,
                 "created_at": created_at,
@@ -207,30 +198,23 @@ class Interaction(Validated):
         is_one_text = len(parts) < 2 or self.role is Role.ASSISTANT
         if not is_one_text or not all(isinstance(p, TextContent | JsonContent) for p in parts):
             content = [_openai_part(part) for part in parts]
-        calls = [_openai_tool_call(call) for call in self.tool_calls]
         more = {
-            "tool_calls": calls or None,
+            "tool_calls": [_openai_tool_call(call) for call in self.tool_calls] or None,
             "reasoning_content": self.reasoning,
             "tool_call_id": self.tool_call_id,
             "name": self.name,
         }
-        message = {"role": self.role.value, "content": content}
-        return message | {key: value for key, value in more.items() if value is not None}
+        return {"role": self.role.value, "content": content} | present(more)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all attributes as JSON values, for ``from_dict``."""
-        more = {
-            "reasoning": self.reasoning,
-            "tool_call_id": self.tool_call_id,
-            "name": self.name,
-        }
-        return {
+        values = {known.name: getattr(self, known.name) for known in fields(self)}
+        return present(values) | {
             "role": self.role.value,
             "content": [part.to_dict() for part in self.content],
             "metadata": dict(self.metadata),
-            "id": self.id,
             "created_at": self.created_at.isoformat(),
-        } | {key: value for key, value in more.items() if value is not None}
+        }
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Interaction:

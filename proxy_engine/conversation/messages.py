@@ -13,6 +13,7 @@ from ..checks.texts import as_list
 from ..errors import MediaError, PromptError
 from .content import AudioContent, Content, ImageContent, ToolCall, VideoContent
 from .interaction import Interaction, Role, function_call, read_interaction
+from .openai_forms import present
 from .raw_prompt import RawPrompt
 from .validated import json_copy
 
@@ -239,7 +240,7 @@ def _template_message(interaction: Interaction, where: str, *, is_history: bool)
         "name": interaction.name,
     }
     message = {"role": interaction.role.value, "content": parts}
-    return message | {key: value for key, value in more.items() if value is not None}
+    return message | present(more)
 
 
 def _linked(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -44,7 +44,7 @@ def message_fields(value: Any) -> dict[str, Any]:
         raise PromptError(f"a message should be a dict, not {short_repr(value)}")
     if not value.keys() & {"content", "tool_calls", "refusal"}:
         raise PromptError("a message needs 'content'")
-    given = _present(value, _IGNORED_IN_MESSAGES)
+    given = present(value, _IGNORED_IN_MESSAGES)
     content, calls = given.pop("content", ()), given.pop("tool_calls", ())
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
     for key, items in (("content", parts), ("tool_calls", calls)):
@@ -69,7 +69,7 @@ def part_fields(part: Any) -> Any:
     """Return the fields of a content part, with its type as ``kind``."""
     if not isinstance(part, Mapping):
         return part
-    given = _present(part, _IGNORED_IN_PARTS)
+    given = present(part, _IGNORED_IN_PARTS)
     kind = given.pop("type", None)
     medium = str(kind).removeprefix("input_").removesuffix("_url")
     match given:
@@ -105,14 +105,14 @@ def call_fields(call: Any) -> dict[str, Any]:
     """
     if not isinstance(call, Mapping):
         raise PromptError(f"a tool call should be a dict, not {short_repr(call)}")
-    given = _present(call, _IGNORED_IN_CALLS)
+    given = present(call, _IGNORED_IN_CALLS)
     kind = given.pop("type", "action")
     if kind not in ("action", "function", "custom"):
         raise PromptError(f"a tool call of type {short_repr(kind)} is not known")
     for inner in _popped(given, "function", "custom"):
         if not isinstance(inner, Mapping):
             raise PromptError(f"a tool call should be a dict, not {short_repr(inner)}")
-        given |= _present(inner, _IGNORED_IN_CALLS)
+        given |= present(inner, _IGNORED_IN_CALLS)
     if kind == "custom" or INPUT in given:
         given |= {"is_custom": True, "arguments": {INPUT: given.pop(INPUT, None)}}
     arguments = given.get("arguments")
@@ -134,6 +134,11 @@ def decoded(data: Any) -> Any:
         raise MediaError("the data of a content part is not base64") from error
 
 
+def present(value: Mapping[Any, Any], ignored: Collection[str] = ()) -> dict[Any, Any]:
+    """Return the items that are neither ``None`` nor ignored."""
+    return {key: item for key, item in value.items() if item is not None and key not in ignored}
+
+
 def _source(url: Any) -> dict[str, Any]:
     """Return the fields of a medium for a URL, with the data of a ``data:`` URL."""
     match = _DATA_URL.fullmatch(url) if isinstance(url, str) else None
@@ -149,10 +154,6 @@ def _file(url: Any) -> dict[str, Any]:
         except UnicodeDecodeError as error:
             raise PromptError("a file declared as UTF-8 is not UTF-8") from error
     return source
-
-
-def _present(value: Mapping[Any, Any], ignored: Collection[str] = ()) -> dict[Any, Any]:
-    return {key: item for key, item in value.items() if item is not None and key not in ignored}
 
 
 def _popped(values: dict[Any, Any], *keys: str) -> list[Any]:

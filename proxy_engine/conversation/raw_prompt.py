@@ -48,7 +48,11 @@ class RawPrompt:
         if isinstance(content, str):
             if has_surrogate(content):
                 raise PromptError("the prompt has a lone surrogate, which UTF-8 cannot encode")
-            ids = _encode(content, tokenizer, encode or tokenizer.encode)
+            begin = str(getattr(tokenizer, "bos_token", None) or "")
+            # As in `mlx_lm.stream_generate`: a rendered chat template has the begin token already.
+            has_begin = bool(begin) and content.startswith(begin)
+            found = (encode or tokenizer.encode)(content, add_special_tokens=not has_begin)
+            ids = list(map(int, found))
         else:
             items = as_list(content)
             if items is None:
@@ -59,15 +63,6 @@ class RawPrompt:
         if not ids:
             raise PromptError("the prompt is empty")
         return ids
-
-
-def _encode(
-    text: str, tokenizer: TokenizerWrapper, encode: Callable[..., Iterable[int]]
-) -> list[int]:
-    begin = str(getattr(tokenizer, "bos_token", None) or "")
-    # As in `mlx_lm.stream_generate`: a rendered chat template contains the begin token already.
-    has_begin = bool(begin) and text.startswith(begin)
-    return [int(token_id) for token_id in encode(text, add_special_tokens=not has_begin)]
 
 
 def _token_id(given: object, vocabulary_size: int) -> int:
