@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -70,16 +69,14 @@ class AnswerCompiler:
     def __init__(self, vocabulary: Vocabulary, capacity: int = 64) -> None:
         self._vocabulary = vocabulary
         # A key has the ids of objects, which are kept alive with the machine.
-        self._machines: CompileCache[tuple[RootStateMachine, object]] = CompileCache(capacity)
+        self._machines: CompileCache[tuple[RootStateMachine, _Composition]] = CompileCache(capacity)
 
     def thinks(
         self, response: ResponseFormat, choice: ToolChoice, options: GenerationOptions
     ) -> bool:
         """Return whether the chat template should enable reasoning."""
-        given = options.reasoning_option
-        if given is None:
-            return response.is_free or choice.may_call
-        return given is not False
+        option = options.reasoning_option
+        return response.is_free or choice.may_call if option is None else option is not False
 
     def compile(
         self,
@@ -114,65 +111,36 @@ class AnswerCompiler:
         """
         thinks = self.thinks(response, choice, options)
         reasoning = _reasoning(options, dialect, thinks=thinks, opened=open_reasoning)
-        own = dialect.tool_format
-        tool_format = own if has_tools or own.answer != NO_DELIMITERS else None
+        tool_format = dialect.tool_format
+        new_id = tool_format.new_id
+        writes_format = has_tools or tool_format.answer != NO_DELIMITERS
         unwanted = _unwanted(options, dialect)
-        is_plain = reasoning is None and tool_format is None and response.part is None
+        is_plain = not (reasoning or writes_format or response.part)
         is_plain = is_plain and response.delimiters == NO_DELIMITERS
         if is_plain and (response.machine is not None or not (unwanted or _is_limited(options))):
             part = _FREE if response.machine is None else structured_part(response)
-            return Answer(response.machine, part, response, own.new_id)
-        key = self._key(response, choice, options, reasoning, tool_format, unwanted)
+            return Answer(response.machine, part, response, new_id)
+        composition = _Composition(
+            response,
+            choice,
+            options,
+            reasoning,
+            tool_format if writes_format else None,
+            unwanted,
+            self._stop_strings(options),
+            sources or {},
+        )
+
+        def compile() -> tuple[RootStateMachine, _Composition]:
+            return composition.compile(self._vocabulary), composition
+
         job = job or CompileJob()
-
-        def compose() -> tuple[RootStateMachine, object]:
-            machine = self._compose(
-                response, choice, options, reasoning, tool_format, unwanted, sources or {}
-            )
-            return machine, (response.part, response.machine, choice.tools)
-
         if response.sources or sources:
             # The cache would hold the sources of many requests.
-            machine, _ = job.run(compose)
+            machine, _ = job.run(compile)
         else:
-            machine, _ = self._machines.get(key, compose, job)
-        return Answer(machine, None, response, own.new_id)
-
-    def _compose(
-        self,
-        response: ResponseFormat,
-        choice: ToolChoice,
-        options: GenerationOptions,
-        reasoning: Reasoning | None,
-        tool_format: ToolFormat | None,
-        unwanted: tuple[str, ...],
-        sources: Mapping[str, str],
-    ) -> RootStateMachine:
-        content = response.part
-        if content is None and response.machine is not None:
-            content = structured_part(response)
-        calls = None
-        if tool_format is not None:
-            tool_format.check(self._vocabulary)
-        if tool_format is not None and choice.may_call:
-            calls = Calls(
-                format=tool_format,
-                tools=[_signature(tool, options) for tool in choice.tools],
-                min_calls=0 if choice.may_answer else 1,
-                max_calls=_max_calls(choice, options),
-                sources=sources,
-            )
-        stop = self._stop_strings(options)
-        with _naming_tools(choice), _naming_stop_strings(stop, tool_format):
-            part = compose_answer(
-                content,
-                calls=calls,
-                reasoning=reasoning,
-                dialect=tool_format,
-                excluding=unwanted,
-                stop=stop,
-            )
-            return RootStateMachine(part, self._vocabulary)
+            machine, _ = self._machines.get(composition.key, compile, job)
+        return Answer(machine, None, response, new_id)
 
     def _stop_strings(self, options: GenerationOptions) -> tuple[str, ...]:
         """Return the stop strings, and the texts of tokens that end free text."""
@@ -180,30 +148,91 @@ class AnswerCompiler:
         texts = (_token_text(form) for form in forms if form is not None)
         return tuple(dict.fromkeys((*options.stop_strings, *filter(None, texts))))
 
-    def _key(
-        self,
-        response: ResponseFormat,
-        choice: ToolChoice,
-        options: GenerationOptions,
-        reasoning: Reasoning | None,
-        tool_format: ToolFormat | None,
-        unwanted: tuple[str, ...],
-    ) -> Hashable:
-        tools = [[tool.name, tool.arguments_schema] for tool in choice.tools]
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Composition:
+    """What an answer is composed of; see ``compose_answer``."""
+
+    response: ResponseFormat
+    choice: ToolChoice
+    options: GenerationOptions
+    reasoning: Reasoning | None
+    tool_format: ToolFormat | None
+    unwanted: tuple[str, ...]
+    stop: tuple[str, ...]
+    sources: Mapping[str, str]
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for compositions with equal machines, as long as the objects are alive."""
+        tools = [[tool.name, tool.arguments_schema] for tool in self.choice.tools]
         return (
-            id(response.part or response.machine),
-            response.delimiters,
+            id(self.response.part or self.response.machine),
+            self.response.delimiters,
             # Not sorted: properties are written in the schema's order.
             json.dumps(tools),
-            tuple(tool.input.key if tool.input is not None else None for tool in choice.tools),
-            choice.may_answer,
-            _max_calls(choice, options),
-            options.additional_properties,
-            reasoning,
-            tool_format,
-            unwanted,
-            self._stop_strings(options),
+            tuple(tool.input and tool.input.key for tool in self.choice.tools),
+            self.choice.may_answer,
+            _max_calls(self.choice, self.options),
+            self.options.additional_properties,
+            self.reasoning,
+            self.tool_format,
+            self.unwanted,
+            self.stop,
         )
+
+    def compile(self, vocabulary: Vocabulary) -> RootStateMachine:
+        """Return the machine of the answer."""
+        content = self.response.part
+        if self.response.machine is not None:
+            content = structured_part(self.response)
+        calls = None
+        if self.tool_format is not None:
+            self.tool_format.check(vocabulary)
+            if self.choice.may_call:
+                calls = Calls(
+                    format=self.tool_format,
+                    tools=[_signature(tool, self.options) for tool in self.choice.tools],
+                    min_calls=0 if self.choice.may_answer else 1,
+                    max_calls=_max_calls(self.choice, self.options),
+                    sources=self.sources,
+                )
+        try:
+            part = compose_answer(
+                content,
+                calls=calls,
+                reasoning=self.reasoning,
+                dialect=self.tool_format,
+                excluding=self.unwanted,
+                stop=self.stop,
+            )
+            return RootStateMachine(part, vocabulary)
+        except SchemaError as error:
+            tool = next((tool for tool in self.choice.tools if tool.name == error.tool), None)
+            if tool is None:
+                raise
+            # The cause locates the error within the tool's schema.
+            refusal = error.__cause__ if isinstance(error.__cause__, SchemaError) else error
+            with tool_schema_errors(tool):
+                raise refusal from refusal.__cause__
+        except CompositionError as error:
+            self._check_stop(error)
+            raise
+
+    def _check_stop(self, error: CompositionError) -> None:
+        """Raise ``InvalidOptionError`` if a stop string is a part of a marker."""
+        if self.tool_format is None:
+            return
+        around = (self.tool_format.answer, self.tool_format.preamble)
+        texts = (text for each in around for text in (each.begin, each.end))
+        for text, marker in product(self.stop, (self.tool_format.start, *texts)):
+            if text in marker:
+                raise InvalidOptionError(
+                    f"the stop string {text!r} is a part of {marker!r}, a marker of the tool "
+                    f"format {self.tool_format.name!r}",
+                    option="stop",
+                    hint="Choose a text that does not occur in the marker.",
+                ) from error
 
 
 def reasoning_delimiters(options: GenerationOptions, dialect: Dialect) -> tuple[Delimiters, ...]:
@@ -221,28 +250,26 @@ def _unwanted(options: GenerationOptions, dialect: Dialect) -> tuple[str, ...]:
 def _reasoning(
     options: GenerationOptions, dialect: Dialect, *, thinks: bool, opened: Delimiters | None
 ) -> Reasoning | None:
-    given = options.reasoning_option
-    own = ReasoningOptions(is_required=given is True)
-    if isinstance(given, ReasoningOptions):
-        own = given
+    option = options.reasoning_option
+    if opened is None and not thinks:
+        return None
     # Reasoning that the prompt has opened needs the matching end marker.
     delimiters = opened or _own_delimiters(options) or dialect.reasoning
-    is_open = opened is not None
-    if is_open and given is False:
-        # The chat template always opens reasoning, so it is closed at once.
-        own = ReasoningOptions(max_chars=0)
-    elif not thinks and not is_open:
+    if delimiters is None and option is None:
         return None
-    if delimiters is None:
-        if given is None:
-            return None
-        delimiters = _FALLBACK_REASONING
+    if isinstance(option, ReasoningOptions):
+        limits = option
+    elif option is False:
+        # The chat template always opens reasoning, so it is closed at once.
+        limits = ReasoningOptions(max_chars=0)
+    else:
+        limits = ReasoningOptions(is_required=option is True)
     return Reasoning(
-        delimiters=delimiters,
-        is_open=is_open,
-        is_required=own.is_required,
-        min_chars=own.min_chars,
-        max_chars=own.max_chars,
+        delimiters=delimiters or _FALLBACK_REASONING,
+        is_open=opened is not None,
+        is_required=limits.is_required,
+        min_chars=limits.min_chars,
+        max_chars=limits.max_chars,
     )
 
 
@@ -280,43 +307,6 @@ def _is_limited(options: GenerationOptions) -> bool:
     """Return whether free text may have to end early, which needs a matcher."""
     state = options.parts.get(TEXT)
     return bool(options.stop) or (state is not None and state.max_tokens is not None)
-
-
-@contextmanager
-def _naming_tools(choice: ToolChoice) -> Iterator[None]:
-    """Convert a ``SchemaError`` of a tool to ``ToolSchemaError``."""
-    try:
-        yield
-        return
-    except SchemaError as error:
-        tool = next((tool for tool in choice.tools if tool.name == error.tool), None)
-        if tool is None:
-            raise
-        # The cause locates the error within the tool's schema.
-        refusal = error.__cause__ if isinstance(error.__cause__, SchemaError) else error
-    with tool_schema_errors(tool):
-        raise refusal
-
-
-@contextmanager
-def _naming_stop_strings(stop: tuple[str, ...], tool_format: ToolFormat | None) -> Iterator[None]:
-    """Convert the ``CompositionError`` of a stop string within a marker of the tool format."""
-    try:
-        yield
-    except CompositionError as error:
-        if tool_format is None:
-            raise
-        around = (tool_format.answer, tool_format.preamble)
-        markers = (tool_format.start, *(text for each in around for text in (each.begin, each.end)))
-        for text, marker in product(stop, markers):
-            if text in marker:
-                raise InvalidOptionError(
-                    f"the stop string {text!r} is a part of {marker!r}, a marker of the tool "
-                    f"format {tool_format.name!r}",
-                    option="stop",
-                    hint="Choose a text that does not occur in the marker.",
-                ) from error
-        raise
 
 
 def structured_part(response: ResponseFormat) -> Structured:

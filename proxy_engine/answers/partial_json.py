@@ -20,8 +20,7 @@ from pydantic_core import from_json
 _FREE = 4096
 _PASSES = 512
 
-_STRINGS = re.compile(r'["\\]')
-_UNFINISHED_NUMBER = re.compile(r"(?<=[0-9])(?:\.|[eE][+-]?)$")
+_UNFINISHED_NUMBER = re.compile(r"((?:^|[:,\[])\s*-?[0-9]+(?:\.[0-9]+)?)(?:\.|[eE][+-]?)$")
 
 
 class PartialJson:
@@ -37,8 +36,6 @@ class PartialJson:
         self._pieces: list[str] = []
         self._length = 0
         self._read = 0
-        self._in_string = False
-        self._escaped = False
         self.has_value = False
         self.value: Any = None
 
@@ -57,17 +54,15 @@ class PartialJson:
             piece: More text.
             last: Whether the text is complete; it is parsed whatever the ration.
         """
-        self._follow(piece)
         self._pieces.append(piece)
         self._length += len(piece)
         length = self._length
         if not (last or length <= _FREE or self._read + length <= _PASSES * length):
             return False
         self._read += length
-        text = self.text
-        if not self._in_string:
-            # Otherwise `1` would appear, disappear at `1.`, and appear again at `1.5`.
-            text = _UNFINISHED_NUMBER.sub("", text)
+        # Otherwise `1` would appear, disappear at `1.`, and appear again at `1.5`. The end of a
+        # string may look the same, which then appears with the next piece.
+        text = _UNFINISHED_NUMBER.sub(r"\1", self.text)
         try:
             value = from_json(text, allow_partial="trailing-strings")
         except ValueError:
@@ -77,21 +72,6 @@ class PartialJson:
         self.has_value = True
         self.value = value
         return True
-
-    def _follow(self, piece: str) -> None:
-        """Track whether the end of the text is inside a string."""
-        position = 0
-        if self._escaped and piece:
-            self._escaped = False
-            position = 1
-        while found := _STRINGS.search(piece, position):
-            position = found.end()
-            if found[0] == '"':
-                self._in_string = not self._in_string
-            elif position == len(piece):
-                self._escaped = True
-            else:
-                position += 1
 
 
 def _same(value: Any, other: Any) -> bool:

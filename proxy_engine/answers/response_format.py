@@ -14,7 +14,7 @@ a JSON Schema: dict or bool                     the JSON value
 ``JsonSchemaStateMachine``                      the JSON value
 another state machine, a ``MachineSource``      the text
 ``Fenced``                                      that of the format inside
-``Spoken``                                      a ``SpokenText`` with that of the format inside
+another ``OuterFormat``                         what its ``around`` returns
 a part of ``state_machines.root``               the results of its parts' ``parse``: a value,
                                                 or a dict by name if there are several
 ==============================================  =====================================
@@ -25,24 +25,21 @@ OpenAI's forms may have a member ``delimiters``: the texts around the JSON, as `
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import jsonschema
 import pydantic
-from referencing import Registry
 
 from state_machines import GrammarStateMachine, JsonSchemaStateMachine, StateMachine
 from state_machines.json_schema.machine import AdditionalProperties
 from state_machines.json_schema.quotes import SUBSTRING_OF
 from state_machines.pydantic_schemas import ClosedJsonSchema
 from state_machines.root import (
-    Marker,
-    Optional,
     Part,
-    Sequence,
     StructuralTagPart,
     Structured,
     leaves,
@@ -50,13 +47,12 @@ from state_machines.root import (
 from state_machines.tool_calls.tool_format import NO_DELIMITERS, Delimiters
 
 from ..checks.texts import has_surrogate, short_repr
-from ..errors import InvalidOptionError, InvalidResponseFormatError, OutputValidationError
+from ..errors import InvalidResponseFormatError, OutputValidationError
 from ..results.generation import Quotation
 from ..validation import JsonValidator
 from .compile_queue import CompileCache, CompileJob
-from .spoken import Spoken, SpokenStateMachine, SpokenText
 
-V = TypeVar("V")
+T = TypeVar("T")
 
 JsonSchema: TypeAlias = Mapping[str, Any] | bool
 
@@ -70,6 +66,22 @@ _CACHED_CHARACTERS = 1_000_000
 """Characters of sources up to which their machine is cached."""
 
 
+class Cached(Protocol):
+    """Returns the value of a key, which it compiles if it is missing."""
+
+    def __call__(self, key: Hashable, compile: Callable[[], T]) -> T: ...
+
+
+class OuterFormat(ABC):
+    """A response format around another, which its attribute ``response_format`` is."""
+
+    response_format: Any
+
+    @abstractmethod
+    def around(self, inner: ResponseFormat, cached: Cached) -> ResponseFormat:
+        """Return the compiled format, given that of ``response_format``."""
+
+
 @dataclass(frozen=True, slots=True)
 class MachineSource:
     """A state machine that is not compiled yet: ``compile(source)``."""
@@ -79,7 +91,7 @@ class MachineSource:
 
 
 @dataclass(frozen=True, slots=True)
-class Fenced:
+class Fenced(OuterFormat):
     """A response format whose output stands between two texts, by default in a Markdown fence.
 
     The texts are markers: they are in ``result.parts``, not in ``result.text``.
@@ -93,6 +105,10 @@ class Fenced:
     response_format: Any
     begin: str = "```json\n"
     end: str = "\n```"
+
+    def around(self, inner: ResponseFormat, cached: Cached) -> ResponseFormat:
+        """Return the inner format between the two texts."""
+        return _delimited(inner, (self.begin, self.end))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,15 +151,6 @@ class ResponseFormat:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Context:
-    """The arguments of ``compile`` beside the response format."""
-
-    job: CompileJob
-    sources: Callable[[], Mapping[str, str]]
-    additional_properties: AdditionalProperties
-
-
 class ResponseFormatCompiler:
     """Compiles response formats, with an LRU cache of machines. Thread-safe.
 
@@ -155,11 +162,8 @@ class ResponseFormatCompiler:
     """
 
     def __init__(self, capacity: int = 64) -> None:
-        self._machines: CompileCache[StateMachine] = CompileCache(capacity)
-        self._spoken_machines: CompileCache[SpokenStateMachine] = CompileCache(capacity)
-        self._structural_tags: CompileCache[StructuralTagPart] = CompileCache(capacity)
-        self._schemas: CompileCache[JsonSchemaStateMachine] = CompileCache(capacity)
-        self._quoting: CompileCache[JsonSchemaStateMachine] = CompileCache(_QUOTING_MACHINES)
+        self._machines: CompileCache[Any] = CompileCache(capacity)
+        self._quoting: CompileCache[Any] = CompileCache(_QUOTING_MACHINES)
 
     def compile(
         self,
@@ -183,32 +187,47 @@ class ResponseFormatCompiler:
             StructuralTagError: A structural tag is malformed, or would not be enforced.
             ProxyError: :meth:`CompileJob.run` raised it.
         """
-        return self._compile(given, _Context(job or CompileJob(), sources, additional_properties))
+        job = job or CompileJob()
+        caches = self._machines, self._quoting
+        return _Compilation(*caches, job, sources, additional_properties).compile(given)
 
-    def _compile(self, given: Any, context: _Context) -> ResponseFormat:
-        if given is None:
-            return _FREE_TEXT
-        if isinstance(given, bool):
-            return self._json(given, context)
-        if isinstance(given, Mapping):
-            return self._mapping(given, context)
-        if isinstance(given, JsonSchemaStateMachine):
-            parse = _json_parser(given.schema, given.registry, given.sources)
-            return _with_quotes(ResponseFormat(given, parse), given)
-        if isinstance(given, StateMachine):
-            return ResponseFormat(given, str)
-        if isinstance(given, MachineSource):
-            return self._source(given, context.job)
-        if isinstance(given, Part):
-            return ResponseFormat(None, _no_value, given)
-        if isinstance(given, Fenced):
-            inner = self._compile(given.response_format, context)
-            return _delimited(inner, (given.begin, given.end))
-        if isinstance(given, Spoken):
-            return self._spoken(self._compile(given.response_format, context), given, context.job)
-        return self._type(given, context)
 
-    def _mapping(self, given: Mapping[str, Any], context: _Context) -> ResponseFormat:
+@dataclass(frozen=True, slots=True)
+class _Compilation:
+    """The compilation of one response format; see ``ResponseFormatCompiler``."""
+
+    machines: CompileCache[Any]
+    quoting: CompileCache[Any]
+    job: CompileJob
+    sources: Callable[[], Mapping[str, str]]
+    additional_properties: AdditionalProperties
+
+    def compile(self, given: Any) -> ResponseFormat:
+        """Compile a response format of any kind."""
+        match given:
+            case None:
+                return _FREE_TEXT
+            case bool():
+                return self._json(given)
+            case Mapping():
+                return self._mapping(given)
+            case JsonSchemaStateMachine():
+                return _json_format(given)
+            case StateMachine():
+                return ResponseFormat(given, str)
+            case MachineSource():
+                return ResponseFormat(self._cached(given, lambda: given.compile(given.source)), str)
+            case Part():
+                return ResponseFormat(None, _no_value, given)
+            case OuterFormat():
+                return given.around(self.compile(given.response_format), self._cached)
+        return self._type(given)
+
+    def _cached(self, key: Hashable, compile: Callable[[], T]) -> T:
+        value: T = self.machines.get(key, compile, self.job)
+        return value
+
+    def _mapping(self, given: Mapping[str, Any]) -> ResponseFormat:
         # JSON Schema has no type of these names, so there is no ambiguity.
         match given.get("type"):
             case "text":
@@ -216,8 +235,7 @@ class ResponseFormatCompiler:
                 return _FREE_TEXT
             case "json_object":
                 _refuse_extra_keys(given, {"type", "delimiters"})
-                inner = self._json({"type": "object"}, context)
-                return _delimited(inner, given.get("delimiters"))
+                return _delimited(self._json({"type": "object"}), given.get("delimiters"))
             case "json_schema":
                 _refuse_extra_keys(given, {"type", "json_schema", "delimiters"})
                 wrapped = given.get("json_schema")
@@ -232,9 +250,11 @@ class ResponseFormatCompiler:
                 )
                 # The Responses API has one object for both.
                 delimiters = given.get("delimiters", wrapped.get("delimiters"))
-                return _delimited(self._json(wrapped["schema"], context), delimiters)
+                return _delimited(self._json(wrapped["schema"]), delimiters)
             case "structural_tag":
-                return self._structural_tag(given, context.job)
+                key = _json_key(given, "the structural tag")
+                part = self._cached(("structural_tag", key), lambda: StructuralTagPart.of(key))
+                return ResponseFormat(None, _no_value, part)
             case "grammar":
                 _refuse_extra_keys(given, {"type", "grammar"})
                 text = given.get("grammar")
@@ -242,65 +262,26 @@ class ResponseFormatCompiler:
                     raise InvalidResponseFormatError(
                         "a response format of type 'grammar' needs a string 'grammar'"
                     )
-                return self._source(MachineSource(GrammarStateMachine.from_text, text), context.job)
+                return self.compile(MachineSource(GrammarStateMachine.from_text, text))
             case str() as unknown if unknown not in _SCHEMA_TYPES:
                 raise InvalidResponseFormatError(
                     f"there is no response format of type {short_repr(unknown)}",
                     hint=f"Known are {', '.join(_FORMAT_TYPES)}, and JSON Schemas, whose types are "
                     f"{', '.join(sorted(_SCHEMA_TYPES))}.",
                 )
-        return self._json(given, context)
+        return self._json(given)
 
-    def _source(self, given: MachineSource, job: CompileJob) -> ResponseFormat:
-        machine = self._machines.get(given, lambda: given.compile(given.source), job)
-        return ResponseFormat(machine, str)
-
-    def _spoken(self, inner: ResponseFormat, given: Spoken, job: CompileJob) -> ResponseFormat:
-        machine = inner.machine
-        if machine is None and given.lead_in is not None:
-            raise InvalidOptionError(
-                "lead_in precedes constrained text, and the response format is free text or a "
-                "composition of parts",
-                option="lead_in",
-                hint="Leave it out, or give a pattern, a choice, a grammar or a JSON Schema.",
-            )
-        if machine is None:
-            if inner.part is None:
-                return inner
-            space = Optional(Marker("space", " "))
-            return replace(inner, part=Sequence(space, inner.part))
-        lead_ins = given.lead_in, given.max_lead_in
-        spoken = self._spoken_machines.get(
-            (machine, *lead_ins), lambda: SpokenStateMachine(machine, *lead_ins), job
-        )
-
-        def parse(text: str) -> SpokenText:
-            lead_in, own = spoken.split(text)
-            return SpokenText(lead_in, own, inner.parse(own))
-
-        return replace(inner, machine=spoken, parse=parse)
-
-    def _structural_tag(self, tag: Mapping[str, Any], job: CompileJob) -> ResponseFormat:
-        key = _json_key(tag, "the structural tag")
-        part = self._structural_tags.get(key, lambda: StructuralTagPart.of(key), job)
-        return ResponseFormat(None, _no_value, part)
-
-    def _json(self, schema: Any, context: _Context) -> ResponseFormat:
+    def _json(self, schema: Any) -> ResponseFormat:
         if not isinstance(schema, Mapping | bool):
             raise InvalidResponseFormatError(
                 f"a JSON Schema is an object or a boolean, not {type(schema).__name__}"
             )
-        machine = self._machine(schema, context)
-        parse = _json_parser(schema, sources=machine.sources or None)
-        return _with_quotes(ResponseFormat(machine, parse), machine)
+        return _json_format(self._machine(schema))
 
-    def _type(self, given: Any, context: _Context) -> ResponseFormat:
+    def _type(self, given: Any) -> ResponseFormat:
         try:
-            adapter = (
-                given
-                if isinstance(given, pydantic.TypeAdapter)
-                else pydantic.TypeAdapter[Any](given)
-            )
+            is_adapter = isinstance(given, pydantic.TypeAdapter)
+            adapter = given if is_adapter else pydantic.TypeAdapter[Any](given)
             schema = adapter.json_schema(schema_generator=ClosedJsonSchema)
         except Exception as error:
             # A type's own code, called for its schema, may raise anything.
@@ -309,13 +290,15 @@ class ResponseFormatCompiler:
                 hint="Give a pydantic model, a type with a JSON Schema, a JSON Schema, or a "
                 "state machine.",
             ) from error
-        machine = self._machine(schema, context)
-        return _with_quotes(ResponseFormat(machine, _type_parser(adapter)), machine)
+        parse = _checked(
+            adapter.validate_json, hint="The type has constraints that its JSON Schema lacks."
+        )
+        return replace(_json_format(self._machine(schema)), parse=parse)
 
-    def _machine(self, schema: JsonSchema, context: _Context) -> JsonSchemaStateMachine:
-        text, job = _json_key(schema, "the schema"), context.job
-        key = (text, context.additional_properties)
-        texts = context.sources() if f'"{SUBSTRING_OF}"' in text else {}
+    def _machine(self, schema: JsonSchema) -> JsonSchemaStateMachine:
+        text = _json_key(schema, "the schema")
+        key = ("schema", text, self.additional_properties)
+        texts = self.sources() if f'"{SUBSTRING_OF}"' in text else {}
 
         def compile_schema() -> JsonSchemaStateMachine:
             # A copy, since the caller may change the dict. Whitespace is fixed to that of
@@ -324,27 +307,31 @@ class ResponseFormatCompiler:
                 json.loads(text),
                 whitespace="spaced",
                 sources=texts,
-                additional_properties=context.additional_properties,
+                additional_properties=self.additional_properties,
             )
 
         if not texts:
-            return self._schemas.get(key, compile_schema, job)
+            return self._cached(key, compile_schema)
         if sum(map(len, texts.values())) > _CACHED_CHARACTERS:
-            return job.run(compile_schema)
+            return self.job.run(compile_schema)
         digests = [(name, _digest(source)) for name, source in sorted(texts.items())]
-        return self._quoting.get((*key, *digests), compile_schema, job)
+        machine: JsonSchemaStateMachine = self.quoting.get(
+            (*key, *digests), compile_schema, self.job
+        )
+        return machine
 
 
 def _digest(text: str) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=20).digest()
 
 
-def _with_quotes(response: ResponseFormat, machine: JsonSchemaStateMachine) -> ResponseFormat:
-    """Return a format of one schema with the reader of its quotes, if it has quotes."""
+def _json_format(machine: JsonSchemaStateMachine) -> ResponseFormat:
+    """Return the format of one schema, with the reader of its quotes if it has quotes."""
     sources = machine.sources
+    validator = JsonValidator(machine.schema, registry=machine.registry, sources=sources or None)
+    response = ResponseFormat(machine, _checked(validator.read))
     if not sources:
         return response
-    validator = JsonValidator(machine.schema, registry=machine.registry, sources=sources)
 
     def quotes(text: str) -> tuple[Quotation, ...]:
         return tuple(Quotation(*quote) for quote in validator.quotes_in(text))
@@ -388,40 +375,18 @@ def _no_value(text: str) -> None:
 _FREE_TEXT = ResponseFormat(None, _no_value)
 
 
-def _json_parser(
-    schema: JsonSchema,
-    registry: Registry[Any] | None = None,
-    sources: Mapping[str, str] | None = None,
-) -> Callable[[str], Any]:
-    return _checked(JsonValidator(schema, registry=registry, sources=sources or None).read)
-
-
-def _checked(read: Callable[[str], V]) -> Callable[[str], V]:
+def _checked(read: Callable[[str], T], hint: str = "") -> Callable[[str], T]:
     """Return a reader that raises ``OutputValidationError`` where an output violates a schema."""
 
-    def read_output(text: str) -> V:
+    def read_output(text: str) -> T:
         try:
             return read(text)
         except (ValueError, RecursionError, jsonschema.ValidationError) as error:
             raise OutputValidationError(
-                f"the output does not match the schema: {error}", text=text
+                f"the output does not match the schema: {error}", text=text, hint=hint
             ) from error
 
     return read_output
-
-
-def _type_parser(adapter: pydantic.TypeAdapter[Any]) -> Callable[[str], Any]:
-    def parse(text: str) -> Any:
-        try:
-            return adapter.validate_json(text)
-        except pydantic.ValidationError as error:
-            raise OutputValidationError(
-                f"the output does not validate: {error}",
-                text=text,
-                hint="The type has constraints that its JSON Schema lacks.",
-            ) from error
-
-    return parse
 
 
 def _refuse_extra_keys(given: Mapping[str, Any], known: set[str]) -> None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..answers.spoken import Spoken, SpokenText
 from ..conversation.encoded_prompt import EncodedPrompt
 from ..errors import EngineClosedError, InvalidOptionError, MediaError, PromptError
 from ..media.audio import AudioSource, LoadedAudio, load_audio
@@ -22,6 +21,7 @@ from ..results.generation import GenerationResult, Usage
 from ..transcription.errors import DecodingCancelledError
 from ..transcription.options import OnSeconds, TranscriptionOptions
 from ..transcription.results import TranscriptSegment
+from ..transcription.spoken import Spoken, SpokenText
 from .arguments import RequestArguments, TranscriptionArguments
 from .core import EngineCore
 from .transcripts import Segments, Transcript

@@ -56,16 +56,10 @@ class ToolChoice:
         match given:
             case ToolChoice():
                 return cls(given.mode, tuple(_named(tool.name, tools) for tool in given.tools))
-            case None | "auto":
+            case None:
                 return cls("auto", tuple(tools))
-            case "none":
-                return cls("none", ())
-            case "required":
-                if not tools:
-                    raise _invalid("'required' is for requests with tools, and there are none")
-                return cls("required", tuple(tools))
-            case str(name):
-                return cls("named", (_named(name, tools),))
+            case str(word):
+                return cls._of_word(word, tools)
             case {"type": "allowed_tools", "allowed_tools": Mapping() as inner, **rest}:
                 _refuse_extra(rest)
                 return cls.of({"type": "allowed_tools", **inner}, tools)
@@ -89,6 +83,17 @@ class ToolChoice:
             f"a value of type {type(given).__name__} is not known",
             "Known are 'auto', 'required', 'none', and the name of a tool.",
         )
+
+    @classmethod
+    def _of_word(cls, word: str, tools: Sequence[Tool]) -> ToolChoice:
+        match word:
+            case "none":
+                return cls("none", ())
+            case "required" if not tools:
+                raise _invalid("'required' is for requests with tools, and there are none")
+            case "auto" | "required":
+                return cls(word, tuple(tools))
+        return cls("named", (_named(word, tools),))
 
 
 def requires_call(given: Any) -> bool:

@@ -12,7 +12,7 @@ constrained text. Otherwise the period that usually follows would continue the l
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from state_machines import RegexStateMachine, StateMachine
@@ -30,29 +30,15 @@ from state_machines.grammar.nodes import (
 )
 from state_machines.grammar.symbols import byte_set
 from state_machines.limits import LIMITS
+from state_machines.root import Marker, Optional, Sequence
 
+from ..answers.response_format import Cached, OuterFormat, ResponseFormat
 from ..errors import InvalidOptionError
 
 _BYTES = byte_set(range(256))
 _PUNCTUATION = byte_set(byte for byte in range(128) if not chr(byte).isalnum())
 _SPACE = literal(b" ")
 _ANY = everything(_BYTES)
-
-
-@dataclass(frozen=True, slots=True)
-class Spoken:
-    """A response format as a speech model writes it: see the module.
-
-    Attributes:
-        response_format: A response format.
-        lead_in: A pattern of the text that may precede the output and a space; ``None``: none.
-        max_lead_in: Maximum length of a lead-in in bytes. Without a limit, a model that hears no
-            constrained text fills its context.
-    """
-
-    response_format: Any
-    lead_in: str | None = None
-    max_lead_in: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +54,54 @@ class SpokenText:
     lead_in: str
     text: str
     parsed: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken(OuterFormat):
+    """A response format as a speech model writes it: see the module.
+
+    The parsed value is a ``SpokenText``, except for free text and compositions.
+
+    Attributes:
+        response_format: A response format.
+        lead_in: A pattern of the text that may precede the output and a space; ``None``: none.
+        max_lead_in: Maximum length of a lead-in in bytes. Without a limit, a model that hears no
+            constrained text fills its context.
+    """
+
+    response_format: Any
+    lead_in: str | None = None
+    max_lead_in: int = 0
+
+    def around(self, inner: ResponseFormat, cached: Cached) -> ResponseFormat:
+        """Return the inner format after a space and a lead-in that may be missing.
+
+        Raises:
+            InvalidOptionError: There is a lead-in, but no constrained text after it.
+        """
+        machine = inner.machine
+        if machine is None and self.lead_in is not None:
+            raise InvalidOptionError(
+                "lead_in precedes constrained text, and the response format is free text or a "
+                "composition of parts",
+                option="lead_in",
+                hint="Leave it out, or give a pattern, a choice, a grammar or a JSON Schema.",
+            )
+        if machine is None:
+            if inner.part is None:
+                return inner
+            space = Optional(Marker("space", " "))
+            return replace(inner, part=Sequence(space, inner.part))
+        spoken = cached(
+            (Spoken, machine, self.lead_in, self.max_lead_in),
+            lambda: SpokenStateMachine(machine, self.lead_in, self.max_lead_in),
+        )
+
+        def parse(text: str) -> SpokenText:
+            lead_in, constrained = spoken.split(text)
+            return SpokenText(lead_in, constrained, inner.parse(constrained))
+
+        return replace(inner, machine=spoken, parse=parse)
 
 
 class SpokenStateMachine(StateMachine):
