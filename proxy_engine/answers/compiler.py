@@ -151,7 +151,7 @@ class AnswerCompiler:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Composition:
-    """What an answer is composed of; see ``compose_answer``."""
+    """The parts of an answer and the rules of its text; see ``compose_answer``."""
 
     response: ResponseFormat
     choice: ToolChoice
