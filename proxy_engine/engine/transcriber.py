@@ -21,9 +21,9 @@ from ..results.generation import GenerationResult, Usage
 from ..transcription.errors import DecodingCancelledError
 from ..transcription.options import OnSeconds, TranscriptionOptions
 from ..transcription.results import TranscriptSegment
-from ..transcription.spoken import Spoken, SpokenText
 from .arguments import RequestArguments, TranscriptionArguments
 from .core import EngineCore
+from .spoken import Spoken, SpokenText
 from .transcripts import Segments, Transcript
 
 if TYPE_CHECKING:
