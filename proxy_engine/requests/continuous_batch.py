@@ -32,8 +32,8 @@ from ..generation import (
 from ..prompt_cache.prompt_caches import PromptCaches
 from ..prompt_cache.store import common_prefix
 from .group_results import group_result
-from .job import Job
-from .request import Request
+from .request import Job, Request
+from .running import RunningRequest
 from .sequence_factory import SequenceFactory
 from .sequence_groups import SequenceGroup, SequenceGroups
 from .slow_masks import SlowMasks
@@ -216,7 +216,7 @@ class ContinuousBatch:
                 option="exact_choices",
                 hint="Leave exact_choices out: choices are sampled token by token then.",
             )
-        running = job.begin(self._factory)
+        running = job.running = RunningRequest(request, self._factory, job.emit)
         if job.is_cancelled:
             self._finish(job)
             return

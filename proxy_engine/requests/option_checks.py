@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 from samplers import SamplingParameters
@@ -112,11 +111,19 @@ def check_answer_options(
         choice: The tools that may be called.
         has_messages: Whether the prompt is a conversation.
     """
-    if tools and not has_messages:
-        raise PromptError("a raw prompt cannot describe tools; give messages")
-    if overrides.get("schema_in_prompt", "off") != "off" and not has_messages:
-        raise PromptError("a raw prompt cannot describe the schema; give messages")
-    _check_parts(overrides.get("parts", {}), response)
+    describes_schema = overrides.get("schema_in_prompt", "off") != "off"
+    if not has_messages and (tools or describes_schema):
+        what = "tools" if tools else "the schema"
+        raise PromptError(f"a raw prompt cannot describe {what}; give messages")
+    composed = () if response.part is None else part_names(response.part)
+    known = dict.fromkeys((TEXT, REASONING, STRUCTURED, CALL, *composed))
+    for name in overrides.get("parts", {}):
+        if name not in known:
+            raise InvalidOptionError(
+                f"parts names {name!r}, which is not a part of the answer",
+                option="parts",
+                hint=f"Known are {', '.join(known)}.",
+            )
     used = response.sources | tool_sources(tools)
     unused = sorted(set(overrides.get("sources") or ()) - used)
     if unused:
@@ -131,35 +138,17 @@ def check_answer_options(
             _check_stop(option, response, choice)
 
 
-def _check_parts(names: Iterable[str], response: ResponseFormat) -> None:
-    """Raise for options of a part that no answer to this request has."""
-    composed = () if response.part is None else part_names(response.part)
-    known = list(dict.fromkeys((TEXT, REASONING, STRUCTURED, CALL, *composed)))
-    for name in names:
-        if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            raise InvalidOptionError(
-                f"parts names {name!r}, which is not a part of the answer",
-                option="parts",
-                hint=f"Did you mean {close[0]!r}?" if close else f"Known are {', '.join(known)}.",
-            )
-
-
 def _check_stop(option: str, response: ResponseFormat, choice: ToolChoice) -> None:
     """Raise for stop strings or tokens if no part of the answer is free text."""
     if choice.may_answer and (response.is_free or isinstance(response.part, Text)):
         return
-    if not choice.may_answer:
-        reason = "the answer is a tool call, which is always complete"
-        hint = f"Leave {option} out, or let tool_choice be 'auto'."
-    elif response.part is not None:
-        reason = "the response format is a composition of parts"
-        hint = "Give the stop strings to its parts: Text(stop=...)."
-    else:
-        reason = "the answer is structured, which is always complete"
-        hint = f"Leave {option} out: structured output ends by itself."
     what = "stop strings" if option == "stop" else "stop tokens"
-    raise InvalidOptionError(f"{what} end free text, and {reason}", option=option, hint=hint)
+    raise InvalidOptionError(
+        f"{what} end free text, and the request has no text that they apply to",
+        option=option,
+        hint="Structured output and tool calls end by themselves. A composition has the stop "
+        "strings of its parts: Text(stop=...).",
+    )
 
 
 def _samplings(options: GenerationOptions) -> list[SamplingParameters]:

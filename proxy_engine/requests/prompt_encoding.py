@@ -80,13 +80,14 @@ class PromptEncoder:
         """
         if isinstance(prompt, EncodedPrompt):
             return prompt, ()
-        loaded, lock, context_length = self.loaded, self.tokenizer_lock, self.loaded.context_length
+        loaded, lock = self.loaded, self.tokenizer_lock
         tokenizer, processor = loaded.tokenizer, loaded.processor
+        limits: dict[str, Any] = {"context_length": loaded.context_length, "lock": lock}
         with lock:
             template = chat_template(tokenizer)
             control, separator = template.control_tokens, template.part_separator
         if isinstance(prompt, RawPrompt):
-            encode = partial(control.encode, context_length=context_length, lock=lock)
+            encode = partial(control.encode, **limits)
             return EncodedPrompt(prompt.token_ids(tokenizer, self.vocabulary.size, encode)), ()
         reads = frozenset[str]() if processor is None else processor.reads
         try:
@@ -98,11 +99,7 @@ class PromptEncoder:
         if conversation.media and processor is not None:
             encoded = self._with_media(conversation, processor, style, cancelled)
         else:
-            encoded = EncodedPrompt(
-                style.encode(
-                    conversation.messages, tokenizer, context_length=context_length, lock=lock
-                )
-            )
+            encoded = EncodedPrompt(style.encode(conversation.messages, tokenizer, **limits))
         if not self.caches.needs_checkpoints(len(encoded.token_ids) + options.token_limit):
             return encoded, ()
         return encoded, self._boundaries(conversation, encoded, style)
@@ -116,7 +113,7 @@ class PromptEncoder:
     ) -> EncodedPrompt:
         """Encode a conversation whose media the model reads."""
         count = sum(isinstance(medium, ImageContent) for medium in conversation.media)
-        self._check_limit("the prompt has {:,} images", count, "max_images")
+        self._check_limit("the messages have {:,} images", count, "max_images")
         files, tokenizer = _files(conversation, self.media), self.loaded.tokenizer
         with self.tokenizer_lock:
             text = style.render(conversation.messages, tokenizer, conversation.media_kinds)
@@ -135,31 +132,24 @@ class PromptEncoder:
                     else:
                         recordings.append(load_audio(file, self.media, processor.sample_rate))
                         seconds += recordings[-1].duration
-                    self._check_limit(
-                        "the images have {:,} pixels together",
-                        pixels,
-                        "max_image_pixels",
-                        times=_MAX_LARGE_IMAGES,
-                    )
-                    self._check_limit(
-                        "the recordings take {:,.0f} s together", seconds, "max_audio_seconds"
-                    )
+                    self._check_limit("the images have {:,} pixels", pixels, "max_image_pixels")
+                    self._check_limit("the recordings take {:,.0f} s", seconds, "max_audio_seconds")
             return processor.encode(text, images, recordings, control)
 
-    def _check_limit(self, total: str, value: float, limit: str, *, times: int = 1) -> None:
+    def _check_limit(self, total: str, value: float, limit: str) -> None:
         """Raise if the media of a prompt exceed a limit of :class:`MediaOptions` together.
 
         Args:
             total: Names the value.
             value: Of all media so far.
             limit: The name of the limit.
-            times: How often a prompt may reach the limit.
         """
+        times = _MAX_LARGE_IMAGES if limit == "max_image_pixels" else 1
         maximum = times * getattr(self.media, limit)
         if value > maximum:
             factor = f"{times} times " if times > 1 else ""
             raise MediaError(
-                f"{total.format(value)}; the maximum is {maximum:,.0f}",
+                f"{total.format(value)} together; the maximum is {maximum:,.0f}",
                 limit=limit,
                 hint=f"The limit is {factor}{limit} of MediaOptions.",
             )

@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+import logging
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from state_machines import Vocabulary
-from state_machines.root import Piece, RootMatcher, Text, repeated_part_names
+import jsonschema
+
+from state_machines import GrammarBudgetError, GrammarStateMachine, InvalidArgumentError, Vocabulary
+from state_machines.budgets import step_budget
+from state_machines.limits import LIMITS
+from state_machines.root import Piece, RootMatcher, Structured, Text, repeated_part_names
 
 from ..answers.reader import AnswerReader
+from ..answers.response_format import ResponseFormat
+from ..conversation.content import ToolCall
 from ..errors import OutputValidationError
 from ..generation import SequenceState, Token
 from ..results.confidence import open_pointer
 from ..results.events import PromptProgress, TokenGenerated
-from ..results.generation import CutShort, FinishReason, GenerationResult
-from .request import Request
-from .results import (
-    captured_texts,
-    checked_calls,
-    measured_usage,
-    parsed_value,
-    quotations,
-    token_origins,
+from ..results.generation import (
+    CutShort,
+    FinishReason,
+    GenerationResult,
+    Quotation,
+    ScoredChoice,
+    Usage,
 )
+from ..tools import Tool
+from ..validation import JsonValidator
+from .request import Request
 from .sequence_factory import SequenceFactory
 from .streams import Emit
+
+_log = logging.getLogger(__name__)
 
 
 class RunningRequest:
@@ -73,7 +85,6 @@ class RunningRequest:
         # Not read yet: pieces of a composition, and tokens from an index.
         self._pieces: list[Piece] = []
         self._unread = 0
-        self._is_in_text = False
 
     @property
     def text(self) -> str:
@@ -108,26 +119,24 @@ class RunningRequest:
         An unfinished request has the finish reason ``cancelled``.
 
         Raises:
-            OutputValidationError: A validator rejects the answer.
+            OutputValidationError: The answer is not complete, or a validator rejects it.
         """
         request, reader, sequence, tokens = self.request, self._reader, self.sequence, self.tokens
         if not request.watches:
             self._read_to_end()
         finish_reason = self._finish_reason()
         is_complete = finish_reason != "cancelled"
-        if is_complete:
-            self._check_complete()
-        tool_calls = tuple(checked_calls(reader.calls, request.tools))
+        tool_calls = tuple(_checked_calls(reader.calls, request.tools))
         lengths = tuple(map(len, self._written(tokens)))
         logprobs = [token.logprobs for token in tokens if token.logprobs is not None]
         vectors = [token.logprob_vectors for token in tokens if token.logprob_vectors is not None]
         keeps_vectors = request.hooks.logprob_vectors and not request.watches
         return GenerationResult(
             text=reader.text,
-            parsed=parsed_value(reader, request.answer.response) if is_complete else None,
-            quotes=quotations(reader, request.answer.response) if is_complete else (),
+            parsed=_parsed_value(reader, request.answer.response) if is_complete else None,
+            quotes=_quotations(reader, request.answer.response) if is_complete else (),
             finish_reason=finish_reason,
-            usage=measured_usage(request, sequence, tokens, self.cached_tokens),
+            usage=_measured_usage(request, sequence, tokens, self.cached_tokens),
             token_ids=tuple([token.token_id for token in tokens]),
             model=self._model,
             reasoning=reader.reasoning,
@@ -137,9 +146,9 @@ class RunningRequest:
             logprob_vectors=tuple(vectors) if keeps_vectors else None,
             trace=tuple(sequence.timings.spans),
             scored_choices=tuple(sequence.scored_choices),
-            token_origins=token_origins(tokens, lengths, sequence.scored_choices),
+            token_origins=_token_origins(tokens, lengths, sequence.scored_choices),
             token_lengths=lengths,
-            captures=captured_texts(reader) if is_complete else {},
+            captures=_captured_texts(reader) if is_complete else {},
             cut_short=self._cut_short() if is_complete else None,
         )
 
@@ -156,23 +165,21 @@ class RunningRequest:
             return None
         return CutShort(open_pointer(self._reader.parts, cut.offset, cut.refused), cut.reason)
 
-    def _check_complete(self) -> None:
-        matcher = self._matcher
-        if matcher is not None and not (self._is_in_text or matcher.is_accepting):
+    def _read_to_end(self) -> None:
+        """Read all tokens. Raise for a finished answer that is not complete."""
+        matcher, part = self._matcher, self.request.answer.part
+        if isinstance(matcher, RootMatcher):
+            part = next(iter(matcher.parts), None)
+            # After them, the matcher has no parts.
+            self._pieces += matcher.take_pieces(is_last=True)
+        self._read(is_last=True)
+        # A limit may end free text anywhere.
+        may_end = matcher is None or isinstance(part, Text) or matcher.is_accepting
+        if self._finish_reason() != "cancelled" and not may_end:
             raise OutputValidationError(
                 f"the output is not complete after {len(self.tokens)} tokens",
                 text="".join(part.text for part in self._reader.parts),
             )
-
-    def _read_to_end(self) -> None:
-        """Read all tokens. The output ends with the last token."""
-        matcher, answer = self._matcher, self.request.answer
-        # The matcher has no parts after its last piece.
-        parts = matcher.parts[:1] if isinstance(matcher, RootMatcher) else (answer.part,)
-        self._is_in_text = any(isinstance(part, Text) for part in parts)
-        if isinstance(matcher, RootMatcher):
-            self._pieces += matcher.take_pieces(is_last=True)
-        self._read(is_last=True)
 
     def _read(self, *, is_last: bool = False) -> None:
         """Read the tokens whose text has become certain; emit the events if there is a watcher."""
@@ -187,7 +194,7 @@ class RunningRequest:
         pieces, self._pieces = self._pieces, []
         if part is not None:
             texts = self._written(new)
-            # A piece for each token would be an event for each.
+            # A watched request has an event for each token.
             texts = texts if self.request.watches else [b"".join(texts)]
             pieces = [Piece(part, text) for text in texts if text]
         events = self._reader.read(pieces, is_last=is_last)
@@ -221,3 +228,135 @@ class RunningRequest:
             logprobs=token.logprobs,
             logprob_vectors=token.logprob_vectors,
         )
+
+
+def _parsed_value(reader: AnswerReader, response: ResponseFormat) -> Any:
+    """Return the parsed value of a complete answer.
+
+    That of a composition with several values is a ``dict`` of them by the names of their parts.
+
+    Raises:
+        OutputValidationError: A text cannot be parsed, or a validator rejects it.
+    """
+    values = reader.values
+    if response.part is None:
+        if response.is_free or reader.calls:
+            return None
+        return response.parse(values[0][1] if values else "")
+    parsed: dict[str, Any] = {}
+    repeated = repeated_part_names(response.part)
+    for part, text in values:
+        try:
+            value = part.parse(text)
+        except Exception as error:
+            # The caller's own parser may raise errors of any type.
+            raise OutputValidationError(
+                f"the text of {part.name!r} cannot be parsed: {error}", text=text
+            ) from error
+        if part.name in repeated:
+            parsed.setdefault(part.name, []).append(value)
+        else:
+            parsed[part.name] = value
+    return next(iter(parsed.values())) if len(parsed) == 1 else parsed or None
+
+
+def _quotations(reader: AnswerReader, response: ResponseFormat) -> tuple[Quotation, ...]:
+    """Return where the quotes of a complete answer stand.
+
+    Raises:
+        OutputValidationError: A string is no quote.
+    """
+    if response.quotes is None or reader.calls or not reader.values:
+        return ()
+    return response.quotes(reader.values[0][1])
+
+
+def _captured_texts(reader: AnswerReader) -> dict[str, str | list[str]]:
+    """Return the texts that grammars captured, by name."""
+    found: dict[str, list[str]] = {}
+    for part, text in reader.values:
+        machine = part.grammar if isinstance(part, Structured) else None
+        if not isinstance(machine, GrammarStateMachine):
+            continue
+        try:
+            with step_budget(LIMITS.mask_steps):
+                captures = machine.captures(text)
+        except (GrammarBudgetError, InvalidArgumentError) as error:
+            _log.warning("the captures of %r are missing: %s", part.name, error)
+            continue
+        for name, texts in captures.items():
+            found.setdefault(name, []).extend([texts] if isinstance(texts, str) else texts)
+    return {name: texts[0] if len(texts) == 1 else texts for name, texts in found.items()}
+
+
+def _checked_calls(calls: Iterable[ToolCall], tools: Mapping[str, Tool]) -> Iterator[ToolCall]:
+    """Validate tool calls, and add their arguments as Python values.
+
+    Raises:
+        OutputValidationError: A call does not match the schema of its tool.
+    """
+    for call in calls:
+        tool = tools[call.name]
+        try:
+            JsonValidator(tool.arguments_schema).validate(call.arguments)
+        except jsonschema.ValidationError as error:
+            raise OutputValidationError(
+                f"the call of {call.name!r} does not match its schema: {error.message}",
+                text=call.raw,
+            ) from error
+        yield replace(call, parsed=tool.parse(call.arguments))
+
+
+def _token_origins(
+    tokens: Iterable[Token], lengths: Sequence[int], choices: Iterable[ScoredChoice]
+) -> str:
+    """Return ``GenerationResult.token_origins``.
+
+    Args:
+        tokens: The tokens.
+        lengths: Bytes that each token wrote.
+        choices: The choices that were drawn exactly, in the order of the output.
+    """
+    letters = ["f" if token.is_forced else "d" if token.is_drafted else "s" for token in tokens]
+    starts = [0, *itertools.accumulate(lengths)]
+    for choice in choices:
+        stop = choice.offset + len(choice.chosen.text.encode())
+        first = bisect_right(starts, choice.offset) - 1
+        # The last option of a cancelled answer may be cut off.
+        for index in range(first, min(bisect_left(starts, stop), len(letters))):
+            letters[index] = "c" if lengths[index] else letters[index]
+    return "".join(letters)
+
+
+def _measured_usage(
+    request: Request, sequence: SequenceState, tokens: Sequence[Token], cached_tokens: int
+) -> Usage:
+    """Return the token counts and times of a request.
+
+    Args:
+        request: The request.
+        sequence: The sequence that answers it.
+        tokens: The generated tokens.
+        cached_tokens: Tokens of the prompt whose KV cache was reused.
+    """
+    timings, drafting, prompt = sequence.timings, sequence.drafting, request.prompt
+    return Usage(
+        prompt_tokens=len(prompt.token_ids),
+        completion_tokens=len(tokens),
+        cached_tokens=cached_tokens,
+        fast_forwarded_tokens=[token.is_forced for token in tokens].count(True),
+        prompt_seconds=timings.prompt,
+        completion_seconds=timings.completion,
+        mask_seconds=timings.of("mask", "advance"),
+        draft_seconds=timings.of("draft"),
+        sample_seconds=timings.of("sample"),
+        forward_seconds=timings.of("dispatch", "wait"),
+        preparation_seconds=request.preparation_seconds,
+        queue_seconds=timings.started - request.created,
+        drafted_tokens=0 if drafting is None else drafting.drafted_tokens,
+        accepted_tokens=0 if drafting is None else drafting.accepted_tokens,
+        forward_passes=sequence.forward_passes,
+        image_tokens=prompt.image_tokens,
+        audio_tokens=prompt.audio_tokens,
+        inexact_choice_tokens=sequence.inexact_choice_tokens,
+    )

@@ -12,8 +12,7 @@ from ..errors import EngineClosedError, EngineError
 from ..generation import DraftModel, model_bytes, wired_memory
 from ..prompt_cache.prompt_caches import PromptCaches
 from .continuous_batch import ContinuousBatch
-from .job import Job
-from .request import Request
+from .request import Job, Request
 from .sequence_factory import SequenceFactory
 from .slow_masks import SlowMasks
 from .streams import Emit, Finish

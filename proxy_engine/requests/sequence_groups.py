@@ -19,7 +19,7 @@ from typing import Any
 from ..generation import Batch, SequenceState, Step, Token
 from ..generation.particles import ParticleSystem
 from ..prompt_cache.layers import copy_cache
-from .job import Job
+from .request import Job
 from .slow_masks import SlowMasks
 
 

@@ -62,7 +62,7 @@ def test_usage_counts_the_image_tokens(engine: InferenceEngine) -> None:
 def test_images_of_all_turns_count(engine: InferenceEngine) -> None:
     turns = [user(image(1)), Interaction("assistant", "a"), user(image(2), image(3), "b")]
     assert engine.generate(turns, **GREEDY).usage.image_tokens > 0
-    with pytest.raises(MediaError, match="4 images; the maximum is 3") as caught:
+    with pytest.raises(MediaError, match="4 images together; the maximum is 3") as caught:
         engine.generate([*turns, Interaction("assistant", "a"), user(image(4))], **GREEDY)
     assert caught.value.limit == "max_images"
 

@@ -8,7 +8,7 @@ import pytest
 from patched_limits import patch_limits
 
 from proxy_engine import GenerationResult, InferenceEngine
-from proxy_engine.requests.results import captured_texts
+from proxy_engine.requests.running import _captured_texts
 from state_machines import GrammarStateMachine
 from state_machines.root import Structured
 
@@ -103,9 +103,9 @@ class _Values:
 def test_captures_of_all_parts_are_together() -> None:
     grammar = GrammarStateMachine.from_lark('start: w "!"\nw[capture]: /[a-z]+/')
     part = Structured("x", grammar=grammar)
-    assert captured_texts(_Values((part, "ab!"))) == {"w": "ab"}  # type: ignore[arg-type]
-    assert captured_texts(_Values((part, "ab!"), (part, "c!"))) == {"w": ["ab", "c"]}  # type: ignore[arg-type]
-    assert captured_texts(_Values((part, "ab"))) == {}  # type: ignore[arg-type]
+    assert _captured_texts(_Values((part, "ab!"))) == {"w": "ab"}  # type: ignore[arg-type]
+    assert _captured_texts(_Values((part, "ab!"), (part, "c!"))) == {"w": ["ab", "c"]}  # type: ignore[arg-type]
+    assert _captured_texts(_Values((part, "ab"))) == {}  # type: ignore[arg-type]
 
 
 def test_captures_that_take_too_much_work_are_logged(
@@ -114,7 +114,7 @@ def test_captures_that_take_too_much_work_are_logged(
     grammar = GrammarStateMachine.from_lark('start: w "!"\nw[capture]: /[a-z]+/')
     patch_limits(monkeypatch, mask_steps=100)
     part = Structured("words", grammar=grammar)
-    assert captured_texts(_Values((part, "a" * 500 + "!"))) == {}  # type: ignore[arg-type]
+    assert _captured_texts(_Values((part, "a" * 500 + "!"))) == {}  # type: ignore[arg-type]
     (record,) = caplog.records
     assert record.levelname == "WARNING"
     assert "'words'" in record.getMessage()
