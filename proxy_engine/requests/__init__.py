@@ -1,7 +1,6 @@
 """Requests: prepared, queued, run together, and reported as events and results.
 
 Reading order: ``request``, ``preparation`` (checks and compilation), ``worker`` (the model thread),
-``job`` and ``running`` (a request while it runs), ``results``, ``slow_masks``, ``continuous_batch``
-(the running requests), ``scheduler`` (the queue), ``streams`` (events of a request), ``batches``
+``running`` (a request while it runs), ``slow_masks``, ``continuous_batch`` (the running requests), ``scheduler`` (the queue), ``streams`` (events of a request), ``batches``
 (results of many requests).
 """

@@ -88,7 +88,7 @@ def test_media_that_are_not_read_are_not_loaded(tiny_engine: InferenceEngine) ->
 def test_media_options_are_checked(
     tiny_model: llama.Model, tiny_tokenizer: TokenizerWrapper
 ) -> None:
-    with pytest.raises(InvalidOptionError, match="media should be MediaOptions"):
+    with pytest.raises(InvalidOptionError, match="media should be an instance of MediaOptions"):
         InferenceEngine(tiny_model, tiny_tokenizer, media={"max_images": 1})  # type: ignore[arg-type]
     for wrong in (
         {"max_images": -1},
