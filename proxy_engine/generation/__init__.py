@@ -6,10 +6,10 @@ Reading order: ``tokens``, ``timings``, ``output_layer``, ``forward_pass`` (logi
 ``token_weights`` (importance weights), ``sequence_options``, ``sequence_state``, ``particles``
 (sequential Monte Carlo),
 ``cache_layers`` (caches of a batch),
-``prefill``, ``joint_prefill`` (several prompts in one pass), ``model_checks`` (whether a model
-computes batches correctly), ``batch_rows`` (rows of the cache), ``drafts``, ``draft_model``,
-``drafting`` (the drafters of a sequence), ``verification``, ``batch`` (the loop),
-``wired_memory``, ``generate_step`` (the loop as a plain generator).
+``prefill``, ``model_checks`` (passes that a model computes correctly), ``batch_rows`` (rows of
+the cache), ``drafts``, ``draft_model``, ``drafting`` (the drafters of a sequence),
+``verification``, ``batch`` (the loop), ``wired_memory``, ``generate_step`` (the loop as a plain
+generator).
 """
 
 from .batch import Batch, Step
@@ -20,15 +20,16 @@ from .draft_model import DraftModel
 from .drafting import Drafting
 from .fast_forward import FastForward, text_encoder
 from .forward_pass import ForwardPass, NextLogits
-from .joint_prefill import (
+from .model_checks import ModelChecks
+from .pass_cost import device_pass_cost
+from .prefill import (
+    Prefill,
     can_join_prefill,
+    default_prefill_step_size,
     is_joint_prefill_worthwhile,
     joint_prefill_tokens,
     prefill_together,
 )
-from .model_checks import ModelChecks
-from .pass_cost import device_pass_cost
-from .prefill import Prefill, default_prefill_step_size
 from .sampler_schedule import Deadline, SamplerSchedule
 from .sequence_options import SequenceOptions, end_token_ids, xtc_special_tokens
 from .sequence_state import SequenceState

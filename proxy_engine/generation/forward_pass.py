@@ -37,14 +37,12 @@ class ForwardPass:
         """Return the argument, or the passes of a model."""
         return model if isinstance(model, ForwardPass) else cls(model)
 
-    @property
-    def computes_logits_on_demand(self) -> bool:
-        """Whether the logits of a token cost nothing unless they are used."""
-        return self._layer is not None
+    def split_output_layer(self) -> OutputLayer | None:
+        """Return the model's output layer; ``None`` if it cannot be split off.
 
-    @property
-    def _layer(self) -> OutputLayer | None:
-        """The model's output layer, if it can be split off. Determined on first access."""
+        With an output layer, the logits of a token cost nothing unless they are used. The first
+        call runs the model on two tokens.
+        """
         if not self._is_checked:
             self._is_checked = True
             self._output_layer = _split_output_layer(self.model)
@@ -58,10 +56,11 @@ class ForwardPass:
             cache: The cache, which is updated.
             **arguments: Other arguments of the model's call, such as input embeddings.
         """
-        if self._layer is None:
+        layer = self.split_output_layer()
+        if layer is None:
             return PassOutput(run_model(self.model, tokens, cache, arguments))
-        hidden, logits = _hidden_and_logits(self._layer, tokens, cache, arguments)
-        return PassOutput(logits, hidden, self._layer)
+        hidden, logits = _hidden_and_logits(layer, tokens, cache, arguments)
+        return PassOutput(logits, hidden, layer)
 
 
 @replicated(creates=True)

@@ -22,6 +22,7 @@ from .batch import Batch
 from .custom_sampler import CustomSampler, LogitsProcessor, LogprobsSampler
 from .device_masks import DeviceMasks, text_token_mask
 from .fast_forward import FastForward, text_encoder
+from .forward_pass import ForwardPass
 from .prefill import Prefill, default_prefill_step_size
 from .sequence_options import SequenceOptions, end_token_ids, xtc_special_tokens
 from .sequence_state import SequenceState
@@ -126,7 +127,7 @@ def generate_step(
     )
     prefill = Prefill(
         sequence,
-        model,
+        ForwardPass(model),
         make_prompt_cache(model, max_kv_size) if prompt_cache is None else prompt_cache,
         prefill_step_size or default_prefill_step_size(),
         quantize=None if kv_bits is None else quantize,

@@ -1,19 +1,24 @@
-"""Prefill: the forward passes over a prompt."""
+"""Prefill: the forward passes over a prompt, or over several short prompts together.
+
+A pass over few tokens reads all weights and therefore takes nearly as long as a pass over many.
+Prompts that need a single pass each are padded on the right and processed together, as mlx-lm's
+``prefill_batch_size`` does.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import mlx.core as mx
-from mlx.nn.layers.base import Module
+from mlx_lm.models.cache import KVCache
 
 from ..conversation.encoded_prompt import PromptInputs
 from ..runtime.blas import has_fast_blas
-from .cache_layers import trim
-from .forward_pass import ForwardPass, PassOutput, position_arguments
+from .cache_layers import drop_padding, merge, right_padded, trim
+from .forward_pass import ForwardPass, NextLogits, PassOutput, position_arguments
 from .sequence_state import SequenceState
 from .wired_memory import clear_cache
 
@@ -22,6 +27,10 @@ from .wired_memory import clear_cache
 _STEP_ON_GPU = 512
 _STEP_ON_CPU = 16
 _STEP_WITH_FAST_BLAS = 128
+
+_JOINT_STEPS_ON_GPU = 4
+_MAX_PADDED_RATIO = 1.5
+"""Tokens with padding over tokens without, up to which a joint pass is worthwhile."""
 
 MAX_TOKENS_WITH_LOGITS = 32
 """Longest last pass that computes logits for all of its tokens. For a longer one, a separate pass
@@ -35,29 +44,24 @@ class Prefill:
 
     Attributes:
         sequence: The sequence whose tokens are read.
-        model: The model, or its forward passes.
+        forward: The model's forward passes.
         cache: The sequence's own prompt cache. It holds the first ``processed`` tokens.
         step_size: Tokens of one forward pass.
         processed: Tokens that the cache holds.
         quantize: Called with the cache after every pass.
         checkpoints: Called when the given number of prompt tokens has been processed.
         inputs: Other inputs of the model than tokens.
-        forward: The model's forward passes.
     """
 
     sequence: SequenceState
-    model: Module | ForwardPass
+    forward: ForwardPass
     cache: list[Any]
     step_size: int
     processed: int = 0
     quantize: Callable[[list[Any]], None] | None = None
     checkpoints: Mapping[int, Callable[[], None]] = field(default_factory=dict)
     inputs: PromptInputs | None = None
-    forward: ForwardPass = field(init=False)
     _is_prepared: bool = field(init=False, default=False)
-
-    def __post_init__(self) -> None:
-        self.forward = ForwardPass.of(self.model)
 
     @property
     def left(self) -> int:
@@ -82,21 +86,19 @@ class Prefill:
         is_last = end > last
         if is_last:
             end = len(tokens)
-        computes_all = sequence.weights is not None or not self.forward.computes_logits_on_demand
-        if is_last and computes_all and last - start > MAX_TOKENS_WITH_LOGITS:
-            # Lazy evaluation: logits that are not used are not computed.
-            self._forward_up_to(start, last)
-            start = last
-        if is_last and end > sequence.prompt_tokens and self._has_media(start):
-            # The forced tokens are no part of the prompt, whose inputs are known.
+        # Lazy evaluation: logits that are not used are not computed.
+        computes_all = sequence.weights is not None or self.forward.split_output_layer() is None
+        saves_logits = computes_all and last - start > MAX_TOKENS_WITH_LOGITS
+        # Forced tokens are no part of the prompt, whose inputs are known.
+        has_other_inputs = end > sequence.prompt_tokens and self._has_media(start)
+        if is_last and (saves_logits or has_other_inputs):
             self._forward_up_to(start, last)
             start = last
         output = self._forward(start, end)
         if is_last:
             if self.inputs is not None:
                 self.inputs.release()
-            sequence.logits = output.at(0, end - start - 1)
-            sequence.pending.clear()
+            self.set_logits(output.at(0, end - start - 1))
             if sequence.weights is not None:
                 sequence.weigh_forced(output.logits[0], {})
             mx.async_eval(output.inputs)
@@ -109,6 +111,12 @@ class Prefill:
         sequence.timings.add("prompt", started, time.perf_counter())
         return is_last
 
+    def set_logits(self, logits: NextLogits) -> None:
+        """Give the sequence the logits behind its last token, which ends the prefill."""
+        self.sequence.logits = logits
+        self.sequence.pending.clear()
+        self.processed = len(self.sequence.tokens)
+
     def _prepare(self) -> None:
         if self.inputs is not None and not self._is_prepared:
             self.inputs.prepare(self.cache, self.processed)
@@ -118,11 +126,9 @@ class Prefill:
     def _end_of_pass(self) -> int:
         """Return where the next pass ends, within the prompt."""
         start = self.processed
-        stops = [length for length in self.checkpoints if start < length]
+        end = min([start + self.step_size, *(stop for stop in self.checkpoints if start < stop)])
         single = 0 if self.inputs is None else self.inputs.single_pass_end
-        if start < single:
-            return max(single, min([start + self.step_size, *stops]))
-        return min([start + self.step_size, *stops])
+        return max(single, end) if start < single else end
 
     def _has_media(self, start: int) -> bool:
         return self.inputs is not None and start < self.inputs.media_end
@@ -155,3 +161,77 @@ def default_prefill_step_size() -> int:
     if mx.default_device().type == mx.DeviceType.gpu:
         return _STEP_ON_GPU
     return _STEP_WITH_FAST_BLAS if has_fast_blas() else _STEP_ON_CPU
+
+
+def can_join_prefill(prefill: Prefill) -> bool:
+    """Whether the rest of a prompt fits one pass and its cache supports padding."""
+    return (
+        prefill.left <= prefill.step_size
+        and prefill.inputs is None
+        # Forced tokens are weighed by logits that a joint pass does not keep.
+        and prefill.sequence.weights is None
+        and prefill.quantize is None
+        and not any(prefill.processed < length for length in prefill.checkpoints)
+        and all(type(layer) is KVCache for layer in prefill.cache)
+    )
+
+
+def is_joint_prefill_worthwhile(lengths: Sequence[int], max_tokens: int) -> bool:
+    """Whether prompts of such lengths should share a pass.
+
+    Args:
+        lengths: Tokens of each prompt that have to be processed.
+        max_tokens: Bound on the tokens of the pass, padding included.
+    """
+    padded = len(lengths) * max(lengths)
+    return padded <= max_tokens and padded <= _MAX_PADDED_RATIO * sum(lengths)
+
+
+def joint_prefill_tokens(step_size: int, *, others_wait: bool) -> int:
+    """Return the maximum number of tokens, with padding, of a pass over several prompts.
+
+    On a GPU that is several steps, unless generating sequences wait for the pass. MLX's own CPU
+    kernels take time in proportion to the tokens, so there it is 0.
+    """
+    if mx.default_device().type == mx.DeviceType.gpu:
+        return step_size if others_wait else step_size * _JOINT_STEPS_ON_GPU
+    return step_size if has_fast_blas() else 0
+
+
+def prefill_together(prefills: Sequence[Prefill]) -> list[Any]:
+    """Process the rest of several prompts in one pass.
+
+    Sets the ``logits`` of every sequence; they are dispatched, not evaluated. Sequences and caches
+    are unchanged if this raises.
+
+    Returns:
+        The batch cache that holds the prompts, in their order.
+    """
+    started = time.perf_counter()
+    forward = prefills[0].forward
+    cache = merge([prefill.cache for prefill in prefills])
+    texts = [prefill.sequence.tokens[prefill.processed :] for prefill in prefills]
+    if max(map(len, texts)) > MAX_TOKENS_WITH_LOGITS and forward.split_output_layer() is None:
+        # Lazy evaluation: logits that are not used are not computed.
+        _padded_pass(forward, cache, [text[:-1] for text in texts])
+        texts = [text[-1:] for text in texts]
+    output = _padded_pass(forward, cache, texts)
+    last = [output.at(row, len(text) - 1) for row, text in enumerate(texts)]
+    mx.async_eval(output.inputs, [layer.state for layer in cache])
+    drop_padding(cache, max(len(prefill.sequence.tokens) for prefill in prefills))
+    clear_cache()
+    ended = time.perf_counter()
+    for prefill, logits in zip(prefills, last, strict=True):
+        prefill.set_logits(logits)
+        prefill.sequence.timings.add("prompt", started, ended)
+    return cache
+
+
+def _padded_pass(
+    forward: ForwardPass, cache: list[Any], texts: Sequence[Sequence[int]]
+) -> PassOutput:
+    lengths = [len(text) for text in texts]
+    longest = max(lengths)
+    tokens = mx.array([[*text, *[0] * (longest - len(text))] for text in texts], mx.int32)
+    with right_padded(cache, lengths):
+        return forward(tokens, cache)

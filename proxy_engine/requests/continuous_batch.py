@@ -93,7 +93,7 @@ class ContinuousBatch:
 
     def split_output_layer(self) -> None:
         """Find out whether the model's logits can be computed on demand."""
-        _ = self._forward.computes_logits_on_demand
+        self._forward.split_output_layer()
 
     def probe(self) -> None:
         """Determine which batches the model computes correctly."""

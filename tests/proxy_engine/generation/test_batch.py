@@ -14,7 +14,15 @@ from cached_models import KINDS, VOCABULARY, cold, is_close, model_of
 from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import make_prompt_cache
 
-from proxy_engine.generation import Batch, NextLogits, Prefill, SampledToken, Timings, Token
+from proxy_engine.generation import (
+    Batch,
+    ForwardPass,
+    NextLogits,
+    Prefill,
+    SampledToken,
+    Timings,
+    Token,
+)
 from proxy_engine.generation.cache_layers import can_merge
 
 TOGETHER = [kind for kind in KINDS if kind != "chunked"]
@@ -103,7 +111,7 @@ def sequence_of(draw: random.Random, *, rejects: bool) -> ScriptedSequence:
 
 
 def joined(batch: Batch, sequence: Any, model: Module, step_size: int = 7) -> None:
-    prefill = Prefill(sequence, model, make_prompt_cache(model), step_size)
+    prefill = Prefill(sequence, ForwardPass(model), make_prompt_cache(model), step_size)
     while not prefill.next_pass():
         pass
     assert batch.can_add(prefill.cache)
@@ -196,7 +204,7 @@ def test_prefill_is_independent_of_the_step_size(kind: str, prompt: int, opening
         forced = [draw.randrange(VOCABULARY) for _ in range(opening)]
         sequence.tokens += forced
         sequence.pending += forced
-        prefill = Prefill(sequence, model, make_prompt_cache(model), step_size)
+        prefill = Prefill(sequence, ForwardPass(model), make_prompt_cache(model), step_size)
         while not prefill.next_pass():
             pass
         assert not sequence.pending
@@ -214,7 +222,7 @@ def test_copies_of_a_sequence_continue_as_the_sequence_would(kind: str, pads: bo
     for sequence in (other, first):
         sequence._stretches = [[draw.randrange(VOCABULARY)] for _ in range(30)]
     joined(batch, other, model)
-    prefill = Prefill(cast(Any, first), model, make_prompt_cache(model), 7)
+    prefill = Prefill(cast(Any, first), ForwardPass(model), make_prompt_cache(model), 7)
     while not prefill.next_pass():
         pass
     family = [first, *(_copied(first, draw) for _ in range(2))]

@@ -12,8 +12,8 @@ from cached_models import VOCABULARY, is_close, model_of, read
 from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import make_prompt_cache
 
-from proxy_engine.generation import Prefill, Timings, extract_kv_row, joint_prefill
-from proxy_engine.generation.joint_prefill import (
+from proxy_engine.generation import ForwardPass, Prefill, Timings, extract_kv_row
+from proxy_engine.generation.prefill import (
     can_join_prefill,
     is_joint_prefill_worthwhile,
     joint_prefill_tokens,
@@ -37,7 +37,7 @@ def prefill_of(model: Module, tokens: list[int], known: int, **more: Any) -> Pre
     if known:
         read(model, tokens[:known], cache)
     sequence: Any = SequenceState(tokens)
-    return Prefill(sequence, model, cache, 128, known, **more)
+    return Prefill(sequence, ForwardPass(model), cache, 128, known, **more)
 
 
 @pytest.mark.parametrize("longest", [20, 120])
@@ -87,9 +87,9 @@ def test_padding_is_bounded() -> None:
 
 
 def test_tokens_of_a_joint_pass_depend_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joint_prefill, "has_fast_blas", lambda: False)
+    monkeypatch.setattr("proxy_engine.generation.prefill.has_fast_blas", lambda: False)
     assert joint_prefill_tokens(16, others_wait=False) == 0
-    monkeypatch.setattr(joint_prefill, "has_fast_blas", lambda: True)
+    monkeypatch.setattr("proxy_engine.generation.prefill.has_fast_blas", lambda: True)
     assert joint_prefill_tokens(128, others_wait=False) == 128
     monkeypatch.setattr(mx, "default_device", lambda: mx.Device(mx.DeviceType.gpu, 0))
     assert joint_prefill_tokens(512, others_wait=False) == 2048
