@@ -20,7 +20,7 @@ from ..errors import InvalidOptionError, ModelFormatError
 from ..models.adapters import adds_layers
 from ..models.files import TEXT_FILES
 from ..models.load_options import LoadOptions
-from ..models.loading import LoadedModel, load_model
+from ..models.loading import LoadedModel, ModelParts, load_model
 from ..runtime.progress import OnProgress
 from .sharding_plan import (
     Group,
@@ -64,7 +64,7 @@ def load_sharded(
     if group.size() == 1:
         return load_model(model, on_progress, options)
     sharding = Sharding(group)
-    loaded = load_model(model, on_progress, options, sharding)
+    loaded = load_model(model, on_progress, options, sharding.load_parts)
     return replace(loaded, num_layers=sharding.num_layers or loaded.num_layers)
 
 
@@ -77,6 +77,13 @@ class Sharding:
         self._config: Mapping[str, Any] = {}
         self.num_layers: int | None = None
         """Number of layers of all stages of a pipeline."""
+
+    def load_parts(
+        self, path: str, config: Mapping[str, Any], name: str, options: LoadOptions
+    ) -> ModelParts:
+        """Check that a model can be divided, and load it as lazy arrays."""
+        self.check(config, options, name)
+        return ModelParts(*self.load(path, options), shard=self.shard)
 
     def check(self, config: Mapping[str, Any], options: LoadOptions, name: str) -> None:
         """Refuse a model that cannot be divided, or an adapter that cannot.

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypedDict, cast
 
 import jinja2
 from jinja2.ext import Extension
-from jinja2.nodes import CallBlock, Node
+from jinja2.nodes import Node
 from jinja2.parser import Parser
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -19,18 +19,14 @@ from ..options.generation import GenerationOptions, OptionModel
 
 _OF_REQUESTS = "It is an option of requests: give it with the prompt, or as GenerationOptions."
 _OF_THE_MODEL = "Convert the model with mlx_lm.convert, which quantizes it and chooses its dtype."
+_ADAPTER_NAMES = ("adapters", "lora", "lora_path", "lora_request", "peft_model_id")
 _HINTS = {
     # The names of other libraries, which are too far for a spelling distance.
     "path_or_hf_repo": "It is the first argument, model.",
-    "adapters": "Did you mean 'adapter_path'?",
-    "lora": "Did you mean 'adapter_path'?",
-    "lora_path": "Did you mean 'adapter_path'?",
-    "lora_request": "Did you mean 'adapter_path'?",
-    "peft_model_id": "Did you mean 'adapter_path'?",
+    **dict.fromkeys(_ADAPTER_NAMES, "Did you mean 'adapter_path'?"),
     "model_kwargs": "Did you mean 'model_config'?",
     "tokenizer_kwargs": "Did you mean 'tokenizer_config'?",
-    "token": "Sign in with `hf auth login`.",
-    "hf_token": "Sign in with `hf auth login`.",
+    **dict.fromkeys(("token", "hf_token"), "Sign in with `hf auth login`."),
     **dict.fromkeys(("dtype", "torch_dtype", "quantization", "load_in_4bit"), _OF_THE_MODEL),
     **dict.fromkeys(GenerationOptions.model_fields, _OF_REQUESTS),
 }
@@ -95,38 +91,30 @@ class LoadOptions(OptionModel):
 
     @field_validator("tokenizer_config", "config_overrides", mode="before")
     @classmethod
-    def _without_none(cls, given: object) -> object:
-        return {} if given is None else given
+    def _copy(cls, value: object) -> object:
+        return {} if value is None else copy.deepcopy(value)
 
     @field_validator("tokenizer_config")
     @classmethod
-    def _check_tokenizer_config(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _check_tokenizer_config(cls, config: Mapping[str, Any]) -> Mapping[str, Any]:
         for name in _NOT_OF_TOKENIZERS:
-            if name in given:
+            if name in config:
                 raise ValueError(f"should not have {name}, which is an option of its own")
-        return given
-
-    @field_validator("tokenizer_config", "config_overrides")
-    @classmethod
-    def _copy(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        return copy.deepcopy(dict(given))
+        return config
 
     @field_validator("chat_template", mode="before")
     @classmethod
-    def _read_template(cls, given: object) -> object:
-        """Return the text of a template; read it if ``given`` names a file."""
-        if isinstance(given, str) and "{" in given:
-            return given
-        if not isinstance(given, str | os.PathLike):
-            return given
+    def _read_template(cls, value: object) -> object:
+        """Return the text of a template; read it if ``value`` names a file."""
+        is_text = isinstance(value, str) and "{" in value
+        if is_text or not isinstance(value, str | os.PathLike):
+            return value
         try:
-            return Path(given).expanduser().read_text(encoding="utf-8")
-        except OSError as error:
+            return Path(value).expanduser().read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
             raise ValueError(
-                f"should be a template in Jinja or the name of its file ({error.strerror})"
+                f"should be a template in Jinja or the name of its file ({error})"
             ) from error
-        except ValueError as error:
-            raise ValueError(f"should be the name of a text file ({error})") from error
 
     @field_validator("chat_template")
     @classmethod
@@ -170,9 +158,8 @@ class _Generation(Extension):
     tags = {"generation"}  # noqa: RUF012 - declared by jinja2.
 
     def parse(self, parser: Parser) -> Node | list[Node]:
-        line = next(parser.stream).lineno
-        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-        return CallBlock(self.call_method("_render"), [], [], body).set_lineno(line)
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
 
 _ENVIRONMENT = jinja2.Environment(extensions=["jinja2.ext.loopcontrols", _Generation])

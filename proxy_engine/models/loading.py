@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import mlx.core as mx
 import mlx_lm
@@ -140,29 +140,27 @@ class LoadedModel:
         )
 
 
-class Sharding(Protocol):
-    """Loads this process's share of a model that several processes run together."""
+class ModelParts(NamedTuple):
+    """A model as the library returns it that reads its files."""
 
-    def check(self, config: Mapping[str, Any], options: LoadOptions, name: str) -> None:
-        """Raise ``EngineError`` if a model cannot be shared, or an option does not apply."""
-        ...
+    model: Module
+    tokenizer: TokenizerWrapper
+    config: Mapping[str, Any]
+    processor: MultimodalProcessor | None = None
+    speech: Whisper | Parakeet | None = None
+    shard: Callable[[Module, str], None] | None = None
+    """Reduces a named model to the share of this process, in place."""
 
-    def load(
-        self, path: str, options: LoadOptions
-    ) -> tuple[Module, TokenizerWrapper, dict[str, Any]]:
-        """Load a model as lazy arrays, its tokenizer and its configuration."""
-        ...
 
-    def shard(self, model: Module, name: str) -> None:
-        """Reduce a model to the share of this process, in place."""
-        ...
+PartsLoader: TypeAlias = Callable[[str, Mapping[str, Any], str, LoadOptions], ModelParts]
+"""Loads the model of a path; the other arguments are its configuration, name and options."""
 
 
 def load_model(
     model: str | os.PathLike[str] | None = None,
     on_progress: OnProgress | None = None,
     options: LoadOptions | None = None,
-    sharding: Sharding | None = None,
+    load_parts: PartsLoader | None = None,
 ) -> LoadedModel:
     """Load a model. To be called on the thread that will run it.
 
@@ -171,7 +169,7 @@ def load_model(
         on_progress: Called with a line for each step of a download or conversion, and once per
             process if models run on the CPU with a slow BLAS.
         options: How to load it; ``None`` for the defaults.
-        sharding: Reduces the model to this process's share; ``None`` loads the whole model.
+        load_parts: Loads this process's share of the model; ``None`` loads the whole model.
 
     Raises:
         ModelNotFoundError: There is no such model.
@@ -194,7 +192,7 @@ def load_model(
         path = name = os.fspath(model)
         check_location(path, options.revision)
     # The embedded model is small enough to dequantize without being asked.
-    return _load(path, name, options, sharding, dequantizes=model is None and has_fast_blas())
+    return _load(path, name, options, load_parts, dequantizes=model is None and has_fast_blas())
 
 
 def check_loadable(
@@ -232,17 +230,26 @@ def _load(
     path: str,
     name: str,
     options: LoadOptions,
-    sharding: Sharding | None = None,
+    load_parts: PartsLoader | None = None,
     *,
     dequantizes: bool = False,
 ) -> LoadedModel:
     """Load the model of a directory or a repo, as ``load_model`` does."""
     if options.adapter_path is not None:
         check_adapter(options.adapter_path, name)
+    directory = Path(path) if os.path.isdir(path) else None
+    trusts_code, overrides = options.trust_remote_code, options.config_overrides
     try:
         config = read_configuration(path, options.revision)
-        _check_files(path, config, name, options, sharding)
-        parts = _load_parts(path, config, name, options, sharding)
+        if load_parts is None and directory is not None:
+            problem = file_problem(directory, trusts_code, overrides)
+        else:
+            # A process that loads a share may have a part of the weights.
+            problem = config_problem({**config, **overrides}, trusts_code)
+        # For a missing extra, the loader raises MissingExtraError.
+        if problem is not None and problem.missing_extra is None:
+            raise problem.error(name)
+        parts = (load_parts or _load_parts)(path, config, name, options)
         if options.adapter_path is not None:
             apply_adapter(whole_model(parts.model), options.adapter_path, name)
     except EngineError:
@@ -252,16 +259,16 @@ def _load(
     # To float32, which takes 4 bytes per weight.
     model = dequantize_model(parts.model) if dequantizes else parts.model
     widen_on_cpu(model, name)
-    if sharding is not None:
-        sharding.shard(model, name)
+    if parts.shard is not None:
+        parts.shard(model, name)
     loaded = LoadedModel.of(
         model,
         parts.tokenizer,
         name=name,
         config=parts.config,
-        directory=Path(path) if os.path.isdir(path) else None,
+        directory=directory,
         processor=parts.processor,
-        is_multimodal=sharding is None and is_multimodal(parts.config),
+        is_multimodal=is_multimodal(parts.config),
         lazy=options.lazy,
     )
     if parts.speech is not None:
@@ -272,56 +279,19 @@ def _load(
     return loaded
 
 
-class _Parts(NamedTuple):
-    """A model as the library returns it that reads its files."""
-
-    model: Module
-    tokenizer: TokenizerWrapper
-    config: Mapping[str, Any]
-    processor: MultimodalProcessor | None = None
-    speech: Whisper | Parakeet | None = None
-
-
-def _check_files(
-    path: str,
-    config: Mapping[str, Any],
-    name: str,
-    options: LoadOptions,
-    sharding: Sharding | None,
-) -> None:
-    """Raise for files that cannot be loaded, before the weights are read or downloaded."""
-    overrides = options.config_overrides
-    if sharding is None and os.path.isdir(path):
-        problem = file_problem(Path(path), options.trust_remote_code, overrides)
-    else:
-        # Ranks may have a part of the weights each.
-        problem = config_problem({**config, **overrides}, options.trust_remote_code)
-    # For a missing extra, the loader raises MissingExtraError.
-    if problem is not None and problem.missing_extra is None:
-        raise problem.error(name)
-    if sharding is not None:
-        sharding.check(config, options, name)
-
-
 def _load_parts(
-    path: str,
-    config: Mapping[str, Any],
-    name: str,
-    options: LoadOptions,
-    sharding: Sharding | None,
-) -> _Parts:
+    path: str, config: Mapping[str, Any], name: str, options: LoadOptions
+) -> ModelParts:
     """Load a model with mlx-audio, mlx-vlm or mlx-lm.
 
     mlx-lm also loads the text model of a multimodal model that mlx-vlm cannot load.
     """
-    if sharding is not None:
-        return _Parts(*sharding.load(path, options))
     if is_speech_model(config):
         _check_applicable(options, _NOT_OF_SPEECH, name, "a speech model")
         speech = load_speech_model(
             path, config, name=name, lazy=options.lazy, revision=options.revision
         )
-        return _Parts(speech.decoder, speech.engine_tokenizer, config, speech=speech)
+        return ModelParts(speech.decoder, speech.engine_tokenizer, config, speech=speech)
     if not is_multimodal(config):
         return _load_text(path, options)
     if is_installed("vision"):
@@ -341,10 +311,10 @@ def _load_parts(
             raise error from None
         _log.warning("%r reads text only: %s", name, error)
         return loaded
-    return _Parts(parts.model, parts.tokenizer, parts.config, parts.processor)
+    return ModelParts(parts.model, parts.tokenizer, parts.config, parts.processor)
 
 
-def _load_text(path: str, options: LoadOptions) -> _Parts:
+def _load_text(path: str, options: LoadOptions) -> ModelParts:
     loaded = mlx_lm.load(
         path,
         tokenizer_config=options.tokenizer_arguments(),
@@ -354,7 +324,7 @@ def _load_text(path: str, options: LoadOptions) -> _Parts:
         revision=options.revision,
         trust_remote_code=options.trust_remote_code,
     )
-    return _Parts(*loaded)
+    return ModelParts(*loaded)
 
 
 def _load_error(error: Exception, path: str, name: str, revision: str | None) -> ModelError:

@@ -103,21 +103,20 @@ def not_found_error(
         case RevisionNotFoundError():
             what, hint = f"{name!r} has no revision {revision!r}", ""
         case LocalEntryNotFoundError() | HfHubHTTPError() | ConnectionError():
-            what = f"{name!r} is neither a local directory nor in the download cache, and "
-            is_offline = constants.HF_HUB_OFFLINE
-            host = urlsplit(constants.ENDPOINT).netloc
-            what += "HF_HUB_OFFLINE is set" if is_offline else f"{host} cannot be reached"
-            command = f"hf download {name}"
+            which, command = repr(name), f"hf download {name}"
             if revision is not None:
-                what = f"revision {revision!r} of {what}"
+                which = f"revision {revision!r} of {which}"
                 command += f" --revision {revision}"
+            reason = f"{urlsplit(constants.ENDPOINT).netloc} cannot be reached"
             hint = (
                 f"Where there is a network, `{command}` fills the download cache, and with "
                 "`--local-dir DIRECTORY` a directory to copy here and to name in place of the repo "
                 f"id. Without a name, the embedded {EMBEDDED_MODEL} is loaded."
             )
-            if is_offline:
+            if constants.HF_HUB_OFFLINE:
+                reason = "HF_HUB_OFFLINE is set"
                 hint = f"Unset HF_HUB_OFFLINE to download it. {hint}"
+            what = f"{which} is neither a local directory nor in the download cache, and {reason}"
         case _:
             return None
     return ModelNotFoundError(what, model=name, hint=hint)
