@@ -6,7 +6,6 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -63,9 +62,7 @@ def load_sharded(
     """
     if group.size() == 1:
         return load_model(model, on_progress, options)
-    sharding = Sharding(group)
-    loaded = load_model(model, on_progress, options, sharding.load_parts)
-    return replace(loaded, num_layers=sharding.num_layers or loaded.num_layers)
+    return load_model(model, on_progress, options, Sharding(group).load_parts)
 
 
 class Sharding:
@@ -75,8 +72,6 @@ class Sharding:
         self._group = group
         self._parallelism = Parallelism.TENSOR
         self._config: Mapping[str, Any] = {}
-        self.num_layers: int | None = None
-        """Number of layers of all stages of a pipeline."""
 
     def load_parts(
         self, path: str, config: Mapping[str, Any], name: str, options: LoadOptions
@@ -132,8 +127,6 @@ class Sharding:
             UnsupportedArchitectureError: The quantized weights cannot be divided.
         """
         if self._parallelism is Parallelism.PIPELINE:
-            stage = pipeline_stage(model)
-            self.num_layers = None if stage is None else len(stage.layers)
             problem = pipeline_problem(model, self._group)
         else:
             problem = sharding_problem(model, self._group)

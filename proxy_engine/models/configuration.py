@@ -44,10 +44,10 @@ def context_length(config: Mapping[str, Any]) -> int | None:
 
 def num_layers(model: Module, config: Mapping[str, Any]) -> int | None:
     """Return the number of layers; ``None`` if neither model nor configuration has it."""
+    # The model may be a stage of a pipeline.
     layers = getattr(model, "layers", None)
-    if isinstance(layers, list | tuple):
-        return len(layers)
-    return _stated(_LAYER_KEYS, [*_text_parts(config), config])
+    count = len(layers) if isinstance(layers, list | tuple) else None
+    return _stated(_LAYER_KEYS, [*_text_parts(config), config]) or count
 
 
 def hidden_size(config: Mapping[str, Any]) -> int | None:

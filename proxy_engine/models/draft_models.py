@@ -102,22 +102,15 @@ def check_same_tokens(
         DraftModelError: A token id differs.
     """
     for token_id, (form, expected) in enumerate(zip_longest(draft, target)):
-        if form == expected:
-            continue
-        raise DraftModelError(
-            f"the draft model {draft_model!r} has another vocabulary than {target_model!r}: token "
-            f"{token_id} is {_shown(form)} instead of {_shown(expected)} ({_size(draft)} and "
-            f"{_size(target)} tokens)",
-            model=draft_model,
-            target=target_model,
-            token_id=token_id,
-            hint="Use a smaller model of the same family, with the same tokenizer.",
-        )
-
-
-def _size(tokens: Sequence[bytes | None]) -> int:
-    """Return the number of tokens without padding ids."""
-    return sum(form is not None for form in tokens)
+        if form != expected:
+            raise DraftModelError(
+                f"the draft model {draft_model!r} has another vocabulary than {target_model!r}: "
+                f"token {token_id} is {_shown(form)} instead of {_shown(expected)}",
+                model=draft_model,
+                target=target_model,
+                token_id=token_id,
+                hint="Use a smaller model of the same family, with the same tokenizer.",
+            )
 
 
 def _shown(form: bytes | None) -> str:

@@ -57,39 +57,21 @@ class LoadedModel:
         name: Directory, repo id, or name of the embedded model.
         model: The model.
         tokenizer: Its tokenizer.
-        context_length: Longest sequence in tokens; ``None`` if the configuration does not state it.
+        config: Its configuration, or for a model in memory its arguments.
         logits_width: Size of the last axis of the model's output.
         directory: Directory of the tokenizer's files, if known.
         processor: Processes the media that the model reads; ``None`` for a model of text.
-        is_multimodal: Whether the configuration is that of a model which reads media.
         speech: The speech model whose ``decoder`` is ``model``; ``None`` for other models.
-        num_layers: Number of layers; ``None`` if unknown.
-        hidden_size: Width of the hidden states; ``None`` if unknown.
     """
 
     name: str
     model: Module
     tokenizer: TokenizerWrapper
-    context_length: int | None
+    config: Mapping[str, Any]
     logits_width: int
     directory: Path | None = None
     processor: MultimodalProcessor | None = None
-    is_multimodal: bool = False
     speech: Whisper | Parakeet | None = None
-    num_layers: int | None = None
-    hidden_size: int | None = None
-
-    @property
-    def model_type(self) -> str:
-        """The architecture's name in the configuration, or the name of mlx-lm's module."""
-        module = type(self.model).__module__
-        return str(getattr(self.model, "model_type", module.rpartition(".")[2]))
-
-    def media_error(self) -> EngineError:
-        """Return the error of a request with media that this model does not read."""
-        if self.is_multimodal and not is_installed("vision"):
-            return MissingExtraError("the model reads images with mlx-vlm", extra="vision")
-        return PromptError("the model reads text only", hint="Use a multimodal model.")
 
     @classmethod
     def of(
@@ -101,7 +83,6 @@ class LoadedModel:
         config: Mapping[str, Any] | None = None,
         directory: Path | None = None,
         processor: MultimodalProcessor | None = None,
-        is_multimodal: bool = False,
         lazy: bool = False,
     ) -> LoadedModel:
         """Wrap a model that is in memory.
@@ -114,10 +95,9 @@ class LoadedModel:
             model: The model.
             tokenizer: Its tokenizer.
             name: Its name in results and errors.
-            config: Its configuration; ``None``: the model's own arguments.
+            config: Its configuration; ``None``: the arguments that mlx-lm's models store.
             directory: Directory of the tokenizer's files; ``None``: the tokenizer's own record.
             processor: Processes the media that the model reads.
-            is_multimodal: Whether the configuration is that of a model which reads media.
             lazy: Whether nothing is evaluated, so that the weights are read by later passes.
 
         Raises:
@@ -125,19 +105,48 @@ class LoadedModel:
         """
         if not lazy:
             evaluate_weights(model, name)
-        config = config or _arguments(model)
+        arguments = getattr(model, "args", None)
         return cls(
             name=name,
             model=model,
             tokenizer=tokenizer,
-            context_length=context_length(config),
+            config=config or (vars(arguments) if arguments is not None else {}),
             logits_width=logits_width(model, name, lazy=lazy),
             directory=directory or _loaded_from(tokenizer),
             processor=processor,
-            is_multimodal=is_multimodal or processor is not None,
-            num_layers=num_layers(model, config),
-            hidden_size=hidden_size(config),
         )
+
+    @property
+    def model_type(self) -> str:
+        """The architecture's name in the configuration, or the name of mlx-lm's module."""
+        module = type(self.model).__module__
+        return str(getattr(self.model, "model_type", module.rpartition(".")[2]))
+
+    @property
+    def context_length(self) -> int | None:
+        """Longest sequence in tokens; ``None`` if the configuration does not state it."""
+        return context_length(self.config) if self.speech is None else self.speech.context_length
+
+    @property
+    def num_layers(self) -> int | None:
+        """Number of layers; ``None`` if unknown."""
+        return num_layers(self.model, self.config)
+
+    @property
+    def hidden_size(self) -> int | None:
+        """Width of the hidden states; ``None`` if unknown."""
+        return hidden_size(self.config)
+
+    @property
+    def is_multimodal(self) -> bool:
+        """Whether the configuration is that of a model which reads media."""
+        return self.processor is not None or is_multimodal(self.config)
+
+    def media_error(self) -> EngineError:
+        """Return the error of a request with media that this model does not read."""
+        if self.is_multimodal and not is_installed("vision"):
+            return MissingExtraError("the model reads images with mlx-vlm", extra="vision")
+        return PromptError("the model reads text only", hint="Use a multimodal model.")
 
 
 class ModelParts(NamedTuple):
@@ -268,13 +277,11 @@ def _load(
         config=parts.config,
         directory=directory,
         processor=parts.processor,
-        is_multimodal=is_multimodal(parts.config),
         lazy=options.lazy,
     )
     if parts.speech is not None:
         # Its tokenizer is not that of the files alone.
-        length = parts.speech.context_length
-        return replace(loaded, context_length=length, directory=None, speech=parts.speech)
+        return replace(loaded, directory=None, speech=parts.speech)
     _check_end_token(loaded, options)
     return loaded
 
@@ -428,9 +435,3 @@ def _loaded_from(tokenizer: TokenizerWrapper) -> Path | None:
     directory = Path(getattr(tokenizer, "name_or_path", None) or "")
     # A relative path may be a repo id, or relative to another working directory.
     return directory if directory.is_absolute() and directory.is_dir() else None
-
-
-def _arguments(model: Module) -> Mapping[str, Any]:
-    """Return the arguments that mlx-lm's models store."""
-    arguments = getattr(model, "args", None)
-    return vars(arguments) if arguments is not None else {}

@@ -80,14 +80,13 @@ class PromptCaches:
     def __init__(self, model: Module, options: CacheOptions | None = None) -> None:
         self._model = model
         self._options = options or CacheOptions()
-        if self._options.kv_bits is not None:
-            _check_quantization(model, self._options)
         self._store = Store(self._options.max_bytes)
         self._disk: DiskCache | None = None
         fresh = self._fresh()
         self._max_trimmable_length = max_trimmable_length(fresh)
         self._max_scorable_length = max_scorable_length(fresh)
         if self._options.kv_bits is not None:
+            _check_quantization(model, self._options)
             quantized = self._options.quantized_kv_start
             self._max_scorable_length = min(quantized, self._max_scorable_length)
 
@@ -142,9 +141,8 @@ class PromptCaches:
         if length < limit:
             return
         hint = "Leave exact_choices out: choices are sampled token by token then."
-        if not limit:
-            reason = "a layer of the model, or of its quantized cache, does not keep them"
-        else:
+        reason = "a layer of the model, or of its quantized cache, does not keep them"
+        if limit:
             name = "max_kv_size" if self._options.kv_bits is None else "quantized_kv_start"
             reason = f"the prompt has {length} tokens, and {name} is {limit}"
             hint = f"{hint} Or increase {name}."
