@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from state_machines import JsonSchemaStateMachine
 from state_machines.argument_notations import INPUT, JSON
@@ -15,9 +16,9 @@ from state_machines.tool_calls.call import CALL, CallArguments, CallEnd, CallId,
 from state_machines.tool_calls.custom_input import InputDecoder
 from state_machines.vocabulary import Vocabulary
 
+from ..checks.pointers import reference_token
 from ..conversation.content import ToolCall
 from ..errors import OutputValidationError
-from ..results.confidence.pointers import reference_token
 from ..results.events import (
     Event,
     PartialValue,
@@ -32,6 +33,8 @@ from ..results.generation import AnswerPart
 from ..tools.call_parsing import unique_call_id
 from .composition import REASONING
 from .partial_json import PartialJson
+
+_CALL_PARTS = (CallStart, CallId, CallText, CallArguments, CallEnd)
 
 
 @dataclass(slots=True)
@@ -49,6 +52,10 @@ class _Call:
     decoder: InputDecoder | None = None
     end: str = ""
     is_whole: bool = False
+
+    def event(self, kind: Callable[..., Event], **fields: Any) -> Event:
+        """Return an event of the call."""
+        return kind(part=CALL, index=self.index, id=self.id, **fields)
 
 
 class AnswerReader:
@@ -104,17 +111,15 @@ class AnswerReader:
     @property
     def text(self) -> str:
         """Free text and structured output so far."""
-        return "".join(text for part, texts in self._written if _is_content(part) for text in texts)
+        return self._joined(_is_content)
 
     @property
     def reasoning(self) -> str:
         """Reasoning so far."""
-        return "".join(
-            text
-            for part, texts in self._written
-            if isinstance(part, Text) and part.name == REASONING
-            for text in texts
-        )
+        return self._joined(_is_reasoning)
+
+    def _joined(self, is_meant: Callable[[Part], bool]) -> str:
+        return "".join(text for part, texts in self._written if is_meant(part) for text in texts)
 
     @property
     def parts(self) -> tuple[AnswerPart, ...]:
@@ -168,56 +173,45 @@ class AnswerReader:
             self._written.append((part, []))
         self._written[-1][1].append(text)
         call = self._call
-        if isinstance(part, CallStart):
-            if is_new:
+        match part:
+            case CallStart() if is_new:
                 yield from self._end_call()
                 call = self._call = _Call(len(self.calls), part.tool.name)
-            _of(call).text.append(text)
-        elif isinstance(part, CallId) and call is not None:
-            call.text.append(text)
-            if call.arguments is None:
+            case CallId() if call is not None and call.arguments is None:
                 call.id_part = part
                 call.id_text += text
-        elif isinstance(part, CallArguments):
-            yield from self._arguments(_of(call), part, text)
-        elif isinstance(part, CallText):
-            _of(call).text.append(text)
-        elif isinstance(part, CallEnd):
-            _of(call).text.append(text)
-            _of(call).end += text
-            _of(call).is_whole = _of(call).end == part.text
-        elif isinstance(part, Marker):
-            yield from self._end_call()
-        elif isinstance(part, Text):
-            if text:
-                kind = ReasoningDelta if part.name == REASONING else TextDelta
+            case CallArguments():
+                yield from self._arguments(_of(call), part, text)
+            case CallEnd():
+                _of(call).end += text
+                _of(call).is_whole = _of(call).end == part.text
+            case CallStart() | CallText():
+                pass
+            case Marker():
+                yield from self._end_call()
+            case Text() if text:
+                kind = ReasoningDelta if _is_reasoning(part) else TextDelta
                 yield kind(part=part.name, text=text)
-        elif isinstance(part, SubState):
-            yield from self._structured(part, text, is_new=is_new)
+            case SubState() if call is None or not isinstance(part, CallId):
+                yield from self._structured(part, text, is_new=is_new)
+        if call is not None and isinstance(part, _CALL_PARTS):
+            call.text.append(text)
 
     def _arguments(self, call: _Call, part: CallArguments, text: str) -> Iterator[Event]:
         if call.arguments is None:
             call.arguments = part
             written = call.id_part.parse(call.id_text) if call.id_part is not None else None
             call.id = unique_call_id(written, self._new_id, call.name, self.calls)
-            if part.tool.input is not None:
-                call.decoder = InputDecoder(part.notation)
-            yield ToolCallStarted(
-                part=CALL,
-                index=call.index,
-                id=call.id,
-                name=call.name,
-                is_custom=call.decoder is not None,
-            )
-        call.text.append(text)
+            is_custom = part.tool.input is not None
+            call.decoder = InputDecoder(part.notation) if is_custom else None
+            yield call.event(ToolCallStarted, name=call.name, is_custom=is_custom)
         call.written.append(text)
         if call.decoder is not None:
             if more := call.decoder.add(text):
-                yield ToolInputDelta(part=CALL, index=call.index, id=call.id, input=more)
-            return
-        # Other notations are converted to JSON once they are complete.
-        if text and part.notation is JSON:
-            yield ToolCallDelta(part=CALL, index=call.index, id=call.id, arguments=text)
+                yield call.event(ToolInputDelta, input=more)
+        elif text and part.notation is JSON:
+            # Other notations are converted to JSON once they are complete.
+            yield call.event(ToolCallDelta, arguments=text)
 
     def _end_call(self, *, may_be_cut: bool = False) -> Iterator[Event]:
         call, self._call = self._call, None
@@ -240,21 +234,14 @@ class AnswerReader:
         is_custom = call.decoder is not None
         if call.decoder is not None:
             if more := arguments[INPUT].removeprefix(call.decoder.decoded):
-                yield ToolInputDelta(part=CALL, index=call.index, id=call.id, input=more)
+                yield call.event(ToolInputDelta, input=more)
         elif call.arguments.notation is not JSON:
             text = json.dumps(arguments, ensure_ascii=False)
-            yield ToolCallDelta(part=CALL, index=call.index, id=call.id, arguments=text)
+            yield call.event(ToolCallDelta, arguments=text)
         self.calls.append(
             ToolCall(call.id, call.name, arguments, "".join(call.text), is_custom=is_custom)
         )
-        yield ToolCallFinished(
-            part=CALL,
-            index=call.index,
-            id=call.id,
-            name=call.name,
-            arguments=arguments,
-            is_custom=is_custom,
-        )
+        yield call.event(ToolCallFinished, name=call.name, arguments=arguments, is_custom=is_custom)
 
     def _structured(self, part: SubState, text: str, *, is_new: bool) -> Iterator[Event]:
         if is_new:
@@ -283,7 +270,10 @@ def _name(part: Part) -> str:
     return str(getattr(part, "name", ""))
 
 
+def _is_reasoning(part: Part) -> bool:
+    return isinstance(part, Text) and part.name == REASONING
+
+
 def _is_content(part: Part) -> bool:
-    if isinstance(part, Text):
-        return part.name != REASONING
-    return isinstance(part, SubState) and not isinstance(part, CallArguments | CallId)
+    is_value = isinstance(part, SubState) and not isinstance(part, CallArguments | CallId)
+    return is_value or (isinstance(part, Text) and not _is_reasoning(part))

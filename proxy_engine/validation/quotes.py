@@ -11,6 +11,8 @@ from jsonschema.protocols import Validator
 from state_machines.grammar.substring import find_quote
 from state_machines.json_schema.quotes import SUBSTRING_UNIT
 
+from ..checks.pointers import reference_token
+
 
 class FoundQuote(NamedTuple):
     """Where a quote stands.
@@ -60,8 +62,7 @@ def with_quotes(value: Any, sources: Mapping[str, str], texts: list[QuotedText])
             texts.append(text)
         elif isinstance(found, dict):
             for name in reversed(found):
-                escaped = name.replace("~", "~0").replace("/", "~1")
-                pending.append((found, name, f"{pointer}/{escaped}"))
+                pending.append((found, name, f"{pointer}/{reference_token(name)}"))
         elif isinstance(found, list):
             indices = range(len(found) - 1, -1, -1)
             pending.extend((found, index, f"{pointer}/{index}") for index in indices)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from ...checks.pointers import prefixes
 from .json_cursor import JsonCursor
-from .pointers import prefixes
 
 if TYPE_CHECKING:
     from ..generation import AnswerPart, GenerationResult, Particle

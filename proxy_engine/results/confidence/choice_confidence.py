@@ -14,9 +14,9 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from ...checks.pointers import prefixes
 from .answer_values import AnswerValues, Region
 from .json_cursor import JsonCursor
-from .pointers import prefixes
 
 if TYPE_CHECKING:
     from ..generation import ScoredChoice, ScoredOption

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from ...checks.pointers import check_pointer, prefixes
 from .answer_values import AnswerValues, read_values
 from .choice_confidence import choice_confidences
-from .pointers import check_pointer, prefixes
 
 if TYPE_CHECKING:
     from ..generation import GenerationResult, Particle

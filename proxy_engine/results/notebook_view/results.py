@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from ...checks.pointers import reference_token
 from ..confidence import confidences
-from ..confidence.pointers import reference_token
 from .segments import output_html, says_more, text_html
 from .styles import BOX, CELL, DIM, PRE, TABLE, shade
 

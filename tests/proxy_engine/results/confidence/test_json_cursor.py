@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy_engine.checks.pointers import reference_token
 from proxy_engine.results.confidence.json_cursor import JsonCursor, Unfinished
-from proxy_engine.results.confidence.pointers import reference_token
 
 VALUES = st.recursive(
     st.none()

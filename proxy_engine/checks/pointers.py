@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from ...checks.problems import suggestion
-from ...checks.texts import short_repr
-from ...errors import InvalidOptionError
+from ..errors import InvalidOptionError
+from .problems import suggestion
+from .texts import short_repr
 
 _POINTER = re.compile(r"(?:/(?:[^~/]|~[01])*)*")
 
