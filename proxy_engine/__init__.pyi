@@ -165,18 +165,6 @@ from .options.generation import (
     SpeculationOptions as SpeculationOptions,
 )
 from .prompt_cache.options import CacheOptions as CacheOptions
-from .results.batches import (
-    AsyncBatchStream as AsyncBatchStream,
-)
-from .results.batches import (
-    BatchItem as BatchItem,
-)
-from .results.batches import (
-    BatchRequest as BatchRequest,
-)
-from .results.batches import (
-    BatchStream as BatchStream,
-)
 from .results.events import (
     Event as Event,
 )
@@ -250,7 +238,19 @@ from .results.generation import (
     Usage as Usage,
 )
 from .results.streams import (
+    AsyncBatchStream as AsyncBatchStream,
+)
+from .results.streams import (
     AsyncEventStream as AsyncEventStream,
+)
+from .results.streams import (
+    BatchItem as BatchItem,
+)
+from .results.streams import (
+    BatchRequest as BatchRequest,
+)
+from .results.streams import (
+    BatchStream as BatchStream,
 )
 from .results.streams import (
     EventStream as EventStream,

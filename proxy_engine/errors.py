@@ -224,17 +224,15 @@ class InvalidToolError(EngineError, ValueError):
 
     def at(self, index: int) -> Self:
         """Return the same error with an index in the list of tools."""
-        return self._copy(index=index)
+        located = copy(self)
+        located.index = index
+        return located
 
     def named(self, tool: str) -> Self:
         """Return the same error with the name of the tool."""
-        return self._copy(tool=tool)
-
-    def _copy(self, **changes: Any) -> Self:
-        return type(self)(self.what, **(self._facts() | changes))
-
-    def _facts(self) -> dict[str, Any]:
-        return {"tool": self.tool, "index": self.index, "hint": self.hint}
+        named = copy(self)
+        named.tool = tool
+        return named
 
     def _where(self) -> str:
         place = "" if self.index is None else f" {self.index}"
@@ -262,14 +260,6 @@ class ToolSchemaError(InvalidToolError, SchemaError):
         SchemaError.__init__(self, what, pointer=pointer, keyword=keyword, hint=hint)
         self.tool = tool
         self.index = index
-
-    def located(self, pointer: str, keyword: str | None) -> Self:
-        """Return the same error with a location in the schema."""
-        return self._copy(pointer=pointer, keyword=self.keyword or keyword)
-
-    def _facts(self) -> dict[str, Any]:
-        pointer = self.pointer if self.is_located else None
-        return {**super()._facts(), "pointer": pointer, "keyword": self.keyword}
 
     def _where(self) -> str:
         return f"{SchemaError._where(self)}{InvalidToolError._where(self)}"

@@ -102,9 +102,10 @@ class SchemaError(ProxyError, ValueError):
 
     def located(self, pointer: str, keyword: str | None) -> Self:
         """Return the same error with a location."""
-        return type(self)(
-            self.what, pointer=pointer, keyword=self.keyword or keyword, hint=self.hint
-        )
+        error = copy(self)
+        error.pointer, error.is_located = pointer, True
+        error.keyword = self.keyword or keyword
+        return error
 
     def of_tool(self, tool: str) -> Self:
         """Return the same error, of the schema of a tool's parameters."""
@@ -151,17 +152,6 @@ class MissingSourceError(SchemaError):
         super().__init__(what, pointer=pointer, keyword=keyword, hint=hint)
         self.source = source
         self.known = known
-
-    def located(self, pointer: str, keyword: str | None) -> Self:
-        """Return the same error with a location."""
-        return type(self)(
-            self.what,
-            source=self.source,
-            known=self.known,
-            pointer=pointer,
-            keyword=self.keyword or keyword,
-            hint=self.hint,
-        )
 
 
 class PatternError(ProxyError, ValueError):

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, get_args
 
 from ..errors import InvalidOptionError
 from ..extraction.outputs import FileFormat, format_of
-from ..options.fields import add_option_flags, given_flags
 from ..options.generation import SpeculationOptions
 from ..prompt_cache.options import CacheOptions
 from .errors import CommandLineError
 from .extract_ray import add_ray_arguments
 from .input_arguments import STANDARD_INPUT, is_directory
 from .load_flags import add_load_flags
+from .option_flags import add_option_flags, given_flags
 from .records import TEXT
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from ..extraction.records import Field as RecordField
 from ..generation.custom_sampler import LogitsProcessor, LogprobsSampler
 from ..media.options import MediaOptions
 from ..models.load_options import LoadArguments, LoadOptions
+from ..options.fields import list_options, option_defaults
 from ..options.generation import (
     MAX_DRAFT_TOKENS,
     GenerationOptions,
@@ -29,7 +30,6 @@ from ..options.generation import (
     check_names,
 )
 from ..options.overrides import OptionOverrides
-from ..options.signatures import list_options, option_defaults
 from ..prompt_cache.options import CacheOptions
 from ..transcription.options import OnSeconds, TranscriptionOptions, TranscriptionOverrides
 

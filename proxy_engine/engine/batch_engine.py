@@ -10,10 +10,10 @@ from ..conversation.messages import Prompt
 from ..errors import BatchError, InvalidOptionError, PromptError
 from ..options.overrides import OptionOverrides
 from ..requests.batches import QueuedRequest, RunningBatch, aitems
-from ..results.batches import AsyncBatchStream, BatchRequest, BatchStream
 from ..results.generation import GenerationResult
+from ..results.streams import AsyncBatchStream, BatchRequest, BatchStream
 from .arguments import RequestArguments
-from .properties import EngineProperties
+from .core import EngineProperties
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter as Adapter

@@ -16,7 +16,7 @@ from ..results.streams import AsyncEventStream, EventStream
 from ..tools import resolve_tools
 from ..tools.tool_loop import ToolRun, arun_tools, run_tools
 from .arguments import RequestArguments
-from .properties import EngineProperties
+from .core import EngineProperties
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter as Adapter

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from ..requests.streams import cancelling
 from .arguments import TranscriptionArguments
-from .properties import EngineProperties
+from .core import EngineProperties
 from .transcriber import Audio, transcribe
 from .transcripts import Transcript, TranscriptStream
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from state_machines.errors import ProxyError
 
 from ..errors import EngineClosedError, PromptError
-from ..results.batches import BatchRequest
+from ..results.streams import BatchRequest
 from ..runtime.extras import is_installed
 from .answer_format import INPUT
 from .chunks import Chunks
@@ -21,8 +21,8 @@ from .prompts import Prompts
 
 if TYPE_CHECKING:
     from ..conversation.messages import Prompt
-    from ..results.batches import BatchStream
     from ..results.generation import GenerationResult
+    from ..results.streams import BatchStream
 
 # The running requests wait this long for a further record to join the batch.
 _ITEM_SECONDS = 0.05

@@ -1,4 +1,4 @@
-"""Derive models and command line flags from the options of a request.
+"""Derive models and signatures from the options of a request.
 
 ::
 
@@ -12,15 +12,15 @@
 
 from __future__ import annotations
 
-import argparse
+import inspect
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast, get_args, get_origin
+from typing import Annotated, Any, TypeAlias, TypeVar, cast, get_type_hints
 
 import pydantic
 from pydantic.fields import FieldInfo
 
-from .generation import GenerationOptions
+from .generation import GenerationOptions, OptionModel
 from .overrides import OptionOverrides
 
 M = TypeVar("M", bound=pydantic.BaseModel)
@@ -96,33 +96,42 @@ def given_options(model: pydantic.BaseModel) -> OptionOverrides:
     )
 
 
-def add_option_flags(parser: argparse._ActionsContainer, *names: str) -> None:
-    """Add a flag for each of some options, such as ``--max-tokens N``.
+def option_defaults(*models: type[OptionModel]) -> dict[str, Any]:
+    """Return the defaults of the arguments of option models, by name."""
+    return {
+        field.alias or name: field.get_default(call_default_factory=True)
+        for model in models
+        for name, field in model.model_fields.items()
+    }
 
-    Numbers and options with named values have flags. A flag accepts the named values only.
+
+def list_options(
+    function: Callable[..., Any],
+    arguments: Any,
+    defaults: Mapping[str, Any],
+    types: Mapping[str, Any] | None = None,
+) -> None:
+    """Give a function a signature that lists its options; those of requests are last.
+
+    ``inspect.signature`` and ``help`` read ``__signature__``. The options of an engine replace the
+    defaults.
+
+    Args:
+        function: The function; its last parameter is ``**options``.
+        arguments: The typed dict of the options.
+        defaults: Defaults by name; ``None`` for other names.
+        types: The types that only type checkers know by their names.
     """
-    for name in names:
-        field = GenerationOptions.model_fields[name]
-        kinds = (field.annotation, *get_args(field.annotation))
-        texts = [text for kind in kinds if get_origin(kind) is Literal for text in get_args(kind)]
-        shape: dict[str, Any] = {"choices": texts}
-        if not texts:
-            is_integer = int in kinds
-            shape = {"type": int if is_integer else float, "metavar": "N" if is_integer else "X"}
-        # `argparse` formats help texts with `%`.
-        about = (field.description or "").replace("`", "").replace("%", "%%")
-        parser.add_argument(
-            f"--{name.replace('_', '-')}", help=f"{about} (default: {field.default})", **shape
+    signature = inspect.signature(function)
+    hints = get_type_hints(arguments, localns=dict(types or {}))
+    options = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=defaults.get(name),
+            annotation=hints[name],
         )
-
-
-def given_flags(arguments: argparse.Namespace, *names: str) -> OptionOverrides:
-    """Return the options that flags of :func:`add_option_flags` have set.
-
-    Raises:
-        InvalidOptionError: A value is out of range.
-    """
-    given = {name: getattr(arguments, name) for name in names}
-    given = {name: value for name, value in given.items() if value is not None}
-    GenerationOptions(**given)
-    return cast(OptionOverrides, given)
+        for name in sorted(hints, key=OptionOverrides.__annotations__.__contains__)
+    ]
+    parameters = [*list(signature.parameters.values())[:-1], *options]
+    function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 from ..conversation.messages import Prompt
 from ..errors import EngineClosedError
-from ..results.batches import BatchItem, BatchRequest
 from ..results.generation import GenerationResult
+from ..results.streams import BatchItem, BatchRequest
 from .streams import Finish
 from .worker import ProcessGuard, on_own_thread
 

@@ -1,4 +1,4 @@
-"""Streams: iterators that cancel their requests when they are closed or dropped.
+"""Streams of events and of the items of batches: iterators that cancel what they stream.
 
 There is one for threads, :class:`Stream`, and one for event loops, :class:`AsyncStream`. Each reads
 a generator, which must not refer to the stream: nobody could drop the stream otherwise.
@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import suppress
-from typing import Any, Generic, Self, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
+from ..options.overrides import OptionOverrides
 from .events import Finished
 from .events import StreamEvent as StreamEvent  # The subscript works for type checkers alone.
 from .generation import GenerationResult
+
+if TYPE_CHECKING:
+    from ..conversation.messages import Prompt
 
 E = TypeVar("E")
 T = TypeVar("T")
@@ -141,3 +146,62 @@ class AsyncEventStream(AsyncStream["StreamEvent[GenerationResult[T | None]]"], G
 
 def _ended() -> RuntimeError:
     return RuntimeError("the stream has no more events")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRequest:
+    """A request that differs from the others of its batch in more than the prompt.
+
+    Attributes:
+        prompt: The prompt.
+        response_format: Overrides the batch's response format; ``None``: the same.
+        tools: Overrides the batch's tools; ``None``: the same.
+        tool_choice: Overrides the batch's tool choice; ``None``: the same.
+        options: Options that override the batch's.
+    """
+
+    prompt: Prompt
+    response_format: Any = None
+    tools: Any = None
+    tool_choice: Any = None
+    options: OptionOverrides = field(default_factory=OptionOverrides)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchItem(Generic[T]):
+    """The outcome of one request of a batch: a result or an error.
+
+    Attributes:
+        index: Position of the request in the batch, from 0.
+        result: The result, unless the request failed.
+        error: The error, if the request failed.
+    """
+
+    index: int
+    result: GenerationResult[T] | None = None
+    error: Exception | None = None
+
+
+class BatchStream(Stream[BatchItem[T | None]], Generic[T]):
+    """An iterator over the outcomes of a batch.
+
+    Requests are read from the iterable as they can be run, so there may be any number of them. An
+    error of one request is stored in its item. ``next`` raises if the iterable raises or the engine
+    is closed; the other requests are then cancelled. Closing or dropping the stream cancels all
+    requests. ``parsed`` of a cancelled request is ``None``.
+    """
+
+    def cancel(self) -> None:
+        """Stop all requests at their next token, and begin no more. For any thread.
+
+        The stream continues with the items of the requests that have begun.
+        """
+        self._cancel()
+
+
+class AsyncBatchStream(AsyncStream[BatchItem[T | None]], Generic[T]):
+    """:class:`BatchStream` for an event loop. A cancelled task cancels the requests."""
+
+    def cancel(self) -> None:
+        """Stop all requests at their next token; see :meth:`BatchStream.cancel`."""
+        self._cancel()

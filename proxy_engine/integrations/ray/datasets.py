@@ -24,9 +24,9 @@ from ...extraction.answer_format import AnswerFormat
 from ...extraction.prompts import Instruction
 from ...extraction.records import Field
 from ...models.load_options import LoadArguments, LoadOptions
+from ...options.fields import list_options, option_defaults
 from ...options.generation import GenerationOptions, argument_names, check_names
 from ...options.overrides import OptionOverrides
-from ...options.signatures import list_options, option_defaults
 from ...prompt_cache.options import CacheOptions
 from ...runtime.extras import requires_extra
 from .actors import ActorSettings, TableActor, check_columns
