@@ -8,7 +8,7 @@ an ordinary function.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, ParamSpec, Protocol, TypeVar, cast
@@ -113,18 +113,14 @@ def replica_of(value: object) -> Replica | None:
 
 
 def _leader(arguments: Sequence[object]) -> Leader | None:
-    for replica in map(replica_of, _members(arguments)):
-        if replica is not None:
-            return replica.leader
-    return None
-
-
-def _members(arguments: Sequence[object]) -> Iterator[object]:
-    """Iterate over arguments, and the items of those that are lists or tuples."""
+    """Return the leader of the first replicated object among arguments, and items of lists."""
     for argument in arguments:
-        yield argument
-        if type(argument) in (list, tuple):
-            yield from cast("Sequence[object]", argument)
+        items = argument if type(argument) in (list, tuple) else ()
+        for value in (argument, *cast("Sequence[object]", items)):
+            replica: Replica | None = getattr(value, "replica", None)
+            if replica is not None:
+                return replica.leader
+    return None
 
 
 def _itself(value: Any) -> Any:

@@ -122,7 +122,7 @@ def check_answer_options(
             raise InvalidOptionError(
                 f"parts names {name!r}, which is not a part of the answer",
                 option="parts",
-                hint=f"Known are {', '.join(known)}.",
+                hint=f"Known are {', '.join(map(repr, known))}.",
             )
     used = response.sources | tool_sources(tools)
     unused = sorted(set(overrides.get("sources") or ()) - used)
@@ -143,8 +143,9 @@ def _check_stop(option: str, response: ResponseFormat, choice: ToolChoice) -> No
     if choice.may_answer and (response.is_free or isinstance(response.part, Text)):
         return
     what = "stop strings" if option == "stop" else "stop tokens"
+    answer = "a composition of parts" if response.part is not None else "structured"
     raise InvalidOptionError(
-        f"{what} end free text, and the request has no text that they apply to",
+        f"{what} end free text, and the answer is {answer if choice.may_answer else 'a tool call'}",
         option=option,
         hint="Structured output and tool calls end by themselves. A composition has the stop "
         "strings of its parts: Text(stop=...).",

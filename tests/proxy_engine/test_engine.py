@@ -257,7 +257,7 @@ class TestRefusedBeforeTheModelRuns:
         def forbidden(*_: Any, **__: Any) -> Any:
             raise AssertionError("the model ran")
 
-        monkeypatch.setattr("proxy_engine.requests.running.RunningRequest", forbidden)
+        monkeypatch.setattr("proxy_engine.requests.scheduler.Scheduler.submit", forbidden)
 
     @pytest.mark.parametrize(
         ("prompt", "options", "error"),

@@ -16,7 +16,6 @@ from proxy_engine import (
     ImageContent,
     InferenceEngine,
     Interaction,
-    PromptError,
     Role,
     TextContent,
 )
@@ -77,23 +76,6 @@ def test_bridge_continues_the_conversation(
 
     first, *others = [reply["result"]["token_ids"] for reply in asyncio.run(main())]
     assert all(tokens == first for tokens in others)
-
-
-def test_option_refuses_images_in_the_history(
-    conversation: list[Interaction], roomy_engine: InferenceEngine
-) -> None:
-    with pytest.raises(
-        PromptError, match=r"messages\[0\]\.content\[0\]: the model does not read image"
-    ):
-        roomy_engine.generate(conversation, media_in_history="error")
-
-
-def test_new_image_is_refused_by_a_model_of_text(
-    conversation: list[Interaction], roomy_engine: InferenceEngine
-) -> None:
-    newest = Interaction(Role.USER, [ImageContent(data=picture()), TextContent("And this?")])
-    with pytest.raises(PromptError, match=r"messages\[2\]\.content\[0\]"):
-        roomy_engine.generate([*conversation[:2], newest])
 
 
 @pytest.mark.model

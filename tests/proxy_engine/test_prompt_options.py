@@ -10,6 +10,7 @@ from tiny_models import make_tiny_model, make_tiny_tokenizer
 
 from proxy_engine import GenerationOptions, InferenceEngine, InvalidOptionError
 from proxy_engine.options.generation import ReasoningOptions
+from state_machines.root import Sequence, Text
 from state_machines.tool_calls import FORMATS
 
 TOOL = {
@@ -103,19 +104,22 @@ def test_stop_tokens_hold_before_tool_calls(roomy_engine: InferenceEngine) -> No
         assert "e" not in result.text
 
 
+@pytest.mark.parametrize("option", [{"stop": "\n"}, {"stop_token_ids": [5]}], ids=str)
 @pytest.mark.parametrize(
     "arguments",
     [
         {"response_format": {"type": "integer"}},
+        {"response_format": Sequence([Text("a", stop=(".",)), Text("b")])},
         {"tools": [TOOL], "tool_choice": "required"},
     ],
+    ids=["schema", "composition", "call"],
 )
-def test_stop_tokens_without_free_text_are_refused(
-    roomy_engine: InferenceEngine, arguments: dict[str, Any]
+def test_ends_of_free_text_are_refused_without_free_text(
+    roomy_engine: InferenceEngine, option: dict[str, Any], arguments: dict[str, Any]
 ) -> None:
-    with pytest.raises(InvalidOptionError) as caught:
-        roomy_engine.generate("x", stop_token_ids=[5], **arguments)
-    assert caught.value.option == "stop_token_ids"
+    with pytest.raises(InvalidOptionError, match="end free text") as caught:
+        roomy_engine.generate("x", **option, **arguments)
+    assert caught.value.option == next(iter(option))
 
 
 @pytest.mark.parametrize("value", ["5", [-1], [True], [1.0], ["a"], 5])
@@ -124,20 +128,30 @@ def test_stop_tokens_are_token_ids(value: Any) -> None:
         GenerationOptions(stop_token_ids=value)
 
 
-def test_stop_tokens_outside_of_the_vocabulary_are_refused(tiny_engine: InferenceEngine) -> None:
-    with pytest.raises(InvalidOptionError, match="stop_token_ids names token"):
-        tiny_engine.generate("x", stop_token_ids=[10**6])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"stop_token_ids": [10**6]},
+        {"logit_bias": {10**6: 1.0}},
+        {"parts": {"text": {"logit_bias": {10**6: 1.0}}}},
+    ],
+    ids=str,
+)
+def test_tokens_outside_of_the_vocabulary_are_refused(
+    tiny_engine: InferenceEngine, options: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidOptionError, match="names token 1000000; the model has"):
+        tiny_engine.generate("x", **options)
 
 
-@pytest.mark.parametrize("tool_format", ["mistral", FORMATS["mistral"]], ids=["name", "format"])
+@pytest.mark.parametrize("tool_format", ["llama3", FORMATS["llama3"]], ids=["name", "format"])
 def test_tool_format_of_a_request(roomy_engine: InferenceEngine, tool_format: Any) -> None:
-    result = roomy_engine.generate(
-        "x", tools=[TOOL], tool_choice="required", tool_format="llama3", max_tokens=80
-    )
+    arguments: Any = {"tools": [TOOL], "tool_choice": "required", "max_tokens": 80}
+    result = roomy_engine.generate("x", tool_format=tool_format, **arguments)
     assert result.tool_calls[0].arguments["a"] in (1, 2)
     assert "<tool_call>" not in "".join(part.text for part in result.parts)
     # Other requests keep the engine's own.
-    result = roomy_engine.generate("x", tools=[TOOL], tool_choice="required", max_tokens=80)
+    result = roomy_engine.generate("x", **arguments)
     assert "<tool_call>" in "".join(part.text for part in result.parts)
 
 

@@ -545,7 +545,7 @@ def test_invalid_requests_raise_before_the_model_runs(
     def forbidden(*_: Any, **__: Any) -> None:
         raise AssertionError("the model must not run")
 
-    monkeypatch.setattr("proxy_engine.requests.running.RunningRequest", forbidden)
+    monkeypatch.setattr("proxy_engine.requests.scheduler.Scheduler.submit", forbidden)
     with pytest.raises(error) as caught:
         roomy_engine.generate("x", **arguments)
     assert told in str(caught.value)
