@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from ..checks.problems import suggestion
 from ..checks.texts import short_repr
 from ..errors import InvalidOptionError
 from .tool import Tool
@@ -60,28 +60,28 @@ class ToolChoice:
                 return cls("auto", tuple(tools))
             case str(word):
                 return cls._of_word(word, tools)
-            case {"type": "allowed_tools", "allowed_tools": Mapping() as inner, **rest}:
+            case {"type": "allowed_tools", "allowed_tools": allowed, **rest}:
                 _refuse_extra(rest)
-                return cls.of({"type": "allowed_tools", **inner}, tools)
-            case {
-                "type": "allowed_tools",
-                "mode": "auto" | "required" as mode,
-                "tools": [_, *_] as allowed,
-                **rest,
-            }:
-                _refuse_extra(rest)
-                found = {tool.name: tool for tool in (_referenced(each, tools) for each in allowed)}
-                return cls("auto" if mode == "auto" else "required", tuple(found.values()))
-            case {"type": "allowed_tools"}:
-                raise _invalid(
-                    "allowed_tools is malformed",
-                    'It is {"mode": "auto" or "required", "tools": [{"type": "function", …}]}.',
-                )
+                return cls._allowed(allowed, tools)
+            case {"type": "allowed_tools", **allowed}:
+                return cls._allowed(allowed, tools)
             case Mapping():
                 return cls("named", (_referenced(given, tools),))
         raise _invalid(
             f"a value of type {type(given).__name__} is not known",
             "Known are 'auto', 'required', 'none', and the name of a tool.",
+        )
+
+    @classmethod
+    def _allowed(cls, given: Any, tools: Sequence[Tool]) -> ToolChoice:
+        match given:
+            case {"mode": "auto" | "required" as mode, "tools": [_, *_] as allowed, **rest}:
+                _refuse_extra(rest)
+                found = {tool.name: tool for tool in (_referenced(each, tools) for each in allowed)}
+                return cls("auto" if mode == "auto" else "required", tuple(found.values()))
+        raise _invalid(
+            "allowed_tools is malformed",
+            'It is {"mode": "auto" or "required", "tools": [{"type": "function", …}]}.',
         )
 
     @classmethod
@@ -108,15 +108,8 @@ def _named(name: str, tools: Sequence[Tool]) -> Tool:
     for tool in tools:
         if tool.name == name:
             return tool
-    known = [tool.name for tool in tools]
-    # Comparing a long text would take long.
-    close = difflib.get_close_matches(
-        name[:80], [*known, "auto", "required", "none"], n=1, cutoff=0.5
-    )
-    if close:
-        hint = f"Did you mean {close[0]!r}?"
-    else:
-        hint = f"Known are {', '.join(map(repr, known))}." if known else "No tools were given."
+    known = dict.fromkeys([*(tool.name for tool in tools), "auto", "required", "none"])
+    hint = suggestion(name, known) if tools else "No tools were given."
     raise _invalid(f"there is no tool {short_repr(name)}", hint)
 
 

@@ -81,14 +81,6 @@ class JsonValidator:
         else:
             self._judge(text)
 
-    def is_valid(self, value: Any) -> bool:
-        """Return whether :meth:`validate` accepts a value."""
-        try:
-            self.validate(value)
-        except jsonschema.ValidationError:
-            return False
-        return True
-
     def read(self, text: str) -> Any:
         """Parse and validate a JSON text. Numbers are validated as decimals.
 

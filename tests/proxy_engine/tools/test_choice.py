@@ -53,7 +53,7 @@ def test_choices(given: Any, mode: str, tools: tuple[Tool, ...]) -> None:
     [
         ("get_wether", TOOLS, "Did you mean 'get_weather'"),
         ("requird", TOOLS, "Did you mean 'required'"),
-        ("xyz", TOOLS, "Known are 'get_weather', 'none'"),
+        ("xyz", TOOLS, "Known are get_weather, none, auto, required"),
         ("xyz", (), "No tools were given"),
         ("required", (), "there are none"),
         ({"type": "function", "function": {"name": "xyz"}}, TOOLS, "no tool 'xyz'"),
