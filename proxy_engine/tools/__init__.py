@@ -1,25 +1,19 @@
-"""Tools that a model may call: dicts, types and functions."""
+"""Tools that a model may call: dicts, types and functions.
 
-from __future__ import annotations
+Reading order: ``tool`` (with the readers of arguments), ``input_format`` (custom tools),
+``python_tools`` and ``resolve`` (tools from functions, types and dicts), ``choice``;
+``tool_loop``; ``call_parsing`` (calls in text that was generated elsewhere).
+"""
 
-from .call_parsing import ParsedToolCalls, parse_tool_calls
-from .choice import ToolChoice, ToolChoiceMode
-from .input_format import InputFormat
-from .python_tools import tool_from_function, tool_from_type
-from .resolve import resolve_tool, resolve_tools, tool_from_dict
-from .tool import Tool, tool_schema_errors
-
-__all__ = [
-    "InputFormat",
-    "ParsedToolCalls",
-    "Tool",
-    "ToolChoice",
-    "ToolChoiceMode",
-    "parse_tool_calls",
-    "resolve_tool",
-    "resolve_tools",
-    "tool_from_dict",
-    "tool_from_function",
-    "tool_from_type",
-    "tool_schema_errors",
-]
+from .call_parsing import ParsedToolCalls as ParsedToolCalls
+from .call_parsing import parse_tool_calls as parse_tool_calls
+from .choice import ToolChoice as ToolChoice
+from .choice import ToolChoiceMode as ToolChoiceMode
+from .input_format import InputFormat as InputFormat
+from .python_tools import tool_from_function as tool_from_function
+from .python_tools import tool_from_type as tool_from_type
+from .resolve import resolve_tool as resolve_tool
+from .resolve import resolve_tools as resolve_tools
+from .resolve import tool_from_dict as tool_from_dict
+from .tool import Tool as Tool
+from .tool import tool_schema_errors as tool_schema_errors

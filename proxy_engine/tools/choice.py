@@ -63,8 +63,8 @@ class ToolChoice:
             case {"type": "allowed_tools", "allowed_tools": allowed, **rest}:
                 _refuse_extra(rest)
                 return cls._allowed(allowed, tools)
-            case {"type": "allowed_tools", **allowed}:
-                return cls._allowed(allowed, tools)
+            case {"type": "allowed_tools", **members}:
+                return cls._allowed(members, tools)
             case Mapping():
                 return cls("named", (_referenced(given, tools),))
         raise _invalid(

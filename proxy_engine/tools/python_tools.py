@@ -22,8 +22,7 @@ from state_machines.pydantic_schemas import ClosedJsonSchema
 
 from ..checks.texts import short_repr
 from ..errors import InvalidToolError
-from .arguments import ArgumentReader, instance_arguments, read_instance
-from .tool import Tool
+from .tool import ArgumentReader, Tool, instance_arguments, read_instance
 
 _STARS: dict[Any, str] = {
     inspect.Parameter.POSITIONAL_ONLY: "",

@@ -1,4 +1,4 @@
-"""A tool: its definition for the model, and its function."""
+"""A tool: its definition for the model, its function, and the arguments of a call."""
 
 from __future__ import annotations
 
@@ -10,22 +10,45 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any
 
+import jsonschema
+import pydantic
+
 from state_machines import StateMachine
+from state_machines.argument_notations import INPUT
 from state_machines.errors import SchemaError
 from state_machines.tool_calls import ToolSignature, input_schema
 
 from ..checks.texts import has_surrogate, short_repr
 from ..errors import InvalidToolError, ToolArgumentsError, ToolSchemaError
-from .arguments import ArgumentReader, input_arguments, json_arguments
+from ..validation import JsonValidator
 from .input_format import InputFormat, InputSyntax
 
 _NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}
 # Drafts in which `$ref` overrides the keywords beside it.
 _DRAFTS_WITH_LONE_REFERENCES = re.compile(r"draft-0[3-7]/")
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentReader:
+    """Validates arguments and calls a function with them.
+
+    Attributes:
+        read: Returns the arguments as Python values; raises ``ValueError`` if they are invalid.
+        by_keyword: Whether the value is a dict of keyword arguments, rather than the function's
+            only argument.
+    """
+
+    read: Callable[[Mapping[str, Any]], Any]
+    by_keyword: bool = True
+
+    def call(self, function: Callable[..., Any], value: Any) -> Any:
+        """Call ``function`` with the result of ``read``."""
+        return function(**value) if self.by_keyword else function(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +294,61 @@ class Tool:
 
     def _invalid(self, what: str, hint: str = "") -> InvalidToolError:
         return InvalidToolError(what, tool=self.name, hint=hint)
+
+
+def json_arguments(schema: Mapping[str, Any]) -> ArgumentReader:
+    """Return the reader of a tool with a JSON Schema only: JSON values, passed by keyword."""
+    return ArgumentReader(partial(_read_json, schema))
+
+
+def instance_arguments(adapter: pydantic.TypeAdapter[Any]) -> ArgumentReader:
+    """Return the reader of a tool whose function takes an instance of a type."""
+    return ArgumentReader(partial(read_instance, adapter), by_keyword=False)
+
+
+def input_arguments() -> ArgumentReader:
+    """Return the reader of a custom tool: one text, the only argument of the function."""
+    return ArgumentReader(_read_input, by_keyword=False)
+
+
+def read_instance(adapter: pydantic.TypeAdapter[Any], arguments: Mapping[str, Any]) -> Any:
+    """Return arguments as an instance of a type; raises ``ValueError`` if they are invalid."""
+    try:
+        # As text: even in strict mode, pydantic reads dates, sets and tuples from JSON.
+        return adapter.validate_json(_written(arguments))
+    except pydantic.ValidationError as error:
+        # One line per error, without links and without the name of a generated model.
+        faults = error.errors(include_url=False, include_context=False)
+        places = (".".join(map(str, fault["loc"])) for fault in faults)
+        lines = (
+            f"{place}: {fault['msg']}" if place else fault["msg"]
+            for place, fault in zip(places, faults, strict=True)
+        )
+        raise ValueError("; ".join(lines)) from error
+
+
+def _read_json(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> Any:
+    value = json.loads(_written(arguments))
+    try:
+        JsonValidator(schema).validate(value)
+    except jsonschema.ValidationError as error:
+        place = "".join(f"[{step!r}]" for step in error.absolute_path)
+        raise ValueError(f"{place}: {error.message}" if place else error.message) from error
+    return value
+
+
+def _read_input(arguments: Mapping[str, Any]) -> str:
+    text = arguments.get(INPUT)
+    if len(arguments) != 1 or not isinstance(text, str):
+        raise ValueError(f"a custom tool has the argument {INPUT!r} alone, a text")
+    return text
+
+
+def _written(arguments: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(arguments if isinstance(arguments, dict) else dict(arguments))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the arguments are not JSON: {error}") from error
 
 
 @contextmanager
