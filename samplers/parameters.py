@@ -198,3 +198,9 @@ class SamplingParameters(ParameterModel):
     def has_xtc(self) -> bool:
         """Whether XTC may exclude tokens."""
         return self.xtc_probability > 0 and self.temperature > 0
+
+    @property
+    def has_penalties(self) -> bool:
+        """Whether the distribution of a token depends on the tokens before it by penalties."""
+        penalties = self.repetition_penalty, self.presence_penalty, self.frequency_penalty
+        return penalties != (1, 0, 0)

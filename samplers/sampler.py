@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import mlx.core as mx
 
-from samplers.adjustments import Adjustments
+from samplers.adjustments import adjust_logits
 from samplers.filters import apply_filters
 from samplers.logprobs import log_sum
 from samplers.parameters import InvalidSamplingParameterError, SamplingParameters
@@ -65,11 +65,9 @@ class Sampler:
     ) -> None:
         self.parameters = parameters
         self._xtc_special_tokens = tuple(xtc_special_tokens)
-        self._adjustments = Adjustments(parameters)
         self.key_row = KeyRow(random_key(parameters.seed, stream)[None], 0)
-        self.row_parameters = None
-        if not (parameters.has_xtc or parameters.bias_pairs or self.has_penalties):
-            self.row_parameters = parameters.model_copy(update={"seed": None})
+        has_rows = not (parameters.has_xtc or parameters.bias_pairs or parameters.has_penalties)
+        self.row_parameters = parameters.model_copy(update={"seed": None}) if has_rows else None
 
     def __call__(
         self,
@@ -101,9 +99,8 @@ class Sampler:
                 ``among`` another shape or type.
         """
         if among is None:
-            return self._draw(self._adjustments.of_all(logits, tokens, prompt_tokens)).token
-        self._adjustments.check(logits, among)
-        few = mx.take(logits, among, axis=-1)
+            return self._draw(adjust_logits(logits, self.parameters, tokens, prompt_tokens))[0]
+        few = self._take_candidates(logits, among)
         return self.sample_among(few, tokens, among, prompt_tokens=prompt_tokens)
 
     def sample_among(
@@ -134,8 +131,8 @@ class Sampler:
             )
         if among.size == 1:
             return among.astype(mx.uint32).reshape(few.shape[:-1])
-        adjusted = self._adjustments.of_candidates(few, tokens, among, prompt_tokens)
-        return mx.take(among, self._draw(adjusted, among).token).astype(mx.uint32)
+        adjusted = adjust_logits(few, self.parameters, tokens, prompt_tokens, among)
+        return mx.take(among, self._draw(adjusted, among)[0]).astype(mx.uint32)
 
     def log_distribution(
         self,
@@ -238,20 +235,20 @@ class Sampler:
         Raises:
             InvalidSamplingParameterError: As in a call.
         """
-        adjusted = self._adjustments.of_all(logits, tokens, prompt_tokens)
+        adjusted = adjust_logits(logits, self.parameters, tokens, prompt_tokens)
+        is_kept: mx.array | None = None
         if among is None:
-            drawn = self._draw(adjusted if mask is None else apply_mask(adjusted, mask))
-            token = drawn.token
-        else:
-            self._adjustments.check(logits, among)
-            few = mx.take(adjusted, among, axis=-1)
+            token, is_kept = self._draw(adjusted if mask is None else apply_mask(adjusted, mask))
+            is_kept = mask if is_kept is None else is_kept
+        elif among.size == 1:
             # As in a call, a single candidate uses no random key.
-            index = mx.zeros(logits.shape[:-1], mx.uint32)
-            drawn = _Drawn(index) if among.size == 1 else self._draw(few, among)
-            token = mx.take(among, drawn.token).astype(mx.uint32)
+            self._take_candidates(logits, among)
+            token = among.astype(mx.uint32).reshape(logits.shape[:-1])
+        else:
+            index, is_kept = self._draw(self._take_candidates(adjusted, among), among)
+            token = mx.take(among, index).astype(mx.uint32)
         if self.parameters.temperature == 0:
             return WeightedToken(token, self._log_mass(adjusted, token.reshape(1)))
-        is_kept = mask if drawn.is_kept is None else drawn.is_kept
         if among is None and is_kept is None:
             return WeightedToken(token, mx.array(0.0))
         return WeightedToken(token, self._log_mass(adjusted, among, is_kept))
@@ -278,7 +275,8 @@ class Sampler:
         Returns:
             float32, shape (), not evaluated.
         """
-        return self._log_mass(self._adjustments.of_all(logits, tokens, prompt_tokens), ids)
+        adjusted = adjust_logits(logits, self.parameters, tokens, prompt_tokens)
+        return self._log_mass(adjusted, ids)
 
     @property
     def random_state(self) -> mx.array:
@@ -296,7 +294,7 @@ class Sampler:
     @property
     def has_penalties(self) -> bool:
         """Whether the distribution of a token depends on the tokens before it by penalties."""
-        return self._adjustments.has_penalties
+        return self.parameters.has_penalties
 
     def scaled_logits(
         self, logits: mx.array, tokens: Sequence[int], *, prompt_tokens: int = 0
@@ -311,7 +309,7 @@ class Sampler:
         Returns:
             float32, the same shape.
         """
-        adjusted = self._adjustments.of_all(logits, tokens, prompt_tokens)
+        adjusted = adjust_logits(logits, self.parameters, tokens, prompt_tokens)
         return apply_temperature(adjusted, self.parameters.temperature or 1.0)
 
     @property
@@ -356,17 +354,41 @@ class Sampler:
         prompt_tokens: int,
     ) -> mx.array:
         """Return the logits after biases and penalties: of all tokens, or of the candidates."""
-        if among is None:
-            return self._adjustments.of_all(logits, tokens, prompt_tokens)
-        self._adjustments.check(logits, among)
-        few = mx.take(logits, among, axis=-1)
-        return self._adjustments.of_candidates(few, tokens, among, prompt_tokens)
+        few = logits if among is None else self._take_candidates(logits, among)
+        return adjust_logits(few, self.parameters, tokens, prompt_tokens, among)
 
-    def _draw(self, logits: mx.array, ids: mx.array | None = None) -> _Drawn:
-        """Draw an index into ``logits``, which are those of the tokens ``ids``, or of all."""
+    def _take_candidates(self, logits: mx.array, among: mx.array) -> mx.array:
+        """Return the logits of candidates.
+
+        Raises:
+            InvalidSamplingParameterError: ``among`` has another shape or type, or the bias of a
+                token is outside the vocabulary.
+        """
+        if among.ndim != 1 or among.size == 0 or not mx.issubdtype(among.dtype, mx.integer):
+            raise InvalidSamplingParameterError(
+                "among", f"{among.dtype} of shape {among.shape}", "integers of shape (n,), n > 0"
+            )
+        size, bias = logits.shape[-1], self.parameters.bias_pairs
+        if bias and bias[-1][0] >= size:
+            raise InvalidSamplingParameterError("logit_bias", bias, f"of token ids below {size}")
+        return mx.take(logits, among, axis=-1)
+
+    def _draw(
+        self, logits: mx.array, ids: mx.array | None = None
+    ) -> tuple[mx.array, mx.array | None]:
+        """Draw a token.
+
+        Args:
+            logits: Of the tokens ``ids``, or of all.
+            ids: Token ids, shape (n,).
+
+        Returns:
+            An index into ``logits``, and whether the filters keep each token; ``None`` without
+            filters.
+        """
         parameters = self.parameters
         if parameters.temperature == 0:
-            return _Drawn(mx.argmax(logits, axis=-1))
+            return mx.argmax(logits, axis=-1), None
         key = self._next_key()
         excludes: mx.array | None = None
         if parameters.has_xtc:
@@ -375,7 +397,7 @@ class Sampler:
         filtered = self._filtered(logits, ids, excludes)
         is_kept = filtered > -mx.inf if parameters.has_filters else None
         scaled = apply_temperature(filtered, parameters.temperature)
-        return _Drawn(mx.random.categorical(scaled, axis=-1, key=key), is_kept)
+        return mx.random.categorical(scaled, axis=-1, key=key), is_kept
 
     def _filtered(
         self, logits: mx.array, ids: mx.array | None, excludes: mx.array | None
@@ -422,13 +444,6 @@ class Sampler:
             chosen = mx.where(is_kept, chosen, -mx.inf)
         # Rounding could make a probability exceed 1.
         return mx.minimum(log_sum(chosen) - log_sum(scaled), 0.0)
-
-
-class _Drawn(NamedTuple):
-    """A drawn token, and the mask of the tokens that the filters kept; ``None`` without filters."""
-
-    token: mx.array
-    is_kept: mx.array | None = None
 
 
 def make_sampler(
