@@ -99,9 +99,7 @@ class LiveView:
                 self._append(kind_of(part, is_value=part != "text"), text)
             case ToolCallStarted(part=part, name=name):
                 self._append(kind_of(part), f"\n{name} " if self._segments else f"{name} ")
-            case ToolCallDelta(part=part, arguments=arguments):
-                self._append(kind_of(part), arguments)
-            case ToolInputDelta(part=part, input=text):
+            case ToolCallDelta(part=part, arguments=text) | ToolInputDelta(part=part, input=text):
                 self._append(kind_of(part), text)
 
     def _append(self, kind: str, text: str) -> None:
@@ -141,7 +139,6 @@ class _Display:
         module = import_extra("notebook", "IPython.display", purpose="the display of a stream")
         self._view = LiveView()
         self._handle: Any = module.DisplayHandle()
-
         self._handle.display(_bundle(self._view), raw=True)
         self._updated = perf_counter()
         self._result: GenerationResult[Any] | None = None

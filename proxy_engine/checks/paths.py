@@ -7,19 +7,19 @@ import stat
 from pathlib import Path
 
 
-def directory_path(given: object) -> Path | None:
+def directory_path(path: object) -> Path | None:
     """Return the path of a directory, with ``~`` expanded; ``None`` as it is.
 
     Raises:
         ValueError: It is no path, or empty.
     """
-    if given is None:
+    if path is None:
         return None
-    if not isinstance(given, str | os.PathLike):
+    if not isinstance(path, str | os.PathLike):
         raise ValueError("should be a path")
-    if given == "":
+    if path == "":
         raise ValueError("should be the name of a directory")
-    return Path(given).expanduser()
+    return Path(path).expanduser()
 
 
 def privacy_problem(directory: Path) -> str | None:

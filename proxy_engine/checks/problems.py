@@ -36,20 +36,20 @@ class Problem:
         return json_pointer(self.location)
 
 
-def problems_in(error: pydantic.ValidationError, given: object) -> list[Problem]:
-    """Return one problem for each location in ``given``, the input that was validated.
+def problems_in(error: pydantic.ValidationError, value: object) -> list[Problem]:
+    """Return one problem for each location in ``value``, the input that was validated.
 
     A value of a union type has one error for each alternative; they are one problem here.
     """
-    return problems_from(error.errors(include_url=False), given)
+    return problems_from(error.errors(include_url=False), value)
 
 
-def problems_from(facts: Iterable[Mapping[str, Any]], given: object) -> list[Problem]:
+def problems_from(facts: Iterable[Mapping[str, Any]], value: object) -> list[Problem]:
     """Return the problems in ``facts``, the items of ``ValidationError.errors()``."""
     found: dict[Location, list[str]] = {}
     kinds: dict[Location, str] = {}
     for fact in facts:
-        location = _location_in(given, fact["loc"], is_missing=fact["type"] == "missing")
+        location = _location_in(value, fact["loc"], is_missing=fact["type"] == "missing")
         kinds.setdefault(location, fact["type"])
         found.setdefault(location, []).append(description(fact["type"], fact["msg"], fact["input"]))
     return [
@@ -85,15 +85,15 @@ def description(kind: str, message: str, value: object) -> str:
     return f"{what}, not {short_repr(value)}"
 
 
-def _location_in(given: object, location: Sequence[int | str], *, is_missing: bool) -> Location:
+def _location_in(value: object, location: Sequence[int | str], *, is_missing: bool) -> Location:
     """Leave out what pydantic adds to locations: the names of a union's alternatives."""
     found: list[int | str] = []
     for index, name in enumerate(location):
-        is_there = (isinstance(given, dict) and name in given) or (
-            isinstance(given, list | tuple) and isinstance(name, int) and name < len(given)
+        is_there = (isinstance(value, dict) and name in value) or (
+            isinstance(value, list | tuple) and isinstance(name, int) and name < len(value)
         )
         if is_there:
-            given = given[name]  # type: ignore[index]
+            value = value[name]  # type: ignore[index]
         if is_there or (is_missing and index == len(location) - 1):
             found.append(name)
     return tuple(found)

@@ -56,13 +56,13 @@ def with_options(*names: str, **changes: Mapping[str, Any]) -> Callable[[type[M]
 
 def with_fields(model: type[M], fields: Mapping[str, OptionalField]) -> type[M]:
     """Return a subclass with further fields, under the same name."""
-    given: Any = fields
+    arguments: Any = fields
     derived = pydantic.create_model(
         model.__name__,
         __base__=model,
         __module__=model.__module__,
         __doc__=model.__doc__,
-        **given,
+        **arguments,
     )
     derived.__qualname__ = model.__qualname__
     return derived

@@ -342,10 +342,10 @@ class GenerationOptions(OptionModel, SamplingParameters):
     def sampling(self, part: str = "") -> SamplingParameters:
         """Return the sampling parameters for a part of the answer, by its identifier."""
         changed = self.parts.get(part)
-        given = set() if changed is None else changed.model_fields_set
+        names = set() if changed is None else changed.model_fields_set
         return SamplingParameters.model_construct(
             **{
-                name: getattr(changed if name in given else self, name)
+                name: getattr(changed if name in names else self, name)
                 for name in SamplingParameters.model_fields
             }
         )
@@ -357,16 +357,16 @@ def argument_names(model: type[BaseModel]) -> list[str]:
 
 
 def check_names(
-    given: Mapping[str, Any], known: Collection[str], hints: Mapping[str, str] = _HINTS
+    options: Mapping[str, Any], known: Collection[str], hints: Mapping[str, str] = _HINTS
 ) -> None:
     """Raise ``InvalidOptionError`` for a name that is not that of an option.
 
     Args:
-        given: The options by name.
+        options: The options by name.
         known: The names of options.
         hints: Hints for names that are unknown and not misspelled.
     """
-    for name in given:
+    for name in options:
         if name not in known:
             hint = hints.get(name) or suggestion(str(name), known)
             raise InvalidOptionError(
@@ -374,9 +374,9 @@ def check_names(
             )
 
 
-def invalid_option(error: ValidationError, given: object) -> InvalidOptionError:
+def invalid_option(error: ValidationError, values: object) -> InvalidOptionError:
     """Return the error that tells of the first problem of a model's input."""
-    problem = problems_in(error, given)[0]
+    problem = problems_in(error, values)[0]
     names = problem.location or ("options",)
     return InvalidOptionError(
         f"{'.'.join(map(str, names))} {problem.what}", option=str(names[0]), pointer=problem.pointer

@@ -46,19 +46,19 @@ _RESERVED_VARIABLES = {
 """Arguments of ``apply_chat_template`` that a request must not set."""
 
 
-def parse_template_variables(given: Any) -> dict[str, Any]:
+def parse_template_variables(value: Any) -> dict[str, Any]:
     """Return a copy of variables of a chat template."""
-    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         raise ValueError("should be a mapping from names to values")
-    for name in given:
+    for name in value:
         if name in _RESERVED_VARIABLES:
             raise ValueError(f"should not contain {name!r}, which the engine sets")
-    return dict(given)
+    return dict(value)
 
 
-def parse_stop_token_ids(given: Any) -> tuple[int, ...]:
+def parse_stop_token_ids(value: Any) -> tuple[int, ...]:
     """Return distinct token ids in their order."""
-    items = [] if given is None else as_list(given)
+    items = [] if value is None else as_list(value)
     if items is None or not all(_is_token_id(item) for item in items):
         raise ValueError("should be a list of token ids")
     return tuple(dict.fromkeys(map(int, items)))
@@ -68,18 +68,18 @@ def _is_token_id(item: object) -> bool:
     return isinstance(item, Integral) and not isinstance(item, bool) and 0 <= int(item) <= MAX_COUNT
 
 
-def parse_tool_format(given: Any) -> str | ToolFormat | None:
+def parse_tool_format(value: Any) -> str | ToolFormat | None:
     """Return a tool format or the name of one."""
-    if given is not None and not isinstance(given, str | ToolFormat):
+    if value is not None and not isinstance(value, str | ToolFormat):
         raise ValueError("should be a ToolFormat or the name of one")
-    return given
+    return value
 
 
-def parse_delimiters(given: Any) -> tuple[str, str] | None:
+def parse_delimiters(value: Any) -> tuple[str, str] | None:
     """Return two delimiters. The second may be empty."""
-    if given is None:
+    if value is None:
         return None
-    items = as_list(given)
+    items = as_list(value)
     if items is None or len(items) != 2 or not all(isinstance(item, str) for item in items):
         raise ValueError("should be two strings, the texts before and after")
     if not items[0] or any(map(has_surrogate, items)):
@@ -89,12 +89,12 @@ def parse_delimiters(given: Any) -> tuple[str, str] | None:
     return items[0], items[1]
 
 
-def parse_stop_strings(given: Any) -> tuple[str, ...]:
+def parse_stop_strings(value: Any) -> tuple[str, ...]:
     """Return one or several stop strings as a tuple."""
-    if given is None:
+    if value is None:
         return ()
-    items = as_list(given)
-    texts = [given] if items is None else items
+    items = as_list(value)
+    texts = [value] if items is None else items
     if not all(isinstance(text, str) and text for text in texts):
         raise ValueError("should be a non-empty string or a list of such strings")
     if any(map(has_surrogate, texts)):
@@ -107,17 +107,17 @@ def parse_stop_strings(given: Any) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def parse_sources(given: Any) -> dict[str, str]:
+def parse_sources(value: Any) -> dict[str, str]:
     """Return a copy of texts by name; ``{}`` for ``None``."""
-    if given is None:
+    if value is None:
         return {}
-    if not isinstance(given, Mapping):
+    if not isinstance(value, Mapping):
         raise ValueError("should be a mapping from names to texts")
-    for name, text in given.items():
+    for name, text in value.items():
         if not isinstance(name, str) or not isinstance(text, str):
             raise ValueError("should be a mapping from names to texts")
         if has_surrogate(name) or has_surrogate(text):
             raise ValueError("should be text without lone surrogates")
         if len(text) > LIMITS.source_characters:
             raise ValueError(f"should have at most {LIMITS.source_characters:,} characters each")
-    return dict(given)
+    return dict(value)

@@ -126,11 +126,8 @@ class RunningBatch:
             return
         if self._cancelled.is_set():
             queued.cancelled.set()
-        queued.future.add_done_callback(partial(_put_index, self._ended, index))
-
-
-def _put_index(ended: SimpleQueue[int], index: int, _: object) -> None:
-    ended.put(index)
+        ended = self._ended
+        queued.future.add_done_callback(lambda _: ended.put(index))
 
 
 def _item(index: int, queued: QueuedRequest) -> BatchItem[Any]:

@@ -69,7 +69,7 @@ class Worker:
         _first_guard().check()
         self.guard = ProcessGuard()
         """Raises in forked processes."""
-        self.explain: Callable[[BaseException], BaseException] = _unchanged
+        self.explain: Callable[[BaseException], BaseException] = lambda error: error
         """Returns the error to report in place of one that a call has raised."""
         self._failure: DistributedError | None = None
         self._unfinished: set[Future[Any]] = set()
@@ -219,10 +219,6 @@ class _Thread(threading.Thread):
             job()
             # Do not keep the job's objects alive while waiting for the next one.
             del job
-
-
-def _unchanged(error: BaseException) -> BaseException:
-    return error
 
 
 # Filled with the first worker. A list, since appending is atomic: a lock may be held forever in a

@@ -497,9 +497,19 @@ def test_a_model_in_memory_needs_its_tokenizer(tiny_model: Any, tiny_tokenizer: 
         InferenceEngine("name", tiny_tokenizer)
 
 
-@pytest.mark.parametrize("seconds", [0, -1, "1", True, float("nan")])
-def test_limit_on_compiling_is_a_number_above_zero(
-    tiny_model: Any, tiny_tokenizer: Any, seconds: Any
-) -> None:
-    with pytest.raises(InvalidOptionError, match="max_compile_seconds"):
-        InferenceEngine(tiny_model, tiny_tokenizer, max_compile_seconds=seconds)
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("batch_size", [0, -1, 1.5, True]),
+        ("cache", [{}, 5]),
+        ("max_compile_seconds", [0, -1, "1", True, float("nan")]),
+        ("num_draft_tokens", [0, -1, 65, 10**9, True, 2.0, "3"]),
+        ("on_progress", [5]),
+        ("options", [{}]),
+    ],
+)
+def test_invalid_arguments_are_refused_before_a_model_is_loaded(name: str, values: Any) -> None:
+    for value in values:
+        with pytest.raises(InvalidOptionError, match=f"{name} should be") as caught:
+            InferenceEngine("missing/model/x", **{name: value})
+        assert caught.value.option == name

@@ -23,7 +23,6 @@ from proxy_engine import (
     Finished,
     GenerationResult,
     InferenceEngine,
-    InvalidOptionError,
     PromptError,
     TokenGenerated,
 )
@@ -235,12 +234,6 @@ def test_running_request_shares_its_prompt_cache(tiny_model: Any, tiny_tokenizer
     assert all(result.usage.cached_tokens > 100 for result in results[1:])
 
 
-@pytest.mark.parametrize("size", [0, -1, 1.5, True])
-def test_invalid_batch_size_is_rejected(tiny_model: Any, tiny_tokenizer: Any, size: Any) -> None:
-    with pytest.raises(InvalidOptionError, match="batch_size"):
-        InferenceEngine(tiny_model, tiny_tokenizer, batch_size=size)
-
-
 def test_finished_request_is_reported_although_the_next_pass_fails(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -405,11 +398,6 @@ def test_request_cancelled_during_preparation_is_never_queued(
     engine._core.threads.shutdown()
     assert made[0].cancelled.is_set()
     assert engine.running_requests == engine.queued_requests == 0
-
-
-def test_string_is_not_a_batch(engine: InferenceEngine) -> None:
-    with pytest.raises(PromptError, match="list"):
-        engine.generate_batch("prompt")
 
 
 def test_first_token_is_reported_before_the_next_pass(
