@@ -16,7 +16,7 @@ from mlx.utils import tree_flatten
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from ..errors import InvalidOptionError, ModelFormatError
-from ..models.adapters import adds_layers
+from ..models.adapters import AddedLayers, read_adapter
 from ..models.files import TEXT_FILES
 from ..models.load_options import LoadOptions
 from ..models.loading import LoadedModel, ModelParts, load_model
@@ -90,7 +90,8 @@ class Sharding:
         self._config = {**config, **options.config_overrides}
         self._parallelism = plan(self._config, self._group.size(), name)
         adapter = options.adapter_path
-        if self._parallelism is Parallelism.TENSOR and adapter and adds_layers(adapter, name):
+        adds_layers = adapter and isinstance(read_adapter(adapter, name), AddedLayers)
+        if self._parallelism is Parallelism.TENSOR and adds_layers:
             raise InvalidOptionError(
                 "tensor-parallel layers take no LoRA or DoRA weights",
                 option="adapter_path",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal, TypeAlias, cast
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
@@ -37,77 +37,29 @@ class _LoraParameters(_Strict):
     keys: list[str] | None = None
 
 
-class _FullFineTune(_Strict):
+class FullFineTune(_Strict):
+    """The configuration of weights that replace those of a model."""
+
     fine_tune_type: Literal["full"]
 
 
-class _LayersToAdd(_Strict):
+class AddedLayers(_Strict):
+    """The configuration of LoRA or DoRA layers."""
+
     fine_tune_type: Literal["lora", "dora"] = "lora"
     num_layers: int
     lora_parameters: _LoraParameters
 
 
-def check_adapter(directory: Path, model: str) -> None:
-    """Check the files of an adapter, in milliseconds.
-
-    Raises:
-        AdapterError: They cannot be loaded.
-    """
-    _read_configuration(directory, model)
+AdapterConfiguration: TypeAlias = AddedLayers | FullFineTune
 
 
-def adds_layers(directory: Path, model: str) -> bool:
-    """Whether an adapter has LoRA or DoRA layers, and does not only replace weights.
-
-    Raises:
-        AdapterError: The adapter cannot be loaded.
-    """
-    return isinstance(_read_configuration(directory, model), _LayersToAdd)
-
-
-def apply_adapter(model: Module, directory: Path, name: str) -> None:
-    """Add an adapter to a model that has none.
-
-    The weights are lazy arrays. To be called on the thread that will run the model.
+def read_adapter(directory: Path, model: str) -> AdapterConfiguration:
+    """Check the files of an adapter, in milliseconds, and return its configuration.
 
     Args:
-        model: The model, which is changed. After an error it must not be used.
         directory: The adapter.
-        name: The model's name in errors.
-
-    Raises:
-        AdapterError: The files cannot be read, or the adapter belongs to another model.
-    """
-    config = _read_configuration(directory, name)
-    try:
-        if isinstance(config, _LayersToAdd):
-            # The parameters of the added layers are then the only trainable ones.
-            model.freeze()
-            linear_to_lora_layers(
-                model,
-                config.num_layers,
-                config.lora_parameters.model_dump(exclude_none=True),
-                use_dora=config.fine_tune_type == "dora",
-            )
-        weights = cast("dict[str, mx.array]", mx.load(str(directory / WEIGHTS)))
-    except Exception as error:
-        # Layers that LoRA does not support raise errors of several kinds.
-        raise AdapterError(str(error), adapter=directory, model=name) from error
-    problem = _mismatch(model, weights, config)
-    if problem is not None:
-        raise AdapterError(
-            problem,
-            adapter=directory,
-            model=name,
-            hint="Load the model that the adapter was trained with.",
-        )
-    model.load_weights(list(weights.items()), strict=False)
-    # Without dropout.
-    model.eval()
-
-
-def _read_configuration(directory: Path, model: str) -> _LayersToAdd | _FullFineTune:
-    """Check the files of an adapter, and return the content of ``adapter_config.json``.
+        model: The model's name in errors.
 
     Raises:
         AdapterError: The files cannot be loaded.
@@ -133,7 +85,7 @@ def _read_configuration(directory: Path, model: str) -> _LayersToAdd | _FullFine
         raise error("it has the form of PEFT; mlx_lm.lora writes adapters for MLX")
     if not has_whole_weights:
         raise error(f"{WEIGHTS} is damaged or incomplete")
-    kind = _FullFineTune if config.get("fine_tune_type") == "full" else _LayersToAdd
+    kind = FullFineTune if config.get("fine_tune_type") == "full" else AddedLayers
     try:
         return kind.model_validate(config)
     except ValidationError as failure:
@@ -142,8 +94,49 @@ def _read_configuration(directory: Path, model: str) -> _LayersToAdd | _FullFine
         raise error(f"{CONFIGURATION}: {place} {problem.what}") from failure
 
 
+def apply_adapter(model: Module, directory: Path, name: str) -> None:
+    """Add an adapter to a model that has none.
+
+    The weights are lazy arrays. To be called on the thread that will run the model.
+
+    Args:
+        model: The model, which is changed. After an error it must not be used.
+        directory: The adapter.
+        name: The model's name in errors.
+
+    Raises:
+        AdapterError: The files cannot be read, or the adapter belongs to another model.
+    """
+    config = read_adapter(directory, name)
+    try:
+        if isinstance(config, AddedLayers):
+            # The parameters of the added layers are then the only trainable ones.
+            model.freeze()
+            linear_to_lora_layers(
+                model,
+                config.num_layers,
+                config.lora_parameters.model_dump(exclude_none=True),
+                use_dora=config.fine_tune_type == "dora",
+            )
+        weights = cast("dict[str, mx.array]", mx.load(str(directory / WEIGHTS)))
+    except Exception as error:
+        # Layers that LoRA does not support raise errors of several kinds.
+        raise AdapterError(str(error), adapter=directory, model=name) from error
+    problem = _mismatch(model, weights, config)
+    if problem is not None:
+        raise AdapterError(
+            problem,
+            adapter=directory,
+            model=name,
+            hint="Load the model that the adapter was trained with.",
+        )
+    model.load_weights(list(weights.items()), strict=False)
+    # Without dropout.
+    model.eval()
+
+
 def _mismatch(
-    model: Module, weights: Mapping[str, mx.array], config: _LayersToAdd | _FullFineTune
+    model: Module, weights: Mapping[str, mx.array], config: AdapterConfiguration
 ) -> str | None:
     """Return why weights are not those of an adapter's parameters; ``None`` if they are.
 
@@ -152,7 +145,7 @@ def _mismatch(
         weights: The adapter's weights.
         config: The adapter's configuration.
     """
-    is_full = isinstance(config, _FullFineTune)
+    is_full = isinstance(config, FullFineTune)
     parameters = model.parameters() if is_full else model.trainable_parameters()
     leaves = cast("list[tuple[str, mx.array]]", tree_flatten(parameters))
     shapes = {name: leaf.shape for name, leaf in leaves}

@@ -136,17 +136,6 @@ def weight_files(directory: Path, config: Mapping[str, Any]) -> list[Path]:
     return []
 
 
-def weights_bytes(directory: Path, config: Mapping[str, Any]) -> int:
-    """Return the size of the weight files that are loaded and that exist.
-
-    Raises:
-        OSError: The directory cannot be read.
-    """
-    # The Hugging Face cache may link to files that are not downloaded yet.
-    files = (path for path in weight_files(directory, config) if path.is_file())
-    return sum(path.stat().st_size for path in files)
-
-
 def is_intact(file: Path) -> bool:
     """Whether a file of weights has the size that its header, or its directory, states.
 

@@ -35,7 +35,7 @@ from ..runtime.blas import announce_slow_blas, has_fast_blas, widen_on_cpu
 from ..runtime.extras import is_installed
 from ..runtime.progress import OnProgress
 from ..transcription.loading import is_speech_model, load_speech_model
-from .adapters import apply_adapter, check_adapter
+from .adapters import apply_adapter, read_adapter
 from .configuration import context_length, hidden_size, num_layers
 from .embedded import EMBEDDED_MODEL, SPEECH_MODEL, embedded_model, speech_model
 from .files import FileProblem, config_problem, file_problem
@@ -245,7 +245,7 @@ def _load(
 ) -> LoadedModel:
     """Load the model of a directory or a repo, as ``load_model`` does."""
     if options.adapter_path is not None:
-        check_adapter(options.adapter_path, name)
+        read_adapter(options.adapter_path, name)
     directory = Path(path) if os.path.isdir(path) else None
     trusts_code, overrides = options.trust_remote_code, options.config_overrides
     try:

@@ -73,27 +73,25 @@ class PromptCaches:
         model: The model.
         options: Bounds and quantization.
 
+    Attributes:
+        options: The options.
+
     Raises:
         InvalidOptionError: The model's cache does not support the options.
     """
 
     def __init__(self, model: Module, options: CacheOptions | None = None) -> None:
         self._model = model
-        self._options = options or CacheOptions()
-        self._store = Store(self._options.max_bytes)
+        self.options = options or CacheOptions()
+        self._store = Store(self.options.max_bytes)
         self._disk: DiskCache | None = None
         fresh = self._fresh()
         self._max_trimmable_length = max_trimmable_length(fresh)
         self._max_scorable_length = max_scorable_length(fresh)
-        if self._options.kv_bits is not None:
-            _check_quantization(model, self._options)
-            quantized = self._options.quantized_kv_start
+        if self.options.kv_bits is not None:
+            _check_quantization(model, self.options)
+            quantized = self.options.quantized_kv_start
             self._max_scorable_length = min(quantized, self._max_scorable_length)
-
-    @property
-    def options(self) -> CacheOptions:
-        """The options given at construction."""
-        return self._options
 
     @property
     def nbytes(self) -> int:
@@ -143,7 +141,7 @@ class PromptCaches:
         hint = "Leave exact_choices out: choices are sampled token by token then."
         reason = "a layer of the model, or of its quantized cache, does not keep them"
         if limit:
-            name = "max_kv_size" if self._options.kv_bits is None else "quantized_kv_start"
+            name = "max_kv_size" if self.options.kv_bits is None else "quantized_kv_start"
             reason = f"the prompt has {length} tokens, and {name} is {limit}"
             hint = f"{hint} Or increase {name}."
         raise InvalidOptionError(
@@ -154,7 +152,7 @@ class PromptCaches:
 
     def needs_checkpoints(self, length: int) -> bool:
         """Whether a text of ``length`` tokens is too long to be trimmed. For any thread."""
-        return self._options.max_bytes > 0 and length > self._max_trimmable_length
+        return self.options.max_bytes > 0 and length > self._max_trimmable_length
 
     def checkpoint_lengths(
         self,
@@ -176,7 +174,7 @@ class PromptCaches:
         Returns:
             Lengths in ascending order; none if the cache stays trimmable.
         """
-        max_count = self._options.max_checkpoints
+        max_count = self.options.max_checkpoints
         if not max_count or not self.needs_checkpoints(len(prompt_ids) + max_tokens):
             return ()
         last = len(prompt_ids) - 1
@@ -192,7 +190,7 @@ class PromptCaches:
 
         To be called after every forward pass, as mlx-lm does. It may replace layers.
         """
-        options = self._options
+        options = self.options
         _quantize(cache, options.quantized_kv_start, options.kv_group_size, options.kv_bits)
 
     def insert_copy(self, token_ids: Sequence[int] | TokenIds, cache: Sequence[Any]) -> None:
@@ -206,7 +204,7 @@ class PromptCaches:
 
         Only trimmable caches are shared; the others have checkpoints.
         """
-        if self._options.max_bytes and is_trimmable(cache):
+        if self.options.max_bytes and is_trimmable(cache):
             self.insert_copy(token_ids, cache)
 
     def insert(
@@ -228,7 +226,7 @@ class PromptCaches:
         Returns:
             How many tokens are cached; 0 also if they exceed the bound.
         """
-        if not self._options.max_bytes:
+        if not self.options.max_bytes:
             return 0
         ids = token_array(token_ids)
         counts = token_counts(cache)
@@ -253,7 +251,7 @@ class PromptCaches:
 
     def open_disk(self) -> DiskCache | None:
         """Return the caches on disk; ``None`` without a directory. Reads all weights once."""
-        options = self._options
+        options = self.options
         if options.directory is not None and self._disk is None:
             self._disk = DiskCache(
                 options.directory,
@@ -318,7 +316,7 @@ class PromptCaches:
                 f"{os.fspath(path)} does not fit the model's cache", path=os.fspath(path)
             )
         entry = Entry.of(ids, cache)
-        if entry.nbytes > self._options.max_bytes:
+        if entry.nbytes > self.options.max_bytes:
             raise PromptCacheFileError(
                 f"{os.fspath(path)} takes {entry.nbytes} bytes, more than max_bytes",
                 path=os.fspath(path),
@@ -328,7 +326,7 @@ class PromptCaches:
         return len(ids)
 
     def _fresh(self) -> list[Any]:
-        return _fresh_cache(self._model, self._options.max_kv_size)
+        return _fresh_cache(self._model, self.options.max_kv_size)
 
     def _fits(self, cache: Sequence[Any], length: int) -> bool:
         """Whether a cache that was read is one of the model's, with ``length`` tokens."""
@@ -339,7 +337,7 @@ class PromptCaches:
 
     def _read(self, disk: DiskCache, ids: TokenIds, above: int) -> tuple[Entry, int] | None:
         """Return the entry of a prefix longer than ``above`` on disk, and the prefix's length."""
-        read = disk.find(ids, above=above, max_bytes=self._options.max_bytes)
+        read = disk.find(ids, above=above, max_bytes=self.options.max_bytes)
         if read is None:
             return None
         cache, length = read
@@ -360,7 +358,7 @@ class PromptCaches:
 
     def _facts(self) -> dict[str, str]:
         """Return the properties of the model and the options that a cache's file states."""
-        options = self._options
+        options = self.options
         quantized = f"{options.kv_bits} bits in groups of {options.kv_group_size}"
         return {
             **model_identity(self._model),

@@ -40,12 +40,10 @@ def import_extra(extra: Extra, module: str, *, purpose: str) -> Any:
         purpose: What needs it, the subject of the error's message.
 
     Raises:
-        MissingExtraError: The extra is not installed.
+        MissingExtraError: The extra is not installed, or is too old.
     """
-    if not is_installed(extra):
-        package = _PACKAGES[extra].replace("_", "-")
-        raise MissingExtraError(f"{purpose} requires {package}", extra=extra)
-    return importlib.import_module(module)
+    with requires_extra(extra, purpose=purpose):
+        return importlib.import_module(module)
 
 
 @contextmanager
@@ -60,6 +58,8 @@ def requires_extra(extra: Extra, *, purpose: str) -> Iterator[None]:
         MissingExtraError: An import in the block fails: the package is missing or too old.
     """
     try:
+        if not is_installed(extra):
+            raise ImportError(_PACKAGES[extra])
         yield
     except ImportError as error:
         package = _PACKAGES[extra].replace("_", "-")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ..models.configuration import Modality, context_length, input_modalities
-from ..models.files import FileProblem, file_problem, weight_files, weights_bytes
+from ..models.files import FileProblem, file_problem, weight_files
 from .adapters import KnownAdapter
 
 FileSignature: TypeAlias = tuple[tuple[str, int, int], ...]
@@ -134,13 +134,15 @@ def _read_facts(directory: Path, trusts_code: bool) -> tuple[KnownModel, bool]:
     file = directory / "config.json"
     has_config = file.is_file()
     config = _read(file)
+    # The Hugging Face cache may link to files that are not downloaded yet.
+    weights = [path for path in weight_files(directory, config) if path.is_file()]
     model = KnownModel(
         "",
         os.fspath(directory),
         directory,
         int(file.stat().st_mtime) if has_config else 0,
         context_length(config),
-        weights_bytes(directory, config),
+        sum(path.stat().st_size for path in weights),
         input_modalities(config),
         file_problem(directory, trusts_code),
     )
