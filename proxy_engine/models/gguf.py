@@ -20,22 +20,11 @@ from ..runtime.backends import requires_backend
 with requires_backend():
     import mlx.core as mx
 
+from mlx_lm.gguf import translate_weight_names
+from mlx_lm.models.llama import Model, ModelArgs
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 _CONTROL_TOKEN, _USER_DEFINED_TOKEN = 3, 4
-
-_BLOCK_MODULES = {
-    "attn_norm": "input_layernorm",
-    "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj",
-    "attn_output": "self_attn.o_proj",
-    "ffn_norm": "post_attention_layernorm",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj",
-}
-_MODEL_MODULES = {"token_embd": "model.embed_tokens", "output_norm": "model.norm"}
 
 _CONFIG_KEYS = {
     "hidden_size": "embedding_length",
@@ -48,8 +37,6 @@ _CONFIG_KEYS = {
     "rope_theta": "rope.freq_base",
     "max_position_embeddings": "context_length",
 }
-_ROTARY_HEADS = {"attn_q": "num_attention_heads", "attn_k": "num_key_value_heads"}
-
 # Q4_1 files have embeddings in Q8_0.
 _QUANTIZATION = {
     "group_size": 32,
@@ -105,18 +92,19 @@ def _weights(tensors: Mapping[str, mx.array], config: Mapping[str, Any]) -> dict
     The other tensors, scales and biases become float32, which is exact: MLX's CPU kernels would
     convert float16 scales one at a time. They are small beside the packed weights.
     """
+    heads = {"q_proj": config["num_attention_heads"], "k_proj": config["num_key_value_heads"]}
     weights = {}
-    for name, tensor in tensors.items():
-        module, _, part = name.rpartition(".")
-        if module in _MODEL_MODULES:
-            path = _MODEL_MODULES[module]
-        else:
-            _, layer, kind = module.split(".")
-            path = f"model.layers.{layer}.{_BLOCK_MODULES[kind]}"
-            if kind in _ROTARY_HEADS:
-                tensor = undo_rotary_permutation(tensor, config[_ROTARY_HEADS[kind]])
-        is_packed = tensor.dtype == mx.uint32
-        weights[f"{path}.{part}"] = tensor if is_packed else tensor.astype(mx.float32)
+    # The arrays of this model are never evaluated.
+    for path, _ in Model(ModelArgs.from_dict(config)).named_modules():
+        module, kind = translate_weight_names(path), path.rpartition(".")[2]
+        for part in ("weight", "scales", "biases"):
+            tensor = tensors.get(f"{module}.{part}")
+            if tensor is None:
+                continue
+            if kind in heads:
+                tensor = undo_rotary_permutation(tensor, heads[kind])
+            is_packed = tensor.dtype == mx.uint32
+            weights[f"{path}.{part}"] = tensor if is_packed else tensor.astype(mx.float32)
     return weights
 
 
