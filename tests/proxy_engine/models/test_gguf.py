@@ -11,6 +11,7 @@ import mlx_lm
 import numpy as np
 import pytest
 from mlx.utils import tree_flatten
+from mlx_lm.gguf import translate_weight_names
 from tokenizers import pre_tokenizers
 
 from proxy_engine.models.gguf import convert_smollm, undo_rotary_permutation
@@ -64,56 +65,36 @@ def permute(weight: np.ndarray, heads: int) -> np.ndarray:
 
 def hugging_face_weights() -> dict[str, np.ndarray]:
     random = np.random.default_rng(0)
-
-    def matrix(rows: int, columns: int) -> np.ndarray:
-        return (random.standard_normal((rows, columns)) * 0.2).astype(np.float32)
-
     kv = HIDDEN // HEADS * KV_HEADS
-    weights = {"model.embed_tokens": matrix(len(TOKENS), HIDDEN), "model.norm": np.ones(HIDDEN)}
+    shapes: dict[str, tuple[int, ...]] = {
+        "model.embed_tokens": (len(TOKENS), HIDDEN),
+        "model.norm": (HIDDEN,),
+    }
     for layer in range(LAYERS):
         prefix = f"model.layers.{layer}"
-        weights |= {
-            f"{prefix}.self_attn.q_proj": matrix(HIDDEN, HIDDEN),
-            f"{prefix}.self_attn.k_proj": matrix(kv, HIDDEN),
-            f"{prefix}.self_attn.v_proj": matrix(kv, HIDDEN),
-            f"{prefix}.self_attn.o_proj": matrix(HIDDEN, HIDDEN),
-            f"{prefix}.mlp.gate_proj": matrix(FEED_FORWARD, HIDDEN),
-            f"{prefix}.mlp.up_proj": matrix(FEED_FORWARD, HIDDEN),
-            f"{prefix}.mlp.down_proj": matrix(HIDDEN, FEED_FORWARD),
-            f"{prefix}.input_layernorm": random.random(HIDDEN),
-            f"{prefix}.post_attention_layernorm": random.random(HIDDEN),
+        shapes |= {
+            f"{prefix}.self_attn.q_proj": (HIDDEN, HIDDEN),
+            f"{prefix}.self_attn.k_proj": (kv, HIDDEN),
+            f"{prefix}.self_attn.v_proj": (kv, HIDDEN),
+            f"{prefix}.self_attn.o_proj": (HIDDEN, HIDDEN),
+            f"{prefix}.mlp.gate_proj": (FEED_FORWARD, HIDDEN),
+            f"{prefix}.mlp.up_proj": (FEED_FORWARD, HIDDEN),
+            f"{prefix}.mlp.down_proj": (HIDDEN, FEED_FORWARD),
+            f"{prefix}.input_layernorm": (HIDDEN,),
+            f"{prefix}.post_attention_layernorm": (HIDDEN,),
         }
-    return {name: value.astype(np.float32) for name, value in weights.items()}
-
-
-GGUF_NAMES = {
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
-    "input_layernorm": "attn_norm",
-    "post_attention_layernorm": "ffn_norm",
-}
+    return {name: random.random(shape, np.float32) for name, shape in shapes.items()}
 
 
 def gguf_tensors() -> dict[str, mx.array]:
     tensors = {}
     for name, weight in hugging_face_weights().items():
-        if name == "model.embed_tokens":
-            tensors["token_embd.weight"] = weight
-        elif name == "model.norm":
-            tensors["output_norm.weight"] = weight
-        else:
-            _, _, layer, kind = name.split(".", 3)
-            if kind.endswith("q_proj"):
-                weight = permute(weight, HEADS)
-            elif kind.endswith("k_proj"):
-                weight = permute(weight, KV_HEADS)
-            tensors[f"blk.{layer}.{GGUF_NAMES[kind]}.weight"] = weight
-    return {name: mx.array(weight) for name, weight in tensors.items()}
+        if name.endswith("q_proj"):
+            weight = permute(weight, HEADS)
+        elif name.endswith("k_proj"):
+            weight = permute(weight, KV_HEADS)
+        tensors[f"{translate_weight_names(name)}.weight"] = mx.array(weight)
+    return tensors
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,6 @@ from mlx.nn.layers.base import Module
 from mlx_lm.models import bitnet
 
 from proxy_engine import InferenceEngine, ModelError, ModelFormatError, ModelNotFoundError
-from proxy_engine.models.configuration import context_length, hidden_size, num_layers
 from proxy_engine.models.loading import LoadedModel, load_model
 
 TINY_CONFIG = {
@@ -127,25 +126,6 @@ def test_model_that_requires_metal_is_named(tiny_tokenizer: Any) -> None:
     arguments = bitnet.ModelArgs.from_dict({**TINY_CONFIG, "model_type": "bitnet"})
     with pytest.raises(ModelError, match="Metal"):
         InferenceEngine(bitnet.Model(arguments), tiny_tokenizer)
-
-
-def test_dimensions_are_those_of_the_text_model(tiny_model: Any) -> None:
-    assert num_layers(tiny_model, {}) == 2
-    assert num_layers(Module(), {"n_layer": 3}) == 3
-    assert num_layers(Module(), {}) is None
-    assert hidden_size({"hidden_size": 8, "text_config": {"hidden_size": 9}}) == 9
-    assert hidden_size({"hidden_size": 8, "text_config": {"n_embd": None}}) == 8
-    assert hidden_size({"llm_config": {"hidden_size": 6}}) == 6
-    assert hidden_size({"n_embd": 7}) == 7
-    assert hidden_size({}) is None
-
-
-def test_context_length_is_found_under_all_its_names() -> None:
-    assert context_length({"max_position_embeddings": 7}) == 7
-    assert context_length({"text_config": {"max_position_embeddings": 8}}) == 8
-    assert context_length({"n_positions": 9}) == 9
-    assert context_length({"max_position_embeddings": None}) is None
-    assert context_length({}) is None
 
 
 def test_loaded_model_runs_on_another_thread(tiny_model: Any, tiny_tokenizer: Any) -> None:
