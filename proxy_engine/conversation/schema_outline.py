@@ -32,20 +32,29 @@ _MAX_HOPS = 8
 # Schemas that are searched for references. Definitions behind them are written where they are used.
 _MAX_SEARCHED = 20_000
 _MAX_PATTERN_CHARS = 80
-_TYPES_OF_KEYWORDS = {
-    "properties": "object",
-    "required": "object",
-    "additionalProperties": "object",
-    "items": "array",
-    "prefixItems": "array",
-    "minItems": "array",
-    "maxItems": "array",
-    "format": "string",
-    "pattern": "string",
-    "minLength": "string",
-    "maxLength": "string",
-    "minimum": "number",
-    "maximum": "number",
+# Keywords of each type, and how they are described.
+_KEYWORDS: Mapping[str, Mapping[str, str]] = {
+    "object": {"properties": "", "required": "", "additionalProperties": ""},
+    "array": {
+        "items": "",
+        "prefixItems": "",
+        "minItems": "at least {} items",
+        "maxItems": "at most {} items",
+        "uniqueItems": "all different",
+    },
+    "string": {
+        "format": "{}",
+        "pattern": "matching {}",
+        "minLength": "at least {} characters",
+        "maxLength": "at most {} characters",
+    },
+    "number": {
+        "minimum": "at least {}",
+        "maximum": "at most {}",
+        "exclusiveMinimum": "above {}",
+        "exclusiveMaximum": "below {}",
+        "multipleOf": "a multiple of {}",
+    },
 }
 
 
@@ -264,44 +273,17 @@ def _types_of(schema: Mapping[str, Any]) -> list[str]:
     types = schema.get("type")
     if types is not None:
         return types if isinstance(types, list) else [types]
-    return [kind for keyword, kind in _TYPES_OF_KEYWORDS.items() if keyword in schema][:1]
+    return [kind for kind, keywords in _KEYWORDS.items() if keywords.keys() & schema.keys()][:1]
 
 
-def _qualifiers_of(schema: Mapping[str, Any], kind: Any) -> str:
+def _qualifiers_of(schema: Mapping[str, Any], kind: object) -> str:
     """Return the bounds of a value of one type, in parentheses."""
-    found: list[str] = []
-    if kind in ("integer", "number"):
-        found += _range(schema, "minimum", "maximum", "")
-        for keyword, word in (("exclusiveMinimum", "above"), ("exclusiveMaximum", "below")):
-            if _is_number(schema.get(keyword)):
-                found.append(f"{word} {schema[keyword]}")
-        if "multipleOf" in schema:
-            found.append(f"a multiple of {schema['multipleOf']}")
-    elif kind == "string":
-        if isinstance(schema.get("format"), str):
-            found.append(schema["format"])
-        pattern = schema.get("pattern")
-        if isinstance(pattern, str) and len(pattern) <= _MAX_PATTERN_CHARS:
-            found.append(f"matching {pattern}")
-        found += _range(schema, "minLength", "maxLength", " characters")
-    elif kind == "array":
-        found += _range(schema, "minItems", "maxItems", " items")
-        if schema.get("uniqueItems") is True:
-            found.append("all different")
+    is_number = kind in ("integer", "number")
+    found = []
+    for keyword, words in _KEYWORDS.get("number" if is_number else str(kind), {}).items():
+        value = schema.get(keyword)
+        # A bound of 0 says nothing about a length.
+        is_said = isinstance(value, str | int | float) and (value or is_number)
+        if words and is_said and len(str(value)) <= _MAX_PATTERN_CHARS:
+            found.append(words.format(value))
     return f" ({', '.join(found)})" if found else ""
-
-
-def _range(schema: Mapping[str, Any], low: str, high: str, unit: str) -> list[str]:
-    least, most = schema.get(low), schema.get(high)
-    if not _is_number(least) and not _is_number(most):
-        return []
-    if not _is_number(most):
-        # A lower bound of 0 says nothing about a length.
-        return [f"at least {least}{unit}"] if least or not unit else []
-    if not _is_number(least) or (unit and not least):
-        return [f"at most {most}{unit}"]
-    return [f"{least}{unit}" if least == most else f"{least} to {most}{unit}"]
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -25,7 +25,7 @@ KEYWORDS = (
     [
         (True, "any value"),
         ({}, "any value"),
-        ({"type": "integer", "minimum": 0, "maximum": 9}, "integer (0 to 9)"),
+        ({"type": "integer", "minimum": 0, "maximum": 9}, "integer (at least 0, at most 9)"),
         ({"type": "number", "exclusiveMinimum": 0}, "number (above 0)"),
         ({"minimum": 2}, "number (at least 2)"),
         ({"type": "string", "format": "date"}, "string (date)"),
@@ -77,7 +77,7 @@ def test_outline_of_a_model() -> None:
         '  "hair": Colour | null\n'
         "}\n"
         "where Colour is {\n"
-        '  "red": integer (0 to 255)\n'
+        '  "red": integer (at least 0, at most 255)\n'
         "}"
     )
 

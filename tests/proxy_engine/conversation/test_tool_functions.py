@@ -59,7 +59,7 @@ def test_function_has_defaults_and_an_outline_of_its_parameters() -> None:
       "city": "Lima" | "Oslo",  // Where?
       "days"?: integer,  // For how many days.
       "places"?: [{
-          "lat": number (-90 to 90),
+          "lat": number (at least -90, at most 90),
           "name"?: string | null  // what it is called
         }, ...] | null  // Near them.
     }
