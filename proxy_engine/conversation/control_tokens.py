@@ -88,8 +88,7 @@ class ControlTokens:
         # Parts of control tokens that a template could complete.
         self._heads = {name[:k] for name in names for k in range(1, len(name))}
         self._tails = {name[k:] for name in names for k in range(1, len(name))}
-        self._firsts, self._lasts = ({name[at] for name in names} for at in (0, -1))
-        self._longest = max(map(len, names), default=0)
+        self._lengths = range(1, max(map(len, names), default=0))
         self._added = _alternatives(map(str, added.values()))
         self._cuts = {str(t) for t in added.values() if not (t.normalized or t.lstrip)}
         self._plain = self.unmarking()
@@ -228,11 +227,10 @@ class ControlTokens:
         if self._any.search(text):
             text = beginning.sub(lambda m: m[0] if m[1] is None else m[0] + _MARK, text)
         # The template may remove whitespace at both ends, so no mark hides it.
-        length = self._longest
-        if not self._firsts.isdisjoint(text[-length:]) and not text[-1].isspace():
-            text += _MARK * any(text[-k:] in self._heads for k in range(1, length))
-        if not self._lasts.isdisjoint(text[:length]) and not text[0].isspace():
-            text = _MARK * any(text[:k] in self._tails for k in range(1, length)) + text
+        if text and not text[-1].isspace():
+            text += _MARK * any(text[-k:] in self._heads for k in self._lengths)
+        if text and not text[0].isspace():
+            text = _MARK * any(text[:k] in self._tails for k in self._lengths) + text
         return text
 
     def _pieces(self, text: str) -> Iterator[str]:

@@ -230,7 +230,7 @@ def test_openai_messages_as_clients_write_them() -> None:
         {"role": "assistant", "tool_calls": [{"name": "f", "why": "not"}]},
         {"role": "assistant", "tool_calls": [{"function": {"name": "f", "why": "not"}}]},
         {"role": "assistant", "tool_calls": [{"type": "custom", "name": "f"}]},
-        {"role": "assistant", "tool_calls": [{"name": "f", "arguments": "[" * 10_000}]},
+        {"role": "assistant", "tool_calls": [{"name": "f", "arguments": "[" * 10000}]},
         {"role": "assistant", "tool_calls": [{"name": "f", "arguments": {"x": math.nan}}]},
         {"role": "assistant", "tool_calls": [{"name": "f", "arguments": {"x": {1}}}]},
         {"role": "assistant", "tool_calls": [{"name": "\ud800"}]},
@@ -249,12 +249,68 @@ def test_openai_messages_as_clients_write_them() -> None:
         {"role": "assistant", "tool_calls": [{"id": 5, "function": {"name": "f"}}]},
         {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{"}}]},
         {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "[]"}}]},
+        {},
+        {"role": "user"},
+        {"role": "nobody", "content": "x"},
+        {"role": "user", "content": [{"type": "image"}]},
+        {"role": "user", "content": [{"type": "image", "url": "x", "data": "AAAA"}]},
+        {"role": "user", "content": [{"type": "image", "url": 5}]},
+        {"role": "user", "content": [{"type": "image", "url": "x", "text": "x"}]},
+        {"role": "user", "content": [{"type": "image", "data": "?"}]},
+        {"role": "user", "content": [{"type": "text", "text": 1}]},
+        {"role": "user", "content": [{"type": "text", "text": "x", "more": 1}]},
+        {"role": "user", "content": [{"type": "action", "id": "1", "name": "f", "arguments": {}}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "action", "id": 1, "name": "f", "arguments": {}}],
+        },
+        {
+            "role": "assistant",
+            "content": [{"type": "action", "id": "1", "name": "f", "arguments": []}],
+        },
+        {"role": "assistant", "content": "x", "tool_call_id": "1"},
+        {"role": "tool", "content": "x", "tool_call_id": 1},
+        {"role": "user", "content": "x", "reasoning": "x"},
+        {"role": "user", "content": "x", "created_at": "yesterday"},
+        {"role": "user", "content": "x", "created_at": "2026-01-01T00:00:00"},
+        {"role": "user", "content": "x", "nickname": "x"},
+        {"role": "user", "content": "x", 5: "x", "nickname": "x"},
+        {"role": "user", "content": "x", "metadata": 5},
+        {"role": "user", "content": "x", "id": 5},
+        {"role": "user", "content": "x", "created_at": 5},
+        {"role": "user", "content": [{"type": "json", "value": math.nan}]},
+        {"role": "user", "content": [{"type": "json", "value": NESTED}]},
+        NESTED,
     ],
 )
-def test_openai_messages_that_are_refused(message: Any) -> None:
+def test_malformed_messages_are_refused(message: Any) -> None:
     for read in (Interaction.from_dict, lambda message: template_messages([message])):
         with pytest.raises(PromptError):
             read(message)
+
+
+@pytest.mark.parametrize(
+    ("message", "where"),
+    [
+        ({"role": "user", "content": [{"type": "text", "text": 5}]}, "messages[1].content[0]"),
+        ({"role": "user", "content": [{"type": "hologram"}]}, "messages[1].content[0]"),
+        ({"role": "user", "content": ["x", {"type": "image"}]}, "messages[1].content[0]"),
+        ({"role": "assistant", "tool_calls": [{"name": 5}]}, "messages[1].tool_calls[0]"),
+        (
+            {"role": "assistant", "tool_calls": [{"name": "f", "arguments": "{"}]},
+            "messages[1].tool_calls[0]",
+        ),
+        ({"role": "nobody", "content": "x"}, "messages[1].role"),
+        ({"role": "user", "content": "x", "more": 1}, "messages[1]"),
+        ({"content": "x", "role": "user", "created_at": 5}, "messages[1].created_at"),
+        (5, "messages[1]"),
+    ],
+)
+def test_errors_name_the_position_in_the_prompt(message: Any, where: str) -> None:
+    with pytest.raises(PromptError) as caught:
+        to_interactions([Interaction("user", "x"), message])
+    assert caught.value.where == where
+    assert str(caught.value).startswith(f"{where}: ")
 
 
 def test_answers_of_openais_client_are_taken_back() -> None:
@@ -362,54 +418,6 @@ def test_files_are_read_as_their_text() -> None:
 def test_media_content_is_refused(content: Any) -> None:
     with pytest.raises(PromptError, match=f"read {content.kind} content"):
         template_messages(Interaction("user", [content]))
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        {},
-        {"role": "user"},
-        {"role": "nobody", "content": "x"},
-        {"role": "user", "content": [{"type": "image"}]},
-        {"role": "user", "content": [{"type": "image", "url": "x", "data": "AAAA"}]},
-        {"role": "user", "content": [{"type": "image", "url": 5}]},
-        {"role": "user", "content": [{"type": "image", "url": "x", "text": "x"}]},
-        {"role": "user", "content": [{"type": "image", "data": "?"}]},
-        {"role": "user", "content": [{"type": "hologram"}]},
-        {"role": "user", "content": [{"type": "text", "text": 1}]},
-        {"role": "user", "content": [{"type": "text", "text": "x", "more": 1}]},
-        {"role": "user", "content": [{"type": "action", "id": "1", "name": "f", "arguments": {}}]},
-        {
-            "role": "assistant",
-            "content": [{"type": "action", "id": 1, "name": "f", "arguments": {}}],
-        },
-        {
-            "role": "assistant",
-            "content": [{"type": "action", "id": "1", "name": "f", "arguments": []}],
-        },
-        {"role": "assistant", "content": "x", "tool_call_id": "1"},
-        {"role": "tool", "content": "x", "tool_call_id": 1},
-        {"role": "user", "content": "x", "reasoning": "x"},
-        {"role": "user", "content": "x", "created_at": "yesterday"},
-        {"role": "user", "content": "x", "created_at": "2026-01-01T00:00:00"},
-        {"role": "user", "content": "x", "nickname": "x"},
-        {"role": "user", "content": "x", 5: "x", "nickname": "x"},
-        {"role": "user", "content": 5},
-        {"role": "user", "content": {"type": "text", "text": "x"}},
-        {"role": ["user"], "content": "x"},
-        {"role": "user", "content": "\ud800"},
-        {"role": "user", "content": "x", "metadata": 5},
-        {"role": "user", "content": "x", "id": 5},
-        {"role": "user", "content": "x", "created_at": 5},
-        {"role": "user", "content": [{"type": "json", "value": math.nan}]},
-        {"role": "user", "content": [{"type": "json", "value": NESTED}]},
-        NESTED,
-        5,
-    ],
-)
-def test_malformed_dicts_are_refused(value: dict[str, Any]) -> None:
-    with pytest.raises(PromptError):
-        Interaction.from_dict(value)
 
 
 def test_malformed_parts_are_refused() -> None:
