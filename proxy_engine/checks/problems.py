@@ -81,6 +81,8 @@ def description(kind: str, message: str, value: object) -> str:
         return "is unknown"
     if kind == "string_unicode":
         return "has a lone surrogate, which UTF-8 cannot encode"
+    if kind == "too_short" and message.startswith("List should have at least 1 item"):
+        return "must contain at least one item"
     what = message.removeprefix("Value error, ").removeprefix("Input ")
     return f"{what}, not {short_repr(value)}"
 

@@ -80,8 +80,8 @@ class ControlTokens:
         self._any = _alternatives(names)
         # Zero-width, so that tokens that overlap are all found.
         self._beginning = re.compile(f"(?={self._any.pattern})(.)", re.DOTALL)
-        own = (getattr(tokenizer, name, None) for name in _ANSWER_MARKERS)
-        markers = _alternatives(str(marker) for marker in own if marker)
+        answer_markers = (getattr(tokenizer, name, None) for name in _ANSWER_MARKERS)
+        markers = _alternatives(str(marker) for marker in answer_markers if marker)
         self._beginning_in_answer = re.compile(
             f"{markers.pattern}|{self._beginning.pattern}", re.DOTALL
         )
@@ -181,10 +181,12 @@ class ControlTokens:
         backend: Tokenizer | None = getattr(self._tokenizer, "backend_tokenizer", None)
         if backend is None or getattr(self._tokenizer, "split_special_tokens", False):
             return None
-        own = backend.normalizer
+        normalizer = backend.normalizer
         removal = normalizers.Replace(_MARK, "")
         plain = Tokenizer(backend.model)
-        plain.normalizer = removal if own is None else normalizers.Sequence([removal, own])
+        plain.normalizer = (
+            removal if normalizer is None else normalizers.Sequence([removal, normalizer])
+        )
         plain.pre_tokenizer = backend.pre_tokenizer
         plain.post_processor = backend.post_processor
         added = backend.get_added_tokens_decoder()
@@ -192,7 +194,10 @@ class ControlTokens:
         for token_id, token in sorted(added.items()):
             if token_id in self._names and token.normalized:
                 # Tokens of normalized text would be found behind the removal of marks.
-                if own is not None and own.normalize_str(token.content) != token.content:
+                if (
+                    normalizer is not None
+                    and normalizer.normalize_str(token.content) != token.content
+                ):
                     return None
                 token = AddedToken(
                     token.content,
@@ -245,8 +250,8 @@ class ControlTokens:
 
 def has_own_renderer(tokenizer: TokenizerWrapper) -> bool:
     """Return whether code of the tokenizer's class converts conversations to tokens."""
-    own = getattr(type(tokenizer._tokenizer), "apply_chat_template", None)
-    is_own = own is not PreTrainedTokenizerBase.apply_chat_template
+    render = getattr(type(tokenizer._tokenizer), "apply_chat_template", None)
+    is_own = render is not PreTrainedTokenizerBase.apply_chat_template
     return is_own and tokenizer.has_chat_template and tokenizer._chat_template is None
 
 

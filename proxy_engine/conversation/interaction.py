@@ -245,15 +245,15 @@ def read_interaction(value: Any, new_call_id: Callable[[int], str]) -> Interacti
     Raises:
         PromptError: The message is malformed or has unknown keys.
     """
-    given: dict[str, Any] = dict.fromkeys(known.name for known in fields(Interaction))
-    given |= message_fields(value)
-    for index, call in enumerate(given.pop("tool_calls")):
+    values: dict[str, Any] = dict.fromkeys(known.name for known in fields(Interaction))
+    values |= message_fields(value)
+    for index, call in enumerate(values.pop("tool_calls")):
         try:
             read = ToolCall._read({"id": new_call_id(index), **call_fields(call)})
         except PromptError as error:
             raise error.at(f"tool_calls[{index}]") from error
-        given["content"].append(read)
-    return Interaction._read(given)
+        values["content"].append(read)
+    return Interaction._read(values)
 
 
 _OWNERS = {"reasoning": Role.ASSISTANT, "tool_call_id": Role.TOOL, "name": Role.TOOL}

@@ -44,24 +44,24 @@ def message_fields(value: Any) -> dict[str, Any]:
         raise PromptError(f"a message should be a dict, not {short_repr(value)}")
     if not value.keys() & {"content", "tool_calls", "refusal"}:
         raise PromptError("a message needs 'content'")
-    given = present(value, _IGNORED_IN_MESSAGES)
-    content, calls = given.pop("content", ()), given.pop("tool_calls", ())
+    values = present(value, _IGNORED_IN_MESSAGES)
+    content, calls = values.pop("content", ()), values.pop("tool_calls", ())
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
     for key, items in (("content", parts), ("tool_calls", calls)):
         if not isinstance(items, list | tuple):
             raise PromptError(f"{key} should be a list, not {short_repr(items)}")
-    if given.get("role") != "tool":
+    if values.get("role") != "tool":
         # The name of another role's message is a person's, which no chat template writes.
-        given.pop("name", None)
-    refusals = [{"type": "text", "text": text} for text in _popped(given, "refusal")]
-    ids = _popped(given, "id", "event_id")
+        values.pop("name", None)
+    refusals = [{"type": "text", "text": text} for text in _popped(values, "refusal")]
+    ids = _popped(values, "id", "event_id")
     return {
-        "role": given.pop("role", None),
+        "role": values.pop("role", None),
         "content": [*parts, *refusals],
         "tool_calls": calls,
-        "reasoning": next(iter(_popped(given, *_REASONING_KEYS)), None),
+        "reasoning": next(iter(_popped(values, *_REASONING_KEYS)), None),
         "id": next(iter(ids), None),
-        **given,
+        **values,
     }
 
 
@@ -69,10 +69,10 @@ def part_fields(part: Any) -> Any:
     """Return the fields of a content part, with its type as ``kind``."""
     if not isinstance(part, Mapping):
         return part
-    given = present(part, _IGNORED_IN_PARTS)
-    kind = given.pop("type", None)
+    values = present(part, _IGNORED_IN_PARTS)
+    kind = values.pop("type", None)
     medium = str(kind).removeprefix("input_").removesuffix("_url")
-    match given:
+    match values:
         case {"refusal": text, **rest} if kind == "refusal":
             return {"kind": "text", "text": text, **rest}
         case {"input_audio": {"data": data, "format": str(form)}, **rest} if medium == "audio":
@@ -85,14 +85,14 @@ def part_fields(part: Any) -> Any:
         case {"action": call} if kind == "action":
             return {"kind": kind, **call_fields(call)}
     if kind == "action":
-        return {"kind": kind, **call_fields(given)}
-    if medium in _MEDIA and f"{medium}_url" in given:
-        url = given.pop(f"{medium}_url")
+        return {"kind": kind, **call_fields(values)}
+    if medium in _MEDIA and f"{medium}_url" in values:
+        url = values.pop(f"{medium}_url")
         if kind == "input_image":
-            given.pop("detail", None)
+            values.pop("detail", None)
         url = url["url"] if isinstance(url, Mapping) and "url" in url else url
-        return {"kind": medium, **_source(url), **given}
-    return {**given, "kind": kind}
+        return {"kind": medium, **_source(url), **values}
+    return {**values, "kind": kind}
 
 
 def call_fields(call: Any) -> dict[str, Any]:
@@ -105,25 +105,25 @@ def call_fields(call: Any) -> dict[str, Any]:
     """
     if not isinstance(call, Mapping):
         raise PromptError(f"a tool call should be a dict, not {short_repr(call)}")
-    given = present(call, _IGNORED_IN_CALLS)
-    kind = given.pop("type", "action")
+    values = present(call, _IGNORED_IN_CALLS)
+    kind = values.pop("type", "action")
     if kind not in ("action", "function", "custom"):
         raise PromptError(f"a tool call of type {short_repr(kind)} is not known")
-    for inner in _popped(given, "function", "custom"):
+    for inner in _popped(values, "function", "custom"):
         if not isinstance(inner, Mapping):
             raise PromptError(f"a tool call should be a dict, not {short_repr(inner)}")
-        given |= present(inner, _IGNORED_IN_CALLS)
-    if kind == "custom" or INPUT in given:
-        given |= {"is_custom": True, "arguments": {INPUT: given.pop(INPUT, None)}}
-    arguments = given.get("arguments")
+        values |= present(inner, _IGNORED_IN_CALLS)
+    if kind == "custom" or INPUT in values:
+        values |= {"is_custom": True, "arguments": {INPUT: values.pop(INPUT, None)}}
+    arguments = values.get("arguments")
     if isinstance(arguments, str):
         try:
-            given["arguments"] = json.loads(arguments) if arguments.strip() else {}
+            values["arguments"] = json.loads(arguments) if arguments.strip() else {}
         except (ValueError, RecursionError) as error:
             raise PromptError(
-                f"the arguments of a call of {short_repr(given.get('name'))} are not JSON: {error}"
+                f"the arguments of a call of {short_repr(values.get('name'))} are not JSON: {error}"
             ) from error
-    return given
+    return values
 
 
 def decoded(data: Any) -> Any:

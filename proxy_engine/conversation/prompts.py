@@ -76,15 +76,15 @@ class PromptStyle:
         with lock:
             control = chat_template(tokenizer).control_tokens
             if has_own_renderer(tokenizer):
-                own, marked = (
-                    style._rendered(list(map(dict, given)), tokenizer, media_kinds, tokenize=True)
-                    for style, given in (
+                literal, marked = (
+                    style._rendered(list(map(dict, turns)), tokenizer, media_kinds, tokenize=True)
+                    for style, turns in (
                         (self, messages),
                         (self._marked(control), control.messages(messages)),
                     )
                 )
-                control.check(control.count(own), control.count(marked))
-                return [int(token_id) for token_id in own]
+                control.check(control.count(literal), control.count(marked))
+                return [int(token_id) for token_id in literal]
             text = self.render(messages, tokenizer, media_kinds)
         ids = control.encode(
             text,

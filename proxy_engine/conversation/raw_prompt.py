@@ -65,9 +65,9 @@ class RawPrompt:
         return ids
 
 
-def _token_id(given: object, vocabulary_size: int) -> int:
+def _token_id(value: object, vocabulary_size: int) -> int:
     # NumPy integers are accepted, Booleans are not.
-    is_integer = isinstance(given, Integral) and not isinstance(given, bool)
-    if not is_integer or not 0 <= int(given) < vocabulary_size:  # type: ignore[call-overload]
-        raise PromptError(f"{short_repr(given)} is no token id below {vocabulary_size}")
-    return int(given)  # type: ignore[call-overload,no-any-return]
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    if not is_integer or not 0 <= int(value) < vocabulary_size:  # type: ignore[call-overload]
+        raise PromptError(f"{short_repr(value)} is no token id below {vocabulary_size}")
+    return int(value)  # type: ignore[call-overload,no-any-return]

@@ -113,8 +113,8 @@ class _Writer:
         """Return the outline of a value at nesting level ``depth``."""
         if not isinstance(schema, Mapping) or self.is_cut or hops > _MAX_HOPS:
             return self._spent(_ANY)
-        own = self._own(schema, depth)
-        options = [own] if own else []
+        typed = self._typed(schema, depth)
+        options = [typed] if typed else []
         reference = _reference_of(schema)
         if reference is not None:
             options.append(self._referenced(reference, depth, hops))
@@ -137,7 +137,7 @@ class _Writer:
             self._names[reference] = f"{name}#{same + 1}" if same else name
         return self._spent(self._names[reference])
 
-    def _own(self, schema: Mapping[str, Any], depth: int) -> str:
+    def _typed(self, schema: Mapping[str, Any], depth: int) -> str:
         """Return the outline of the types and constants of a schema, empty if it has none."""
         if "const" in schema or isinstance(schema.get("enum"), list):
             return self._constants([schema["const"]] if "const" in schema else schema["enum"])

@@ -98,9 +98,9 @@ def format_of(tokenizer: TokenizerWrapper, explicit: str | ToolFormat | None = N
 
 def reasoning_of(tokenizer: TokenizerWrapper, entry: ToolFormat) -> Delimiters | None:
     """Return the markers around a model's reasoning; ``None`` if it does not reason."""
-    own = entry.reasoning
-    if own is not None and _begins_with_token(tokenizer, own.begin):
-        return own
+    markers = entry.reasoning
+    if markers is not None and _begins_with_token(tokenizer, markers.begin):
+        return markers
     if tokenizer.has_thinking:
         return Delimiters(tokenizer.think_start, tokenizer.think_end)
     return None

@@ -346,6 +346,11 @@ def test_invalid_request_is_refused_by_field(
     assert caught.value.body["message"]
 
 
+def test_conversation_without_messages_is_refused(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.APIStatusError, match="messages must contain at least one item"):
+        chat(client, messages=[])
+
+
 def test_refused_schema_is_located(client: openai.OpenAI) -> None:
     schema = {"type": "object", "properties": {"a/b": {"multipleOf": 0}}}
     wrapped = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
