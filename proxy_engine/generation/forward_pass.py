@@ -45,7 +45,7 @@ class ForwardPass:
         """
         if not self._is_checked:
             self._is_checked = True
-            self._output_layer = _split_output_layer(self.model)
+            self._output_layer = OutputLayer.of(self.model)
         return self._output_layer
 
     def __call__(self, tokens: mx.array, cache: list[Any], **arguments: Any) -> PassOutput:
@@ -59,13 +59,8 @@ class ForwardPass:
         layer = self.split_output_layer()
         if layer is None:
             return PassOutput(run_model(self.model, tokens, cache, arguments))
-        hidden, logits = _hidden_and_logits(layer, tokens, cache, arguments)
+        hidden, logits = layer.forward(tokens, cache, arguments)
         return PassOutput(logits, hidden, layer)
-
-
-@replicated(creates=True)
-def _split_output_layer(model: Module) -> OutputLayer | None:
-    return OutputLayer.of(model)
 
 
 @replicated(runs_model=True)
@@ -85,13 +80,6 @@ def run_model(
     """
     logits: mx.array = model(tokens, cache=cache, **arguments)
     return logits
-
-
-@replicated(runs_model=True)
-def _hidden_and_logits(
-    layer: OutputLayer, tokens: mx.array, cache: list[Any], arguments: Mapping[str, Any]
-) -> tuple[mx.array, mx.array]:
-    return layer.forward(tokens, cache, **arguments)
 
 
 def position_arguments(rope_deltas: Sequence[int]) -> dict[str, mx.array]:

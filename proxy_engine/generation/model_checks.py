@@ -41,8 +41,7 @@ _MAX_ROUNDING = 0.25
 _ROUNDING_FACTOR = 8.0
 """Largest ratio of an error to the rounding of equal work."""
 _ROUNDING_OF_HALVES = 0.0125
-"""Rounding of passes of different widths with numbers of 16 bits, or on a GPU, which rounds the
-factors of products of matrices."""
+"""See :func:`pass_rounding`."""
 
 _Logits: TypeAlias = npt.NDArray[np.float32]
 
@@ -90,8 +89,7 @@ class ModelChecks:
         if kind not in self._results:
             tokens = (list(token_ids) * _STEPS)[:_STEPS]
             error = _wide_pass_error(self._model, cache, tokens)
-            rounding = 0.0 if _is_exact(self._model) else _ROUNDING_OF_HALVES
-            self._results[kind] = _is_rounding(kind, error, rounding)
+            self._results[kind] = is_rounding(kind, error, pass_rounding(self._model))
         return self._results[kind]
 
     def is_wide_pass_known_wrong(self, cache: Sequence[Any]) -> bool:
@@ -120,15 +118,15 @@ class ModelChecks:
         except Exception as exception:
             _log.info("%s of several rows fails with this model: %s", operation, exception)
             return False
-        return _is_rounding(f"{operation} of several rows", error, rounding)
+        return is_rounding(f"{operation} of several rows", error, rounding)
 
 
-def _is_rounding(work: str, error: float, rounding: float) -> bool:
-    """Return whether an error is rounding.
+def is_rounding(work: str, error: float, rounding: float) -> bool:
+    """Return whether an error of logits is rounding.
 
     Args:
         work: Names the passes that have the error.
-        error: Their error.
+        error: Their error, see :func:`logits_error`.
         rounding: The error of passes of the same kind that are known to be right.
     """
     if error <= _NEGLIGIBLE_ERROR:
@@ -143,7 +141,7 @@ def _is_rounding(work: str, error: float, rounding: float) -> bool:
     return False
 
 
-def _error(found: _Logits, expected: _Logits) -> float:
+def logits_error(found: _Logits, expected: _Logits) -> float:
     """Return the difference of logits relative to their standard deviation: the median of tokens.
 
     A wrong pass may be right for the first or the last token. A mixture of experts may choose
@@ -160,11 +158,15 @@ def _error(found: _Logits, expected: _Logits) -> float:
     return float(np.median(errors))
 
 
-def _is_exact(model: Module) -> bool:
-    """Return whether the model computes in float32 on a CPU."""
+def pass_rounding(model: Module) -> float:
+    """Return the rounding of equal passes that are divided differently.
+
+    Products of matrices round with numbers of 16 bits, and on a GPU, which rounds their factors.
+    """
     leaves = cast("list[tuple[str, Any]]", tree_flatten(model.parameters()))
-    types = {array.dtype for _, array in leaves}
-    return types == {mx.float32} and mx.default_device().type == mx.DeviceType.cpu
+    has_halves = any(array.dtype in (mx.float16, mx.bfloat16) for _, array in leaves)
+    is_on_gpu = mx.default_device().type == mx.DeviceType.gpu
+    return _ROUNDING_OF_HALVES if has_halves or is_on_gpu else 0.0
 
 
 class _Text:
@@ -241,7 +243,7 @@ rows of equal lengths are computed correctly by any model that takes a batch."""
 
 
 def _largest_error(rows: _Logits, texts: Sequence[_Text]) -> float:
-    errors = [_error(row, text.logits) for row, text in zip(rows, texts, strict=True)]
+    errors = [logits_error(row, text.logits) for row, text in zip(rows, texts, strict=True)]
     return float(np.max(errors))
 
 
@@ -267,7 +269,7 @@ def _wide_pass_error(model: Module, cache: list[Any], token_ids: Sequence[int]) 
         rollback = Rollback.before(cache, len(token_ids))
         found.append(_read(model, tokens, cache, passes)[0])
         rollback.keep(0)
-    return _error(*found)
+    return logits_error(*found)
 
 
 _WITHIN_WINDOW = "a pass over several tokens"

@@ -16,8 +16,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias, cast
 
 import mlx.core as mx
+import numpy as np
 from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import make_prompt_cache
+
+from ..replication import replicated
+from .model_checks import is_rounding, logits_error, pass_rounding
 
 _log = logging.getLogger(__name__)
 
@@ -56,8 +60,9 @@ class OutputLayer:
         self._layer = layer
         self._finish: _Function = _find_finish(model, layer)
 
-    @classmethod
-    def of(cls, model: Module) -> OutputLayer | None:
+    @staticmethod
+    @replicated(creates=True)
+    def of(model: Module) -> OutputLayer | None:
         """Split off a model's output layer, and compare its logits with the model's.
 
         Returns:
@@ -65,22 +70,23 @@ class OutputLayer:
             some tokens differ from the model's.
         """
         try:
-            split = cls(*_record_output_layer(model))
+            split = OutputLayer(*_record_output_layer(model))
             split._check()
         except Exception as error:
             _log.info("this model's logits are computed for all tokens at once: %s", error)
             return None
         return split
 
+    @replicated(runs_model=True)
     def forward(
-        self, tokens: mx.array, cache: list[Any], **arguments: Any
+        self, tokens: mx.array, cache: list[Any], arguments: Mapping[str, Any]
     ) -> tuple[mx.array, mx.array]:
         """Run a pass. Nothing is evaluated.
 
         Args:
             tokens: Shape (rows, tokens).
             cache: The model's cache.
-            **arguments: Other arguments of the model's call.
+            arguments: Other arguments of the model's call.
 
         Returns:
             The inputs of the output layer, shape (rows, tokens, hidden), and the logits as the
@@ -116,23 +122,20 @@ class OutputLayer:
         return self._finish(self._layer.project_to(hidden, ids))
 
     def _check(self) -> None:
-        hidden, logits = self.forward(*_short_prompt(self._model))
+        hidden, logits = self.forward(*_short_prompt(self._model), {})
         if hidden.shape[:-1] != logits.shape[:-1]:
             raise _UnsupportedError("not all tokens of a pass reach the output layer")
-        hidden, logits = hidden[0], logits[0]
         width = logits.shape[-1]
-        ids = mx.array(
-            sorted({n * (width - 1) // (_CHECKED_TOKENS - 1) for n in range(_CHECKED_TOKENS)})
-        )
+        numbers = range(_CHECKED_TOKENS)
+        ids = mx.array(sorted({n * (width - 1) // (_CHECKED_TOKENS - 1) for n in numbers}))
         for apart, expected in (
-            (self.logits(hidden), logits),
-            (self.logits_of(hidden, ids), mx.take(logits, ids, axis=-1)),
+            (self.logits(hidden[0]), logits[0]),
+            (self.logits_of(hidden[0], ids), mx.take(logits[0], ids, axis=-1)),
         ):
             if apart.shape != expected.shape or apart.dtype != expected.dtype:
                 raise _UnsupportedError("logits apart have another shape or type")
-            # What differs by more than rounding differs by about the largest logit.
-            bound = mx.finfo(expected.dtype).eps ** 0.5 * mx.abs(expected).max()
-            if not (mx.abs(apart - expected).max() <= bound).item():
+            error = logits_error(*(np.array(part.astype(mx.float32)) for part in (apart, expected)))
+            if not is_rounding("the output layer apart", error, pass_rounding(self._model)):
                 raise _UnsupportedError("logits apart differ from the model's")
 
 

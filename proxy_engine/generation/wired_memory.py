@@ -65,25 +65,16 @@ def wired_memory(needed: int) -> Iterator[None]:
             "it may run slowly",
             *(needed >> 20, recommended >> 20),
         )
-    _begin(recommended)
-    try:
-        yield
-    finally:
-        mx.synchronize()
-        _end()
-
-
-def _begin(recommended: int) -> None:
     global _runs, _limit_before
     with _lock:
         if _runs == 0:
             _limit_before = mx.set_wired_limit(recommended)
         _runs += 1
-
-
-def _end() -> None:
-    global _runs
-    with _lock:
-        _runs -= 1
-        if _runs == 0:
-            mx.set_wired_limit(_limit_before)
+    try:
+        yield
+    finally:
+        mx.synchronize()
+        with _lock:
+            _runs -= 1
+            if _runs == 0:
+                mx.set_wired_limit(_limit_before)

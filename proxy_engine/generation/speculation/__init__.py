@@ -1,16 +1,9 @@
-"""Speculative decoding (Leviathan et al. 2023): drafters, and how many tokens to draft."""
+"""Speculative decoding (Leviathan et al. 2023): drafters, and how many tokens to draft.
 
-from .acceptance import AcceptanceRates
+Reading order: ``drafter`` (the interface), ``copy_drafter``, ``acceptance``, ``draft_length``.
+"""
+
 from .copy_drafter import CopyDrafter
-from .draft_length import PassCost, RowOutlook, batch_lengths, draft_length
 from .drafter import Drafter
 
-__all__ = [
-    "AcceptanceRates",
-    "CopyDrafter",
-    "Drafter",
-    "PassCost",
-    "RowOutlook",
-    "batch_lengths",
-    "draft_length",
-]
+__all__ = ["CopyDrafter", "Drafter"]

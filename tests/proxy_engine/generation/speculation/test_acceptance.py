@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy_engine.generation.speculation import AcceptanceRates, draft_length
-from proxy_engine.generation.speculation.draft_length import FAST_CPU
+from proxy_engine.generation.speculation.acceptance import AcceptanceRates
+from proxy_engine.generation.speculation.draft_length import FAST_CPU, draft_length
 
 Drafts = st.lists(
     st.integers(1, 16).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))), max_size=40

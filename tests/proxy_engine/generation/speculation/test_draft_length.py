@@ -7,11 +7,14 @@ import math
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from proxy_engine.generation.speculation import PassCost, RowOutlook, batch_lengths, draft_length
 from proxy_engine.generation.speculation.draft_length import (
     FAST_CPU,
     GPU,
     SLOW_CPU,
+    PassCost,
+    RowOutlook,
+    batch_lengths,
+    draft_length,
     expected_tokens,
 )
 
