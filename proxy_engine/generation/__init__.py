@@ -1,25 +1,23 @@
 """The generation loop: sequences that share forward passes, each under its own mask.
 
-Reading order: ``tokens``, ``timings``, ``output_layer``, ``forward_pass`` (logits on demand),
-``device_masks``, ``fast_forward`` (forced text),
-``custom_sampler`` (the caller's functions), ``sampler_schedule`` (samplers and limits by part),
-``token_weights`` (importance weights), ``sequence_options``, ``sequence_state``, ``particles``
-(sequential Monte Carlo),
-``cache_layers`` (caches of a batch),
-``prefill``, ``model_checks`` (passes that a model computes correctly), ``batch_rows`` (rows of
-the cache), ``drafts``, ``draft_model``, ``drafting`` (the drafters of a sequence),
-``verification``, ``batch`` (the loop), ``wired_memory``, ``generate_step`` (the loop as a plain
-generator).
+Reading order: ``tokens``, ``timings``, ``forward_pass`` and ``output_layer`` (logits on demand),
+``limits``, ``constraint`` (the grammar of a sequence, and its next mask), ``sequence_samplers``,
+``token_distribution``, ``sequence`` (one row of the batch), ``batch_rows`` (the cache of a batch),
+``prefill``, ``batch`` (the loop), ``generate_step`` (the loop as a plain generator). Policies about
+tokens: ``verification`` (of sampled and drafted tokens), ``fast_forward`` (forced text),
+``drafting``, ``drafts``, ``batch_drafts``, ``draft_model``; ``exact_choices``; ``particles``.
 """
 
 from .batch import Batch, Step
 from .cache_layers import extract_kv_row
+from .constraint import Constraint
 from .custom_sampler import LogitsProcessor, LogprobsSampler, SamplingHooks
 from .device_masks import DeviceMasks, text_token_mask
 from .draft_model import DraftModel
 from .drafting import Drafting
 from .fast_forward import FastForward, text_encoder
 from .forward_pass import ForwardPass, NextLogits
+from .limits import Deadline, PartLimits
 from .model_checks import ModelChecks
 from .pass_cost import device_pass_cost
 from .prefill import (
@@ -30,15 +28,16 @@ from .prefill import (
     joint_prefill_tokens,
     prefill_together,
 )
-from .sampler_schedule import Deadline, SamplerSchedule
+from .sequence import Sequence
 from .sequence_options import SequenceOptions, end_token_ids, xtc_special_tokens
-from .sequence_state import SequenceState
+from .sequence_samplers import SequenceSamplers
 from .timings import Timings
 from .tokens import SampledToken, Token
 from .wired_memory import clear_cache, model_bytes, wired_memory
 
 __all__ = [
     "Batch",
+    "Constraint",
     "Deadline",
     "DeviceMasks",
     "DraftModel",
@@ -49,12 +48,13 @@ __all__ = [
     "LogprobsSampler",
     "ModelChecks",
     "NextLogits",
+    "PartLimits",
     "Prefill",
     "SampledToken",
-    "SamplerSchedule",
     "SamplingHooks",
+    "Sequence",
     "SequenceOptions",
-    "SequenceState",
+    "SequenceSamplers",
     "Step",
     "Timings",
     "Token",

@@ -17,7 +17,8 @@ A single sequence is a batch of one, in mlx-lm's caches for a single sequence.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
+from collections.abc import Sequence as Items
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,27 +32,23 @@ from mlx.nn.layers.base import Module
 from ..runtime.blas import has_fast_blas
 from .batch_drafts import BatchDrafts
 from .batch_rows import BatchRows
-from .cache_layers import (
-    can_merge,
-    can_pad,
-    can_trim,
-    right_padded,
-    trim,
-)
+from .cache_layers import can_merge, can_pad, can_trim
+from .constraint import SlowMaskError
 from .draft_model import DraftModel
-from .drafts import Draft
 from .exact_choices import ExactChoices
 from .forward_pass import ForwardPass, position_arguments
 from .model_checks import ModelChecks
-from .next_mask import SlowMaskError
 from .pass_cost import most_efficient_count
-from .sequence_state import SequenceState
+from .sequence import Sequence
 from .token_weights import KnownWeights
 from .tokens import Token
 from .verification import Verification
 from .wired_memory import clear_cache
 
 _STEPS_BETWEEN_CACHE_CLEARINGS = 256
+
+_UNREAD = -1
+"""Stands in for a token on trial that is not read yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +60,10 @@ class Step:
         tokens: Its new tokens: the sampled one, and forced ones behind it.
         error: The sequence failed with this error. Other sequences are not affected.
         is_slow: The mask exceeds the step budget of the model thread. The sequence has to
-            :meth:`~Batch.remove` until :meth:`SequenceState.compute_mask` has returned.
+            :meth:`~Batch.remove` until :meth:`Constraint.compute_slow` has returned.
     """
 
-    sequence: SequenceState
+    sequence: Sequence
     tokens: list[Token]
     error: Exception | None = None
     is_slow: bool = False
@@ -107,26 +104,23 @@ class Batch:
         self._draft_model = draft_model
         self._rows = BatchRows()
         self._drafts = BatchDrafts(self._rows, self._probe, draft_model, pads=pads)
-        self._steps = 0
         self._choices = ExactChoices(self._pass.model)
-
-    def __len__(self) -> int:
-        return len(self._rows)
+        self._passes = 0
 
     @property
-    def sequences(self) -> Sequence[SequenceState]:
+    def sequences(self) -> Items[Sequence]:
         """The sequences."""
         return self._rows.sequences
 
-    def can_add(self, cache: Sequence[Any]) -> bool:
+    def can_add(self, cache: Items[Any]) -> bool:
         """Whether a sequence with this cache can be added."""
-        if not self._rows:
+        rows = self._rows
+        if not rows.sequences:
             return True
-        can_grow = self._rows.is_merged or can_merge(self._rows.cache)
-        can_join = self._quantize is None and can_grow and can_merge(cache)
-        return can_join and self._probe.can_decode()
+        can_grow = rows.is_merged or can_merge(rows.cache)
+        return can_grow and self.can_fork(cache)
 
-    def can_fork(self, cache: Sequence[Any]) -> bool:
+    def can_fork(self, cache: Items[Any]) -> bool:
         """Whether several sequences can begin with copies of a cache and share passes."""
         return self._quantize is None and can_merge(cache) and self._probe.can_decode()
 
@@ -135,42 +129,34 @@ class Batch:
         """Whether several prompts can share a prefill pass."""
         return self._quantize is None and self._probe.can_pad()
 
-    def add(self, sequence: SequenceState, cache: list[Any]) -> None:
-        """Add a sequence after its prefill: it has ``logits``. The batch takes over the cache."""
-        self._drafts.end()
-        self._rows.add([sequence], cache)
+    def add(self, sequences: Items[Sequence], cache: list[Any]) -> None:
+        """Add sequences with the same tokens, whose cache the batch takes over.
 
-    def add_forks(self, sequences: Sequence[SequenceState], cache: list[Any]) -> None:
-        """Add sequences that were forked after their prefill, with the cache that all continue."""
-        self._drafts.end()
+        Their prompt is processed: they have ``logits``.
+        """
         self._rows.add(sequences, cache)
 
-    def add_all(self, sequences: Sequence[SequenceState], cache: list[Any]) -> None:
+    def add_all(self, sequences: Items[Sequence], cache: list[Any]) -> None:
         """Add sequences after a joint prefill, with their batch cache."""
-        self._drafts.end()
         self._rows.add_all(sequences, cache)
 
-    def replace(
-        self, old: Collection[SequenceState], new: Mapping[SequenceState, SequenceState]
-    ) -> None:
+    def replace(self, removed: Collection[Sequence], added: Mapping[Sequence, Sequence]) -> None:
         """Replace sequences by others that continue copies of their caches.
 
         Args:
-            old: The sequences to remove.
-            new: The sequences to add, each with the sequence in the batch that it continues; that
+            removed: The sequences to remove.
+            added: The sequences to add, each with the sequence in the batch that it continues; that
                 may be itself.
         """
-        self._drafts.end()
-        self._rows.replace(old, new)
+        self._rows.replace(removed, added)
 
-    def remove(self, sequence: SequenceState, *, wants_cache: bool = True) -> list[Any] | None:
+    def remove(self, sequence: Sequence, *, wants_cache: bool = True) -> list[Any] | None:
         """Remove a sequence.
 
         Returns:
-            The sequence's cache if it is wanted. It holds ``sequence.processed`` tokens or one
-            more.
+            The sequence's cache if it is wanted. It holds ``sequence.processed`` tokens.
         """
-        self._drafts.end()
+        self._drafts.in_flight.pop(sequence, None)
         if self._draft_model is not None:
             self._draft_model.remove(sequence, keeps_cache=wants_cache)
         return self._rows.remove(sequence, wants_cache=wants_cache)
@@ -180,9 +166,7 @@ class Batch:
 
         To be called if no other sequence is about to be added.
         """
-        if self._rows.is_merged and len(self._rows) == 1:
-            self._drafts.end()
-            self._rows.unmerge()
+        self._rows.unmerge()
 
     def generate_step(self) -> list[Step]:
         """Sample a token for every sequence that has logits, and append what the token forces.
@@ -190,53 +174,23 @@ class Batch:
         Remove the finished sequences afterwards, then call :meth:`feed`. An error that is raised
         here concerns all sequences.
         """
-        drawn, others = self._draw_choices()
+        drawn, failed = self._draw_choices()
         sampled, unsampled = self._sample()
-        others += unsampled
-        runs_ahead = len(sampled) == len(self._rows) and self._may_run_ahead()
+        runs_ahead = len(sampled) == len(self.sequences) and self._may_run_ahead()
         # Apart from the forward pass: arrays of one async_eval are ready when all of them are, and
         # the tokens are read while the pass runs.
         mx.async_eval(*(array for one in sampled for array in one.arrays))
         if runs_ahead:
+            for one in sampled:
+                one.sequence.propose((_UNREAD,))
             tokens = mx.concatenate([one.first.token for one in sampled])
             self._forward(tokens[:, None], [1] * len(sampled))
         self._read(sampled)
-        accepted = []
-        for one in sampled:
-            try:
-                if not one.check():
-                    # After this token the text could not be completed within the limit: undo the
-                    # pass.
-                    if runs_ahead:
-                        trim(self._rows.cache, 1)
-                        runs_ahead = False
-                    one.sample_again()
-            except Exception as error:
-                others.append(_failed(one.sequence, error))
-            else:
-                accepted.append(one)
-        advanced = [self._advance(one, is_processed=runs_ahead) for one in accepted]
-        self._drafts.end(sampled)
-        return _merged(drawn, others + advanced)
-
-    def _draw_choices(self) -> tuple[dict[SequenceState, list[Token]], list[Step]]:
-        """Draw finite choices; return the tokens that they append, and the steps that fail."""
-        drawn: dict[SequenceState, list[Token]] = {}
-        failed = []
-        for sequence in self.sequences:
-            rows = self._rows
-            behind = self._drafts.uncommitted(sequence)
-            is_own = not (rows.is_merged or rows.is_shared(sequence) or behind)
-            try:
-                tokens = self._choices.draw(
-                    sequence, rows.cache, None if is_own else rows.row(sequence), behind
-                )
-            except Exception as error:
-                failed.append(_failed(sequence, error))
-                continue
-            if tokens:
-                drawn[sequence] = tokens
-        return drawn, failed
+        steps = [self._advance(one) for one in self._accepted(sampled, failed, runs_ahead)]
+        self._rows.settle()
+        self._drafts.record(sampled)
+        steps += failed + unsampled
+        return _merged(drawn, steps) if drawn else steps
 
     def feed(self) -> None:
         """Dispatch a pass over the pending tokens, unless a sequence has logits to sample from.
@@ -244,80 +198,48 @@ class Batch:
         To be called after every step.
         """
         sequences = self.sequences
-        if not sequences or not all(one.pending for one in sequences):
+        pending = {one: one.pending for one in sequences}
+        if not pending or not all(pending.values()):
             return
-        drafts = self._drafts.make()
-        counts = self._token_counts(drafts)
-        given = {one: one.pending[:count] for one, count in zip(sequences, counts, strict=True)}
-        for sequence, draft in drafts.items():
-            given[sequence] = [*sequence.pending, *draft.tokens]
-        tokens = self._rows.arrange(given)
-        for sequence in sequences:
-            del sequence.pending[: len(given[sequence])]
-        lengths = [len(own) for own in tokens]
+        drafts = self._drafts.in_flight = self._drafts.make()
+        counts = self._token_counts(pending, {one: draft.tokens for one, draft in drafts.items()})
+        fed = {one: pending[one][:count] for one, count in zip(sequences, counts, strict=True)}
+        for one, count in zip(sequences, counts, strict=True):
+            one.processed += count
+            if one in drafts:
+                one.propose(drafts[one].tokens)
+                fed[one] += one.tail
+        tokens = self._rows.arrange(fed)
+        lengths = [len(of_row) for of_row in tokens]
         longest = max(lengths)
-        padded = mx.array([[*own, *[0] * (longest - len(own))] for own in tokens])
-        if drafts:
-            self._drafts.begin(drafts, lengths)
-        if drafts or min(lengths) == longest:
-            self._forward(padded, lengths)
-        else:
-            cache = self._rows.cache
-            with right_padded(cache, lengths):
-                self._forward(padded, lengths)
-            self._rows.drop_padding()
+        if drafts or min(lengths) < longest:
+            self._rows.begin_trial(lengths)
+        padded = mx.array([[*of_row, *[0] * (longest - len(of_row))] for of_row in tokens])
+        self._forward(padded, lengths)
+        if not drafts:
+            self._rows.settle()
 
-    def _token_counts(self, drafts: Mapping[SequenceState, Draft]) -> list[int]:
-        """Return how many of its pending tokens each sequence takes in the next pass.
-
-        A sequence with a draft takes all of them.
-
-        How fast the sequences of a group advance does not depend on other sequences, so that the
-        weights that are compared with each other do not either.
-        """
-        # A finished sequence with weights needs no logits after its last token.
-        lengths = [
-            len(one.pending) - (one.finished and one.weights is not None) for one in self.sequences
-        ]
+    def _draw_choices(self) -> tuple[dict[Sequence, list[Token]], list[Step]]:
+        """Draw finite choices; return the tokens that they append, and the steps that fail."""
+        drawn: dict[Sequence, list[Token]] = {}
+        failed = []
         rows = self._rows
-        if drafts:
-            width = max(len(one.pending) + len(draft.tokens) for one, draft in drafts.items())
-            return [min(length, width) for length in lengths]
-        # By row, since sequences that share one take the same tokens once.
-        pending = {
-            (rows.row(one), *one.pending[:length]): (one, length)
-            for one, length in zip(self.sequences, lengths, strict=True)
-        }
-        if len(pending) == 1 and (not rows.is_merged or can_pad(rows.cache)):
-            return lengths
-        rows.merge()
-        groups: dict[object, list[int]] = {}
-        unfinished = {one.group for one in self.sequences if not one.finished}
-        for sequence, length in pending.values():
-            if sequence.weights is not None:
-                groups.setdefault(sequence.group, []).append(length)
-        wants_padding = self._pads or (groups and has_fast_blas())
-        if not (wants_padding and can_pad(rows.cache) and self._probe.can_pad()):
-            # Without padding, every row takes one token; the rest is left for later passes.
-            return [1] * len(lengths)
-        if self._pads:
-            return lengths
-        # A later pass would have nothing else to do for a finished group.
-        counts = {
-            group: most_efficient_count(few) if group in unfinished else max(few)
-            for group, few in groups.items()
-        }
-        return [
-            min(length, counts.get(sequence.group, 1))
-            for sequence, length in zip(self.sequences, lengths, strict=True)
-        ]
+        for sequence in self.sequences:
+            if not sequence.is_at_choice:
+                continue
+            is_own = not (rows.is_merged or rows.is_shared(sequence) or sequence.uncommitted)
+            try:
+                drawn[sequence] = self._choices.draw(sequence, rows.cache, adopts=is_own)
+            except Exception as error:
+                failed.append(_failed(sequence, error))
+        return drawn, failed
 
     def _sample(self) -> tuple[list[Verification], list[Step]]:
         """Sample tokens for the sequences with logits; also return the steps of failures."""
         sampled: list[Verification] = []
         others = []
         for sequence in self.sequences:
-            if sequence.pending or sequence.finished:
+            if sequence.finished or sequence.processed < len(sequence.tokens):
                 continue
             try:
                 sampled.append(Verification(sequence, self._drafts.in_flight.get(sequence)))
@@ -327,31 +249,25 @@ class Batch:
                 others.append(_failed(sequence, error))
         return sampled, others
 
-    def _advance(self, sampled: Verification, *, is_processed: bool) -> Step:
-        sequence = sampled.sequence
-        try:
-            with sequence.timings.during("advance"):
-                return Step(sequence, sampled.advance(is_processed=is_processed))
-        except Exception as error:
-            return _failed(sequence, error)
-
     def _may_run_ahead(self) -> bool:
         """Whether to dispatch the next pass before the sampled tokens are read.
 
         Not for sequences with weights: they may be replaced by others before the pass.
         """
-        sequences = self.sequences
-        if not self._rows.is_one_each:
+        rows, may_refuse, is_at_limit = self._rows, False, True
+        if self._drafts.in_flight or not rows.is_one_each:
             return False
-        if any(one.expects_fast_forward or one.weights is not None for one in sequences):
+        for sequence in rows.sequences:
+            constraint = sequence.constraint
+            if constraint.expects_fast_forward or sequence.weights is not None:
+                return False
+            may_refuse = may_refuse or constraint.may_refuse
+            is_at_limit = is_at_limit and sequence.is_at_limit
+        if is_at_limit or self._drafts.are_expected():
             return False
-        if self._drafts.in_flight or all(one.is_at_limit for one in sequences):
-            return False
-        if self._drafts.are_expected():
-            return False
-        return can_trim(self._rows.cache, 1) or not any(one.may_reject for one in sequences)
+        return not may_refuse or can_trim(rows.cache, 1)
 
-    def _read(self, sampled: Sequence[Verification]) -> None:
+    def _read(self, sampled: Items[Verification]) -> None:
         """Wait for the sampled tokens."""
         started = time.perf_counter()
         for one in sampled:
@@ -363,7 +279,95 @@ class Batch:
             if one.sequence.timings.first_token is None:
                 one.sequence.timings.first_token = ended
 
-    def _forward(self, tokens: mx.array, lengths: Sequence[int]) -> None:
+    def _accepted(
+        self, sampled: Items[Verification], failed: list[Step], ran_ahead: bool
+    ) -> list[Verification]:
+        """Return the verifications whose first token is accepted, after another draw if needed.
+
+        Args:
+            sampled: The verifications, whose tokens are read.
+            failed: Receives the steps of failures.
+            ran_ahead: Whether the pass over the first tokens is dispatched.
+        """
+        accepted = []
+        is_undone = False
+        for one in sampled:
+            try:
+                if not one.check():
+                    # The text could not be completed within the limit after this token.
+                    is_undone = True
+                    one.sample_again()
+            except Exception as error:
+                failed.append(_failed(one.sequence, error))
+            else:
+                accepted.append(one)
+        if ran_ahead and is_undone:
+            self._rows.withdraw()
+        elif ran_ahead:
+            for one in accepted:
+                one.sequence.propose((one.first_id,))
+        return accepted
+
+    def _advance(self, sampled: Verification) -> Step:
+        sequence, started = sampled.sequence, time.perf_counter()
+        try:
+            return Step(sequence, sampled.advance())
+        except Exception as error:
+            return _failed(sequence, error)
+        finally:
+            sequence.timings.add("advance", started, time.perf_counter())
+
+    def _token_counts(
+        self, pending: Mapping[Sequence, Items[int]], drafts: Mapping[Sequence, Items[int]]
+    ) -> list[int]:
+        """Return how many of its pending tokens each sequence takes in the next pass.
+
+        A sequence with a draft takes all of them.
+
+        How fast the sequences of a group advance does not depend on other sequences, so that the
+        weights that are compared with each other do not either.
+        """
+        # A finished sequence with weights needs no logits after its last token.
+        lengths = [
+            len(tokens) - (one.finished and one.weights is not None)
+            for one, tokens in pending.items()
+        ]
+        rows = self._rows
+        if drafts:
+            width = max(len(pending[one]) + len(tokens) for one, tokens in drafts.items())
+            return [min(length, width) for length in lengths]
+        if len(lengths) == 1 and (not rows.is_merged or can_pad(rows.cache)):
+            return lengths
+        # By row, since sequences that share one take the same tokens once.
+        by_row = {
+            (one.row, *tokens[:length]): (one, length)
+            for (one, tokens), length in zip(pending.items(), lengths, strict=True)
+        }
+        if len(by_row) == 1 and (not rows.is_merged or can_pad(rows.cache)):
+            return lengths
+        rows.merge()
+        groups: dict[object, list[int]] = {}
+        for sequence, length in by_row.values():
+            if sequence.weights is not None:
+                groups.setdefault(sequence.group, []).append(length)
+        wants_padding = self._pads or (groups and has_fast_blas())
+        if not (wants_padding and can_pad(rows.cache) and self._probe.can_pad()):
+            # Without padding, every row takes one token; the rest is left for later passes.
+            return [1] * len(lengths)
+        if self._pads:
+            return lengths
+        # A later pass would have nothing else to do for a finished group.
+        unfinished = {one.group for one in pending if not one.finished}
+        counts = {
+            group: most_efficient_count(few) if group in unfinished else max(few)
+            for group, few in groups.items()
+        }
+        return [
+            min(length, counts.get(sequence.group, 1))
+            for sequence, length in zip(pending, lengths, strict=True)
+        ]
+
+    def _forward(self, tokens: mx.array, lengths: Items[int]) -> None:
         """Dispatch a pass and set each sequence's logits after its last token.
 
         Args:
@@ -371,17 +375,18 @@ class Batch:
             lengths: Tokens of each row without padding.
         """
         started = time.perf_counter()
+        rows, sequences = self._rows, self.sequences
         deltas = [0] * len(lengths)
-        for sequence in self.sequences:
-            deltas[self._rows.row(sequence)] = sequence.rope_delta
-        output = self._pass(tokens, self._rows.cache, **position_arguments(deltas))
+        for sequence in sequences:
+            deltas[sequence.row] = sequence.rope_delta
+        output = self._pass(tokens, rows.cache, **position_arguments(deltas))
         if self._quantize is not None:
-            self._quantize(self._rows.cache)
+            self._quantize(rows.cache)
         of_rows = [output.at(row, length - 1) for row, length in enumerate(lengths)]
         weights: list[mx.array] = []
         known: list[KnownWeights] = [{} for _ in lengths]
-        for sequence in self.sequences:
-            row = self._rows.row(sequence)
+        for sequence in sequences:
+            row = sequence.row
             sequence.logits = of_rows[row]
             draft = self._drafts.in_flight.get(sequence)
             if draft is not None:
@@ -393,22 +398,24 @@ class Batch:
                 weights += sequence.weights.unread
         mx.async_eval(output.inputs, *weights)
         ended = time.perf_counter()
-        for sequence in self.sequences:
+        for sequence in sequences:
             sequence.timings.add("dispatch", started, ended)
             sequence.timings.step += 1
             sequence.forward_passes += 1
-        self._steps += 1
-        if self._steps % _STEPS_BETWEEN_CACHE_CLEARINGS == 0:
+        self._passes += 1
+        if self._passes % _STEPS_BETWEEN_CACHE_CLEARINGS == 0:
             clear_cache()
 
 
-def _merged(drawn: dict[SequenceState, list[Token]], steps: list[Step]) -> list[Step]:
+def _merged(drawn: dict[Sequence, list[Token]], steps: list[Step]) -> list[Step]:
     """Return one step for each sequence, with the tokens of its drawn choices first."""
-    rest = dict(drawn)
+    rest = {sequence: tokens for sequence, tokens in drawn.items() if tokens}
     merged = [replace(step, tokens=rest.pop(step.sequence, []) + step.tokens) for step in steps]
     return merged + [Step(sequence, tokens) for sequence, tokens in rest.items()]
 
 
-def _failed(sequence: SequenceState, error: Exception) -> Step:
+def _failed(sequence: Sequence, error: Exception) -> Step:
     sequence.finished = True
+    # Its cache is not used any more.
+    sequence.tail, sequence.padding = [], 0
     return Step(sequence, [], error)

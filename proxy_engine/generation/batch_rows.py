@@ -1,4 +1,4 @@
-"""The cache of a batch, and which of its rows each sequence has.
+"""The cache of a batch, and the rows that its sequences have in it.
 
 Sequences that were forked from each other share a row as long as they have the same tokens: the
 model computes the same for them. The row is copied when their tokens differ.
@@ -6,98 +6,81 @@ model computes the same for them. The row is copied when their tokens differ.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Sequence as Items
 from typing import Any
 
 import mlx.core as mx
 
 from ..prompt_cache.layers import copy_cache
-from .cache_layers import drop_padding, extend, extract_row, keep_rows, merge
-from .sequence_state import SequenceState
+from .cache_layers import drop_padding, extend, extract_row, keep_rows, merge, trim_rows
+from .rollback import Rollback
+from .sequence import Sequence
 
 
 class BatchRows:
     """Sequences with their rows of a cache.
 
     Attributes:
+        sequences: The sequences.
         cache: The cache, one layer each; a batch cache if ``is_merged``.
         is_merged: A sequence that was always alone has a plain cache, which is faster.
+        is_one_each: Whether rows and sequences correspond one to one, in the same order.
     """
 
     def __init__(self) -> None:
+        self.sequences: list[Sequence] = []
         self.cache: list[Any] = []
         self.is_merged = False
+        self.is_one_each = True
         self._count = 0
-        self._rows: dict[SequenceState, int] = {}
+        self._rollback: Rollback | None = None
 
-    def __len__(self) -> int:
-        """Return the number of sequences."""
-        return len(self._rows)
-
-    @property
-    def sequences(self) -> Sequence[SequenceState]:
-        """The sequences."""
-        return tuple(self._rows)
-
-    @property
-    def is_one_each(self) -> bool:
-        """Whether rows and sequences correspond one to one, in the same order."""
-        return list(self._rows.values()) == list(range(self._count))
-
-    def row(self, sequence: SequenceState) -> int:
-        """Return the row of a sequence."""
-        return self._rows[sequence]
-
-    def is_shared(self, sequence: SequenceState) -> bool:
+    def is_shared(self, sequence: Sequence) -> bool:
         """Whether other sequences have the same row."""
-        return list(self._rows.values()).count(self._rows[sequence]) > 1
+        return not self.is_one_each and sum(one.row == sequence.row for one in self.sequences) > 1
 
-    def add(self, sequences: Sequence[SequenceState], cache: list[Any]) -> None:
+    def add(self, sequences: Items[Sequence], cache: list[Any]) -> None:
         """Add a row for sequences with the same tokens, whose plain cache is taken over."""
-        if not self._rows:
-            self.cache, self.is_merged, self._count = cache, False, 0
-        else:
-            self.merge()
-            extend(self.cache, merge([cache]))
-        self._rows |= dict.fromkeys(sequences, self._count)
-        self._count += 1
-
-    def add_all(self, sequences: Sequence[SequenceState], cache: list[Any]) -> None:
-        """Add the rows of a batch cache, one for each sequence."""
-        if not self._rows:
-            self.cache, self.is_merged, self._count = cache, True, 0
-        else:
-            self.merge()
-            extend(self.cache, cache)
+        self._extend(cache, is_merged=False)
         for sequence in sequences:
-            self._rows[sequence] = self._count
-            self._count += 1
+            sequence.row = self._count
+        self._update([*self.sequences, *sequences], self._count + 1)
 
-    def replace(
-        self, old: Collection[SequenceState], new: Mapping[SequenceState, SequenceState]
-    ) -> None:
+    def add_all(self, sequences: Items[Sequence], cache: list[Any]) -> None:
+        """Add the rows of a batch cache, one for each sequence."""
+        self._extend(cache, is_merged=True)
+        for row, sequence in enumerate(sequences, self._count):
+            sequence.row = row
+        self._update([*self.sequences, *sequences], self._count + len(sequences))
+
+    def replace(self, removed: Collection[Sequence], added: Mapping[Sequence, Sequence]) -> None:
         """Replace sequences by others; see :meth:`Batch.replace`. Rows stay until they are used."""
-        rows = {sequence: row for sequence, row in self._rows.items() if sequence not in old}
-        self._rows = rows | {one: self._rows[source] for one, source in new.items()}
-        if not self._rows:
-            self.cache = []
+        self.settle()
+        rows = {sequence: source.row for sequence, source in added.items()}
+        for sequence, row in rows.items():
+            sequence.row = row
+        kept = [one for one in self.sequences if one not in removed and one not in rows]
+        self._update([*kept, *rows], self._count)
 
-    def remove(self, sequence: SequenceState, *, wants_cache: bool) -> list[Any] | None:
+    def remove(self, sequence: Sequence, *, wants_cache: bool) -> list[Any] | None:
         """Remove a sequence, and return its cache if it is wanted."""
+        self.settle()
         is_shared = self.is_shared(sequence)
-        row = self._rows.pop(sequence)
         cache = None
         if wants_cache and self.is_merged:
-            cache = extract_row(self.cache, row)
+            cache = extract_row(self.cache, sequence.row)
         elif wants_cache:
             cache = copy_cache(self.cache) if is_shared else self.cache
-        if not self._rows:
-            self.cache = []
-        elif not is_shared:
-            self._keep(sorted(set(self._rows.values())))
+        self._update([one for one in self.sequences if one is not sequence], self._count)
+        if self.sequences and not is_shared:
+            rows = sorted({one.row for one in self.sequences})
+            for one in self.sequences:
+                one.row = rows.index(one.row)
+            self._copy_rows(rows)
         return cache
 
-    def arrange(self, tokens: Mapping[SequenceState, Sequence[int]]) -> list[Sequence[int]]:
+    def arrange(self, tokens: Mapping[Sequence, Items[int]]) -> list[Items[int]]:
         """Give each sequence a row for its next tokens, and drop unused rows.
 
         Args:
@@ -106,12 +89,53 @@ class BatchRows:
         Returns:
             The tokens of each row.
         """
+        if self.is_one_each and len(self.sequences) == self._count:
+            return [tokens[sequence] for sequence in self.sequences]
         numbers: dict[tuple[int, tuple[int, ...]], int] = {}
-        for sequence, row in self._rows.items():
-            key = row, tuple(tokens[sequence])
-            self._rows[sequence] = numbers.setdefault(key, len(numbers))
+        for sequence in self.sequences:
+            key = sequence.row, tuple(tokens[sequence])
+            sequence.row = numbers.setdefault(key, len(numbers))
         self._copy_rows([row for row, _ in numbers])
         return [own for _, own in numbers]
+
+    def begin_trial(self, lengths: Items[int]) -> None:
+        """Prepare for a pass whose tokens are partly on trial, or whose rows are padded.
+
+        Args:
+            lengths: Tokens of each row.
+        """
+        longest = max(lengths)
+        for sequence in self.sequences:
+            sequence.padding = longest - lengths[sequence.row]
+        if not self.is_merged:
+            self._rollback = Rollback.before(self.cache, longest)
+
+    def settle(self) -> None:
+        """End all trials: drop refused tokens and padding from the cache."""
+        rollback, self._rollback = self._rollback, None
+        if not any(one.tail or one.padding for one in self.sequences):
+            return
+        counts = [0] * self._count
+        for sequence in self.sequences:
+            counts[sequence.row] = sequence.commit()
+        if not any(counts):
+            return
+        if rollback is None:
+            trim_rows(self.cache, counts)
+            self._drop_padding()
+        else:
+            kept = rollback.token_count - counts[0]
+            replayed = kept - rollback.keep(kept)
+            for sequence in self.sequences:
+                sequence.processed -= replayed
+
+    def withdraw(self) -> None:
+        """Drop all tokens on trial from the cache, whether the texts continue with them or not."""
+        counts = [0] * self._count
+        for sequence in self.sequences:
+            counts[sequence.row] = sequence.uncommitted
+            sequence.tail, sequence.padding = [], 0
+        trim_rows(self.cache, counts)
 
     def merge(self) -> None:
         """Convert a plain cache to a batch cache of one row."""
@@ -121,24 +145,36 @@ class BatchRows:
 
     def unmerge(self) -> None:
         """Convert the batch cache of a single sequence to a plain one."""
-        if self.is_merged and len(self._rows) == 1:
-            ((sequence, row),) = self._rows.items()
-            self.cache = extract_row(self.cache, row)
-            self._rows[sequence] = 0
-            self.is_merged, self._count = False, 1
+        if self.is_merged and len(self.sequences) == 1:
+            self.settle()
+            self.cache = extract_row(self.cache, self.sequences[0].row)
+            self.sequences[0].row = 0
+            self.is_merged = False
+            self._update(self.sequences, 1)
 
-    def drop_padding(self) -> None:
-        """Drop columns that are padding in every row, if they are many."""
-        if self.is_merged:
-            mx.async_eval([layer.state for layer in self.cache])
-            drop_padding(self.cache, max(one.processed for one in self._rows))
+    def _extend(self, cache: list[Any], *, is_merged: bool) -> None:
+        self.settle()
+        if not self.sequences:
+            self.cache, self.is_merged, self._count = cache, is_merged, 0
+        else:
+            self.merge()
+            extend(self.cache, cache if is_merged else merge([cache]))
 
-    def _keep(self, rows: Sequence[int]) -> None:
-        self._copy_rows(rows)
-        self._rows = {sequence: rows.index(row) for sequence, row in self._rows.items()}
+    def _update(self, sequences: Iterable[Sequence], rows: int) -> None:
+        self.sequences = list(sequences)
+        self._count = rows
+        self.is_one_each = [one.row for one in self.sequences] == list(range(rows))
+        if not self.sequences:
+            self.cache = []
 
-    def _copy_rows(self, sources: Sequence[int]) -> None:
+    def _copy_rows(self, sources: Items[int]) -> None:
         if list(sources) != list(range(self._count)):
             self.merge()
             keep_rows(self.cache, sources)
-        self._count = len(sources)
+        self._update(self.sequences, len(sources))
+
+    def _drop_padding(self) -> None:
+        """Drop columns that are padding in every row, if they are many."""
+        if self.is_merged:
+            mx.async_eval([layer.state for layer in self.cache])
+            drop_padding(self.cache, max(one.processed for one in self.sequences))

@@ -39,12 +39,12 @@ from .cache_layers import (
     right_padded,
     trim,
 )
+from .constraint import ADVANCE_STEPS, SlowMaskError
 from .drafts import MAX_TOKENS_PER_STEP, Draft
 from .forward_pass import NextLogits
 from .model_checks import ModelChecks
-from .next_mask import SlowMaskError
 from .prefill import MAX_TOKENS_WITH_LOGITS, default_prefill_step_size
-from .sequence_state import ADVANCE_STEPS, SequenceState
+from .sequence import Sequence as GeneratedSequence
 
 _log = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ class DraftModel:
         self._context_length = context_length
         self._step_size = step_size or default_prefill_step_size()
         self._probe = ModelChecks(model)
-        self._rows: dict[SequenceState, _Row] = {}
+        self._rows: dict[GeneratedSequence, _Row] = {}
         self._key = mx.random.key(secrets.randbits(64))
         if not is_trimmable(make_prompt_cache(model)):
             _log.info("the draft model drafts from copies of its cache, which cannot be trimmed")
@@ -158,7 +158,7 @@ class DraftModel:
             for draft, state in states.items():
                 draft.sequence.random_state = state
 
-    def remove(self, sequence: SequenceState, *, keeps_cache: bool = True) -> None:
+    def remove(self, sequence: GeneratedSequence, *, keeps_cache: bool = True) -> None:
         """Free the cache of a sequence that has left the batch.
 
         Args:
@@ -295,7 +295,7 @@ class DraftModel:
         """Draw a token; ``None`` if the mask of its position is slow."""
         self._key, key = mx.random.split(self._key)
         try:
-            return job.draft.state.propose(NextLogits.known(logits), key)
+            return job.draft.state.draw_draft(NextLogits.known(logits), key)
         except SlowMaskError:
             return None
 

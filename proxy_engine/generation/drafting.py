@@ -10,9 +10,10 @@ from state_machines.budgets import step_limit
 from state_machines.errors import GrammarBudgetError
 
 from ..options.generation import SpeculationOptions
+from .constraint import ADVANCE_STEPS
 from .draft_model import DRAFT_MODEL
 from .drafts import MAX_TOKENS_PER_STEP, Draft
-from .sequence_state import ADVANCE_STEPS, SequenceState
+from .sequence import Sequence as GeneratedSequence
 from .speculation import Drafter
 from .speculation.acceptance import AcceptanceRates
 from .speculation.draft_length import DraftGain, PassCost, RowOutlook, draft_length
@@ -55,22 +56,22 @@ class Drafting:
         """Whether the length of drafts follows the acceptance rate."""
         return self._options.is_adaptive
 
-    def expected_draft(self, sequence: SequenceState) -> RowOutlook | None:
+    def expected_draft(self, sequence: GeneratedSequence) -> RowOutlook | None:
         """Return the draft that is likely once the next token is known; ``None``: there is none."""
         self._update(sequence)
-        part = sequence.part_name
+        part = sequence.constraint.part_name
         for drafter in list(self._drafters):
             rate = self._rates.rate(part, drafter.source)
             pays = DraftGain(self._cost, 1).pays(rate) or not self.is_adaptive
             try:
-                if pays and drafter.expects_draft(sequence.matcher):
+                if pays and drafter.expects_draft(sequence.constraint.matcher):
                     return RowOutlook(rate, self._options.max_draft_tokens)
             except Exception as error:
                 self._drop(drafter, error)
         length = self._model_length(part, pending=1)
         return RowOutlook(self._rates.rate(part, DRAFT_MODEL), length) if length else None
 
-    def draft(self, sequence: SequenceState) -> Draft:
+    def draft(self, sequence: GeneratedSequence) -> Draft:
         """Return a draft behind the sequence's pending tokens; it may be empty."""
         self._update(sequence)
         draft = Draft(sequence)
@@ -93,7 +94,7 @@ class Drafting:
         if draft.is_closed or not draft.is_empty:
             return 0
         state = draft.state
-        return self._model_length(state.part_name, pending=max(1, len(state.pending)))
+        return self._model_length(state.constraint.part_name, pending=max(1, len(state.pending)))
 
     def outlook(self, draft: Draft, pending: int) -> RowOutlook:
         """Return the length and the acceptance rate of a draft.
@@ -130,7 +131,7 @@ class Drafting:
         """Draft without the draft model from now on."""
         self._model_cost = None
 
-    def _update(self, sequence: SequenceState) -> None:
+    def _update(self, sequence: GeneratedSequence) -> None:
         self._rates.advance(sequence.generated - self._counted)
         self._counted = sequence.generated
         for drafter in list(self._drafters):
@@ -157,13 +158,13 @@ class Drafting:
         if left <= 0:
             return False
         try:
-            proposed = list(drafter.propose(state.tokens, state.matcher, left))[:left]
+            proposed = list(drafter.propose(state.tokens, state.constraint.matcher, left))[:left]
         except GrammarBudgetError:
             return False
         except Exception as error:
             self._drop(drafter, error)
             return False
-        rate = self._rates.rate(state.part_name, drafter.source)
+        rate = self._rates.rate(state.constraint.part_name, drafter.source)
         while proposed and (gain.pays(rate) or not self.is_adaptive):
             if not draft.append(proposed[0], drafter.source):
                 break
@@ -177,10 +178,3 @@ class Drafting:
     def _drop(self, drafter: Drafter, error: Exception) -> None:
         _log.warning("the drafter %s is disabled for a request: %r", drafter.name, error)
         self._drafters.remove(drafter)
-
-
-def drafting_of(sequence: SequenceState) -> Drafting:
-    """Return the drafters of a sequence that drafts."""
-    if not isinstance(sequence.drafting, Drafting):
-        raise AssertionError("a sequence that drafts has drafters")
-    return sequence.drafting

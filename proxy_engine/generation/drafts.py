@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import mlx.core as mx
 
 from .forward_pass import NextLogits
-from .sequence_state import SequenceState
+from .sequence import Sequence
 from .tokens import Proposal
 
 MAX_TOKENS_PER_STEP = 8
@@ -37,7 +37,7 @@ class DraftStep:
     source: str
     part: str
     forced: tuple[int, ...]
-    state: SequenceState
+    state: Sequence
     log_q: mx.array | None = None
 
     @property
@@ -63,16 +63,18 @@ class Draft:
             verified, those would be more likely in the output than in the target distribution.
     """
 
-    def __init__(self, sequence: SequenceState) -> None:
+    def __init__(self, sequence: Sequence) -> None:
         self.steps: list[DraftStep] = []
         self.tokens: list[int] = []
         self.logits: list[NextLogits] = []
         self.sequence = sequence
         self.unused: Proposal | None = None
-        self._is_closed = sequence.finished or sequence.is_scripted or sequence.has_choice
+        self._is_closed = (
+            sequence.finished or sequence.constraint.is_scripted or sequence.has_choice
+        )
 
     @property
-    def state(self) -> SequenceState:
+    def state(self) -> Sequence:
         """The sequence behind the draft so far."""
         return self.steps[-1].state if self.steps else self.sequence
 
@@ -125,7 +127,9 @@ class Draft:
         state, forced = advanced
         # Before the step is appended: a limit on work may leave this function here.
         is_closed = state.has_choice
-        self.steps.append(DraftStep(token_id, source, before.part_name, forced, state, log_q))
+        self.steps.append(
+            DraftStep(token_id, source, before.constraint.part_name, forced, state, log_q)
+        )
         self.tokens += [token_id, *forced]
         self._is_closed = is_closed
         self.unused = None

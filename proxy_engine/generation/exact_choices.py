@@ -21,7 +21,7 @@ from ..prompt_cache.layers import max_scorable_length
 from .choice_scores import ChoiceScorer, ChoiceScores
 from .forward_pass import NextLogits, position_arguments
 from .open_choices import OpenChoice, draw_option, draws_left_out
-from .sequence_state import SequenceState
+from .sequence import Sequence as GeneratedSequence
 from .shared_prefix import append_layers, prefix_layers
 from .tokens import Token
 
@@ -37,7 +37,7 @@ class ExactChoices:
         self._model = model
 
     def draw(
-        self, sequence: SequenceState, cache: Sequence[Any], row: int | None, behind: int = 0
+        self, sequence: GeneratedSequence, cache: Sequence[Any], *, adopts: bool
     ) -> list[Token]:
         """Draw the choices that a sequence has reached, and narrow its grammar to them.
 
@@ -47,9 +47,8 @@ class ExactChoices:
         Args:
             sequence: A sequence that has processed all of its tokens.
             cache: The cache of the batch.
-            row: The sequence's row; ``None`` if the cache is its own. Then the keys and values of
-                the option that was drawn are added to the cache.
-            behind: Columns of the row behind the sequence's tokens.
+            adopts: Add the keys and values of the option that was drawn to the cache. It is that of
+                this sequence alone.
 
         Returns:
             The tokens that were appended.
@@ -62,14 +61,15 @@ class ExactChoices:
                 count = len(choice.options)
                 drawn_noise = choice.sampler.option_noise(count + len(choice.left_out))
                 noise = np.array(drawn_noise, np.float64)
-                if choice.left_out and not sequence.is_limited:
-                    self._draw_without_limit(sequence, choice, cache, row or 0, behind, noise)
+                if choice.left_out and not sequence.constraint.is_limited:
+                    self._draw_without_limit(sequence, choice, cache, noise)
                 noise = noise[:count]
-                scores = self._scores(choice, sequence, cache, row or 0, behind, noise)
+                scores = self._scores(choice, sequence, cache, noise)
             if choice is None or scores is None:
                 sequence.inexact_choice_tokens += 1
                 break
-            drawn = draw_option(choice, scores, noise, sequence.written_bytes, sequence.forced_text)
+            constraint = sequence.constraint
+            drawn = draw_option(choice, scores, noise, constraint.written, constraint.forced_text)
             appended = sequence.take_option(drawn)
             if not appended:
                 # The first token depends on what follows the option: it is sampled.
@@ -77,37 +77,33 @@ class ExactChoices:
             tokens += appended
             end = scores.end(drawn.number)
             is_complete = tuple(sequence.pending) == drawn.tokens and sequence.weights is None
-            if row is None and end is not None and is_complete:
+            if adopts and end is not None and is_complete:
                 layers, logits = end
                 sequence.logits = NextLogits.known(logits)
                 append_layers(cache, layers)
-                sequence.pending.clear()
+                sequence.processed = len(sequence.tokens)
         return tokens
 
     def _draw_without_limit(
         self,
-        sequence: SequenceState,
+        sequence: GeneratedSequence,
         choice: OpenChoice,
         cache: Sequence[Any],
-        row: int,
-        behind: int,
         noise: npt.NDArray[np.float64],
     ) -> None:
         """Record the option that would be drawn if all of them fitted, if it does not fit."""
         every = sequence.choice_without_limit(choice)
         if every is None:
             return
-        scores = self._scores(every, sequence, cache, row, behind, noise)
+        scores = self._scores(every, sequence, cache, noise)
         if scores is not None and (refused := draws_left_out(every, scores, noise)) is not None:
-            sequence.refuse_option(refused)
+            sequence.constraint.refuse_option(refused)
 
     def _scores(
         self,
         choice: OpenChoice,
-        sequence: SequenceState,
+        sequence: GeneratedSequence,
         cache: Sequence[Any],
-        row: int,
-        behind: int,
         noise: npt.NDArray[np.float64],
     ) -> ChoiceScores | None:
         if len(choice.options) == 1:
@@ -130,7 +126,7 @@ class ExactChoices:
             depends_on_tokens=has_penalties,
             arguments=position_arguments([sequence.rope_delta]),
         )
-        layers = prefix_layers(cache, row, sequence.processed, behind)
+        layers = prefix_layers(cache, sequence.row, sequence.processed, sequence.uncommitted)
         if sequence.logits is None:
             raise AssertionError("the sequence has logits")
         with sequence.timings.during("dispatch"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -19,25 +19,30 @@ from state_machines.completion import Guard
 
 from ..errors import InvalidOptionError
 from .batch import Batch
+from .constraint import Constraint
 from .custom_sampler import CustomSampler, LogitsProcessor, LogprobsSampler
 from .device_masks import DeviceMasks, text_token_mask
 from .fast_forward import FastForward, text_encoder
 from .forward_pass import ForwardPass
+from .limits import PartLimits
 from .prefill import Prefill, default_prefill_step_size
+from .sequence import Sequence as GeneratedSequence
 from .sequence_options import SequenceOptions, end_token_ids, xtc_special_tokens
-from .sequence_state import SequenceState
+
+_UNLIMITED = 1 << 62
 
 
 def generate_step(
     prompt: mx.array | Sequence[int],
     model: Module,
+    stream: mx.Stream | None = None,
     *,
-    tokenizer: Any,
+    tokenizer: Any = None,
     machine: StateMachine | None = None,
     vocabulary: Vocabulary | None = None,
     max_tokens: int = 256,
     sampler: SamplingParameters | LogprobsSampler | None = None,
-    logits_processors: Sequence[LogitsProcessor] = (),
+    logits_processors: Sequence[LogitsProcessor] | None = None,
     fast_forward: bool = True,
     max_kv_size: int | None = None,
     prompt_cache: list[Any] | None = None,
@@ -46,23 +51,26 @@ def generate_step(
     kv_group_size: int = 64,
     quantized_kv_start: int = 5000,
     prompt_progress_callback: Callable[[int, int], None] | None = None,
+    input_embeddings: mx.array | None = None,
 ) -> Generator[tuple[int, mx.array], None, None]:
     """Generate tokens whose text matches a machine: mlx-lm's ``generate_step`` with a grammar.
 
-    The arguments that mlx-lm's function has as well mean the same. Unlike there, the generator ends
-    after an end token, and text that the grammar forces is not sampled: its tokens are processed in
-    one pass. To be used on one thread, on MLX's default
-    stream.
+    Code that calls mlx-lm's function runs unchanged: without a tokenizer, tokens are generated
+    until ``max_tokens``. With one, the generator ends after an end token. Text that the grammar
+    forces is not sampled: its tokens are processed in one pass. To be used on one thread.
 
     Args:
-        prompt: Token ids, shape (tokens,), at least one. Without the tokens that ``prompt_cache``
-            holds.
+        prompt: Token ids, shape (tokens,), at least one unless there are ``input_embeddings``.
+            Without the tokens that ``prompt_cache`` holds.
         model: The model.
-        tokenizer: The model's tokenizer, from ``mlx_lm.load`` or ``transformers``.
-        machine: The grammar; ``None``: unconstrained text.
+        stream: The stream of the passes; ``None``: MLX's default stream.
+        tokenizer: The model's tokenizer, from ``mlx_lm.load`` or ``transformers``. Required with a
+            machine.
+        machine: The grammar of the text; ``None``: unconstrained text.
         vocabulary: ``Vocabulary.from_tokenizer(tokenizer, size=...)`` with the width of the logits.
             ``None``: created here, which takes about 0.4 s for 150,000 tokens.
-        max_tokens: Maximum number of generated tokens; the text is complete within them.
+        max_tokens: Maximum number of generated tokens; constrained text is complete within them.
+            -1: no maximum, without a machine.
         sampler: Sampling parameters, or a function from log-probabilities, shape (1, vocabulary),
             to a token id, as from ``mlx_lm.sample_utils.make_sampler``. ``None``: greedy.
         logits_processors: Functions of the tokens so far and the logits, applied before the mask.
@@ -76,6 +84,8 @@ def generate_step(
         kv_group_size: Values that share a scale in a quantized cache.
         quantized_kv_start: Tokens from which on the cache is quantized.
         prompt_progress_callback: Called with the processed and the total prompt tokens.
+        input_embeddings: Embeddings of the prompt, shape (tokens, hidden), in place of those of its
+            tokens.
 
     Yields:
         Each token id with the log-probabilities that it was sampled from: float32, shape
@@ -89,59 +99,80 @@ def generate_step(
         GrammarBudgetError: No completion is found within the step budget.
         VocabularyError: The tokenizer is not supported.
     """
-    prompt_ids = _checked_prompt(prompt)
-    if max_tokens < 1:
+    prompt_ids = _checked_prompt(prompt, input_embeddings)
+    if max_tokens < 1 and (machine is not None or max_tokens != -1):
         raise InvalidOptionError(f"max_tokens is {max_tokens}, not at least 1", option="max_tokens")
+    max_tokens = _UNLIMITED if max_tokens == -1 else max_tokens
     if machine is not None and machine.temperatures:
         raise InvalidOptionError(
             "rules of the grammar have a temperature, and one sampler selects all tokens",
             option="machine",
             hint="Use InferenceEngine, or leave out the option temperature of the rules.",
         )
-    if not isinstance(tokenizer, TokenizerWrapper):
-        tokenizer = TokenizerWrapper(tokenizer)
     # Lazy: the pass is not evaluated.
-    logits = model(mx.zeros((1, 1), mx.int32), cache=make_prompt_cache(model))
-    vocabulary = _checked_vocabulary(vocabulary, tokenizer, logits.shape[-1])
-    guard = None if machine is None else Guard(machine.matcher(vocabulary), max_tokens)
-    custom = _custom_sampler(sampler, logits_processors, vocabulary)
-    tokenize = FastForward(text_encoder(tokenizer, threading.Lock()), vocabulary)
-    sequence = SequenceState(
-        prompt_ids,
-        SequenceOptions(
+    width = model(mx.zeros((1, 1), mx.int32), cache=make_prompt_cache(model)).shape[-1]
+    masks = DeviceMasks()
+    if tokenizer is None:
+        if machine is not None:
+            raise InvalidOptionError("a machine requires the tokenizer", option="tokenizer")
+        constraint = _constraint(SequenceOptions((), max_tokens), masks)
+    else:
+        if not isinstance(tokenizer, TokenizerWrapper):
+            tokenizer = TokenizerWrapper(tokenizer)
+        vocabulary = _checked_vocabulary(vocabulary, tokenizer, width)
+        guard = None if machine is None else Guard(machine.matcher(vocabulary), max_tokens)
+        options = SequenceOptions(
             end_token_ids(vocabulary, tokenizer),
             max_tokens,
             usable_tokens=text_token_mask(vocabulary) if guard is None else None,
-        ),
-        matcher=None if guard is None else guard.matcher,
-        schedule=_Schedule(custom),
-        masks=DeviceMasks(),
-        guard=guard,
-        fast_forward=tokenize if fast_forward else None,
-    )
-    quantize = partial(
-        maybe_quantize_kv_cache,
-        quantized_kv_start=quantized_kv_start,
-        kv_group_size=kv_group_size,
-        kv_bits=kv_bits,
-    )
+        )
+        tokenize = FastForward(text_encoder(tokenizer, threading.Lock()), vocabulary)
+        constraint = _constraint(options, masks, guard, tokenize if fast_forward else None)
+    selects = _SingleSampler(_custom_sampler(sampler, logits_processors or (), vocabulary))
     prefill = Prefill(
-        sequence,
+        GeneratedSequence(prompt_ids, constraint, selects, masks=masks),
         ForwardPass(model),
         make_prompt_cache(model, max_kv_size) if prompt_cache is None else prompt_cache,
         prefill_step_size or default_prefill_step_size(),
-        quantize=None if kv_bits is None else quantize,
+        quantize=None
+        if kv_bits is None
+        else partial(
+            maybe_quantize_kv_cache,
+            quantized_kv_start=quantized_kv_start,
+            kv_group_size=kv_group_size,
+            kv_bits=kv_bits,
+        ),
+        inputs=None if input_embeddings is None else _Embeddings(input_embeddings),
     )
-    return _generate(
-        prefill, custom, vocabulary.size, prompt_progress_callback or (lambda *_: None)
-    )
+    steps = _generate(prefill, selects.single, width, prompt_progress_callback or (lambda *_: None))
+    return steps if stream is None else _on_stream(steps, stream)
 
 
-def _checked_prompt(prompt: mx.array | Sequence[int]) -> list[int]:
+def _constraint(
+    options: SequenceOptions,
+    masks: DeviceMasks,
+    guard: Guard | None = None,
+    fast_forward: FastForward | None = None,
+) -> Constraint:
+    limits = PartLimits({}, None, options.max_tokens)
+    return Constraint(options, masks, limits, guard=guard, fast_forward=fast_forward)
+
+
+def _checked_prompt(
+    prompt: mx.array | Sequence[int], input_embeddings: mx.array | None
+) -> list[int]:
+    """Return the token ids; zeros where there are embeddings alone."""
     ids = cast("list[int]", prompt.tolist()) if isinstance(prompt, mx.array) else list(prompt)
-    if not ids:
-        raise InvalidOptionError("the prompt has no tokens", option="prompt")
-    return ids
+    if input_embeddings is None:
+        if not ids:
+            raise InvalidOptionError("the prompt has no tokens", option="prompt")
+        return ids
+    if ids and len(ids) != len(input_embeddings):
+        raise InvalidOptionError(
+            f"the prompt has {len(ids)} tokens, and there are {len(input_embeddings)} embeddings",
+            option="input_embeddings",
+        )
+    return ids or [0] * len(input_embeddings)
 
 
 def _checked_vocabulary(
@@ -173,7 +204,7 @@ def _generate(
         on_progress(prefill.processed, total)
     on_progress(total, total)
     batch = Batch(prefill.forward, quantize=prefill.quantize)
-    batch.add(sequence, prefill.cache)
+    batch.add([sequence], prefill.cache)
     for token in forced:
         yield token.token_id, _certain(token.token_id, width)
     while not sequence.finished:
@@ -181,15 +212,27 @@ def _generate(
         if step.error is not None:
             raise step.error
         if step.is_slow:
-            sequence.compute_mask()
+            sequence.constraint.compute_slow()
             continue
         # The device works on the next token while the caller handles this one.
         logprobs = sampler.logprobs
         if not sequence.finished:
             batch.feed()
         for token in step.tokens:
-            given = _certain(token.token_id, width) if token.is_forced else logprobs
-            yield token.token_id, given
+            certain = _certain(token.token_id, width) if token.is_forced else logprobs
+            yield token.token_id, certain
+
+
+def _on_stream(
+    steps: Iterator[tuple[int, mx.array]], stream: mx.Stream
+) -> Generator[tuple[int, mx.array], None, None]:
+    """Generate on a stream, which is not the caller's default between the tokens."""
+    while True:
+        with mx.stream(stream):
+            step = next(steps, None)
+        if step is None:
+            return
+        yield step
 
 
 def _certain(token_id: int, width: int) -> mx.array:
@@ -197,24 +240,46 @@ def _certain(token_id: int, width: int) -> mx.array:
     return mx.where(mx.arange(width) == token_id, 0.0, -mx.inf)
 
 
-class _Schedule:
-    """Returns one sampler for every token."""
+class _SingleSampler:
+    """Chooses one sampler for every token."""
 
-    def __init__(self, sampler: CustomSampler) -> None:
-        self._sampler = sampler
+    def __init__(self, single: CustomSampler) -> None:
+        self.single = single
 
-    def next_sampler(self, generated: int) -> CustomSampler:
-        return self._sampler
+    def sampler(self, _part: str, _temperature: float | None) -> CustomSampler:
+        return self.single
+
+
+class _Embeddings:
+    """Embeddings of a prompt as inputs of a prefill; see ``PromptInputs``."""
+
+    single_pass_end = 0
+    rope_delta = 0
+
+    def __init__(self, embeddings: mx.array) -> None:
+        self._embeddings = embeddings
+        self.media_end = len(embeddings)
+
+    def prepare(self, _cache: list[Any], _cached_tokens: int) -> None:
+        pass
+
+    def arguments(self, start: int, end: int) -> Mapping[str, Any]:
+        return {"input_embeddings": self._embeddings[start:end][None]}
+
+    def release(self) -> None:
+        pass
 
 
 def _custom_sampler(
     sampler: SamplingParameters | LogprobsSampler | None,
     processors: Sequence[LogitsProcessor],
-    vocabulary: Vocabulary,
+    vocabulary: Vocabulary | None,
 ) -> CustomSampler:
     if sampler is None:
         return CustomSampler(partial(mx.argmax, axis=-1), processors)
     if isinstance(sampler, SamplingParameters):
-        special = xtc_special_tokens(vocabulary) if sampler.has_xtc else ()
+        special: tuple[int, ...] = ()
+        if sampler.has_xtc and vocabulary is not None:
+            special = xtc_special_tokens(vocabulary)
         return CustomSampler(make_sampler(sampler, (), special), processors)
     return CustomSampler(sampler, processors)

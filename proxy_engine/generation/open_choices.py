@@ -47,8 +47,7 @@ class OpenChoice:
     @classmethod
     def at(
         cls,
-        matcher: Matcher,
-        guard: Guard | None,
+        guard: Guard,
         sampler: Sampler,
         tokenize: FastForward,
         generated: Sequence[int],
@@ -56,8 +55,7 @@ class OpenChoice:
         """Return the choice that a matcher has reached, with the options tokenized in context.
 
         Args:
-            matcher: The matcher.
-            guard: Refuses options that do not fit into the token budget.
+            guard: Has the matcher, and refuses options that do not fit into the token budget.
             sampler: The sampler of the next token.
             tokenize: Tokenizes forced text.
             generated: The tokens so far.
@@ -66,12 +64,12 @@ class OpenChoice:
             ``None`` if there is no choice, its options have several temperatures, or a mask behind
             them takes too long.
         """
+        matcher = guard.matcher
         found = finite_choice(matcher.state) or ()
         options: list[ChoiceOption] = []
         left_out: list[ChoiceOption] = []
         for option in found:
-            fits = guard is None or guard.fits(option.state)
-            (options if fits else left_out).append(option)
+            (options if guard.fits(option.state) else left_out).append(option)
         if not options or not _has_one_temperature(matcher, found):
             return None
         candidates = _candidates(options, matcher.vocabulary, tokenize, generated)

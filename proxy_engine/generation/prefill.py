@@ -19,7 +19,7 @@ from ..conversation.encoded_prompt import PromptInputs
 from ..runtime.blas import has_fast_blas
 from .cache_layers import drop_padding, merge, right_padded, trim
 from .forward_pass import ForwardPass, NextLogits, PassOutput, position_arguments
-from .sequence_state import SequenceState
+from .sequence import Sequence as GeneratedSequence
 from .wired_memory import clear_cache
 
 # A forward pass cannot be interrupted, so the step size bounds how late a cancellation takes
@@ -53,7 +53,7 @@ class Prefill:
         inputs: Other inputs of the model than tokens.
     """
 
-    sequence: SequenceState
+    sequence: GeneratedSequence
     forward: ForwardPass
     cache: list[Any]
     step_size: int
@@ -114,7 +114,7 @@ class Prefill:
     def set_logits(self, logits: NextLogits) -> None:
         """Give the sequence the logits behind its last token, which ends the prefill."""
         self.sequence.logits = logits
-        self.sequence.pending.clear()
+        self.sequence.processed = len(self.sequence.tokens)
         self.processed = len(self.sequence.tokens)
 
     def _prepare(self) -> None:

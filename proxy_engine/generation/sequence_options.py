@@ -1,54 +1,15 @@
-"""Options of one sequence, and the interface of its samplers."""
+"""Options of one sequence."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
-from samplers import Sampler
 from state_machines import Vocabulary
-
-from .sampler_schedule import SamplerSchedule
-
-
-class TokenSampler(Protocol):
-    """Samples a token; see :class:`samplers.Sampler`."""
-
-    def __call__(
-        self,
-        logits: mx.array,
-        tokens: Sequence[int],
-        among: mx.array | None = None,
-        /,
-        *,
-        prompt_tokens: int = 0,
-    ) -> mx.array:
-        """Return a token id, from ``among`` if given, without waiting for it."""
-
-
-class Schedule(Protocol):
-    """Chooses the sampler of each token; see :class:`SamplerSchedule`."""
-
-    def next_sampler(self, generated: int, /) -> TokenSampler:
-        """Return the sampler of the next token. Called before each mask."""
-
-
-class DraftCounts(Protocol):
-    """Counts the draft tokens of a sequence; see :class:`Drafting`.
-
-    Attributes:
-        drafted_tokens: Proposed tokens that the model has verified.
-        accepted_tokens: Those of them that were accepted.
-    """
-
-    drafted_tokens: int
-    accepted_tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +26,7 @@ class SequenceOptions:
         usable_tokens: Mask of unconstrained text, bool, shape (vocabulary,): excludes ids that are
             no tokens. ``None``: all tokens are usable.
         stop_repetition: End arrays and strings of JSON that repeat themselves and have no bound.
-        weighs: Record the importance weights of tokens. The schedule has to be a
-            ``SamplerSchedule``.
+        weighs: Record the importance weights of tokens.
     """
 
     end_token_ids: Sequence[int]
@@ -96,17 +56,3 @@ def xtc_special_tokens(vocabulary: Vocabulary) -> tuple[int, ...]:
     """Return the tokens that XTC never excludes: line feeds and end tokens, as in mlx-lm."""
     line_feeds = (i for i, form in enumerate(vocabulary.token_bytes) if form == b"\n")
     return (*line_feeds, *sorted(vocabulary.end_token_ids))
-
-
-def own_sampler(sampler: TokenSampler) -> Sampler:
-    """Return the sampler of a sequence with weights or drafts, which knows its distribution."""
-    if not isinstance(sampler, Sampler):
-        raise AssertionError("the sampler of a sequence with weights or drafts is a Sampler")
-    return sampler
-
-
-def own_schedule(schedule: Schedule) -> SamplerSchedule:
-    """Return the schedule of a sequence that is forked or weighed."""
-    if not isinstance(schedule, SamplerSchedule):
-        raise AssertionError("a sequence that is forked or weighed has a SamplerSchedule")
-    return schedule

@@ -13,7 +13,6 @@ from samplers import Sampler, apply_mask, apply_token_boost
 from .custom_sampler import CustomSampler
 from .device_masks import DeviceMask
 from .forward_pass import NextLogits
-from .sequence_options import TokenSampler, own_sampler
 from .tokens import Proposal, SampledToken
 
 Boost: TypeAlias = tuple[mx.array, float]
@@ -30,13 +29,15 @@ class TokenDistribution:
         mask: The allowed tokens; ``None``: all of them.
         tokens: The tokens so far.
         prompt_tokens: Length of the prompt.
+        is_redrawn: The token replaces one that was not accepted.
     """
 
-    sampler: TokenSampler
+    sampler: Sampler | CustomSampler
     boost: Boost | None
     mask: DeviceMask | None
     tokens: Sequence[int]
     prompt_tokens: int
+    is_redrawn: bool = False
 
     def sample(self, logits: NextLogits, proposed: Proposal | None = None) -> SampledToken:
         """Sample a token on the device, without waiting for it.
@@ -58,43 +59,42 @@ class TokenDistribution:
             if isinstance(sampler, CustomSampler):
                 return SampledToken(token.reshape(1), returned=sampler.returned)
         else:
-            token = own_sampler(sampler).verify(
+            token = _plain(sampler).verify(
                 given, self.tokens, proposed.token_id, proposed.log_q, among, prompt_tokens=count
             )
         return SampledToken(token.reshape(1))
 
     def sample_weighted(
-        self, logits: NextLogits, *, is_redrawn: bool, wide: DeviceMask | None = None
+        self, logits: NextLogits, *, wide: DeviceMask | None = None
     ) -> SampledToken:
         """Sample a token with its importance weight.
 
         Args:
             logits: Logits of the token.
-            is_redrawn: The token replaces one that was not accepted.
             wide: The allowed tokens without a token budget, if it excludes any.
         """
         mask, without_limit = self.mask, None
         if wide is not None:
-            sampler = own_sampler(self.sampler)
+            sampler = _plain(self.sampler)
             key = sampler.random_state
             without_limit = replace(self, mask=wide).sample(logits).token
             sampler.random_state = key
         among = None if mask is None else mask.ids
-        token, log_weight = own_sampler(self.sampler).sample_weighted(
+        token, log_weight = _plain(self.sampler).sample_weighted(
             self._boosted(logits),
             self.tokens,
             mask=None if mask is None or among is not None else mask.mask,
             among=among,
             prompt_tokens=self.prompt_tokens,
         )
-        if is_redrawn:
+        if self.is_redrawn:
             # The first draw stands for all tokens, accepted or not: it has the whole weight.
             log_weight = mx.array(-mx.inf)
         return SampledToken(token.reshape(1), log_weight, without_limit=without_limit)
 
-    def propose(self, logits: NextLogits, key: mx.array) -> tuple[mx.array, mx.array | None]:
-        """Draw a token for a draft; see :meth:`SequenceState.propose`."""
-        sampler = own_sampler(self.sampler)
+    def draw_draft(self, logits: NextLogits, key: mx.array) -> tuple[mx.array, mx.array | None]:
+        """Draw a token for a draft; see :meth:`Sequence.draw_draft`."""
+        sampler = _plain(self.sampler)
         parameters = sampler.parameters
         if parameters.temperature == 0 or parameters.seed is not None:
             return self.sample(logits).token, None
@@ -114,3 +114,9 @@ class TokenDistribution:
         if mask is None or mask.ids is not None:
             return boosted, None if mask is None else mask.ids
         return apply_mask(boosted, mask.mask), None
+
+
+def _plain(sampler: Sampler | CustomSampler) -> Sampler:
+    if not isinstance(sampler, Sampler):
+        raise AssertionError("the sampler of a sequence with weights or drafts is a Sampler")
+    return sampler

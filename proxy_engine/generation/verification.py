@@ -13,9 +13,9 @@ without q they are the same tokens.
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from dataclasses import replace
-from itertools import takewhile
 from typing import cast
 
 import mlx.core as mx
@@ -23,11 +23,12 @@ import mlx.core as mx
 from state_machines.budgets import step_limit
 from state_machines.errors import GrammarBudgetError
 
+from .constraint import MASK_STEPS, SlowMaskError
 from .drafts import Draft
-from .next_mask import MASK_STEPS, SlowMaskError
-from .sampler_schedule import RandomState
-from .sequence_state import SequenceState
-from .tokens import SampledToken, Token
+from .forward_pass import NextLogits
+from .sequence import Sequence
+from .sequence_samplers import RandomState
+from .tokens import Proposal, SampledToken, Token
 
 
 class Verification:
@@ -50,36 +51,45 @@ class Verification:
         Exception: Sampling fails at any position.
     """
 
-    def __init__(self, sequence: SequenceState, draft: Draft | None = None) -> None:
+    def __init__(self, sequence: Sequence, draft: Draft | None = None) -> None:
         self.sequence = sequence
         self.draft = draft
         self.accepted = 0
         if sequence.logits is None:
             raise AssertionError("a sequence without pending tokens has logits")
-        self._logits = [sequence.logits]
+        # A pass that is dispatched before the tokens are read replaces those of the sequence.
+        self._logits = sequence.logits
         self._samples: list[SampledToken] = []
         self._random_states: list[RandomState] = []
         self._ids: list[int] = []
+        if draft is not None:
+            self._random_states.append(sequence.random_state)
         proposals = [None] if draft is None else draft.proposals
+        self._sample(sequence, self._logits, proposals[0])
         if draft is not None:
-            self._random_states.append(sequence.random_state)
-        self._samples.append(sequence.sample(sequence.logits, proposed=proposals[0]))
-        if draft is not None:
-            self._logits += draft.logits
-            self._random_states.append(sequence.random_state)
-            # All later masks together have the budget of one.
+            # All later masks together have the budget of one. Positions with a slow mask, and those
+            # behind them, are left out: they are sampled once the sequence has reached them.
             with suppress(GrammarBudgetError, SlowMaskError), step_limit(MASK_STEPS):
-                self._sample_behind(draft)
+                for step, logits, proposed in zip(
+                    draft.steps, draft.logits, proposals[1:], strict=False
+                ):
+                    self._sample(step.state, logits, proposed)
 
-    def _sample_behind(self, draft: Draft) -> None:
-        """Sample behind each proposed token; not behind the last one of a closed draft.
+    def _sample(self, state: Sequence, logits: NextLogits, proposed: Proposal | None) -> None:
+        """Sample a position from the distribution of a state.
 
-        Positions with a slow mask, and those behind them, are left out: they are sampled again once
-        the sequence has reached them.
+        Args:
+            state: The sequence, or its copy behind a part of the draft.
+            logits: Logits of the position.
+            proposed: The proposed token.
         """
-        for number, proposed in enumerate(draft.proposals[1:], 1):
-            state = draft.steps[number - 1].state
-            self._samples.append(state.sample(self._logits[number], proposed=proposed))
+        timings, started = self.sequence.timings, time.perf_counter()
+        distribution = state.distribution()
+        masked = time.perf_counter()
+        self._samples.append(state.sample(logits, distribution, proposed))
+        timings.add("mask", started, masked)
+        timings.add("sample", masked, time.perf_counter())
+        if self.draft is not None:
             self._random_states.append(self.sequence.random_state)
 
     @property
@@ -92,6 +102,11 @@ class Verification:
         """The token of the first position."""
         return self._samples[0]
 
+    @property
+    def first_id(self) -> int:
+        """The id of the token of the first position, once it is read."""
+        return self._ids[0]
+
     def read(self) -> None:
         """Wait for the tokens."""
         self._ids = [cast(int, sampled.token.item()) for sampled in self._samples]
@@ -102,8 +117,8 @@ class Verification:
         Raises:
             InvalidOptionError: A sampler of the caller has returned an invalid token.
         """
-        self.first.check(self._logits[0].width)
-        return self.sequence.accepts(self._ids[0])
+        self.first.check(self._logits.width)
+        return self.sequence.constraint.accepts(self._ids[0])
 
     def sample_again(self) -> None:
         """Sample the first position again, from the tokens that the sequence accepts.
@@ -111,33 +126,28 @@ class Verification:
         The mask of these may have one that the sequence refuses, where the search for its
         completion gives up earlier than that for the mask. Then the completion plan has the token.
         """
-        sequence, logits = self.sequence, self._logits[0]
-        sequence.refuse(self._ids[0])
+        sequence, logits = self.sequence, self._logits
+        sequence.constraint.refuse(self._ids[0])
         if self.draft is not None:
             sequence.random_state = self._random_states[1]
-        sampled = sequence.sample(logits, exact=True)
+        sampled = sequence.sample(logits, sequence.distribution(exact=True))
         sampled.check(logits.width)
-        if not sequence.accepts(cast(int, sampled.token.item())):
-            sequence.follow_plan()
-            sampled = sequence.sample(logits)
+        if not sequence.constraint.accepts(cast(int, sampled.token.item())):
+            sequence.constraint.follow_plan()
+            sampled = sequence.sample(logits, sequence.distribution())
         self._samples = [sampled]
         self._ids = [cast(int, sampled.token.item())]
         if self.draft is not None:
-            self._random_states[1:] = [self.sequence.random_state]
+            self._random_states[1:] = [sequence.random_state]
 
-    def advance(self, *, is_processed: bool) -> list[Token]:
+    def advance(self) -> list[Token]:
         """Advance the sequence by the accepted tokens, the one behind them, and forced tokens.
-
-        Args:
-            is_processed: The pass over the first token is dispatched already.
 
         Raises:
             GrammarBudgetError: The state after a token exceeds the step budget.
         """
         sequence = self.sequence
         tokens = [sequence.advance(self._samples[0], self._ids[0])]
-        if is_processed:
-            sequence.pending.clear()
         tokens += sequence.advance_forced()
         if self.draft is not None:
             self._advance_over(self.draft, tokens)
@@ -154,8 +164,8 @@ class Verification:
             if sequence.finished or self.accepted == len(self._ids):
                 break
             number = self.accepted
-            sequence.begin_token()
-            if not sequence.accepts(self._ids[number]):
+            sequence.constraint.begin_token()
+            if not sequence.constraint.accepts(self._ids[number]):
                 # It is sampled once the sequence has reached it, and refused there.
                 del self._samples[number:], self._ids[number:], self._random_states[number + 1 :]
                 break
@@ -176,25 +186,17 @@ class Verification:
         return is_whole and pending[:length] == draft.tokens[:length]
 
     @property
-    def judged(self) -> int:
+    def _judged(self) -> int:
         """Number of proposed tokens that are verified. Slow masks end a verification early."""
         return 0 if self.draft is None else min(len(self._ids), len(self.draft.steps))
 
-    def settle(self) -> int:
-        """End the draft, and remove the tokens that the pass has processed from the pending ones.
-
-        Returns:
-            The number of tokens at the end of the draft that the cache has to drop.
-        """
+    def settle(self) -> None:
+        """End the draft, once the tokens that it shares with the text are committed."""
         sequence, draft = self.sequence, self.draft
         if draft is None:
-            return 0
-        same = takewhile(
-            lambda pair: pair[0] == pair[1], zip(sequence.pending, draft.tokens, strict=False)
-        )
-        processed = sum(1 for _ in same)
-        del sequence.pending[:processed]
-        if not (sequence.pending or sequence.finished) and self.accepted:
+            return
+        if self.accepted and not (sequence.pending or sequence.finished):
             # The next token was not sampled, because a choice is to be scored first.
             sequence.logits = draft.logits[self.accepted - 1]
-        return len(draft.tokens) - processed
+        if sequence.drafting is not None:
+            sequence.drafting.record(draft, self.accepted, self._judged)

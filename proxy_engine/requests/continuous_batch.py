@@ -3,16 +3,23 @@
 Continuous batching (Yu et al. 2022, "Orca"): requests join the batch as soon as there is room, and
 leave it when they are finished. Each round processes one step of one prompt and then generates a
 token for every sequence, so that a long prompt does not delay the others.
+
+Every request is a group of one or more sequences. Its life: it begins, its prompt is processed, its
+sequences are generated, it ends. A group with a slow mask leaves the batch while other threads
+compute the mask; its sequences advance together, so that results do not depend on the time that a
+mask takes.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from functools import partial
 from typing import Any
 
+from ..answers.compile_queue import CompileJob, CompileQueue
 from ..errors import InvalidOptionError
 from ..generation import (
     Batch,
@@ -20,8 +27,7 @@ from ..generation import (
     ForwardPass,
     ModelChecks,
     Prefill,
-    SequenceState,
-    Step,
+    Sequence,
     can_join_prefill,
     default_prefill_step_size,
     extract_kv_row,
@@ -29,14 +35,13 @@ from ..generation import (
     joint_prefill_tokens,
     prefill_together,
 )
+from ..prompt_cache.layers import copy_cache
 from ..prompt_cache.prompt_caches import PromptCaches
 from ..prompt_cache.store import common_prefix
-from .group_results import group_result
+from .groups import Group, Sample
 from .request import Job, Request
 from .running import RunningRequest
 from .sequence_factory import SequenceFactory
-from .sequence_groups import SequenceGroup, SequenceGroups
-from .slow_masks import SlowMasks
 
 _log = logging.getLogger(__name__)
 
@@ -51,14 +56,15 @@ class ContinuousBatch:
     """Runs requests together. To be used on the model thread.
 
     If the caches of several sequences cannot be merged (quantized ones, or of bounded size), one
-    sequence runs at a time. A sequence whose mask is slow leaves the batch until ``slow`` has
-    computed it.
+    sequence runs at a time.
 
     Args:
         factory: Creates sequences.
         caches: Prompt caches of the model.
-        slow: Computes slow masks.
-        batch_size: Maximum number of requests that run together.
+        compile_queue: Shared by compilations and slow masks. The job with the least processor time
+            runs first.
+        threads: Compute slow masks.
+        batch_size: Maximum number of sequences that run together.
         draft_model: Drafts tokens.
     """
 
@@ -66,7 +72,8 @@ class ContinuousBatch:
         self,
         factory: SequenceFactory,
         caches: PromptCaches,
-        slow: SlowMasks,
+        compile_queue: CompileQueue,
+        threads: ThreadPoolExecutor,
         *,
         batch_size: int,
         draft_model: DraftModel | None = None,
@@ -74,22 +81,23 @@ class ContinuousBatch:
         self.batch_size = batch_size
         self._factory = factory
         self._caches = caches
-        self._slow = slow
+        self._compile_queue = compile_queue
+        self._threads = threads
         self._draft_model = draft_model
         self._forward = ForwardPass(factory.loaded.model)
         self._probe = ModelChecks(factory.loaded.model)
-        self._batch, self._groups = self._new_batch()
-        # Generating, or finished and not reported yet.
-        self._jobs: dict[SequenceState, Job] = {}
+        self._batch = self._new_batch()
+        self._groups: list[Group] = []
+        self._members: dict[Sequence, tuple[Group, Sample]] = {}
         # Several prompts only if they can share a pass. The first may be processed already, and
         # wait until it can be added to the batch.
-        self._prefills: list[tuple[Job, Prefill]] = []
+        self._prefills: list[tuple[Group, Prefill]] = []
         self._is_processed = False
         self._joins_prompts = True
 
     def __len__(self) -> int:
         """Return the number of requests that have begun and are not finished."""
-        return len(self._jobs) + len(self._groups) + len(self._prefills)
+        return len(self._groups) + len(self._prefills)
 
     def split_output_layer(self) -> None:
         """Find out whether the model's logits can be computed on demand."""
@@ -102,20 +110,6 @@ class ContinuousBatch:
             if self._draft_model is not None:
                 self._draft_model.probe()
 
-    def has_room_for(self, request: Request) -> bool:
-        """Whether a request can begin within ``batch_size``."""
-        rows = self._occupied_rows + sum(job.request.sequences for job, _ in self._prefills)
-        if request.sequences > 1:
-            # A group could otherwise keep sequences with slow masks from ever returning.
-            rows += len(self._slow) - self._groups.slow_sequences
-        return rows + request.sequences <= self.batch_size
-
-    @property
-    def _occupied_rows(self) -> int:
-        """Rows of the batch that generating requests occupy or may occupy again."""
-        single = sum(sequence not in self._groups for sequence in self._batch.sequences)
-        return single + self._groups.reserved_rows
-
     @property
     def is_prefilling(self) -> bool:
         """Whether prompts are being processed."""
@@ -124,7 +118,19 @@ class ContinuousBatch:
     @property
     def is_generating(self) -> bool:
         """Whether sequences are in the batch."""
-        return bool(len(self._batch))
+        return bool(self._batch.sequences)
+
+    def has_room_for(self, request: Request) -> bool:
+        """Whether a request can begin within ``batch_size``."""
+        rows = self._occupied_rows + sum(group.count for group, _ in self._prefills)
+        if request.sequences > 1:
+            # It could otherwise keep sequences with slow masks from ever returning.
+            rows += sum(group.is_single and bool(group.parked) for group in self._groups)
+        return rows + request.sequences <= self.batch_size
+
+    @property
+    def _occupied_rows(self) -> int:
+        return sum(group.occupied_rows for group in self._groups)
 
     def can_join_prefill(self, request: Request) -> bool:
         """Whether a prompt should share a pass with the prompts that have begun.
@@ -134,8 +140,9 @@ class ContinuousBatch:
         """
         if self._is_processed or not self._joins_prompts or request.prompt.inputs is not None:
             return False
+        requests = [group.job.request for group, _ in self._prefills]
         # The sequences of a group begin with copies of the cache of its prompt.
-        if any(one.sequences > 1 for one in (request, *(job.request for job, _ in self._prefills))):
+        if any(one.sequences > 1 for one in (request, *requests)):
             return False
         prefills = [prefill for _, prefill in self._prefills]
         step_size = _step_size(request)
@@ -147,7 +154,7 @@ class ContinuousBatch:
         max_tokens = joint_prefill_tokens(step_size, others_wait=self.is_generating)
         if not is_joint_prefill_worthwhile(lengths, max_tokens):
             return False
-        shared = max(common_prefix(key, job.request.cache_key()) for job, _ in self._prefills)
+        shared = max(common_prefix(key, one.cache_key()) for one in requests)
         return (
             shared - cached <= _MAX_SHARED_TOKENS
             and self._batch.can_prefill_together
@@ -169,43 +176,44 @@ class ContinuousBatch:
         Args:
             others_wait: Whether requests wait to begin.
         """
-        self._drop_cancelled()
-        # Before the prefill, which could give the rows of waiting sequences to other requests.
-        self._groups.resume()
-        self._prefill(others_wait=others_wait)
-        self._add_unmasked()
-        if self.is_generating:
-            if not self._prefills and not others_wait:
+        for group in self._groups.copy():
+            if group.job.is_cancelled:
+                self._cancel(group)
+            elif group.parked or group.waiting:
+                # Before the prefill, which could give rows to other requests.
+                self._resume(group)
+        if self._prefills:
+            self._prefill(others_wait=others_wait)
+        if self._batch.sequences:
+            if not (self._prefills or others_wait):
                 self._batch.unmerge()
             self._generate()
-        elif self._slow and not self._prefills:
-            self._slow.wait(_SECONDS_PER_ROUND)
+        elif self._groups and not self._prefills:
+            masks = [mask for group in self._groups for _, mask in group.parked.values()]
+            wait(masks, _SECONDS_PER_ROUND, return_when=FIRST_COMPLETED)
 
     def fail_all(self, error: BaseException) -> None:
         """Fail every running request, and start over with an empty batch."""
-        jobs = [
-            *self._jobs.values(),
-            *(group.job for group in self._groups),
-            *(job for job, _ in self._prefills),
-        ]
-        self._jobs.clear()
-        self._slow.clear()
+        groups = [*self._groups, *(group for group, _ in self._prefills)]
+        self._groups.clear()
+        self._members.clear()
         self._prefills.clear()
-        self._batch, self._groups = self._new_batch()
-        for job in jobs:
-            job.fail(error)
+        self._batch = self._new_batch()
+        for group in groups:
+            group.job.fail(error)
 
-    def _new_batch(self) -> tuple[Batch, SequenceGroups]:
+    def _new_batch(self) -> Batch:
         if self._draft_model is not None:
             self._draft_model.clear()
-        batch = Batch(
+        return Batch(
             self._forward, quantize=self._quantize, probe=self._probe, draft_model=self._draft_model
         )
-        return batch, SequenceGroups(batch, self._slow, self._finish_group)
 
     @property
     def _quantize(self) -> Callable[[list[Any]], None] | None:
         return None if self._caches.options.kv_bits is None else self._caches.quantize
+
+    # The prompt.
 
     def _begin(self, job: Job) -> None:
         request = job.request
@@ -217,15 +225,15 @@ class ContinuousBatch:
                 hint="Leave exact_choices out: choices are sampled token by token then.",
             )
         running = job.running = RunningRequest(request, self._factory, job.emit)
+        group = Group(job, Sample(running.sequence, []))
         if job.is_cancelled:
-            self._finish(job)
+            self._end(group)
             return
-        forced = running.sequence.advance_forced()
-        if running.sequence.finished and request.sequences == 1:
-            running.report(forced)
-            self._finish(job)
+        group.first.tokens += running.sequence.advance_forced()
+        if running.sequence.finished and group.is_single:
+            group.report()
+            self._end(group)
             return
-        running.tokens += forced
         key, inputs = request.cache_key(), request.prompt.inputs
         fetched = self._caches.fetch(key)
         if inputs is not None and fetched.cached_tokens < inputs.single_pass_end:
@@ -250,57 +258,55 @@ class ContinuousBatch:
         )
         if not self._prefills:
             self._is_processed, self._joins_prompts = False, True
-        self._prefills.append((job, prefill))
+        self._prefills.append((group, prefill))
 
     def _prefill(self, *, others_wait: bool) -> None:
-        """Run the next prefill pass; add a sequence to the batch once its prompt is processed."""
-        for job, prefill in self._prefills[1:]:
-            if job.is_cancelled:
-                self._prefills.remove((job, prefill))
-                self._finish(job)
-        if not self._prefills or (len(self._prefills) > 1 and self._prefill_together()):
+        """Run the next prefill pass; start to generate once a prompt is processed."""
+        for group, prefill in self._prefills[1:]:
+            if group.job.is_cancelled:
+                self._prefills.remove((group, prefill))
+                self._end(group)
+        if len(self._prefills) > 1 and self._prefill_together():
             return
-        job, prefill = self._prefills[0]
-        sequence = prefill.sequence
+        group, prefill = self._prefills[0]
+        job, sequence = group.job, prefill.sequence
         if job.is_cancelled:
-            processed = prefill.processed
-            key = job.request.cache_key(sequence.tokens[:processed])
-            self._caches.insert(key, prefill.cache, processed=processed)
+            self._insert(group, prefill.cache, prefill.processed)
             self._drop_first_prefill()
-            self._finish(job)
+            self._end(group)
             return
         if not self._is_processed:
-            started, processed = time.perf_counter(), prefill.processed
             try:
-                self._is_processed = prefill.next_pass()
-                if not self._is_processed:
-                    # Only such a pass was waited for.
-                    seconds = time.perf_counter() - started
-                    self._caches.observe_prefill(prefill.processed - processed, seconds)
-                    job.running.report_progress(prefill.processed)
+                self._is_processed = self._next_pass(job, prefill)
             except BaseException as error:
                 self._drop_first_prefill()
                 job.fail(error)
                 return
             if not self._is_processed:
                 return
-            if self._jobs or others_wait or job.request.sequences > 1:
+            if self._groups or others_wait or not group.is_single:
                 # Requests with the same beginning need not wait until this one is finished.
                 key = job.request.cache_key(sequence.tokens[: sequence.processed])
                 self._caches.share(key, prefill.cache)
         if self._batch.can_add(prefill.cache):
             self._drop_first_prefill()
-            if job.request.sequences > 1:
-                job.running.report_progress(len(job.request.prompt_ids))
-                self._groups.start(SequenceGroup(job), prefill.cache)
-            else:
-                self._jobs[sequence] = job
-                self._batch.add(sequence, prefill.cache)
+            self._start(group, prefill.cache)
+
+    def _next_pass(self, job: Job, prefill: Prefill) -> bool:
+        """Run the next pass over a prompt; return whether it was the last one."""
+        started, processed = time.perf_counter(), prefill.processed
+        is_last = prefill.next_pass()
+        if not is_last:
+            # Only such a pass was waited for.
+            seconds = time.perf_counter() - started
+            self._caches.observe_prefill(prefill.processed - processed, seconds)
+            job.running.report_progress(prefill.processed)
+        return is_last
 
     def _prefill_together(self) -> bool:
         """Process all prompts that have begun in one pass; returns whether that was possible."""
-        jobs, prefills = zip(*self._prefills, strict=True)
-        if jobs[0].is_cancelled or not self._joins_prompts:
+        groups, prefills = zip(*self._prefills, strict=True)
+        if groups[0].job.is_cancelled or not self._joins_prompts:
             return False
         if not all(map(can_join_prefill, prefills)):
             return False
@@ -312,122 +318,196 @@ class ContinuousBatch:
             self._joins_prompts = False
             return False
         self._prefills.clear()
-        sequences = [prefill.sequence for prefill in prefills]
-        self._jobs.update(zip(sequences, jobs, strict=True))
-        if self._caches.options.max_bytes:
-            for row, (sequence, job) in enumerate(zip(sequences, jobs, strict=True)):
+        for row, group in enumerate(groups):
+            sequence = group.first.sequence
+            if self._caches.options.max_bytes:
                 length = sequence.processed
-                key = job.request.cache_key(sequence.tokens[:length])
+                key = group.job.request.cache_key(sequence.tokens[:length])
                 self._caches.share(key, extract_kv_row(cache, row, length))
-        self._batch.add_all(sequences, cache)
+            self._groups.append(group)
+            self._set_rows(group, [sequence])
+        self._batch.add_all([group.first.sequence for group in groups], cache)
         return True
 
     def _drop_first_prefill(self) -> None:
         del self._prefills[0]
         self._is_processed = False
 
-    def _drop_cancelled(self) -> None:
-        self._groups.remove_cancelled()
-        for sequence, job in list(self._jobs.items()):
-            if job.is_cancelled:
-                self._remove(sequence)
-                self._finish(job)
+    # Generation.
 
-    def _add_unmasked(self) -> None:
-        """Return sequences to the batch whose slow masks are computed."""
-        for sequence, cache, error in self._slow.finished():
-            if sequence in self._groups or self._jobs[sequence].is_cancelled:
-                # The mask of a cancelled request may have an error because of that.
-                continue
-            if error is not None:
-                self._slow.remove(sequence)
-                self._fail(self._jobs[sequence], error)
-            elif self._occupied_rows < self.batch_size and self._batch.can_add(cache):
-                self._slow.remove(sequence)
-                self._batch.add(sequence, cache)
+    def _start(self, group: Group, cache: list[Any]) -> None:
+        """Begin to generate, after the prompt has been processed.
+
+        Args:
+            group: The group.
+            cache: The prompt's cache, which the group takes over.
+        """
+        self._groups.append(group)
+        group.multiply()
+        samples = group.samples
+        if not group.is_single:
+            group.job.running.report_progress(len(group.job.request.prompt_ids))
+        if not any(sample.is_active for sample in samples):
+            self._end(group)
+        elif group.is_single or self._batch.can_fork(cache):
+            sequences = [sample.sequence for sample in samples]
+            self._batch.add(sequences, cache)
+            self._set_rows(group, sequences)
+        else:
+            group.is_batched = False
+            group.waiting, group.cache = samples, cache
+            self._add_waiting(group)
 
     def _generate(self) -> None:
-        of_groups, steps = self._split(self._batch.generate_step())
-        self._groups.take(of_groups)
-        # A choice may have been drawn before a slow mask.
-        unreported = [
-            (self._jobs[step.sequence], step) for step in steps if step.tokens or not step.is_slow
-        ]
+        stepped: dict[Group, bool] = {}
         try:
-            for step in steps:
-                if step.is_slow:
-                    cache = self._batch.remove(step.sequence) or []
-                    cancelled = self._jobs[step.sequence].request.cancelled
-                    self._slow.add(step.sequence, cache, cancelled)
-                elif step.sequence.finished:
-                    self._remove(step.sequence, keeps_cache=step.error is None)
+            for step in self._batch.generate_step():
+                group, sample = self._members[step.sequence]
+                sample.take(step)
+                stepped[group] = stepped.get(group, False) or step.is_slow
+            for group, is_slow in stepped.items():
+                if is_slow:
+                    self._park(group)
+                elif not group.is_single:
+                    self._arrange(group, group.resample() if group.is_batched else group.active)
+                elif not group.first.is_active:
+                    self._remove(group, keeps_cache=group.first.error is None)
             # First tokens are reported before the next pass is dispatched, for a low latency.
-            self._report_first(unreported)
+            for group in stepped:
+                if group.is_single and not group.job.running.has_tokens:
+                    self._report(group)
             self._batch.feed()
-            self._groups.remove_weighed()
+            for group in self._groups.copy():
+                # Finished sequences whose last weights have just been dispatched.
+                if not group.is_single and len(active := group.active) < len(group.rows):
+                    self._arrange(group, active)
         finally:
             # Other tokens are reported while the device works, and even if the pass fails.
-            for job, step in unreported:
-                self._report(job, step)
+            for group in stepped:
+                if group.is_single and group in self._groups:
+                    self._report(group)
 
-    def _split(self, steps: Sequence[Step]) -> tuple[list[Step], list[Step]]:
-        """Separate the steps of groups from those of single sequences."""
-        of_groups = [step for step in steps if step.sequence in self._groups]
-        return of_groups, [step for step in steps if step.sequence not in self._groups]
+    def _report(self, group: Group) -> None:
+        """Report the new tokens of a single sequence, and end the request after the last one."""
+        try:
+            if group.first.error is None and group.first.tokens:
+                group.report()
+        except BaseException as error:
+            self._remove(group, keeps_cache=False)
+            self._groups.remove(group)
+            group.job.fail(error)
+        else:
+            if not group.first.is_active:
+                self._end(group)
 
-    def _report_first(self, unreported: list[tuple[Job, Step]]) -> None:
-        for pair in [pair for pair in unreported if not pair[0].running.has_tokens]:
-            unreported.remove(pair)
-            self._report(*pair)
+    def _park(self, group: Group) -> None:
+        """Remove all sequences of a group from the batch until their masks are computed."""
+        self._arrange(group, group.active)
+        for sequence in group.rows:
+            sample = self._members.pop(sequence)[1]
+            cache = self._batch.remove(sequence) or []
+            job = sample.mask_job = sample.mask_job or CompileJob(
+                self._compile_queue, group.job.request.cancelled
+            )
+            mask = self._threads.submit(job.run, sequence.constraint.compute_slow)
+            group.parked[sequence] = cache, mask
+        group.rows = []
 
-    def _report(self, job: Job, step: Step) -> None:
-        if step.error is not None:
-            self._fail(job, step.error)
+    def _resume(self, group: Group) -> None:
+        """Return a parked group to the batch, or let its next sequence have a turn."""
+        if not group.parked:
+            self._add_waiting(group)
             return
-        try:
-            job.running.report(step.tokens)
-        except BaseException as error:
-            if not step.sequence.finished:
-                self._remove(step.sequence, keeps_cache=False)
-            self._fail(job, error)
-        else:
-            if step.sequence.finished:
-                self._finish(job)
+        if not all(mask.done() for _, mask in group.parked.values()):
+            return
+        rows = self._occupied_rows + (1 if group.is_single else 0)
+        cache = next(cache for cache, _ in group.parked.values())
+        if rows > self.batch_size or not self._batch.can_add(cache):
+            return
+        parked, group.parked = group.parked, {}
+        samples = {sample.sequence: sample for sample in group.samples}
+        returned = []
+        for sequence, (cache, mask) in parked.items():
+            error = mask.exception()
+            if error is None:
+                self._batch.add([sequence], cache)
+                returned.append(sequence)
+            elif isinstance(error, Exception):
+                samples[sequence].error = error
+            else:
+                raise error
+        self._set_rows(group, returned)
+        if not returned:
+            self._end_or_continue(group)
 
-    def _remove(self, sequence: SequenceState, *, keeps_cache: bool = True) -> None:
-        """Remove a sequence from the batch, and insert its cache into the prompt caches."""
-        wants_cache = keeps_cache and self._caches.options.max_bytes > 0
-        cache: list[Any] | None
-        if sequence in self._slow:
-            cache = self._slow.remove(sequence)
+    def _add_waiting(self, group: Group) -> None:
+        if group.waiting and not group.rows and self._batch.can_add(group.cache):
+            sequence = group.waiting.pop(0).sequence
+            cache = copy_cache(group.cache) if group.waiting else group.cache
+            self._batch.add([sequence], cache)
+            self._set_rows(group, [sequence])
+
+    def _arrange(self, group: Group, sources: dict[Sequence, Sequence]) -> None:
+        """Let a group have the given sequences, each with a copy of the row of another one."""
+        if group.rows == list(sources) == list(sources.values()):
+            return
+        self._batch.replace(group.rows, sources)
+        self._set_rows(group, list(sources))
+        if not sources:
+            self._end_or_continue(group)
+
+    def _set_rows(self, group: Group, sequences: list[Sequence]) -> None:
+        for sequence in group.rows:
+            self._members.pop(sequence, None)
+        group.rows = sequences
+        if sequences:
+            samples = {sample.sequence: sample for sample in group.samples}
+            self._members |= {one: (group, samples[one]) for one in sequences}
+
+    # The end.
+
+    def _cancel(self, group: Group) -> None:
+        """End the group of a cancelled request."""
+        if group.is_single:
+            self._remove(group, keeps_cache=True)
         else:
+            self._batch.replace(group.rows, {})
+            self._set_rows(group, [])
+        group.waiting.clear()
+        group.parked.clear()
+        self._end(group)
+
+    def _remove(self, group: Group, *, keeps_cache: bool) -> None:
+        """Remove a single sequence from the batch, and insert its cache into the prompt caches."""
+        sequence = group.first.sequence
+        cache: list[Any] | None = None
+        if sequence in group.parked:
+            cache = group.parked[sequence][0]
+        elif group.rows:
+            wants_cache = keeps_cache and self._caches.options.max_bytes > 0
             cache = self._batch.remove(sequence, wants_cache=wants_cache)
-        if keeps_cache and cache is not None:
-            processed = sequence.processed
-            key = self._jobs[sequence].request.cache_key(sequence.tokens[:processed])
-            self._caches.insert(key, cache, processed=processed)
+        self._set_rows(group, [])
+        if keeps_cache and cache:
+            self._insert(group, cache, sequence.processed)
 
-    def _finish(self, job: Job) -> None:
-        running = job.running
-        try:
-            running.end()
-        except BaseException as error:
-            self._fail(job, error)
-        else:
-            self._jobs.pop(running.sequence, None)
-            job.finish(running.result)
+    def _insert(self, group: Group, cache: list[Any], processed: int) -> None:
+        """Insert the cache of a single sequence into the prompt caches."""
+        key = group.job.request.cache_key(group.first.sequence.tokens[:processed])
+        self._caches.insert(key, cache, processed=processed)
 
-    def _finish_group(self, group: SequenceGroup) -> None:
+    def _end_or_continue(self, group: Group) -> None:
+        if not group.waiting:
+            self._end(group)
+
+    def _end(self, group: Group) -> None:
+        if group in self._groups:
+            self._groups.remove(group)
         try:
             group.end()
         except BaseException as error:
             group.job.fail(error)
         else:
-            group.job.finish(partial(group_result, group, self._factory))
-
-    def _fail(self, job: Job, error: BaseException) -> None:
-        self._jobs.pop(job.running.sequence, None)
-        job.fail(error)
+            group.job.finish(partial(group.result, self._factory))
 
 
 def _step_size(request: Request) -> int:

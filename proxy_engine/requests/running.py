@@ -20,7 +20,8 @@ from ..answers.reader import AnswerReader
 from ..answers.response_format import ResponseFormat
 from ..conversation.content import ToolCall
 from ..errors import OutputValidationError
-from ..generation import SequenceState, Token
+from ..generation import Sequence as GeneratedSequence
+from ..generation import Token
 from ..results.confidence import open_pointer
 from ..results.events import PromptProgress, TokenGenerated
 from ..results.generation import (
@@ -64,7 +65,7 @@ class RunningRequest:
         request: Request,
         factory: SequenceFactory,
         emit: Emit,
-        sequence: SequenceState | None = None,
+        sequence: GeneratedSequence | None = None,
     ) -> None:
         answer = request.answer
         self.request = request
@@ -75,7 +76,7 @@ class RunningRequest:
         self._emit = emit
         self._vocabulary = factory.vocabulary
         self._model = factory.loaded.name
-        self._matcher = self.sequence.matcher
+        self._matcher = self.sequence.constraint.matcher
         part = answer.response.part
         self._reader = AnswerReader(
             new_id=answer.new_id,
@@ -155,12 +156,12 @@ class RunningRequest:
     def _finish_reason(self) -> FinishReason:
         if not self.tokens or self.tokens[-1].finish_reason is None:
             return "cancelled"
-        if self.sequence.is_limited:
+        if self.sequence.constraint.is_limited:
             return "length"
         return "tool_calls" if self._reader.calls else "stop"
 
     def _cut_short(self) -> CutShort | None:
-        cut = self.sequence.cut
+        cut = self.sequence.constraint.cut
         if cut is None:
             return None
         return CutShort(open_pointer(self._reader.parts, cut.offset, cut.refused), cut.reason)
@@ -329,7 +330,7 @@ def _token_origins(
 
 
 def _measured_usage(
-    request: Request, sequence: SequenceState, tokens: Sequence[Token], cached_tokens: int
+    request: Request, sequence: GeneratedSequence, tokens: Sequence[Token], cached_tokens: int
 ) -> Usage:
     """Return the token counts and times of a request.
 

@@ -14,7 +14,6 @@ from ..prompt_cache.prompt_caches import PromptCaches
 from .continuous_batch import ContinuousBatch
 from .request import Job, Request
 from .sequence_factory import SequenceFactory
-from .slow_masks import SlowMasks
 from .streams import Emit, Finish
 from .worker import Worker
 
@@ -53,7 +52,8 @@ class Scheduler:
         self._running = ContinuousBatch(
             factory,
             caches,
-            SlowMasks(compile_queue, threads),
+            compile_queue,
+            threads,
             batch_size=batch_size,
             draft_model=draft_model,
         )

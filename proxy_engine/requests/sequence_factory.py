@@ -16,19 +16,21 @@ from state_machines import Vocabulary
 
 from ..conversation.chat_template import chat_template
 from ..generation import (
+    Constraint,
     Deadline,
     DeviceMasks,
     Drafting,
     FastForward,
-    SamplerSchedule,
+    PartLimits,
     SequenceOptions,
-    SequenceState,
+    SequenceSamplers,
     Timings,
     device_pass_cost,
     end_token_ids,
     text_token_mask,
     xtc_special_tokens,
 )
+from ..generation import Sequence as GeneratedSequence
 from ..generation.speculation import CopyDrafter, Drafter
 from ..generation.speculation.draft_length import PassCost
 from ..models.loading import LoadedModel
@@ -80,7 +82,7 @@ class SequenceFactory:
         special = xtc_special_tokens(vocabulary)
         return cls(loaded, vocabulary, fast_forward, DeviceMasks(), text_tokens, cost, special)
 
-    def sequence(self, request: Request) -> SequenceState:
+    def sequence(self, request: Request) -> GeneratedSequence:
         """Return the sequence that answers a request."""
         options = request.options
         guard = request.guard
@@ -91,12 +93,9 @@ class SequenceFactory:
             # The time until a stream is read lies between the two, and does not count.
             begin = request.created - request.preparation_seconds
         deadline = None if seconds is None else Deadline(begin + seconds)
-        schedule = SamplerSchedule(
+        samplers = SequenceSamplers(
             options,
-            matcher,
-            request.answer.part,
-            guard,
-            deadline,
+            () if matcher is None else matcher.temperatures,
             hooks=request.hooks,
             xtc_special_tokens=self.xtc_special_tokens,
         )
@@ -104,8 +103,7 @@ class SequenceFactory:
         if matcher is None:
             ends = list(dict.fromkeys((*ends, *options.stop_ids)))
             usable_tokens = self._usable_tokens(options)
-        return SequenceState(
-            request.prompt_ids,
+        constraint = Constraint(
             SequenceOptions(
                 end_token_ids=ends,
                 max_tokens=request.max_tokens,
@@ -117,14 +115,19 @@ class SequenceFactory:
                 weighs=options.particles > 1,
                 stop_repetition=options.stop_repetition,
             ),
-            matcher=matcher,
-            schedule=schedule,
-            masks=self.masks,
+            self.masks,
+            PartLimits(options.parts, deadline, request.max_tokens),
             guard=guard,
+            part=request.answer.part,
             fast_forward=self.fast_forward if options.fast_forward else None,
+        )
+        return GeneratedSequence(
+            request.prompt_ids,
+            constraint,
+            samplers,
+            masks=self.masks,
             choices=self.fast_forward if options.exact_choices else None,
             drafting=self._drafting(request),
-            deadline=deadline,
             timings=Timings(is_traced=options.trace),
         )
 

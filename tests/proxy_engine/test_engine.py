@@ -374,7 +374,7 @@ def test_error_inside_a_request_leaves_the_engine_usable(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        broken = "proxy_engine.generation.sampler_schedule.make_sampler"
+        broken = "proxy_engine.generation.sequence_samplers.make_sampler"
         patch.setattr(broken, lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             engine.generate("x")

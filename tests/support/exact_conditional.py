@@ -25,7 +25,7 @@ from mlx_lm.models.cache import KVCache, make_prompt_cache
 from proxy_engine import InferenceEngine
 from proxy_engine.engine.arguments import RequestArguments
 from proxy_engine.generation import FastForward, SequenceOptions, end_token_ids, text_encoder
-from proxy_engine.generation.sampler_schedule import end_boost
+from proxy_engine.generation.limits import end_boost
 from samplers import SamplingParameters
 from state_machines import Vocabulary
 from state_machines.completion import Guard

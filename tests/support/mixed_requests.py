@@ -37,7 +37,7 @@ from proxy_engine import (
 )
 from proxy_engine.generation import DraftModel, batch_drafts
 from proxy_engine.generation.choice_scores import ChoiceScorer
-from proxy_engine.generation.next_mask import NextMask, SlowMaskError
+from proxy_engine.generation.constraint import Constraint, SlowMaskError
 from proxy_engine.generation.speculation import CopyDrafter
 from proxy_engine.generation.speculation.draft_length import PassCost
 from proxy_engine.requests import sequence_factory
@@ -274,26 +274,26 @@ class Alone:
 @contextmanager
 def slow_masks() -> Iterator[None]:
     """Let other threads compute every third mask, for a while."""
-    in_time, compute_slow = NextMask._in_time, NextMask.compute_slow
-    computed: WeakSet[NextMask] = WeakSet()
+    in_time, compute_slow = Constraint._in_time, Constraint.compute_slow
+    computed: WeakSet[Constraint] = WeakSet()
     count = itertools.count()
 
-    def sometimes_in_time(mask: NextMask, matcher: Matcher) -> Any:
+    def sometimes_in_time(mask: Constraint, matcher: Matcher) -> Any:
         if mask in computed:
             computed.discard(mask)
         elif next(count) % 3 == 0:
             raise SlowMaskError
         return in_time(mask, matcher)
 
-    def compute(mask: NextMask) -> None:
+    def compute(mask: Constraint) -> None:
         time.sleep(SLOW_MASK_SECONDS)
         spend(LIMITS.checkpoint_steps + 1)
         compute_slow(mask)
         computed.add(mask)
 
     with (
-        patch.object(NextMask, "_in_time", sometimes_in_time),
-        patch.object(NextMask, "compute_slow", compute),
+        patch.object(Constraint, "_in_time", sometimes_in_time),
+        patch.object(Constraint, "compute_slow", compute),
     ):
         yield
 

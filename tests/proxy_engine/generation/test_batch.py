@@ -16,19 +16,39 @@ from mlx_lm.models.cache import make_prompt_cache
 
 from proxy_engine.generation import (
     Batch,
+    Constraint,
+    DeviceMasks,
     ForwardPass,
     NextLogits,
+    PartLimits,
     Prefill,
     SampledToken,
-    Timings,
+    SequenceOptions,
     Token,
 )
+from proxy_engine.generation import Sequence as GeneratedSequence
 from proxy_engine.generation.cache_layers import can_merge
 
 TOGETHER = [kind for kind in KINDS if kind != "chunked"]
 
 
-class ScriptedSequence:
+class ScriptedConstraint(Constraint):
+    """Accepts the next token of a script."""
+
+    script: ScriptedSequence
+
+    def accepts(self, token_id: int) -> bool:
+        return token_id == self.script.stretches[0][0]
+
+    def refuse(self, token_id: int) -> None:
+        assert not self.accepts(token_id)
+
+    @property
+    def may_refuse(self) -> bool:
+        return bool(self.script.rejected)
+
+
+class ScriptedSequence(GeneratedSequence):
     """A sequence with scripted tokens.
 
     Args:
@@ -37,67 +57,43 @@ class ScriptedSequence:
         rejected: Indices of steps that first sample a token that is not accepted.
     """
 
-    is_at_choice = False
-
     def __init__(
         self, prompt: Sequence[int], stretches: Sequence[Sequence[int]], rejected: set[int]
     ) -> None:
-        self.tokens = list(prompt)
-        self.prompt_tokens = len(prompt)
-        self.pending: list[int] = []
-        self.logits: NextLogits | None = None
-        self.finished = False
-        self.expects_fast_forward = False
-        self.may_reject = bool(rejected)
-        self.weights = None
-        self.group = self
-        self.drafting = None
-        self.forward_passes = 0
-        self.rope_delta = 0
-        self.timings = Timings()
-        self.sizes: list[int] = []
-        self._stretches = [list(stretch) for stretch in stretches]
-        self._rejected = rejected
+        masks, limits = DeviceMasks(), PartLimits({}, None, 10**6)
+        constraint = ScriptedConstraint(SequenceOptions((), 10**6), masks, limits)
+        super().__init__(prompt, constraint, cast(Any, None), masks=masks)
+        constraint.script = self
+        self.stretches = [list(stretch) for stretch in stretches]
+        self.rejected = rejected
         self._chosen = 0
 
     @property
-    def processed(self) -> int:
-        return len(self.tokens) - len(self.pending)
-
-    @property
     def is_at_limit(self) -> bool:
-        return len(self._stretches) == 1
+        return len(self.stretches) == 1
 
-    def sample(
-        self, logits: NextLogits, *, exact: bool = False, proposed: object = None
-    ) -> SampledToken:
+    def distribution(self, *, exact: bool = False) -> Any:
+        self.constraint.expects_fast_forward = self._chosen % 3 == 0
+        token = self.stretches[0][0]
+        return (token + 1) % VOCABULARY if self._chosen in self.rejected and not exact else token
+
+    def sample(self, logits: NextLogits, distribution: Any, proposed: Any = None) -> SampledToken:
         assert logits.all().shape == (1, VOCABULARY)
-        self.expects_fast_forward = self._chosen % 3 == 0
-        token = self._stretches[0][0]
-        if self._chosen in self._rejected and not exact:
-            token = (token + 1) % VOCABULARY
-        return SampledToken(mx.array([token]))
-
-    def accepts(self, token_id: int) -> bool:
-        return token_id == self._stretches[0][0]
-
-    def refuse(self, token_id: int) -> None:
-        assert not self.accepts(token_id)
+        return SampledToken(mx.array([distribution]))
 
     def advance(self, sampled: SampledToken, token_id: int) -> Token:
         self._chosen += 1
-        return self._write(self._stretches[0].pop(0))
+        return self.write(self.stretches[0].pop(0))
 
     def advance_forced(self) -> list[Token]:
         if self.finished:
             return []
-        written = [self._write(token) for token in self._stretches.pop(0)]
-        self.finished = not self._stretches
+        written = [self.write(token) for token in self.stretches.pop(0)]
+        self.finished = not self.stretches
         return written
 
-    def _write(self, token_id: int) -> Token:
+    def write(self, token_id: int) -> Token:
         self.tokens.append(token_id)
-        self.pending.append(token_id)
         return Token(token_id)
 
 
@@ -115,7 +111,7 @@ def joined(batch: Batch, sequence: Any, model: Module, step_size: int = 7) -> No
     while not prefill.next_pass():
         pass
     assert batch.can_add(prefill.cache)
-    batch.add(sequence, prefill.cache)
+    batch.add([sequence], prefill.cache)
 
 
 def logits_of(sequence: Any) -> Any:
@@ -133,7 +129,7 @@ def test_sequences_join_and_leave_a_batch_without_changing_the_others(
     coming = [sequence_of(draw, rejects=number % 2 == 0) for number in range(9)]
     done = 0
     while coming or batch.sequences:
-        if coming and (not batch.sequences or (len(batch) < 4 and draw.random() < 0.4)):
+        if coming and (not batch.sequences or (len(batch.sequences) < 4 and draw.random() < 0.4)):
             joined(batch, coming.pop(), model)
         elif draw.random() < 0.2:
             batch.unmerge()
@@ -177,7 +173,7 @@ def test_failing_sequence_does_not_affect_others() -> None:
     model = model_of("plain")
     batch, draw = Batch(model), random.Random(2)
     good, bad = sequence_of(draw, rejects=False), sequence_of(draw, rejects=False)
-    bad.sample = lambda *_, **__: 1 / 0  # type: ignore[assignment, method-assign]
+    bad.sample = lambda *_: 1 / 0  # type: ignore
     for sequence in (good, bad):
         joined(batch, sequence, model)
     steps = {id(step.sequence): step for step in batch.generate_step()}
@@ -203,7 +199,6 @@ def test_prefill_is_independent_of_the_step_size(kind: str, prompt: int, opening
         )
         forced = [draw.randrange(VOCABULARY) for _ in range(opening)]
         sequence.tokens += forced
-        sequence.pending += forced
         prefill = Prefill(sequence, ForwardPass(model), make_prompt_cache(model), step_size)
         while not prefill.next_pass():
             pass
@@ -220,19 +215,19 @@ def test_copies_of_a_sequence_continue_as_the_sequence_would(kind: str, pads: bo
     batch = Batch(model, pads=pads)
     other, first = (sequence_of(draw, rejects=False) for _ in range(2))
     for sequence in (other, first):
-        sequence._stretches = [[draw.randrange(VOCABULARY)] for _ in range(30)]
+        sequence.stretches = [[draw.randrange(VOCABULARY)] for _ in range(30)]
     joined(batch, other, model)
-    prefill = Prefill(cast(Any, first), ForwardPass(model), make_prompt_cache(model), 7)
+    prefill = Prefill(first, ForwardPass(model), make_prompt_cache(model), 7)
     while not prefill.next_pass():
         pass
     family = [first, *(_copied(first, draw) for _ in range(2))]
-    batch.add_forks(cast(Any, family), prefill.cache)
+    batch.add(family, prefill.cache)
     for step in range(8):
         batch.generate_step()
         if step in (2, 5):
             source = family[step % 3]
             copies = [_copied(source, draw, keeps=step == 2) for _ in range(2)]
-            batch.replace(cast(Any, family), cast(Any, dict.fromkeys([source, *copies], source)))
+            batch.replace(family, dict.fromkeys([source, *copies], source))
             family = [source, *copies]
         batch.feed()
         for one in (other, *family):
@@ -245,10 +240,12 @@ def _copied(
 ) -> ScriptedSequence:
     """Return a copy of a sequence, with other tokens later; ``keeps``: after two more tokens."""
     twin = copy.copy(sequence)
-    twin.tokens, twin.pending = list(sequence.tokens), list(sequence.pending)
-    stretches = [list(stretch) for stretch in sequence._stretches]
+    twin.tokens = list(sequence.tokens)
+    twin.constraint = copy.copy(sequence.constraint)
+    cast(Any, twin.constraint).script = twin
+    stretches = [list(stretch) for stretch in sequence.stretches]
     changed = 2 if keeps else 0
-    twin._stretches = stretches[:changed] + [
+    twin.stretches = stretches[:changed] + [
         [draw.randrange(VOCABULARY)] for _ in stretches[changed:]
     ]
     return twin

@@ -15,7 +15,7 @@ from mlx_lm.sample_utils import make_sampler
 
 from proxy_engine import CacheOptions, InferenceEngine, InvalidOptionError, RawPrompt, generate_step
 from proxy_engine.generation import batch as batch_module
-from proxy_engine.generation import next_mask
+from proxy_engine.generation import constraint
 from proxy_engine.models.loading import logits_width
 from samplers import SamplingParameters
 from state_machines import ChoiceStateMachine, JsonSchemaStateMachine, StateMachine, Vocabulary
@@ -252,8 +252,8 @@ def test_slow_masks_do_not_change_the_tokens(
 ) -> None:
     arguments: Any = {"tokenizer": tiny_tokenizer, "max_tokens": 40}
     fast = ids_of(generate_step(prompt_ids, tiny_model, machine=person, **arguments))
-    monkeypatch.setattr(next_mask, "MASK_STEPS", 0)
-    monkeypatch.setattr(next_mask, "SLOW_MASK_STEPS", 0)
+    monkeypatch.setattr(constraint, "MASK_STEPS", 0)
+    monkeypatch.setattr(constraint, "SLOW_MASK_STEPS", 0)
     fresh = JsonSchemaStateMachine({**PERSON, "title": "other"}, whitespace="spaced")
     assert ids_of(generate_step(prompt_ids, tiny_model, machine=fresh, **arguments)) == fast
 

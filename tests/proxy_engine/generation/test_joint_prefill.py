@@ -25,7 +25,7 @@ class SequenceState:
     def __init__(self, tokens: list[int]) -> None:
         self.tokens = tokens
         self.prompt_tokens = len(tokens)
-        self.pending = tokens[-1:]
+        self.processed = 0
         self.logits: Any = None
         self.timings = Timings()
         self.weights = None
@@ -61,7 +61,7 @@ def test_joint_prefill_computes_the_logits_and_caches_of_single_prefills(
             expected = read(model, text, cache)
             sequence: Any = prefill.sequence
             assert is_close(np.array(sequence.logits.all()[0].astype(mx.float32)), expected)
-            assert not sequence.pending
+            assert sequence.processed == len(sequence.tokens)
             assert prefill.left == 0
             own = extract_kv_row(layers, index, len(text))
             after = [draw.randrange(VOCABULARY)]

@@ -14,9 +14,9 @@ from prefix_model import PrefixModel
 from speculation_checks import Comparison, babbling_model, complete_masks
 
 from proxy_engine import InferenceEngine, InvalidOptionError, PartOptions, generate_step
-from proxy_engine.generation import SamplerSchedule
+from proxy_engine.generation import SequenceSamplers
 from proxy_engine.options.generation import GenerationOptions
-from state_machines import GrammarStateMachine, Vocabulary
+from state_machines import GrammarStateMachine
 
 COLD = GrammarStateMachine.from_lark(
     'start: cold free\ncold[temperature=0, suffix=":"]: /[abx]{6}/\nfree: /[ab12]{6}/'
@@ -86,31 +86,10 @@ def test_drafts_do_not_change_answers(
         Comparison(engine, "hello", **options, exact_choices=exact_choices).run(kind, seed=seed)
 
 
-def test_forks_and_copies_follow_their_own_matcher() -> None:
-    vocabulary = Vocabulary([b"a", b":", b"1", b"</s>"], end_token_ids=[3])
-    machine = GrammarStateMachine.from_lark('start: w ":" "1"\nw[temperature=0]: /a+/')
-    matcher = machine.matcher(vocabulary)
-    schedule = SamplerSchedule(GenerationOptions(temperature=0.8, seed=1), matcher, None)
-    matcher.advance(0)
-    assert schedule.current_sampler().parameters.temperature == 0
-    ahead = matcher.copy()
-    ahead.advance(1)
-    twin = schedule.ahead(ahead, None, 1)
-    assert twin.current_sampler().parameters.temperature == 0.8
-    assert schedule.fork(ahead, None, 1).current_sampler().parameters.temperature == 0.8
-    assert schedule.current_sampler().parameters.temperature == 0
-
-
 def test_rules_and_other_text_draw_independent_numbers() -> None:
-    vocabulary = Vocabulary([b"a", b":", b"1", b"</s>"], end_token_ids=[3])
-    machine = GrammarStateMachine.from_lark('start: w ":" "1"\nw[temperature=0.9]: /a+/')
-    matcher = machine.matcher(vocabulary)
-    schedule = SamplerSchedule(GenerationOptions(temperature=1.0, seed=3), matcher, None)
-    samplers = [schedule.current_sampler()]
-    matcher.advance(0)
-    matcher.advance(1)
-    samplers.append(schedule.current_sampler())
-    drawn = [[one(mx.zeros(1000), []).item() for _ in range(8)] for one in samplers]
+    samplers = SequenceSamplers(GenerationOptions(temperature=1.0, seed=3), (0.9,))
+    pair = [samplers.plain("", temperature) for temperature in (0.9, None)]
+    drawn = [[one(mx.zeros(1000), []).item() for _ in range(8)] for one in pair]
     assert not set(drawn[0]) & set(drawn[1])
 
 

@@ -184,11 +184,15 @@ def test_particles_are_not_drafted(engine: InferenceEngine) -> None:
 def test_error_behind_a_proposed_token_fails_the_request(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: Any) -> None:
-        raise LookupError("broken")
+    sample = verification.Verification._sample
+
+    def broken(self: Any, state: Any, *arguments: Any) -> None:
+        if state is not self.sequence:
+            raise LookupError("broken")
+        sample(self, state, *arguments)
 
     compared = Comparison(engine, "hello", max_tokens=20)
-    monkeypatch.setattr(verification.Verification, "_sample_behind", broken)
+    monkeypatch.setattr(verification.Verification, "_sample", broken)
     with pytest.raises(LookupError):
         compared.run("right")
 

@@ -242,8 +242,8 @@ def test_finished_request_is_reported_although_the_next_pass_fails(
 
     def fails_after_one_left(self: Batch) -> None:
         nonlocal had_both
-        had_both = had_both or len(self) == 2
-        if had_both and len(self) == 1:
+        had_both = had_both or len(self.sequences) == 2
+        if had_both and len(self.sequences) == 1:
             raise RuntimeError("the device is lost")
         feed(self)
 

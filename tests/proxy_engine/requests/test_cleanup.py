@@ -10,14 +10,17 @@ from typing import Any
 import mlx.core as mx
 
 from proxy_engine import BatchRequest, CacheOptions, InferenceEngine
-from proxy_engine.generation import Prefill, SamplerSchedule, SequenceState
+from proxy_engine.generation import Constraint, Prefill, Sequence, SequenceSamplers
 from proxy_engine.generation.device_masks import MAX_MASKS
 from proxy_engine.requests.request import Request
 from proxy_engine.requests.running import RunningRequest
 from state_machines import Matcher
 from state_machines.completion import Guard
 
-KINDS = (Guard, Matcher, Prefill, Request, SequenceState, RunningRequest, SamplerSchedule)
+KINDS = (
+    *(Constraint, Guard, Matcher, Prefill, Request),
+    *(RunningRequest, Sequence, SequenceSamplers),
+)
 MOST_BYTES = 200_000
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from proxy_engine import InferenceEngine
 from proxy_engine.errors import RequestCancelledError
-from proxy_engine.generation import next_mask, sequence_state
+from proxy_engine.generation.constraint import Constraint, SlowMaskError
 from state_machines import GrammarBudgetError
 from state_machines.matcher import Matcher
 
@@ -37,20 +37,20 @@ class Held:
         self.error: Exception | None = None
         self.before_error: Callable[[], None] = lambda: None
 
-        def compute(sequence: sequence_state.SequenceState) -> None:
+        def compute(constraint: Constraint) -> None:
             self.began.set()
             self.release.wait(10)
             self.before_error()
             if self.error is not None:
                 raise self.error
 
-        def slow(mask: next_mask.NextMask, matcher: Matcher) -> Any:
+        def slow(constraint: Constraint, matcher: Matcher) -> Any:
             if self.release.is_set():
                 return matcher.allowed_tokens()
-            raise next_mask.SlowMaskError
+            raise SlowMaskError
 
-        monkeypatch.setattr(sequence_state.SequenceState, "compute_mask", compute)
-        monkeypatch.setattr(next_mask.NextMask, "_in_time", slow)
+        monkeypatch.setattr(Constraint, "compute_slow", compute)
+        monkeypatch.setattr(Constraint, "_in_time", slow)
 
 
 def test_slow_mask_does_not_delay_other_requests(

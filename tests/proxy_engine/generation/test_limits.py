@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy_engine import GenerationOptions, PartOptions
-from proxy_engine.generation import Deadline, SamplerSchedule, sampler_schedule
-from proxy_engine.generation.sampler_schedule import end_boost
+from proxy_engine.generation import Deadline, PartLimits, SequenceSamplers
+from proxy_engine.generation import limits as limits_module
+from proxy_engine.generation.limits import end_boost
 from samplers import make_sampler
 from state_machines.root import Text
 
@@ -17,21 +18,21 @@ from state_machines.root import Text
 def test_resampled_token_counts_once_towards_the_limit_of_a_part(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    options = GenerationOptions(parts={"text": PartOptions(max_tokens=3)})
-    schedule = SamplerSchedule(options, None, Text())
+    limits = PartLimits({"text": PartOptions(max_tokens=3)}, None, 100)
     ended: list[int] = []
-    monkeypatch.setattr(schedule, "_end_texts", lambda: ended.append(written))
+    monkeypatch.setattr(limits_module, "_end_texts", lambda _: ended.append(written))
     # Rejected tokens are sampled again; forced tokens are not sampled.
+    text = Text()
     for written in (0, 0, 0, 1, 1, 2, 2, 4):
-        schedule.next_sampler(written)
+        limits.apply(text, written, None)
     assert ended == [4]
 
 
 def test_parts_with_other_parameters_draw_independent_numbers() -> None:
     parts = {"text": PartOptions(temperature=0.9), "reasoning": PartOptions()}
     options = GenerationOptions(temperature=1.0, seed=3, parts=parts)
-    schedule = SamplerSchedule(options, None, None)
-    samplers = [schedule._sampler(part) for part in ("structured", "text", "reasoning")]
+    of_sequence = SequenceSamplers(options)
+    samplers = [of_sequence.plain(part, None) for part in ("structured", "text", "reasoning")]
     assert samplers[0] is samplers[2]
     uniform = mx.zeros(1000)
     tokens = [[sampler(uniform, []).item() for _ in range(8)] for sampler in samplers[:2]]
@@ -52,7 +53,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(sampler_schedule, "time", clock)
+    monkeypatch.setattr(limits_module, "time", clock)
     return clock
 
 

@@ -1,0 +1,433 @@
+"""What a sequence may write next: its grammar, its limits, and the mask of the next token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from copy import copy
+
+import mlx.core as mx
+import numpy as np
+import numpy.typing as npt
+
+from state_machines import Matcher, Vocabulary
+from state_machines.budgets import step_budget
+from state_machines.completion import Guard
+from state_machines.errors import GrammarBudgetError
+from state_machines.grammar.finite_choices import ChoiceOption, finite_choice
+from state_machines.grammar.node import Node
+from state_machines.repetition import RepetitionDetector
+from state_machines.root import Part, RootMatcher
+
+from .device_masks import SMALL_MASK_TOKENS, DeviceMasks
+from .fast_forward import FastForward, forces_after_any, must_end
+from .limits import PartLimits, end_boost
+from .sequence_options import SequenceOptions
+from .tokens import Cut
+
+MASK_STEPS = 5_000
+"""Step budget of one mask on the model thread, about 25 ms."""
+
+SLOW_MASK_STEPS = 500
+"""The same after a slow mask, since slow masks tend to follow each other."""
+
+ADVANCE_STEPS = 20_000
+"""Step budget for advancing by one token and planning the completion, about 0.1 s."""
+
+Mask = npt.NDArray[np.bool_]
+
+
+class SlowMaskError(Exception):
+    """The next mask is too slow for the model thread; see :meth:`Constraint.compute_slow`."""
+
+
+class Constraint:
+    """The grammar and the limits of one sequence: a function of its tokens, and of time.
+
+    :meth:`copy` returns an independent one in the same state.
+
+    Args:
+        options: Limits and end tokens.
+        masks: Masks on the device.
+        limits: Limits of parts and of time.
+        guard: The grammar's matcher, kept completable within the limits; ``None`` for unconstrained
+            text.
+        part: The only part of an answer that is no composition.
+        fast_forward: Tokenizes forced text; ``None``: every token is sampled.
+
+    Attributes:
+        guard: Takes the tokens.
+        matcher: The grammar's matcher.
+        options: Limits and end tokens.
+        generated: Tokens taken so far.
+        written: Length of the output so far, in bytes; special tokens by their names.
+        forced_text: The text at the end of the output whose tokens had no alternative.
+        cut: Where a limit first changed the output; ``None``: it has not.
+        expects_fast_forward: Whether forced text is likely to follow the next token.
+        without_limit: The last mask with the tokens that the guard refuses, if it left any out.
+            Only for weighted sequences, whose masks leave them out always.
+    """
+
+    def __init__(
+        self,
+        options: SequenceOptions,
+        masks: DeviceMasks,
+        limits: PartLimits,
+        *,
+        guard: Guard | None = None,
+        part: Part | None = None,
+        fast_forward: FastForward | None = None,
+    ) -> None:
+        self.options = options
+        self.guard = guard
+        self.matcher: Matcher | None = None if guard is None else guard.matcher
+        self.generated = 0
+        self.written = 0
+        self.forced_text = b""
+        self.cut: Cut | None = None
+        self.expects_fast_forward = False
+        self.without_limit: Mask | None = None
+        self._masks = masks
+        self._limits = limits
+        self._only_part = part
+        self._fast_forward = None if options.samples_all else fast_forward
+        # Masks leave out the tokens that the guard refuses. Not before it has refused a token that
+        # was sampled: so it is known whether the limit has changed the text.
+        self._follows_limit = False
+        self._last: tuple[Node, Mask] | None = None
+        self._steps = MASK_STEPS
+        self._planned: Mask | None = None
+        self._script: tuple[int, ...] = ()
+        self._repetition: RepetitionDetector | None = None
+        if options.stop_repetition and self.matcher is not None:
+            self._repetition = RepetitionDetector(self.matcher.vocabulary)
+
+    def copy(self) -> Constraint:
+        """Return an independent constraint in the same state."""
+        twin = copy(self)
+        twin._limits = copy(self._limits)
+        if self.guard is not None:
+            twin.guard = self.guard.copy()
+            twin.matcher = twin.guard.matcher
+        if self._repetition is not None:
+            twin._repetition = self._repetition.copy()
+        return twin
+
+    def draft(self) -> Constraint:
+        """Return a copy for tokens that are drafted: they do not count for the speed."""
+        twin = self.copy()
+        if twin._limits.timed_tokens is None:
+            twin._limits.timed_tokens = self.generated
+        return twin
+
+    @property
+    def part(self) -> Part | None:
+        """The part of a composed answer that the next token most likely belongs to."""
+        if isinstance(self.matcher, RootMatcher):
+            return next(iter(self.matcher.parts), None)
+        return self._only_part
+
+    @property
+    def part_name(self) -> str:
+        """The name of :attr:`part`; empty if it has none."""
+        return str(getattr(self.part, "name", ""))
+
+    @property
+    def temperature(self) -> float | None:
+        """The temperature that a rule of the grammar gives the next token."""
+        matcher = self.matcher
+        return None if matcher is None or not matcher.temperatures else matcher.temperature
+
+    @property
+    def may_refuse(self) -> bool:
+        """Whether :meth:`accepts` may refuse a sampled token."""
+        return self.guard is not None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether a limit has changed the output."""
+        return self.cut is not None and self.cut.reason != "repetition"
+
+    @property
+    def is_scripted(self) -> bool:
+        """Whether the next token is one of :meth:`narrow`, or ends a value that repeats."""
+        return bool(self._script) or self._closing_token is not None
+
+    @property
+    def has_choice(self) -> bool:
+        """Whether a finite choice comes next whose options have a distribution.
+
+        Not while end tokens are masked or boosted: that distribution is defined for tokens only.
+        """
+        matcher, options = self.matcher, self.options
+        if matcher is None or matcher.is_finished or self.is_scripted:
+            return False
+        soft = options.soft_max_tokens
+        if self.generated < options.min_tokens or (soft is not None and self.generated >= soft):
+            return False
+        return finite_choice(matcher.state) is not None
+
+    def begin_token(self) -> None:
+        """Set the limits of the next token."""
+        self._limits.apply(self.part, self.generated, self.guard)
+
+    # Masks.
+
+    def mask(self, size: int, *, exact: bool = False) -> Mask | None:
+        """Return the mask of the next token, bool, shape (size,); ``None``: all are allowed.
+
+        Args:
+            size: Size of the vocabulary.
+            exact: Allow only tokens that :meth:`accepts` accepts.
+
+        Raises:
+            SlowMaskError: The mask takes too long. The state is unchanged.
+        """
+        allowed = self.options.usable_tokens
+        self.expects_fast_forward = False
+        if self.matcher is not None and self.guard is not None:
+            if not exact or self._last is None or self._last[0] is not self.matcher.state:
+                self._last = self.matcher.state, self._in_time(self.matcher)
+            allowed = self._last[1]
+            self.expects_fast_forward = self._fast_forward is not None and self._may_force(allowed)
+            allowed = self._within_limit(self.guard, allowed, exact=exact)
+        if self.generated < self.options.min_tokens:
+            allowed = self._without_end_tokens(allowed, size)
+        closing = self._closing_token
+        if allowed is not None and closing is not None and allowed[closing]:
+            allowed = _only(allowed, closing)
+        if allowed is not None and self._script:
+            allowed = self._scripted(allowed, exact=exact)
+        return allowed
+
+    def end_boost(self, allowed: Mask | None) -> tuple[mx.array, float] | None:
+        """Return the tokens that are boosted and the boost in nats; ``None``: no tokens are.
+
+        Args:
+            allowed: The mask of the next token.
+        """
+        options = self.options
+        soft = options.soft_max_tokens
+        if soft is None or self.generated < max(soft, options.min_tokens):
+            return None
+        if self.guard is None or allowed is None:
+            nearer = np.array(sorted(options.end_token_ids))
+        else:
+            nearer = self.guard.closer_tokens(allowed)
+        if not len(nearer):
+            return None
+        boost = end_boost(self.generated, soft, options.max_tokens)
+        return mx.array(nearer.astype(np.int32)), boost
+
+    def compute_slow(self) -> None:
+        """Compute the mask that was too slow for the model thread, so that :meth:`mask` finds it.
+
+        If it exceeds the step budget of masks, the next token is that of the guard's plan, which is
+        always allowed. Callable on any thread while the sequence is not used otherwise.
+        """
+        if self.matcher is None:
+            return
+        try:
+            self.matcher.allowed_tokens()
+        except GrammarBudgetError:
+            self.follow_plan()
+
+    def follow_plan(self) -> None:
+        """Let the next token be that of the completion plan, which is always accepted."""
+        self._last = None
+        if self.guard is not None:
+            self._planned = self.guard.plan_mask()
+
+    # Tokens.
+
+    def accepts(self, token_id: int) -> bool:
+        """Whether the text can still be completed in time after a token that the mask allows."""
+        return self.guard is None or self.guard.accepts(token_id)
+
+    def is_usable(self, token_id: int, size: int) -> bool:
+        """Whether unconstrained text may contain a token; grammars check their own.
+
+        Args:
+            token_id: The token.
+            size: Size of the vocabulary.
+        """
+        usable = self.options.usable_tokens
+        return 0 <= token_id < size and (usable is None or bool(usable[token_id]))
+
+    def take(self, token_id: int, *, is_choice: bool) -> bool:
+        """Take a token.
+
+        Args:
+            token_id: The token.
+            is_choice: Whether it had alternatives.
+
+        Returns:
+            Whether the sequence ends because a limit is reached.
+
+        Raises:
+            GrammarBudgetError: The state after the token exceeds the step budget.
+        """
+        written = self._written(token_id)
+        if self.guard is not None:
+            self.guard.advance(token_id)
+        self.generated += 1
+        self.written += len(written)
+        self.forced_text = b"" if is_choice else self.forced_text + written
+        if self._repetition is not None and self.matcher is not None:
+            self._repetition.advance(written, self.matcher)
+            if self.cut is None and self._repetition.unit is not None:
+                self.cut = Cut(self.written, self._repetition.unit, "repetition")
+        if token_id in self.options.end_token_ids:
+            return False
+        is_full = self.generated >= self.options.max_tokens
+        matcher = self.matcher
+        if not is_full and not (self._limits.is_late and (matcher is None or matcher.is_accepting)):
+            return False
+        if not (self.is_limited or (matcher is not None and must_end(matcher.state))):
+            self._cut(b"", is_late=not is_full)
+        return True
+
+    def forced_tokens(self, tokens: Sequence[int]) -> Iterator[int]:
+        """Iterate over the tokens that need no sampling: forced text, and a forced end.
+
+        Each has to be taken before the next one.
+
+        Args:
+            tokens: All tokens of the sequence so far.
+        """
+        matcher = self.matcher
+        if matcher is None:
+            return
+        if self._fast_forward is not None:
+            for token_id in self._fast_forward.tokens(matcher, tokens):
+                if not self.accepts(token_id):
+                    # The text needs a tokenization with fewer tokens than the tokenizer's.
+                    break
+                yield token_id
+        if must_end(matcher.state) and not (matcher.is_finished or self.options.samples_all):
+            yield self.options.end_token_ids[0]
+
+    def narrow(self, state: Node, tokens: Sequence[int]) -> None:
+        """Restrict the grammar to an option that was drawn.
+
+        If every token is sampled, the option's tokens are the only ones that :meth:`mask` allows
+        next, one after the other, as far as they are accepted.
+
+        Args:
+            state: The option.
+            tokens: Its tokens.
+        """
+        if self.guard is not None:
+            with step_budget(ADVANCE_STEPS):
+                self.guard.narrow(state)
+        if self._fast_forward is None:
+            self._script = tuple(tokens)
+
+    # What the text would be without a limit.
+
+    def refuse(self, token_id: int) -> None:
+        """Record a sampled token for which a limit leaves too few tokens.
+
+        A limit does not change text that the grammar forces: other tokens spell it.
+        """
+        guard, matcher = self.guard, self.matcher
+        if self.is_limited or guard is None or matcher is None:
+            return
+        state = guard.state_after(token_id)
+        form = matcher.vocabulary.token_bytes[token_id] or b""
+        if state is not None and not matcher.forced_bytes().startswith(form):
+            self._refuse(guard, state, 1, form)
+
+    def refuse_option(self, option: ChoiceOption) -> None:
+        """Record that an option would be drawn if it did not exceed a limit."""
+        if self.guard is not None:
+            self._refuse(self.guard, option.state, 0, option.text)
+
+    def _refuse(self, guard: Guard, state: Node, used: int, refused: bytes) -> None:
+        """Record that a limit refuses a text, if it does.
+
+        Args:
+            guard: The guard.
+            state: A state behind the next tokens.
+            used: The number of these tokens.
+            refused: The text.
+        """
+        if guard.exceeds(state, guard.left - used):
+            is_late = self._limits.is_bound_by_time and not guard.exceeds(state, guard.total - used)
+            self._cut(refused.replace(Vocabulary.SPECIAL_MARK, b""), is_late=is_late)
+
+    def _cut(self, refused: bytes, *, is_late: bool) -> None:
+        self.cut = Cut(self.written, refused, "max_seconds" if is_late else "max_tokens")
+        self._follows_limit = True
+
+    def _written(self, token_id: int) -> bytes:
+        if self.matcher is None:
+            return b""
+        form = self.matcher.vocabulary.token_bytes[token_id] or b""
+        return form.removeprefix(Vocabulary.SPECIAL_MARK)
+
+    @property
+    def _closing_token(self) -> int | None:
+        """The token that brings a value that repeats nearer to its end."""
+        return None if self._repetition is None else self._repetition.closing_token
+
+    def _in_time(self, matcher: Matcher) -> Mask:
+        planned, self._planned = self._planned, None
+        if planned is not None:
+            return planned
+        try:
+            with step_budget(self._steps):
+                allowed = matcher.allowed_tokens()
+        except GrammarBudgetError:
+            self._steps = SLOW_MASK_STEPS
+            raise SlowMaskError from None
+        self._steps = MASK_STEPS
+        return allowed
+
+    def _within_limit(self, guard: Guard, allowed: Mask, *, exact: bool) -> Mask:
+        """Return the allowed tokens; where needed, without the tokens that the guard refuses."""
+        self.without_limit = None
+        if not self.options.weighs:
+            is_narrowed = exact or self._follows_limit
+            return guard.mask(allowed, exact=exact) if is_narrowed else allowed
+        # A refused token costs a weighted sequence its weight.
+        within = guard.mask(allowed, exact=exact or self._is_small(allowed))
+        is_known = exact or self._follows_limit or self._script
+        if not (is_known or within is allowed or np.array_equal(within, allowed)):
+            self.without_limit = allowed
+            if self.generated < self.options.min_tokens:
+                self.without_limit = self._without_end_tokens(allowed, len(allowed))
+        return within
+
+    def _scripted(self, allowed: Mask, *, exact: bool) -> Mask:
+        """Return a mask of the next scripted token; if it is not accepted, the script ends."""
+        token_id, *rest = self._script
+        if exact or not allowed[token_id]:
+            self._script = ()
+            return allowed
+        self._script = tuple(rest)
+        return _only(allowed, token_id)
+
+    def _without_end_tokens(self, allowed: Mask | None, size: int) -> Mask:
+        """Mask end tokens, unless nothing else is allowed."""
+        others = np.ones(size, np.bool_) if allowed is None else allowed.copy()
+        others[list(self.options.end_token_ids)] = False
+        return others if allowed is None or others.any() else allowed
+
+    def _may_force(self, allowed: Mask) -> bool:
+        """Whether forced text follows one of the allowed tokens: a hint for the next pass."""
+        if self.matcher is None or not self._is_small(allowed):
+            return False
+        try:
+            with step_budget(MASK_STEPS):
+                return forces_after_any(self.matcher, allowed, self.options.end_token_ids)
+        except GrammarBudgetError:
+            return False
+
+    def _is_small(self, allowed: Mask) -> bool:
+        return self._masks.on_device(allowed).count <= SMALL_MASK_TOKENS
+
+
+def _only(allowed: Mask, token_id: int) -> Mask:
+    mask = np.zeros_like(allowed)
+    mask[token_id] = True
+    return mask

@@ -1,0 +1,154 @@
+"""Limits of a sequence that depend on time and on the part of the answer."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from state_machines.completion import Guard
+from state_machines.root import Part, RootMatcher, Text
+
+from ..options.generation import PartOptions
+
+_MAX_END_BOOST = 20.0
+"""Boost of end-bringing tokens at ``max_tokens``, in nats. A factor of ``e^20`` outweighs nearly
+any preference of the model."""
+
+_DEADLINE_RESERVE = 1.1
+"""Factor by which future tokens may take longer than past ones."""
+
+_NO_OPTIONS = PartOptions()
+
+
+@dataclass(slots=True)
+class Deadline:
+    """A time by which an answer should be complete.
+
+    Attributes:
+        end: The deadline, by the clock of ``time.perf_counter``.
+        first: When the first token was generated; ``None`` before that.
+    """
+
+    end: float
+    first: float | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the deadline has passed."""
+        return time.perf_counter() >= self.end
+
+    def tokens_left(self, generated: int) -> int | None:
+        """Estimate the remaining token budget from the current speed.
+
+        Args:
+            generated: Tokens generated so far.
+
+        Returns:
+            How many more tokens fit; ``None`` while the speed is unknown.
+        """
+        now = time.perf_counter()
+        if self.first is None:
+            self.first = now if generated else None
+            return 0 if now >= self.end else None
+        if generated < 2:
+            return 0 if now >= self.end else None
+        each = _DEADLINE_RESERVE * (now - self.first) / (generated - 1)
+        return max(0, math.floor((self.end - now) / each)) if each > 0 else None
+
+
+def end_boost(generated: int, soft_max_tokens: int, max_tokens: int) -> float:
+    """Return the boost, in nats, for the logits of tokens that bring the end nearer.
+
+    The boost is 0 below ``soft_max_tokens`` and grows linearly from there to ``max_tokens``.
+    """
+    if generated < soft_max_tokens:
+        return 0.0
+    used = (generated + 1 - soft_max_tokens) / max(1, max_tokens - soft_max_tokens)
+    return _MAX_END_BOOST * min(1.0, used)
+
+
+class PartLimits:
+    """The token limits of parts, and a deadline, as token budgets of a guard. Copied with ``copy``.
+
+    Args:
+        parts: Options by the name of a part.
+        deadline: When to stop.
+        max_tokens: Maximum number of generated tokens.
+
+    Attributes:
+        is_bound_by_time: Whether the time that is left bounds the next tokens, rather than a
+            part's limit.
+        timed_tokens: Tokens that give the speed, where later ones are a draft; ``None``: all.
+    """
+
+    def __init__(
+        self, parts: Mapping[str, PartOptions], deadline: Deadline | None, max_tokens: int
+    ) -> None:
+        self.is_bound_by_time = deadline is not None
+        self._parts = parts
+        self._deadline = deadline
+        self.timed_tokens: int | None = None
+        self._part: Part | None = None
+        self._part_start = 0
+        self._name = ""
+        self._left_at_entry = max_tokens
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the deadline has passed."""
+        return self._deadline is not None and self._deadline.is_over
+
+    def apply(self, part: Part | None, generated: int, guard: Guard | None) -> None:
+        """Set the limits of the next token.
+
+        Args:
+            part: The part of the answer that it belongs to.
+            generated: Tokens generated so far.
+            guard: Keeps the answer within the limits.
+        """
+        in_time = self._tokens_in_time(generated)
+        if not self._parts:
+            if guard is not None and self._deadline is not None:
+                guard.restrict(in_time)
+            return
+        name = str(getattr(part, "name", ""))
+        limit = self._parts.get(name, _NO_OPTIONS).max_tokens
+        if part is not self._part:
+            self._part, self._part_start = part, generated
+        is_text = isinstance(part, Text)
+        if limit is not None and is_text and generated - self._part_start >= limit:
+            _end_texts(guard)
+        if guard is not None:
+            self._restrict(guard, name, None if is_text else limit, in_time)
+
+    def _tokens_in_time(self, generated: int) -> int | None:
+        """Return how many more tokens fit before the deadline; ``None``: no limit is known."""
+        if self._deadline is None:
+            return None
+        timed = generated if self.timed_tokens is None else self.timed_tokens
+        left = self._deadline.tokens_left(timed)
+        return None if left is None else max(0, left - (generated - timed))
+
+    def _restrict(self, guard: Guard, name: str, limit: int | None, in_time: int | None) -> None:
+        """Bound the tokens of a structured part; the guard completes it within them."""
+        if self._name and name != self._name:
+            self._left_at_entry = guard.total
+        self._name = name
+        of_part = None if limit is None else limit - (self._left_at_entry - guard.total)
+        bounds = [bound for bound in (of_part, in_time) if bound is not None]
+        least = min(bounds, default=None)
+        self.is_bound_by_time = in_time is not None and in_time == least
+        guard.restrict(least)
+
+
+def _end_texts(guard: Guard | None) -> None:
+    """End free text, unless the answer behind it would not fit into the tokens left."""
+    if guard is None or not isinstance(guard.matcher, RootMatcher):
+        return
+    ended = guard.matcher.copy()
+    ended.end_texts()
+    if guard.fits(ended.state):
+        guard.matcher.end_texts()
+        guard.replan()

@@ -1,0 +1,422 @@
+"""A sequence: one row of the batch, with its tokens, its place in the cache, and its constraint.
+
+The cache of a row holds ``processed`` tokens of the sequence, behind them its *tail*: tokens on
+trial, and behind these padding. :meth:`Sequence.propose` adds tokens on trial to the next forward
+pass, and :meth:`Sequence.commit` ends the trial: the tokens that the text continues with are kept,
+and the batch drops the columns of the others. Nothing else changes what a row of the cache holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Tokens
+from copy import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+import mlx.core as mx
+
+from samplers import Sampler, apply_mask
+from state_machines.budgets import step_budget
+from state_machines.errors import GrammarBudgetError, TokenRejectedError
+
+from ..results.generation import ScoredChoice
+from .constraint import ADVANCE_STEPS, Constraint
+from .device_masks import DeviceMask, DeviceMasks
+from .fast_forward import FastForward
+from .forward_pass import NextLogits
+from .open_choices import DrawnOption, OpenChoice
+from .sequence_samplers import RandomState, SequenceSamplers, TokenSamplers
+from .timings import Timings
+from .token_distribution import TokenDistribution
+from .token_weights import KnownWeights, TokenWeights
+from .tokens import Proposal, SampledToken, Token
+
+if TYPE_CHECKING:
+    from .drafting import Drafting
+
+
+class Sequence:
+    """One sequence while it is generated.
+
+    Args:
+        prompt_ids: The prompt.
+        constraint: What it may write.
+        samplers: Choose its tokens.
+        masks: Masks on the device, shared by the sequences of a model.
+        choices: Tokenizes the options of finite choices, which are drawn from their exact
+            distribution; ``None``: they are sampled token by token.
+        drafting: Makes the sequence's drafts; ``None``: it takes one token per pass.
+        timings: Records times.
+
+    Attributes:
+        tokens: Prompt and generated tokens.
+        prompt_tokens: Length of the prompt.
+        processed: Leading tokens that the cache holds.
+        tail: Tokens on trial behind them, in the cache.
+        padding: Columns of the cache behind the tail.
+        row: The sequence's row of the cache. Sequences with the same tokens can share one.
+        logits: Logits of the next token, once all tokens are processed.
+        finished: Whether the last token has been generated.
+        weights: The importance weights of the generated tokens, if they are recorded.
+        group: Identifies the sequences that were forked from the same one.
+        scored_choices: The finite choices that were drawn so far.
+        inexact_choice_tokens: Tokens of finite choices that could not be scored.
+        forward_passes: Passes after the prompt in which the sequence took part.
+        rope_delta: Position of the next token minus its index, see ``PromptInputs``.
+    """
+
+    def __init__(
+        self,
+        prompt_ids: Tokens[int],
+        constraint: Constraint,
+        samplers: TokenSamplers,
+        *,
+        masks: DeviceMasks,
+        choices: FastForward | None = None,
+        drafting: Drafting | None = None,
+        timings: Timings | None = None,
+    ) -> None:
+        self.tokens = list(prompt_ids)
+        self.prompt_tokens = len(self.tokens)
+        self.processed = 0
+        self.tail: list[int] = []
+        self.padding = 0
+        self.row = 0
+        self.logits: NextLogits | None = None
+        self.finished = False
+        self.constraint = constraint
+        self.samplers = samplers
+        self.masks = masks
+        self.drafting = drafting
+        self.timings = timings or Timings()
+        self.weights = TokenWeights() if constraint.options.weighs else None
+        self.group = object()
+        self.scored_choices: list[ScoredChoice] = []
+        self.inexact_choice_tokens = 0
+        self.forward_passes = 0
+        self.rope_delta = 0
+        self._choices = choices
+        # The number of tokens at which a choice was looked for, and the choice.
+        self._open_choice: tuple[int, OpenChoice | None] | None = None
+
+    # The row of the cache.
+
+    @property
+    def pending(self) -> list[int]:
+        """Tokens that the model has not processed."""
+        return self.tokens[self.processed :]
+
+    def propose(self, tokens: Tokens[int]) -> None:
+        """Let the next pass process tokens on trial, behind all pending ones."""
+        self.tail = list(tokens)
+
+    @property
+    def uncommitted(self) -> int:
+        """Columns at the end of the row that are not tokens of the sequence."""
+        return len(self.tail) + self.padding
+
+    def commit(self) -> int:
+        """End a trial: keep the tokens that the text continues with.
+
+        Returns:
+            The columns at the end of the row that have to be dropped.
+        """
+        kept, following = 0, self.processed
+        for token_id in self.tail:
+            if following == len(self.tokens) or self.tokens[following] != token_id:
+                break
+            following += 1
+            kept += 1
+        dropped = self.uncommitted - kept
+        self.processed = following
+        self.tail, self.padding = [], 0
+        return dropped
+
+    # The state of the text.
+
+    @property
+    def generated(self) -> int:
+        """Tokens generated so far."""
+        return len(self.tokens) - self.prompt_tokens
+
+    @property
+    def needs_pass(self) -> bool:
+        """Whether the model has to process more tokens: of a finished sequence, to weigh them."""
+        return not self.finished or not (self.weights is None or self.weights.is_complete)
+
+    @property
+    def is_at_limit(self) -> bool:
+        """Whether the next token is certainly the last one."""
+        return self.generated + 1 >= self.constraint.options.max_tokens
+
+    # Sampling.
+
+    def distribution(self, *, exact: bool = False) -> TokenDistribution:
+        """Return the distribution of the next token, whose mask is computed.
+
+        Args:
+            exact: Allow only tokens that the constraint accepts.
+
+        Raises:
+            SlowMaskError: The mask takes too long. The state is unchanged.
+        """
+        return self._distribution(self.constraint, self._width, exact=exact)
+
+    def sample(
+        self,
+        logits: NextLogits,
+        distribution: TokenDistribution,
+        proposed: Proposal | None = None,
+    ) -> SampledToken:
+        """Sample the next token on the device, without waiting for it.
+
+        Args:
+            logits: Logits of the token.
+            distribution: From :meth:`distribution`.
+            proposed: A proposed token. The sampled token equals it exactly if it is accepted.
+        """
+        options, mask = self.constraint.options, distribution.mask
+        top, vectors = options.logprobs, options.logprob_vectors
+        # Before the token is sampled, so that it takes its logits from these.
+        every = logits.all() if vectors or top is not None else None
+        if self.weights is None:
+            sampled = distribution.sample(logits, proposed)
+        else:
+            sampled = distribution.sample_weighted(logits, wide=self._wide())
+        if mask is not None and mask.count == 1:
+            sampled = replace(sampled, has_alternatives=False)
+        if every is None:
+            return sampled
+        masked = every if mask is None else apply_mask(every, mask.mask)
+        return sampled.with_logprobs(every, masked, top, vectors=vectors)
+
+    def draw_draft(self, logits: NextLogits, key: mx.array) -> tuple[mx.array, mx.array | None]:
+        """Draw the next token of a draft from the logits of a draft model.
+
+        The logits are masked, penalised and filtered as in :meth:`sample`. With a seed, the token
+        is drawn with the random key that :meth:`sample` would use, and takes it.
+
+        Args:
+            logits: Logits of the token.
+            key: The random key of a token without a seed.
+
+        Returns:
+            The lazy token, shape (1,), and ``log_q`` of :class:`Proposal`.
+
+        Raises:
+            SlowMaskError: The mask takes too long. The state is unchanged.
+        """
+        # The mask is computed again for verification, so its state must not change here.
+        constraint = copy(self.constraint)
+        return self._distribution(constraint, logits.width, exact=False).draw_draft(logits, key)
+
+    def _distribution(
+        self, constraint: Constraint, width: int, *, exact: bool
+    ) -> TokenDistribution:
+        constraint.begin_token()
+        allowed = constraint.mask(width, exact=exact)
+        return TokenDistribution(
+            self.samplers.sampler(constraint.part_name, constraint.temperature),
+            constraint.end_boost(allowed),
+            None if allowed is None else self.masks.on_device(allowed),
+            self.tokens,
+            self.prompt_tokens,
+            is_redrawn=exact,
+        )
+
+    def _wide(self) -> DeviceMask | None:
+        without_limit = self.constraint.without_limit
+        return None if without_limit is None else self.masks.on_device(without_limit)
+
+    @property
+    def _width(self) -> int:
+        if self.logits is None:
+            raise AssertionError("a sequence without pending tokens has logits")
+        return self.logits.width
+
+    # Tokens.
+
+    def advance(self, sampled: SampledToken, token_id: int) -> Token:
+        """Append a sampled token.
+
+        Raises:
+            GrammarBudgetError: The state after the token exceeds the step budget.
+        """
+        if sampled.without_limit is not None:
+            self.constraint.refuse(cast(int, sampled.without_limit.item()))
+        if self.weights is not None and sampled.log_weight is not None:
+            self.weights.add(sampled.log_weight)
+            self.weights.read()
+        with step_budget(ADVANCE_STEPS):
+            token = self._append(token_id, is_choice=sampled.has_alternatives)
+        logprobs, vectors = sampled.logprobs(), sampled.logprob_vectors()
+        if logprobs is None and vectors is None:
+            return token
+        return replace(token, logprobs=logprobs, logprob_vectors=vectors)
+
+    def advance_forced(self) -> list[Token]:
+        """Append the tokens that need no sampling: forced text, and a forced end."""
+        appended: list[Token] = []
+        if self.finished:
+            return appended
+        for token_id in self.constraint.forced_tokens(self.tokens):
+            if self.weights is not None:
+                ends = self.constraint.options.end_token_ids
+                # All end tokens write the same text.
+                ids = ends if token_id in ends else (token_id,)
+                self.weights.expect(len(self.tokens), ids, self._plain_sampler())
+            appended.append(replace(self._append(token_id, is_choice=False), is_forced=True))
+            if self.finished:
+                break
+        return appended
+
+    def _append(self, token_id: int, *, is_choice: bool) -> Token:
+        part = self.constraint.part
+        is_full = self.constraint.take(token_id, is_choice=is_choice)
+        self.tokens.append(token_id)
+        is_end = token_id in self.constraint.options.end_token_ids
+        self.finished = is_end or is_full
+        return Token(token_id, "stop" if is_end else "length" if is_full else None, part=part)
+
+    def weigh_forced(self, logits: mx.array, known: KnownWeights) -> None:
+        """Weigh the forced tokens that follow the tokens of a forward pass.
+
+        Args:
+            logits: The pass's logits, shape (tokens, vocabulary). Its tokens are the last ones that
+                were processed.
+            known: The weights that are known by these logits, which is extended.
+        """
+        if self.weights is not None:
+            start = self.processed - logits.shape[0]
+            self.weights.weigh(logits, start, self.tokens, self.prompt_tokens, known)
+
+    # Finite choices.
+
+    @property
+    def has_choice(self) -> bool:
+        """Whether the next tokens write an option of a choice that is to be drawn exactly."""
+        return self._choices is not None and self.constraint.has_choice
+
+    @property
+    def is_at_choice(self) -> bool:
+        """Whether such a choice comes next, and its logits are there."""
+        is_ready = self.processed == len(self.tokens) and not self.finished
+        return is_ready and self.logits is not None and self.has_choice
+
+    def open_choice(self) -> OpenChoice | None:
+        """Return the finite choice that comes next, if it is to be drawn exactly.
+
+        It is decided once for each position whether a choice can be drawn: work that exceeds its
+        budget the first time may not do so again.
+        """
+        if not self.has_choice:
+            return None
+        if self._open_choice is None or self._open_choice[0] != len(self.tokens):
+            self._open_choice = len(self.tokens), self._find_choice()
+        return self._open_choice[1]
+
+    def _find_choice(self) -> OpenChoice | None:
+        constraint = self.constraint
+        constraint.begin_token()
+        sampler = self.samplers.sampler(constraint.part_name, constraint.temperature)
+        if constraint.guard is None or self._choices is None or not isinstance(sampler, Sampler):
+            return None
+        return OpenChoice.at(constraint.guard, sampler, self._choices, self.tokens)
+
+    def choice_without_limit(self, choice: OpenChoice) -> OpenChoice | None:
+        """Return the choice of :meth:`open_choice` among all options, if they can be scored."""
+        matcher = self.constraint.matcher
+        if matcher is None or self._choices is None:
+            return None
+        return choice.without_limit(matcher.vocabulary, self._choices, self.tokens)
+
+    def take_option(self, drawn: DrawnOption) -> list[Token]:
+        """Narrow the grammar to an option, and append the tokens that this forces.
+
+        If every token is to be sampled, nothing is appended.
+        """
+        self.constraint.narrow(drawn.option.state, drawn.tokens)
+        self.scored_choices.append(drawn.record)
+        start = len(self.tokens)
+        appended = self.advance_forced()
+        if self.weights is not None and self.logits is not None:
+            ids = tuple(token.token_id for token in appended[: len(drawn.tokens)])
+            is_whole = ids == drawn.tokens and not self.constraint.is_scripted
+            if drawn.log_score is not None and is_whole:
+                # The whole score is known: with the first token, so that particles are not compared
+                # by the beginnings of their options.
+                self.weights.settle(len(ids), drawn.log_score - drawn.log_proposal)
+                self.weights.add_factor(-drawn.log_mass)
+            else:
+                self.weights.add_factor(-drawn.log_proposal)
+            self.weights.weigh(self.logits.all(), start - 1, self.tokens, self.prompt_tokens, {})
+        return appended
+
+    # Copies.
+
+    @property
+    def random_state(self) -> RandomState:
+        """The random keys of the samplers, which can be set back to an earlier state."""
+        return self._own_samplers.random_state
+
+    @random_state.setter
+    def random_state(self, state: RandomState) -> None:
+        self._own_samplers.random_state = state
+
+    def fork(self, stream: int) -> Sequence:
+        """Return a copy that is continued independently.
+
+        Args:
+            stream: The copy's random stream, which no other sequence of the group has.
+        """
+        twin = self._copy(self.constraint.copy())
+        # Drafters belong to one sequence.
+        twin.drafting = None
+        twin.timings = self.timings.copy()
+        twin.scored_choices = list(self.scored_choices)
+        twin.weights = None if self.weights is None else self.weights.copy()
+        twin.samplers = self._own_samplers.fork(stream)
+        return twin
+
+    def after_proposed(self, token_id: int) -> tuple[Sequence, tuple[int, ...]] | None:
+        """Return a copy behind a proposed token, and the forced tokens that follow it.
+
+        The copy shares the samplers, and so their random keys. It is to be sampled from, and not
+        to be continued.
+
+        Returns:
+            ``None`` if the token ends the sequence or is refused.
+        """
+        ends = self.constraint.options.end_token_ids
+        if token_id in ends or not self.constraint.is_usable(token_id, self._width):
+            return None
+        twin = self._copy(self.constraint.draft())
+        # The limits of a token are set before its mask is computed.
+        twin.constraint.begin_token()
+        if not twin.constraint.accepts(token_id):
+            return None
+        try:
+            with step_budget(ADVANCE_STEPS):
+                twin._append(token_id, is_choice=True)
+            appended = twin.advance_forced()
+        except (GrammarBudgetError, TokenRejectedError):
+            return None
+        return twin, tuple(token.token_id for token in appended if token.token_id not in ends)
+
+    def _copy(self, constraint: Constraint) -> Sequence:
+        twin = copy(self)
+        twin.constraint = constraint
+        twin.tokens = list(self.tokens)
+        twin._open_choice = None
+        return twin
+
+    def _plain_sampler(self) -> Sampler:
+        """Return the sampler of the next token, and change nothing."""
+        constraint = self.constraint
+        return self._own_samplers.plain(constraint.part_name, constraint.temperature)
+
+    @property
+    def _own_samplers(self) -> SequenceSamplers:
+        if not isinstance(self.samplers, SequenceSamplers):
+            raise AssertionError("a sequence that is forked, weighed or drafted has own samplers")
+        return self.samplers
