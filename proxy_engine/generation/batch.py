@@ -42,7 +42,7 @@ from .pass_cost import most_efficient_count
 from .sequence import Sequence
 from .token_weights import KnownWeights
 from .tokens import Token
-from .verification import Verification
+from .verification import Verification, sample_together
 from .wired_memory import clear_cache
 
 _STEPS_BETWEEN_CACHE_CLEARINGS = 256
@@ -247,6 +247,15 @@ class Batch:
                 others.append(Step(sequence, [], is_slow=True))
             except Exception as error:
                 others.append(_failed(sequence, error))
+        if len(sampled) > 1:
+            sample_together(sampled)
+        for one in sampled.copy():
+            try:
+                if not one.is_sampled:
+                    one.sample()
+            except Exception as error:
+                sampled.remove(one)
+                others.append(_failed(one.sequence, error))
         return sampled, others
 
     def _may_run_ahead(self) -> bool:

@@ -141,13 +141,18 @@ class PassOutput:
                 self._inputs = self._hidden[mx.array(rows), mx.array(columns)]
         return self._inputs
 
-    def all_at(self, number: int) -> mx.array:
-        """Return the logits of all tokens at one position, shape (1, vocabulary)."""
+    def all_at_once(self) -> mx.array:
+        """Return the logits of all tokens at all positions, shape (positions, vocabulary)."""
         if self._chosen is None:
             # One product for all positions, which reads the weight once.
             inputs = self.inputs
             self._chosen = inputs if self._layer is None else self._layer.logits(inputs)
-        return self._chosen[number : number + 1]
+        return self._chosen
+
+    def all_at(self, number: int) -> mx.array:
+        """Return the logits of all tokens at one position, shape (1, vocabulary)."""
+        logits = self.all_at_once()
+        return logits if len(logits) == 1 else logits[number : number + 1]
 
     def some_at(self, number: int, ids: mx.array) -> mx.array:
         """Return the logits of some tokens at one position, shape (1, n)."""
@@ -167,6 +172,17 @@ class NextLogits:
     def known(cls, logits: mx.array) -> NextLogits:
         """Return logits that are computed for all tokens, shape (1, vocabulary)."""
         return PassOutput(logits[:, None]).at(0, 0)
+
+    @staticmethod
+    def stacked(rows: Sequence[NextLogits]) -> mx.array:
+        """Return the logits of all tokens at several positions, shape (rows, vocabulary)."""
+        output = rows[0]._output
+        logits = output.all_at_once()
+        if [row._output for row in rows] == [output] * len(logits) and [
+            row._number for row in rows
+        ] == list(range(len(logits))):
+            return logits
+        return mx.concatenate([row.all() for row in rows])
 
     @property
     def width(self) -> int:

@@ -190,6 +190,12 @@ class Sequence:
         masked = every if mask is None else apply_mask(every, mask.mask)
         return sampled.with_logprobs(every, masked, top, vectors=vectors)
 
+    @property
+    def is_sampled_plainly(self) -> bool:
+        """Whether a sampled token needs neither a weight nor log-probabilities."""
+        options = self.constraint.options
+        return self.weights is None and options.logprobs is None and not options.logprob_vectors
+
     def draw_draft(self, logits: NextLogits, key: mx.array) -> tuple[mx.array, mx.array | None]:
         """Draw the next token of a draft from the logits of a draft model.
 

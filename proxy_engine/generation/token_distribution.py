@@ -8,7 +8,13 @@ from typing import TypeAlias
 
 import mlx.core as mx
 
-from samplers import Sampler, apply_mask, apply_token_boost
+from samplers import (
+    Sampler,
+    SamplingParameters,
+    apply_mask,
+    apply_token_boost,
+    sample_rows,
+)
 
 from .custom_sampler import CustomSampler
 from .device_masks import DeviceMask
@@ -38,6 +44,17 @@ class TokenDistribution:
     tokens: Sequence[int]
     prompt_tokens: int
     is_redrawn: bool = False
+
+    @property
+    def row_parameters(self) -> SamplingParameters | None:
+        """Distributions with equal values can be sampled by :func:`sample_distributions`.
+
+        ``None``: it cannot. The few logits of a small mask are computed for the sequence alone.
+        """
+        is_small = self.mask is not None and self.mask.ids is not None
+        if self.boost is not None or is_small or not isinstance(self.sampler, Sampler):
+            return None
+        return self.sampler.row_parameters
 
     def sample(self, logits: NextLogits, proposed: Proposal | None = None) -> SampledToken:
         """Sample a token on the device, without waiting for it.
@@ -114,6 +131,27 @@ class TokenDistribution:
         if mask is None or mask.ids is not None:
             return boosted, None if mask is None else mask.ids
         return apply_mask(boosted, mask.mask), None
+
+
+def sample_distributions(distributions: Sequence[TokenDistribution], logits: mx.array) -> mx.array:
+    """Sample a token from each of several distributions with equal ``row_parameters``.
+
+    Args:
+        distributions: The distributions.
+        logits: Logits of their tokens, shape (distributions, vocabulary).
+
+    Returns:
+        Token ids, uint32, shape (distributions,), not evaluated.
+    """
+    masks = [one.mask for one in distributions]
+    first = masks[0]
+    if any(mask is not first for mask in masks):
+        every = mx.ones(logits.shape[-1:], mx.bool_)
+        rows = mx.stack([every if mask is None else mask.mask for mask in masks])
+        logits = mx.where(rows, logits, -mx.inf)
+    elif first is not None:
+        logits = apply_mask(logits, first.mask)
+    return sample_rows([_plain(one.sampler) for one in distributions], logits)
 
 
 def _plain(sampler: Sampler | CustomSampler) -> Sampler:

@@ -14,12 +14,14 @@ without q they are the same tokens.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence as Items
 from contextlib import suppress
 from dataclasses import replace
 from typing import cast
 
 import mlx.core as mx
 
+from samplers import SamplingParameters
 from state_machines.budgets import step_limit
 from state_machines.errors import GrammarBudgetError
 
@@ -28,6 +30,7 @@ from .drafts import Draft
 from .forward_pass import NextLogits
 from .sequence import Sequence
 from .sequence_samplers import RandomState
+from .token_distribution import TokenDistribution, sample_distributions
 from .tokens import Proposal, SampledToken, Token
 
 
@@ -45,10 +48,11 @@ class Verification:
         sequence: The sequence.
         draft: Its draft, if it has one.
         accepted: Number of proposed tokens that are accepted.
+        logits: Logits of the first position.
+        distribution: The distribution of its token.
 
     Raises:
         SlowMaskError: The mask of the first position takes too long.
-        Exception: Sampling fails at any position.
     """
 
     def __init__(self, sequence: Sequence, draft: Draft | None = None) -> None:
@@ -58,39 +62,62 @@ class Verification:
         if sequence.logits is None:
             raise AssertionError("a sequence without pending tokens has logits")
         # A pass that is dispatched before the tokens are read replaces those of the sequence.
-        self._logits = sequence.logits
+        self.logits = sequence.logits
         self._samples: list[SampledToken] = []
         self._random_states: list[RandomState] = []
         self._ids: list[int] = []
-        if draft is not None:
-            self._random_states.append(sequence.random_state)
-        proposals = [None] if draft is None else draft.proposals
-        self._sample(sequence, self._logits, proposals[0])
-        if draft is not None:
+        started = time.perf_counter()
+        self.distribution = sequence.distribution()
+        sequence.timings.add("mask", started, time.perf_counter())
+
+    def take(self, token: mx.array) -> None:
+        """Take the token of the first position, shape (1,), sampled from ``distribution``."""
+        self._samples.append(SampledToken(token))
+
+    def sample(self) -> None:
+        """Sample all positions.
+
+        Raises:
+            Exception: Sampling fails at any position.
+        """
+        draft, started = self.draft, time.perf_counter()
+        if draft is None:
+            self._samples.append(self.sequence.sample(self.logits, self.distribution))
+        else:
+            self._random_states.append(self.sequence.random_state)
+            proposals = draft.proposals
+            self._sample(self.sequence, self.logits, self.distribution, proposals[0])
             # All later masks together have the budget of one. Positions with a slow mask, and those
             # behind them, are left out: they are sampled once the sequence has reached them.
             with suppress(GrammarBudgetError, SlowMaskError), step_limit(MASK_STEPS):
                 for step, logits, proposed in zip(
                     draft.steps, draft.logits, proposals[1:], strict=False
                 ):
-                    self._sample(step.state, logits, proposed)
+                    self._sample(step.state, logits, step.state.distribution(), proposed)
+        self.sequence.timings.add("sample", started, time.perf_counter())
 
-    def _sample(self, state: Sequence, logits: NextLogits, proposed: Proposal | None) -> None:
-        """Sample a position from the distribution of a state.
+    def _sample(
+        self,
+        state: Sequence,
+        logits: NextLogits,
+        distribution: TokenDistribution,
+        proposed: Proposal | None,
+    ) -> None:
+        """Sample a position of a draft.
 
         Args:
             state: The sequence, or its copy behind a part of the draft.
             logits: Logits of the position.
+            distribution: The distribution of the state.
             proposed: The proposed token.
         """
-        timings, started = self.sequence.timings, time.perf_counter()
-        distribution = state.distribution()
-        masked = time.perf_counter()
         self._samples.append(state.sample(logits, distribution, proposed))
-        timings.add("mask", started, masked)
-        timings.add("sample", masked, time.perf_counter())
-        if self.draft is not None:
-            self._random_states.append(self.sequence.random_state)
+        self._random_states.append(self.sequence.random_state)
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether the first position is sampled."""
+        return bool(self._samples)
 
     @property
     def arrays(self) -> list[mx.array]:
@@ -117,7 +144,7 @@ class Verification:
         Raises:
             InvalidOptionError: A sampler of the caller has returned an invalid token.
         """
-        self.first.check(self._logits.width)
+        self.first.check(self.logits.width)
         return self.sequence.constraint.accepts(self._ids[0])
 
     def sample_again(self) -> None:
@@ -126,7 +153,7 @@ class Verification:
         The mask of these may have one that the sequence refuses, where the search for its
         completion gives up earlier than that for the mask. Then the completion plan has the token.
         """
-        sequence, logits = self.sequence, self._logits
+        sequence, logits = self.sequence, self.logits
         sequence.constraint.refuse(self._ids[0])
         if self.draft is not None:
             sequence.random_state = self._random_states[1]
@@ -200,3 +227,22 @@ class Verification:
             sequence.logits = draft.logits[self.accepted - 1]
         if sequence.drafting is not None:
             sequence.drafting.record(draft, self.accepted, self._judged)
+
+
+def sample_together(verifications: Items[Verification]) -> None:
+    """Sample the positions of several sequences, those that allow it by operations on all rows."""
+    rows: dict[SamplingParameters, list[Verification]] = {}
+    for one in verifications:
+        parameters = None
+        if one.draft is None and one.sequence.is_sampled_plainly:
+            parameters = one.distribution.row_parameters
+        if parameters is not None:
+            rows.setdefault(parameters, []).append(one)
+    for group in rows.values():
+        if len(group) > 1:
+            started = time.perf_counter()
+            logits = NextLogits.stacked([one.logits for one in group])
+            tokens = sample_distributions([one.distribution for one in group], logits)
+            for row, one in enumerate(group):
+                one.take(tokens[row : row + 1])
+                one.sequence.timings.add("sample", started, time.perf_counter())

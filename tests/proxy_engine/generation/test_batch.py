@@ -68,6 +68,8 @@ class ScriptedSequence(GeneratedSequence):
         self.rejected = rejected
         self._chosen = 0
 
+    is_sampled_plainly = False
+
     @property
     def is_at_limit(self) -> bool:
         return len(self.stretches) == 1

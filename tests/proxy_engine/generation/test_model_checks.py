@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import mlx.core as mx
@@ -40,12 +41,12 @@ def test_probe_rejects_models_with_wrong_batches(architecture: str) -> None:
     assert not probe.can_decode()
     assert not probe.can_pad()
     batch = Batch(model)
-    batch.add(_row(), make_prompt_cache(model))
+    batch.add([_row()], make_prompt_cache(model))
     assert not batch.can_add(make_prompt_cache(model))
 
 
 def _row() -> Any:
-    return object()
+    return SimpleNamespace(row=0, tail=[], padding=0)
 
 
 class Rounded(Module):
@@ -77,7 +78,7 @@ def test_probe_runs_once_for_all_batches(monkeypatch: pytest.MonkeyPatch) -> Non
     probe = ModelChecks(model)
     for _ in range(2):
         batch = Batch(model, probe=probe)
-        batch.add(_row(), make_prompt_cache(model))
+        batch.add([_row()], make_prompt_cache(model))
         assert batch.can_add(make_prompt_cache(model))
         monkeypatch.setattr("proxy_engine.generation.model_checks._after_merging", None)
 
