@@ -48,7 +48,7 @@ def test_rows_have_the_tokens_of_their_samplers_alone(
         logits[:, 0] = -mx.inf
         tokens = sample_rows([together[row] for row in rows], logits)
         assert (tokens.dtype, tokens.shape) == (mx.uint32, (len(rows),))
-        expected = [alone[row](logits[n], []).item() for n, row in enumerate(rows)]
+        expected = [alone[row](logits[n : n + 1], []).item() for n, row in enumerate(rows)]
         assert tokens.tolist() == expected
         if data.draw(st.booleans()):
             # A token that a sampler selects alone, and a state that is set back.
