@@ -153,14 +153,6 @@ def test_leaf_at_the_end_of_the_text_is_unfinished(text: str, pointer: str, key:
     assert next(cursor.unfinished) == (pointer, key)
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"a', '{"a": ', "[1, ", '{"a": 1}', '"x"'])
-def test_text_that_ends_between_leaves_has_no_unfinished_one(text: str) -> None:
-    cursor = JsonCursor()
-    cursor.feed(text.encode())
-    containers = [text] if text.startswith(("{", "[")) and not cursor.is_complete else []
-    assert len(list(cursor.unfinished)) == len(containers)
-
-
 def test_open_containers_differ_by_the_name_in_progress() -> None:
     def open_containers(text: str) -> list[tuple[str, object]]:
         cursor = JsonCursor()
