@@ -133,19 +133,18 @@ def check_answer_options(
             hint="Name it in the schema with x-substring-of, or in a pydantic model with "
             "QuoteFrom.",
         )
-    for option in ("stop", "stop_token_ids"):
+    for option, name in (("stop", "stop strings"), ("stop_token_ids", "stop tokens")):
         if overrides.get(option):
-            _check_stop(option, response, choice)
+            _check_stop(option, name, response, choice)
 
 
-def _check_stop(option: str, response: ResponseFormat, choice: ToolChoice) -> None:
+def _check_stop(option: str, name: str, response: ResponseFormat, choice: ToolChoice) -> None:
     """Raise for stop strings or tokens if no part of the answer is free text."""
     if choice.may_answer and (response.is_free or isinstance(response.part, Text)):
         return
-    what = "stop strings" if option == "stop" else "stop tokens"
     answer = "a composition of parts" if response.part is not None else "structured"
     raise InvalidOptionError(
-        f"{what} end free text, and the answer is {answer if choice.may_answer else 'a tool call'}",
+        f"{name} end free text, and the answer is {answer if choice.may_answer else 'a tool call'}",
         option=option,
         hint="Structured output and tool calls end by themselves. A composition has the stop "
         "strings of its parts: Text(stop=...).",

@@ -118,9 +118,9 @@ class Preparation:
         options = self.options.override(overrides)
         check_engine_limits(options, self.vocabulary, self.batch_size)
         check_sampling(options, overrides, hooks)
-        find_sources = partial(_sources, prompt, options)
+        sources = partial(_sources, prompt, options)
         response = self._formats.compile(
-            response_format, job, find_sources, options.additional_properties
+            response_format, job, sources, options.additional_properties
         )
         known_tools = resolve_tools(tools)
         choice = ToolChoice.of(tool_choice, known_tools)
@@ -153,7 +153,7 @@ class Preparation:
             dialect,
             has_tools=bool(known_tools),
             open_reasoning=opened[0] if opened else None,
-            sources=find_sources() if tool_sources(choice.tools) else None,
+            sources=sources() if tool_sources(choice.tools) else None,
             job=job,
         )
         if hooks.sampler is not None and answer.machine is not None and answer.machine.temperatures:

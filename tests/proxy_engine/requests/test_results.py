@@ -10,7 +10,7 @@ from patched_limits import patch_limits
 from proxy_engine import GenerationResult, InferenceEngine
 from proxy_engine.requests.running import _captured_texts
 from state_machines import GrammarStateMachine
-from state_machines.root import Structured
+from state_machines.root import Sequence, Structured
 
 SCHEMA = {
     "type": "object",
@@ -100,12 +100,12 @@ class _Values:
         self.values = list(values)
 
 
-def test_captures_of_all_parts_are_together() -> None:
-    grammar = GrammarStateMachine.from_lark('start: w "!"\nw[capture]: /[a-z]+/')
-    part = Structured("x", grammar=grammar)
-    assert _captured_texts(_Values((part, "ab!"))) == {"w": "ab"}  # type: ignore[arg-type]
-    assert _captured_texts(_Values((part, "ab!"), (part, "c!"))) == {"w": ["ab", "c"]}  # type: ignore[arg-type]
-    assert _captured_texts(_Values((part, "ab"))) == {}  # type: ignore[arg-type]
+def test_captures_of_all_parts_are_together(tiny_engine: InferenceEngine) -> None:
+    grammar = GrammarStateMachine.from_lark('start: w "!"\nw[capture]: /[a-z]{2}/')
+    parts = [Structured(name, grammar=grammar) for name in "xy"]
+    result = tiny_engine.generate("hello", response_format=Sequence(*parts), max_tokens=20)
+    assert result.captures == {"w": [part.text.removesuffix("!") for part in result.parts]}
+    assert len(result.parts) == 2
 
 
 def test_captures_that_take_too_much_work_are_logged(
