@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -156,35 +158,36 @@ def test_cache_types_unknown_to_mlx_lm_are_not_saved(tmp_path: Path) -> None:
         caches.save(tmp_path / "x.safetensors", PROMPT)
 
 
-def test_cache_of_other_weights_is_rejected(saved: Path) -> None:
-    with pytest.raises(PromptCacheMismatchError, match="weights") as caught:
-        PromptCaches(fresh_model("plain", seed=1)).load(saved)
-    assert set(caught.value.differs) == {"weights"}
-    assert caught.value.path == str(saved)
-
-
-def test_cache_is_rejected_after_one_weight_moved(saved: Path) -> None:
+def with_moved_weight() -> Any:
     model = fresh_model("plain")
-    assert PromptCaches(model).load(saved) == LONG
     weight = model.layers[0].mlp.up_proj.weight
     weight[3, 5], weight[3, 6] = weight[3, 6], weight[3, 5]
-    with pytest.raises(PromptCacheMismatchError):
-        PromptCaches(model).load(saved)
+    return model
 
 
-def test_cache_of_another_architecture_is_rejected(saved: Path) -> None:
-    with pytest.raises(PromptCacheMismatchError) as caught:
-        PromptCaches(model_of("default")).load(saved)
-    assert set(caught.value.differs) == {"architecture", "weights"}
-
-
-def test_cache_of_another_quantization_is_rejected(saved: Path) -> None:
+def quantized() -> Any:
     model = fresh_model("plain")
     nn.quantize(model, group_size=64, bits=4)
-    with pytest.raises(PromptCacheMismatchError, match="4 bits in groups of 64") as caught:
-        PromptCaches(model).load(saved)
-    assert {"quantization", "weights"} <= set(caught.value.differs)
-    assert "architecture" not in caught.value.differs
+    return model
+
+
+@pytest.mark.parametrize(
+    ("make", "differs", "message"),
+    [
+        (lambda: fresh_model("plain", seed=1), {"weights"}, "weights"),
+        (with_moved_weight, {"weights"}, "weights"),
+        (lambda: model_of("default"), {"architecture", "weights"}, "architecture"),
+        (quantized, {"quantization", "weights"}, "4 bits in groups of 64"),
+    ],
+)
+def test_cache_of_another_model_is_rejected(
+    make: Callable[[], Any], differs: set[str], message: str, saved: Path
+) -> None:
+    assert PromptCaches(fresh_model("plain")).load(saved) == LONG
+    with pytest.raises(PromptCacheMismatchError, match=message) as caught:
+        PromptCaches(make()).load(saved)
+    assert set(caught.value.differs) == differs
+    assert caught.value.path == str(saved)
 
 
 def test_cache_of_another_adapter_is_rejected(saved: Path, tmp_path: Path) -> None:
