@@ -6,7 +6,7 @@ an adapter has a weight for each parameter that its configuration adds to the mo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, TypeAlias, cast
 
@@ -22,8 +22,6 @@ from .files import is_intact, read_object
 
 CONFIGURATION = "adapter_config.json"
 WEIGHTS = "adapters.safetensors"
-
-_MAX_LISTED = 3
 
 
 class _Strict(BaseModel):
@@ -150,15 +148,11 @@ def _mismatch(
     leaves = cast("list[tuple[str, mx.array]]", tree_flatten(parameters))
     shapes = {name: leaf.shape for name, leaf in leaves}
     if unknown := weights.keys() - shapes.keys():
-        return f"the model has no parameter {_listed(unknown)}"
+        return f"the model has no parameter {min(unknown)}"
     for name, weight in weights.items():
         if weight.shape != shapes[name]:
             return f"{name} has the shape {weight.shape} in place of {shapes[name]}"
     missing = set() if is_full else shapes.keys() - weights.keys()
-    return f"{WEIGHTS} lacks {_listed(missing)}" if missing else None
-
-
-def _listed(names: Iterable[str]) -> str:
-    ordered = sorted(names)
-    more = f" and {len(ordered) - _MAX_LISTED} more" if len(ordered) > _MAX_LISTED else ""
-    return ", ".join(ordered[:_MAX_LISTED]) + more
+    if missing:
+        return f"{WEIGHTS} lacks {len(missing)} of the weights, such as {min(missing)}"
+    return None

@@ -20,13 +20,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
-
-from ..runtime.backends import requires_backend
-
-with requires_backend():
-    import mlx.core as mx
 
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 

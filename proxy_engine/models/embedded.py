@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..runtime.backends import requires_backend
 from ..runtime.progress import OnProgress
-from .ctranslate2 import convert_whisper
-from .gguf import convert_smollm
 from .packages import PackagedModel
+
+with requires_backend():
+    from .ctranslate2 import convert_whisper
+    from .gguf import convert_smollm
 
 EMBEDDED_MODEL = "SmolLM2-135M-Instruct"
 """Name of the default model."""

@@ -15,11 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from ..runtime.backends import requires_backend
-
-with requires_backend():
-    import mlx.core as mx
-
+import mlx.core as mx
 from mlx_lm.gguf import translate_weight_names
 from mlx_lm.models.llama import Model, ModelArgs
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
