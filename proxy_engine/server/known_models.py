@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ..models.configuration import Modality, context_length, input_modalities
-from ..models.files import FileProblem, file_problem, weight_files
+from ..models.files import FileProblem, file_problem, read_object, weight_files
 from .adapters import KnownAdapter
 
 FileSignature: TypeAlias = tuple[tuple[str, int, int], ...]
@@ -135,23 +134,22 @@ def _read_facts(directory: Path, trusts_code: bool) -> tuple[KnownModel, bool]:
     has_config = file.is_file()
     config = _read(file)
     # The Hugging Face cache may link to files that are not downloaded yet.
-    weights = [path for path in weight_files(directory, config) if path.is_file()]
+    weights = weight_files(directory, config)
     model = KnownModel(
         "",
         os.fspath(directory),
         directory,
         int(file.stat().st_mtime) if has_config else 0,
         context_length(config),
-        sum(path.stat().st_size for path in weights),
+        sum(path.stat().st_size for path in weights if path.is_file()),
         input_modalities(config),
         file_problem(directory, trusts_code),
     )
-    return model, has_config and bool(weight_files(directory, config))
+    return model, has_config and bool(weights)
 
 
 def _read(path: Path) -> Mapping[str, Any]:
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return read_object(path) or {}
+    except OSError:
         return {}
-    return config if isinstance(config, Mapping) else {}
