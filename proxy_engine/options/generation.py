@@ -28,7 +28,7 @@ from state_machines.json_schema.machine import AdditionalProperties
 from state_machines.tool_calls import ToolFormat
 
 from ..checks.problems import problems_in, suggestion
-from ..checks.texts import has_surrogate, short_repr
+from ..checks.texts import short_repr
 from ..errors import InvalidOptionError
 from .values import (
     MAX_COUNT,
@@ -112,8 +112,6 @@ class ReasoningOptions(OptionModel):
     @field_validator("begin", "end")
     @classmethod
     def _check_marker(cls, marker: str | None, info: ValidationInfo) -> str | None:
-        if marker is not None and has_surrogate(marker):
-            raise ValueError("should be text without lone surrogates")
         if info.field_name == "end" and (marker is None) != (info.data.get("begin") is None):
             raise ValueError("should be given together with begin")
         return marker

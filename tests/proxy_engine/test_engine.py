@@ -334,12 +334,19 @@ def test_event_loop_is_not_blocked(tiny_engine: InferenceEngine) -> None:
     assert asyncio.run(main()) > 1
 
 
-def test_closed_stream_cancels_its_request(engine: InferenceEngine) -> None:
-    stream = engine.stream("x", temperature=1.0, seed=0)
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_closed_or_dropped_stream_cancels_its_request(
+    engine: InferenceEngine, is_closed: bool
+) -> None:
+    stream = engine.stream("x", min_tokens=400, max_tokens=400)
     next(stream)
-    stream.close()  # type: ignore[attr-defined]
+    if is_closed:
+        stream.close()
+    del stream
     result = engine.generate("x", response_format=PERSON)
     jsonschema.validate(result.parsed, PERSON)
+    while engine.running_requests:
+        time.sleep(0.001)
 
 
 def test_cancelled_task_leaves_the_engine_usable(engine: InferenceEngine) -> None:
