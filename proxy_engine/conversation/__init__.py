@@ -3,8 +3,9 @@
 Reading order: ``validated`` (dataclasses that pydantic checks), ``content`` and ``interaction``
 (the canonical message), ``openai_forms`` (OpenAI's dicts), ``raw_prompt`` (prompts that bypass the
 chat template), ``messages`` (prompts to interactions to template messages), ``control_tokens``
-(texts that spell them, and the encoding of rendered prompts), ``call_form`` and ``turn_rules`` (the
-forms of calls and the order of roles that a template accepts), ``chat_template`` (their detection),
-``tool_text`` (tools as plain text), ``prompts`` (token ids, and prefixes that prompts share),
+(texts that spell them, and the encoding of rendered prompts), ``template_forms`` (the order of
+roles and the form of calls that a template accepts), ``chat_template`` (their detection),
+``schema_text`` and ``tool_text`` (response formats and tools as plain text), ``prompts`` (token
+ids, and prefixes that prompts share),
 ``tool_format_detection`` (a model's tool format and reasoning markers).
 """

@@ -17,9 +17,8 @@ from typing import Any, Literal
 
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
-from .call_form import CallForm
 from .control_tokens import ControlTokens
-from .turn_rules import STRICTEST, TurnRules
+from .template_forms import STRICTEST, CallForm, TurnRules
 
 _TOOL = {
     "type": "function",

@@ -19,7 +19,7 @@ from state_machines.argument_notations import (
 from state_machines.tool_calls import FORMATS, ToolFormat
 
 from ..errors import PromptError
-from .schema_outline import schema_outline
+from .schema_text import schema_outline
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from rendered_prompts import encode_prompt
 
 from proxy_engine import PromptError
-from proxy_engine.conversation.call_form import CallForm
 from proxy_engine.conversation.chat_template import chat_template
+from proxy_engine.conversation.template_forms import CallForm
 from proxy_engine.conversation.tool_text import PLAIN_TOOL_TEXT, ToolText
 from proxy_engine.tools import Tool
 

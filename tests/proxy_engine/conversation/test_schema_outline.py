@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from proxy_engine.conversation.schema_outline import schema_outline
+from proxy_engine.conversation.schema_text import schema_outline
 
 LIMIT = 4000
 KEYWORDS = (

@@ -16,7 +16,7 @@ from proxy_engine import InferenceEngine
 from proxy_engine.conversation.chat_template import chat_template
 from proxy_engine.conversation.messages import template_messages
 from proxy_engine.conversation.prompts import PromptStyle
-from proxy_engine.conversation.turn_rules import (
+from proxy_engine.conversation.template_forms import (
     ASSISTANT_PLACEHOLDER,
     STRICTEST,
     USER_PLACEHOLDER,

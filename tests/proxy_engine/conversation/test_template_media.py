@@ -21,7 +21,7 @@ from proxy_engine import (
     VideoContent,
 )
 from proxy_engine.conversation.messages import media_marker, split_at_markers, template_messages
-from proxy_engine.conversation.turn_rules import STRICTEST
+from proxy_engine.conversation.template_forms import STRICTEST
 
 IMAGE, OTHER = ImageContent(data=b"1"), ImageContent(data=b"2")
 RECORDING = AudioContent(data=b"3")
