@@ -225,13 +225,13 @@ class ContinuousBatch:
                 hint="Leave exact_choices out: choices are sampled token by token then.",
             )
         running = job.running = RunningRequest(request, self._factory, job.emit)
-        group = Group(job, Sample(running.sequence, []))
+        group = Group(job, Sample(running.sequence, running.tokens))
         if job.is_cancelled:
             self._end(group)
             return
         group.first.tokens += running.sequence.advance_forced()
         if running.sequence.finished and group.is_single:
-            group.report()
+            running.report()
             self._end(group)
             return
         key, inputs = request.cache_key(), request.prompt.inputs
@@ -390,8 +390,8 @@ class ContinuousBatch:
     def _report(self, group: Group) -> None:
         """Report the new tokens of a single sequence, and end the request after the last one."""
         try:
-            if group.first.error is None and group.first.tokens:
-                group.report()
+            if group.first.error is None:
+                group.job.running.report()
         except BaseException as error:
             self._remove(group, keeps_cache=False)
             self._groups.remove(group)

@@ -30,7 +30,7 @@ class Sample:
 
     Attributes:
         sequence: The sequence.
-        tokens: Its generated tokens; of a single sequence, those that are not reported.
+        tokens: Its generated tokens.
         error: It failed with this error.
         mask_job: Computes its slow masks.
     """
@@ -134,11 +134,6 @@ class Group:
             forks = [self._fork(self.first) for _ in range(self.count - 1)]
             seed = self.job.request.options.seed
             self._system = ParticleSystem([self.first, *forks], seed=seed)
-
-    def report(self) -> None:
-        """Report new tokens of a single sequence."""
-        tokens, self.first.tokens = self.first.tokens, []
-        self.job.running.report(tokens)
 
     def resample(self) -> dict[Sequence, Sequence]:
         """Resample the particles if necessary.
@@ -272,7 +267,8 @@ class _Reading:
         running.cached_tokens = job.running.cached_tokens
         result = None
         try:
-            running.report(sample.tokens)
+            running.tokens += sample.tokens
+            running.report()
             if sample.error is None:
                 running.end()
                 result = running.result()

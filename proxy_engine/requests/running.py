@@ -54,8 +54,7 @@ class RunningRequest:
         sequence: A sequence that answers the request; by default a new one.
 
     Attributes:
-        tokens: The tokens so far. Tokens that are appended without :meth:`report` are reported
-            together with the next ones.
+        tokens: The tokens so far, to which the model thread adds.
         has_tokens: Whether a token has been reported.
         cached_tokens: Tokens of the prompt whose KV cache was reused.
     """
@@ -97,12 +96,11 @@ class RunningRequest:
         """Report how many tokens of the prompt have been processed."""
         self._emit(PromptProgress(processed=processed, total=len(self.request.prompt_ids)))
 
-    def report(self, tokens: Sequence[Token]) -> None:
-        """Take new tokens of the sequence; emit their events if the request is watched."""
-        if tokens and not self.has_tokens:
+    def report(self) -> None:
+        """Report new ``tokens``; emit their events if the request is watched."""
+        if self.tokens and not self.has_tokens:
             self.has_tokens = True
             self.report_progress(len(self.request.prompt_ids))
-        self.tokens += tokens
         if isinstance(self._matcher, RootMatcher):
             self._pieces += self._matcher.take_pieces()
         if self.request.watches:

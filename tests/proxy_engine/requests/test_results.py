@@ -80,6 +80,25 @@ def test_several_answers_have_their_own_tokens(roomy_engine: InferenceEngine) ->
         assert len(choice.token_origins) == len(choice.token_ids) == len(choice.token_lengths)
 
 
+@pytest.mark.parametrize("reasoning", [False, True])
+def test_forced_text_of_a_request_cancelled_during_its_prefill(
+    roomy_engine: InferenceEngine, reasoning: bool
+) -> None:
+    with roomy_engine.stream(
+        "a prompt " * 20,
+        response_format=SCHEMA,
+        reasoning=reasoning,
+        prefill_step_size=1,
+        max_tokens=60,
+    ) as stream:
+        next(stream)
+        stream.cancel()
+        result = stream.result()
+    assert result.finish_reason == "cancelled"
+    assert result.text == ("" if reasoning else '{"name": "')
+    check(result)
+
+
 def test_special_tokens_of_a_grammar_are_written_by_their_names(
     tiny_engine: InferenceEngine,
 ) -> None:
