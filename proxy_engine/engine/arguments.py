@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, InstanceOf
 
 from state_machines.tool_calls import ToolFormat
 
+from ..checks.option_models import OptionModel, argument_names, check_names
 from ..checks.texts import short_repr
 from ..errors import InvalidOptionError
 from ..extraction.details import DetailColumns
@@ -22,13 +23,7 @@ from ..generation.custom_sampler import LogitsProcessor, LogprobsSampler
 from ..media.options import MediaOptions
 from ..models.load_options import LoadArguments, LoadOptions
 from ..options.fields import list_options, option_defaults
-from ..options.generation import (
-    MAX_DRAFT_TOKENS,
-    GenerationOptions,
-    OptionModel,
-    argument_names,
-    check_names,
-)
+from ..options.generation import MAX_DRAFT_TOKENS, GenerationOptions
 from ..options.overrides import OptionOverrides
 from ..prompt_cache.options import CacheOptions
 from ..transcription.options import OnSeconds, TranscriptionOptions, TranscriptionOverrides
@@ -144,7 +139,7 @@ def parse_load_options(arguments: LoadArguments) -> LoadOptions:
         InvalidOptionError: An option is unknown or its value is invalid.
     """
     known = [*argument_names(LoadOptions), *EngineOptions.model_fields]
-    check_names(arguments, known, LoadOptions._name_hints)
+    check_names(arguments, known, LoadOptions.name_hints)
     return LoadOptions.of(arguments)
 
 

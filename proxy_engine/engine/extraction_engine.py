@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, cast, overloa
 
 from state_machines.errors import UnsatisfiableSchemaError
 
+from ..checks.option_models import check_names
 from ..checks.texts import is_iterable, short_repr
 from ..errors import InvalidOptionError
 from ..extraction.answer_format import AnswerFormat
@@ -21,7 +22,7 @@ from ..extraction.prompts import Instruction
 from ..extraction.records import Field, RecordInputs, RecordReader
 from ..extraction.results import ExtractionResults, ExtractionStream
 from ..extraction.run import Run, columns_of
-from ..options.generation import GenerationOptions, argument_names, check_names
+from ..options.generation import GenerationOptions
 from ..options.overrides import OptionOverrides
 from .arguments import ExtractionArguments, RequestArguments
 from .batch_engine import BatchEngine
@@ -167,7 +168,7 @@ class ExtractionEngine(BatchEngine):
     ) -> Run:
         """Check all arguments; the model does not run before."""
         reader = RecordReader(text, image)
-        check_names(options, argument_names(GenerationOptions))
+        check_names(options, GenerationOptions.model_fields, GenerationOptions.name_hints)
         answers = AnswerFormat.of(response_format, prefix, options, columns)
         chunks = Chunks.of(chunk_tokens, chunk_overlap, answers)
         if "confidence" in columns and "particles" not in options:

@@ -17,9 +17,10 @@ from typing import Any, Literal, Unpack
 
 from pydantic import Field
 
+from ..checks.option_models import check_names
 from ..engine.inference_engine import InferenceEngine
 from ..options.fields import OPTION_NAMES, given_options, with_options
-from ..options.generation import GenerationOptions, check_names
+from ..options.generation import GenerationOptions
 from ..options.overrides import OptionOverrides
 from ..runtime.extras import requires_extra
 
@@ -93,7 +94,7 @@ class ChatProxyEngine(BaseChatModel):
 
     def __init__(self, engine: InferenceEngine, **settings: Unpack[ChatSettings]) -> None:
         given: dict[str, Any] = {**settings, "engine": engine}
-        check_names(given, type(self).model_fields)
+        check_names(given, type(self).model_fields, GenerationOptions.name_hints)
         # Before pydantic, which would raise its own error.
         options = {name: given[name] for name in OPTION_NAMES if given.get(name) is not None}
         GenerationOptions(**options)

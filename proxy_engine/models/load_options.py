@@ -14,8 +14,9 @@ from jinja2.nodes import Node
 from jinja2.parser import Parser
 from pydantic import Field, ValidationInfo, field_validator
 
+from ..checks.option_models import OptionModel
 from ..checks.paths import directory_path
-from ..options.generation import GenerationOptions, OptionModel
+from ..options.generation import GenerationOptions
 
 _OF_REQUESTS = "It is an option of requests: give it with the prompt, or as GenerationOptions."
 _OF_THE_MODEL = "Convert the model with mlx_lm.convert, which quantizes it and chooses its dtype."
@@ -53,7 +54,7 @@ class LoadOptions(OptionModel):
         InvalidOptionError: An option is unknown or its value is invalid.
     """
 
-    _name_hints: ClassVar[Mapping[str, str]] = _HINTS
+    name_hints: ClassVar[Mapping[str, str]] = _HINTS
 
     adapter_path: Path | None = None
     """Directory of an adapter, as `mlx_lm.lora` writes it: `adapter_config.json` and

@@ -20,7 +20,8 @@ from typing import Annotated, Any, TypeAlias, TypeVar, cast, get_type_hints
 import pydantic
 from pydantic.fields import FieldInfo
 
-from .generation import GenerationOptions, OptionModel
+from ..checks.option_models import OptionModel
+from .generation import GenerationOptions
 from .overrides import OptionOverrides
 
 M = TypeVar("M", bound=pydantic.BaseModel)

@@ -3,33 +3,24 @@
 A field of :class:`GenerationOptions` declares an option: its type, its range, its default and its
 description. From the fields derive
 
-* the keyword arguments of ``generate`` and its siblings (``option_overrides``, a generated module:
-  type checkers cannot compute a ``TypedDict`` from a model);
-* the commands of the bridge, the fields of the server and the flags of the command line
-  (``option_fields``).
+* the keyword arguments of ``generate`` and its siblings (``overrides``, a generated module: type
+  checkers cannot compute a ``TypedDict`` from a model);
+* the commands of the bridge, the fields of the server (``fields``), and the flags of the command
+  line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import (
-    BaseModel,
-    Field,
-    PlainValidator,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-)
+from pydantic import Field, PlainValidator, ValidationInfo, field_validator
 
-from samplers.parameters import ParameterModel, SamplingParameters
+from samplers.parameters import SamplingParameters
 from state_machines.json_schema.machine import AdditionalProperties
 from state_machines.tool_calls import ToolFormat
 
-from ..checks.problems import problems_in, suggestion
-from ..checks.texts import short_repr
-from ..errors import InvalidOptionError
+from ..checks.option_models import OptionModel, check_names
 from .values import (
     MAX_COUNT,
     parse_delimiters,
@@ -64,26 +55,6 @@ _HINTS = {
     "draft_model": "It is an argument of InferenceEngine.",
     "num_draft_tokens": "It is an argument of InferenceEngine, and a field of SpeculationOptions.",
 }
-
-
-class OptionModel(ParameterModel):
-    """Base of option models: their constructors raise ``InvalidOptionError``."""
-
-    _name_hints: ClassVar[Mapping[str, str]] = _HINTS
-    """Hints for unknown names."""
-
-    if not TYPE_CHECKING:
-
-        def __init__(self, **values: Any) -> None:
-            # Before pydantic, which refuses names that are not Unicode without telling them.
-            check_names(values, argument_names(type(self)), type(self)._name_hints)
-            super().__init__(**values)
-
-        __init__.__pydantic_base_init__ = True
-
-    @classmethod
-    def _refusal(cls, error: ValidationError, values: Mapping[str, Any]) -> ValueError:
-        return invalid_option(error, values)
 
 
 class ReasoningOptions(OptionModel):
@@ -158,6 +129,8 @@ class PartOptions(OptionModel, SamplingParameters):
     Sampling parameters that are not given are those of the request.
     """
 
+    name_hints: ClassVar[Mapping[str, str]] = _HINTS
+
     max_tokens: int | None = Field(default=None, ge=1, le=MAX_COUNT)
     """Maximum number of consecutive tokens of the part. Free text and reasoning end there if the
     grammar allows it; structured output and tool calls are completed within the limit, or as
@@ -173,6 +146,8 @@ class GenerationOptions(OptionModel, SamplingParameters):
     Raises:
         InvalidOptionError: An option is unknown or its value is invalid.
     """
+
+    name_hints: ClassVar[Mapping[str, str]] = _HINTS
 
     max_tokens: int | None = Field(default=2048, ge=1, le=MAX_COUNT)
     """Maximum number of tokens to generate, within the room that the context leaves. The answer is
@@ -333,7 +308,7 @@ class GenerationOptions(OptionModel, SamplingParameters):
         if not overrides:
             return self
         # Names that are not strings cannot be keyword arguments.
-        check_names(overrides, GenerationOptions.model_fields)
+        check_names(overrides, GenerationOptions.model_fields, _HINTS)
         values: dict[str, Any] = {**dict(self), **overrides}
         return GenerationOptions(**values)
 
@@ -347,35 +322,3 @@ class GenerationOptions(OptionModel, SamplingParameters):
                 for name in SamplingParameters.model_fields
             }
         )
-
-
-def argument_names(model: type[BaseModel]) -> list[str]:
-    """Return the names of the arguments of a model's constructor."""
-    return [field.alias or name for name, field in model.model_fields.items()]
-
-
-def check_names(
-    options: Mapping[str, Any], known: Collection[str], hints: Mapping[str, str] = _HINTS
-) -> None:
-    """Raise ``InvalidOptionError`` for a name that is not that of an option.
-
-    Args:
-        options: The options by name.
-        known: The names of options.
-        hints: Hints for names that are unknown and not misspelled.
-    """
-    for name in options:
-        if name not in known:
-            hint = hints.get(name) or suggestion(str(name), known)
-            raise InvalidOptionError(
-                f"there is no option {short_repr(name)}", option=str(name), hint=hint
-            )
-
-
-def invalid_option(error: ValidationError, values: object) -> InvalidOptionError:
-    """Return the error that tells of the first problem of a model's input."""
-    problem = problems_in(error, values)[0]
-    names = problem.location or ("options",)
-    return InvalidOptionError(
-        f"{'.'.join(map(str, names))} {problem.what}", option=str(names[0]), pointer=problem.pointer
-    )

@@ -1,7 +1,7 @@
 """Streams of events and of the items of batches: iterators that cancel what they stream.
 
 There is one for threads, :class:`Stream`, and one for event loops, :class:`AsyncStream`. Each reads
-a generator, which must not refer to the stream: nobody could drop the stream otherwise.
+a generator, which must not refer to the stream: a reference would keep a dropped stream alive.
 """
 
 from __future__ import annotations

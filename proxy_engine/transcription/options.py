@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from state_machines import RegexStateMachine
 
-from ..options.generation import OptionModel
+from ..checks.option_models import OptionModel
 
 Temperature = Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)]
 

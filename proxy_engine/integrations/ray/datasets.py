@@ -18,6 +18,7 @@ from typing import Any, Unpack, cast
 
 from state_machines import JsonSchemaStateMachine, StateMachine
 
+from ...checks.option_models import argument_names, check_names
 from ...checks.texts import short_repr
 from ...errors import InvalidOptionError, InvalidResponseFormatError
 from ...extraction.answer_format import AnswerFormat
@@ -25,7 +26,7 @@ from ...extraction.prompts import Instruction
 from ...extraction.records import Field
 from ...models.load_options import LoadArguments, LoadOptions
 from ...options.fields import list_options, option_defaults
-from ...options.generation import GenerationOptions, argument_names, check_names
+from ...options.generation import GenerationOptions
 from ...options.overrides import OptionOverrides
 from ...prompt_cache.options import CacheOptions
 from ...runtime.extras import requires_extra
@@ -210,7 +211,7 @@ def options_of_requests(arguments: Mapping[str, Any]) -> dict[str, Any]:
         InvalidOptionError: An option is unknown or its value is invalid.
     """
     known = [*argument_names(GenerationOptions), *_LOADING]
-    check_names(arguments, known, {})
+    check_names(arguments, known)
     options = {name: value for name, value in arguments.items() if name not in _LOADING}
     GenerationOptions().override(options)
     return options

@@ -23,11 +23,11 @@ from proxy_engine import (
     ModelNotFoundError,
     UnsupportedArchitectureError,
 )
+from proxy_engine.checks.option_models import argument_names
 from proxy_engine.conversation.tool_format_detection import format_of
 from proxy_engine.models import tokenizer
 from proxy_engine.models.load_options import LoadArguments, LoadOptions
 from proxy_engine.models.loading import load_model
-from proxy_engine.options.generation import argument_names
 from state_machines import VocabularyCache
 
 TEMPLATE = (
