@@ -176,7 +176,7 @@ class Batch:
         """
         drawn, failed = self._draw_choices()
         sampled, unsampled = self._sample()
-        runs_ahead = len(sampled) == len(self.sequences) and self._may_run_ahead()
+        runs_ahead = len(sampled) == len(self._rows.sequences) and self._may_run_ahead()
         # Apart from the forward pass: arrays of one async_eval are ready when all of them are, and
         # the tokens are read while the pass runs.
         mx.async_eval(*(array for one in sampled for array in one.arrays))
@@ -197,10 +197,10 @@ class Batch:
 
         To be called after every step.
         """
-        sequences = self.sequences
-        pending = {one: one.pending for one in sequences}
-        if not pending or not all(pending.values()):
+        sequences = self._rows.sequences
+        if not sequences or any(one.processed == len(one.tokens) for one in sequences):
             return
+        pending = {one: one.pending for one in sequences}
         drafts = self._drafts.in_flight = self._drafts.make()
         counts = self._token_counts(pending, {one: draft.tokens for one, draft in drafts.items()})
         fed = {one: pending[one][:count] for one, count in zip(sequences, counts, strict=True)}
@@ -224,7 +224,7 @@ class Batch:
         drawn: dict[Sequence, list[Token]] = {}
         failed = []
         rows = self._rows
-        for sequence in self.sequences:
+        for sequence in rows.sequences:
             if not sequence.is_at_choice:
                 continue
             is_own = not (rows.is_merged or rows.is_shared(sequence) or sequence.uncommitted)
@@ -238,7 +238,7 @@ class Batch:
         """Sample tokens for the sequences with logits; also return the steps of failures."""
         sampled: list[Verification] = []
         others = []
-        for sequence in self.sequences:
+        for sequence in self._rows.sequences:
             if sequence.finished or sequence.processed < len(sequence.tokens):
                 continue
             try:
@@ -282,7 +282,7 @@ class Batch:
         for one in sampled:
             one.read()
         ended = time.perf_counter()
-        for sequence in self.sequences:
+        for sequence in self._rows.sequences:
             sequence.timings.add("wait", started, ended)
         for one in sampled:
             if one.sequence.timings.first_token is None:
@@ -384,7 +384,8 @@ class Batch:
             lengths: Tokens of each row without padding.
         """
         started = time.perf_counter()
-        rows, sequences = self._rows, self.sequences
+        rows = self._rows
+        sequences = rows.sequences
         deltas = [0] * len(lengths)
         for sequence in sequences:
             deltas[sequence.row] = sequence.rope_delta

@@ -168,7 +168,8 @@ class Constraint:
 
     def begin_token(self) -> None:
         """Set the limits of the next token."""
-        self._limits.apply(self.part, self.generated, self.guard)
+        if self._limits.has_any:
+            self._limits.apply(self.part, self.generated, self.guard)
 
     # Masks.
 

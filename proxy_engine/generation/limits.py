@@ -96,6 +96,11 @@ class PartLimits:
         self._left_at_entry = max_tokens
 
     @property
+    def has_any(self) -> bool:
+        """Whether there is a limit."""
+        return self._deadline is not None or bool(self._parts)
+
+    @property
     def is_late(self) -> bool:
         """Whether the deadline has passed."""
         return self._deadline is not None and self._deadline.is_over

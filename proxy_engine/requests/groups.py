@@ -79,6 +79,8 @@ class Group:
         waiting: Sequences that run one after the other, since the caches cannot be batched.
         cache: The prompt's cache, for the waiting ones.
         is_batched: Whether the sequences run together.
+        count: The number of its sequences.
+        is_single: Whether it has one, whose tokens are reported as they are generated.
     """
 
     job: Job
@@ -88,18 +90,14 @@ class Group:
     waiting: list[Sample] = field(default_factory=list)
     cache: list[Any] = field(default_factory=list)
     is_batched: bool = True
+    count: int = field(init=False)
+    is_single: bool = field(init=False)
     _system: ParticleSystem[Sample] | None = None
     _streams: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
-    @property
-    def count(self) -> int:
-        """The number of its sequences."""
-        return self.job.request.sequences
-
-    @property
-    def is_single(self) -> bool:
-        """Whether it has one sequence, whose tokens are reported as they are generated."""
-        return self.count == 1
+    def __post_init__(self) -> None:
+        self.count = self.job.request.sequences
+        self.is_single = self.count == 1
 
     @property
     def system(self) -> ParticleSystem[Sample]:

@@ -166,6 +166,8 @@ class Scheduler:
         Cancelled requests finish at once, whatever their place in the queue. So do answers that are
         forced throughout, which is why several requests may be admitted.
         """
+        if not self._waiting:
+            return
         with self._lock:
             cancelled = [job for job in self._waiting if job.is_cancelled]
             for job in cancelled:
