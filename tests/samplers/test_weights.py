@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samplers import InvalidSamplingParameterError, SamplingParameters, apply_mask, make_sampler
+from samplers import SamplingParameters, apply_mask, make_sampler
 
 SIZE = 12
 
@@ -117,11 +117,8 @@ def test_top_k_counts_as_removed_mass() -> None:
     allowed = mx.array([False, True, True, True])
     weight = sampler.sample_weighted(row, [], mask=allowed).log_weight
     assert weight.item() == pytest.approx(np.log(0.45))
-
-
-def test_without_mask_and_filters_nothing_is_removed() -> None:
-    sampler = make_sampler(SamplingParameters(temperature=0.7, seed=1))
-    assert sampler.sample_weighted(mx.array([[1.0, 2.0, 3.0]]), []).log_weight.item() == 0
+    unfiltered = make_sampler(SamplingParameters(temperature=0.7, seed=1))
+    assert unfiltered.sample_weighted(row, []).log_weight.item() == 0
 
 
 @given(logits_of, masks)
@@ -176,17 +173,5 @@ def test_streams_of_one_seed_differ_and_are_reproducible() -> None:
         sampler = make_sampler(parameters, (stream,))
         return [token_of(sampler(row, [])) for _ in range(4)]
 
-    assert drawn(0) == [token_of(t) for t in _calls(parameters, row)]
     assert drawn(1) == drawn(1)
     assert len({tuple(drawn(stream)) for stream in range(6)}) == 6
-
-
-def _calls(parameters: SamplingParameters, row: mx.array) -> list[mx.array]:
-    sampler = make_sampler(parameters)
-    return [sampler(row, []) for _ in range(4)]
-
-
-def test_invalid_candidates_are_refused() -> None:
-    sampler = make_sampler(SamplingParameters(temperature=1))
-    with pytest.raises(InvalidSamplingParameterError):
-        sampler.sample_weighted(mx.zeros((1, 4)), [], among=mx.array([0.5]))

@@ -66,6 +66,41 @@ def expected_tokens(rate: float, drafted: int) -> float:
     return float((1 - rate ** (drafted + 1)) / (1 - rate))
 
 
+class DraftGain:
+    """Decides token by token whether a longer draft pays.
+
+    A token with the chance ``p`` of being accepted increases the expected tokens in a given time if
+    ``p`` over its cost exceeds the expected tokens so far over their cost.
+
+    Args:
+        cost: The cost of passes and drafts.
+        pending: Tokens that the pass processes anyway.
+    """
+
+    def __init__(self, cost: PassCost, pending: int) -> None:
+        self._chance = 1.0
+        self._expected = float(pending)
+        # In the time of a token of a pass.
+        self._spent = cost.base + pending
+        self._token_cost = 1 + cost.per_draft_token * (cost.base + 1)
+
+    def pays(self, rate: float) -> bool:
+        """Whether another token pays, which is accepted at a rate if all before it are."""
+        chance = self._chance * min(rate, _MAX_RATE)
+        return chance * self._spent > self._expected * self._token_cost
+
+    def add(self, rate: float, tokens: int) -> None:
+        """Add a proposed token.
+
+        Args:
+            rate: Probability that it is accepted if all before it are.
+            tokens: Its number of tokens: itself, and the forced ones behind it.
+        """
+        self._chance *= min(rate, _MAX_RATE)
+        self._expected += self._chance * tokens
+        self._spent += tokens * self._token_cost
+
+
 def draft_length(rate: float, cost: PassCost, at_most: int, *, pending: int = 1) -> int:
     """Return how many tokens to draft for a single sequence.
 
@@ -78,49 +113,11 @@ def draft_length(rate: float, cost: PassCost, at_most: int, *, pending: int = 1)
     Returns:
         The length with the most expected tokens in a given time; 0 if drafting does not pay.
     """
-    rate = min(rate, _MAX_RATE)
-
-    def speed(length: int) -> float:
-        time = cost.of_pass(pending + length) + cost.of_draft(length)
-        return (pending - 1 + expected_tokens(rate, length)) / time
-
-    if rate <= 0:
-        return 0
-    # Of equal speeds the shortest draft.
-    return max(range(max(0, at_most) + 1), key=speed)
-
-
-class DraftGain:
-    """Decides token by token whether a longer draft pays.
-
-    A token with the chance ``p`` of being accepted increases the expected tokens in a given time if
-    ``p`` exceeds the expected tokens over the cost so far, both in tokens. For a constant rate,
-    that is the length of :func:`draft_length`.
-
-    Args:
-        cost: The cost of passes.
-        pending: Tokens that the pass processes anyway.
-    """
-
-    def __init__(self, cost: PassCost, pending: int) -> None:
-        self._chance = 1.0
-        self._expected = float(pending)
-        self._spent = cost.base + pending
-
-    def pays(self, rate: float) -> bool:
-        """Whether another token pays, which is accepted at a rate if all before it are."""
-        return self._chance * min(rate, _MAX_RATE) * self._spent > self._expected
-
-    def add(self, rate: float, tokens: int) -> None:
-        """Add a proposed token.
-
-        Args:
-            rate: Probability that it is accepted if all before it are.
-            tokens: Its number of tokens: itself, and the forced ones behind it.
-        """
-        self._chance *= min(rate, _MAX_RATE)
-        self._expected += self._chance * tokens
-        self._spent += tokens
+    gain, length = DraftGain(cost, pending), 0
+    while length < at_most and gain.pays(rate):
+        gain.add(rate, 1)
+        length += 1
+    return length
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,22 +152,24 @@ def batch_lengths(rows: Sequence[RowOutlook], cost: PassCost, *, pads: bool) -> 
         later, if padding costs.
     """
     if pads or len(rows) == 1:
-        return [draft_length(one.rate, cost, one.at_most, pending=one.pending) for one in rows]
-    own = [_sensible_length(one) for one in rows]
-    widest = max((one.pending + k for one, k in zip(rows, own, strict=True) if k), default=1)
+        return [draft_length(row.rate, cost, row.at_most, pending=row.pending) for row in rows]
+    longest = [_sensible_length(row) for row in rows]
 
     def lengths(width: int) -> list[int]:
-        return [max(0, min(k, width - one.pending)) for one, k in zip(rows, own, strict=True)]
+        pairs = zip(rows, longest, strict=True)
+        return [max(0, min(length, width - row.pending)) for row, length in pairs]
 
     def log_speed(width: int) -> float:
         drafted = lengths(width)
-        time = cost.of_pass(width * len(rows)) + max(map(cost.of_draft, drafted))
+        time = cost.of_pass(width * len(rows)) + cost.of_draft(max(drafted))
         progress = [
-            min(width, one.pending) - 1 + expected_tokens(min(one.rate, _MAX_RATE), length)
-            for one, length in zip(rows, drafted, strict=True)
+            min(width, row.pending) - 1 + expected_tokens(min(row.rate, _MAX_RATE), length)
+            for row, length in zip(rows, drafted, strict=True)
         ]
         return sum(math.log(tokens / time) for tokens in progress)
 
+    pairs = zip(rows, longest, strict=True)
+    widest = max((row.pending + length for row, length in pairs if length), default=1)
     return lengths(max(range(1, widest + 1), key=log_speed)) if rows else []
 
 

@@ -17,7 +17,6 @@ from proxy_engine import InferenceEngine
 from proxy_engine.generation import ForwardPass, NextLogits
 from proxy_engine.generation.forward_pass import PassOutput
 from proxy_engine.generation.output_layer import OutputLayer
-from samplers import SamplingParameters, make_sampler
 
 _IDS = mx.array([0, 7, 31, 319], mx.int32)
 
@@ -241,29 +240,6 @@ def test_logits_that_are_not_used_are_not_computed() -> None:
     at[1].all()
     at[3].all()
     assert used == [4]
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {},
-        {"temperature": 1.0, "seed": 5},
-        {"temperature": 0.7, "seed": 5, "top_p": 0.8, "min_p": 0.05},
-        {"temperature": 1.0, "seed": 5, "repetition_penalty": 1.5, "logit_bias": {31: 2.0, 3: 1.0}},
-    ],
-    ids=str,
-)
-def test_sampler_draws_the_same_tokens_from_few_logits(parameters: dict[str, Any]) -> None:
-    one, other = (make_sampler(SamplingParameters(**parameters)) for _ in range(2))
-    for number in range(20):
-        logits = mx.random.normal((1, VOCABULARY), key=mx.random.key(number)) * 3
-        among = _IDS if number % 4 else _IDS[1:2]
-        few = mx.take(logits, among, axis=-1)
-        tokens = [1, 31, 7, number]
-        expected = one(logits, tokens, among, prompt_tokens=1)
-        own = other.sample_among(few, tokens, among, prompt_tokens=1)
-        assert own.shape == expected.shape
-        assert own.item() == expected.item()
 
 
 @pytest.mark.parametrize(
