@@ -175,7 +175,7 @@ def test_distance_falls_with_the_number_of_particles(bits_engine: InferenceEngin
         bits_engine, "hello", temperature=1.0, response_format=BITS, max_tokens=8
     ).run()
     assert total_variation(exact.masked_by_text, exact.by_text) == pytest.approx(0.866, abs=1e-3)
-    draws, distances, texts = 50, [], []
+    draws, distances, texts = 100, [], []
     for particles in (1, 4, 40):
         results = run(bits_engine, particles, draws, response_format=BITS, max_tokens=8)
         texts = [exact.text(result.token_ids) for result in results]
