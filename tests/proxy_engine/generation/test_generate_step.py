@@ -10,6 +10,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 from cached_models import random_llama
+from mlx_lm.generate import generate_step as mlx_lm_generate_step
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.sample_utils import make_sampler
 
@@ -256,6 +257,51 @@ def test_slow_masks_do_not_change_the_tokens(
     monkeypatch.setattr(constraint, "SLOW_MASK_STEPS", 0)
     fresh = JsonSchemaStateMachine({**PERSON, "title": "other"}, whitespace="spaced")
     assert ids_of(generate_step(prompt_ids, tiny_model, machine=fresh, **arguments)) == fast
+
+
+def _without_even_tokens(_: mx.array, logits: mx.array) -> mx.array:
+    return mx.where(mx.arange(logits.shape[-1]) % 2 == 0, -mx.inf, logits)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"max_tokens": 60, "sampler": lambda logprobs: mx.argmax(logprobs, axis=-1)},
+        {"logits_processors": [_without_even_tokens], "prefill_step_size": 2},
+        {"max_tokens": -1, "max_kv_size": 16},
+    ],
+    ids=["default", "sampler", "processors", "endless"],
+)
+def test_calls_of_mlx_lm_run_unchanged(
+    tiny_model: Any, prompt_ids: list[int], options: Any
+) -> None:
+    prompt, stream = mx.array(prompt_ids), mx.default_stream(mx.default_device())
+    expected = mlx_lm_generate_step(prompt, tiny_model, stream, **options)
+    steps = generate_step(prompt, tiny_model, stream, **options)
+    pairs = list(islice(zip(steps, expected, strict=True), 40))
+    assert pairs
+    for (token_id, logprobs), (expected_id, expected_logprobs) in pairs:
+        assert token_id == int(expected_id)
+        assert mx.allclose(logprobs, expected_logprobs, atol=1e-4).item()
+
+
+def test_prompt_may_be_embeddings(prompt_ids: list[int], vocabulary: Vocabulary) -> None:
+    model = random_llama(vocabulary.size)
+    embeddings = model.model.embed_tokens(mx.array(prompt_ids))
+    prompts = [(mx.array(prompt_ids), None), (mx.array([], mx.int32), embeddings)]
+    tokens = [
+        ids_of(generate_step(prompt, model, max_tokens=9, input_embeddings=given))
+        for prompt, given in prompts
+    ]
+    assert tokens[0] == tokens[1]
+    with pytest.raises(InvalidOptionError):
+        generate_step([1], model, input_embeddings=embeddings)
+
+
+def test_machine_requires_the_tokenizer(tiny_model: Any, person: StateMachine) -> None:
+    with pytest.raises(InvalidOptionError, match="tokenizer"):
+        generate_step([1], tiny_model, machine=person)
 
 
 @pytest.mark.parametrize(
