@@ -227,9 +227,8 @@ class Batch:
         for sequence in rows.sequences:
             if not sequence.is_at_choice:
                 continue
-            is_own = not (rows.is_merged or rows.is_shared(sequence) or sequence.uncommitted)
             try:
-                drawn[sequence] = self._choices.draw(sequence, rows.cache, adopts=is_own)
+                drawn[sequence] = self._choices.draw(sequence, rows.cache)
             except Exception as error:
                 failed.append(_failed(sequence, error))
         return drawn, failed

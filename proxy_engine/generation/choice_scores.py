@@ -23,7 +23,6 @@ import heapq
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, cast
 
 import mlx.core as mx
@@ -33,7 +32,7 @@ from mlx.nn.layers.base import Module
 
 from .device_masks import DeviceMasks
 from .forward_pass import run_model
-from .shared_prefix import Layers, PrefixCache, prefix_caches, row_layers
+from .shared_prefix import Layers, prefix_caches, row_layers
 
 NEGLIGIBLE = 1e-6
 """Fraction of the options' mass that may remain unscored."""
@@ -113,13 +112,11 @@ class ChoiceScores:
         log_estimates: The same, with estimates for options that were not scored: their bounds,
             multiplied by the ratio of scores to bounds of the others.
         log_masses: The part of a score that belongs to the token behind the option's own.
-        ends: The caches and logits behind the options, see :meth:`end`.
     """
 
     log_scores: npt.NDArray[np.float64]
     log_estimates: npt.NDArray[np.float64]
     log_masses: npt.NDArray[np.float64]
-    ends: dict[int, Callable[[], tuple[Layers, mx.array]]] = field(default_factory=dict)
 
     @classmethod
     def unknown(cls, options: int) -> ChoiceScores:
@@ -137,14 +134,6 @@ class ChoiceScores:
         """
         self.log_scores[option] = logprob + log_mass
         self.log_masses[option] = log_mass
-
-    def end(self, option: int) -> tuple[Layers, mx.array] | None:
-        """Return the keys and values that an option's tokens add to each layer, and the logits.
-
-        The logits have shape (1, vocabulary). ``None`` if no token belongs to the option alone.
-        """
-        end = self.ends.get(option)
-        return None if end is None else end()
 
 
 Temper = Callable[[mx.array, Sequence[int]], mx.array]
@@ -190,7 +179,7 @@ class ChoiceScorer:
         found = ChoiceScores.unknown(len(candidates))
         scaled = self.temper(logits.reshape(-1), ())
         total = cast(float, mx.logsumexp(scaled).item())
-        search = _Search(candidates, found, noise, layers[0].end)
+        search = _Search(candidates, found, noise)
         self._open(_Prefix(layers, (), 0.0, scaled, total), range(len(candidates)), search)
         while not search.is_decided:
             self._pass(search.next_rows(), search)
@@ -241,7 +230,6 @@ class ChoiceScorer:
             if number in mass_of:
                 (option,) = row.options
                 found.set(option, logprob, mass_of[number] - total)
-                found.ends[option] = partial(_end, row, number, caches, logits, search.start)
                 continue
             layers = row_layers(prefix.layers, caches, number, len(row.tokens))
             inner = _Prefix(layers, prefix.tokens + row.tokens, logprob, ends[number], total)
@@ -316,7 +304,6 @@ class _Search:
         candidates: The options.
         found: The scores found so far.
         noise: As in :meth:`ChoiceScorer.scores`.
-        start: Tokens before the choice.
     """
 
     def __init__(
@@ -324,13 +311,13 @@ class _Search:
         candidates: Sequence[Candidate],
         found: ChoiceScores,
         noise: npt.NDArray[np.float64] | None,
-        start: int,
     ) -> None:
         self.candidates = candidates
         self.found = found
-        self.start = start
         self._noise = noise
         self._open: list[tuple[float, int, _Row]] = []
+        # Options whose rows were processed, and the bounds of these rows.
+        self._leaves: list[int] = []
         self._log_bounds: list[float] = []
         self._tokens = 0
 
@@ -378,7 +365,9 @@ class _Search:
             rows.append(row)
         for entry in others:
             heapq.heappush(self._open, entry)
-        self._log_bounds += [row.bound for row in rows if len(row.options) == 1]
+        leaves = [row for row in rows if len(row.options) == 1]
+        self._leaves += [row.options[0] for row in leaves]
+        self._log_bounds += [row.bound for row in leaves]
         self._tokens += longest * len(rows)
         return rows
 
@@ -386,7 +375,7 @@ class _Search:
         """Estimate the scores of the options whose rows still wait."""
         found = self.found
         found.log_estimates[:] = found.log_scores
-        scored = [one for one in found.ends if np.isfinite(found.log_scores[one])]
+        scored = [one for one in self._leaves if np.isfinite(found.log_scores[one])]
         ratio = min(0.0, _log_sum(found.log_scores[scored]) - _log_sum(self._log_bounds))
         for _, _, row in self._open:
             estimate = row.bound - math.log(len(row.options)) + (ratio if scored else 0.0)
@@ -395,15 +384,6 @@ class _Search:
 
 def _is_on_gpu() -> bool:
     return mx.default_device().type == mx.DeviceType.gpu
-
-
-def _end(
-    row: _Row, number: int, caches: Sequence[PrefixCache], logits: mx.array, start: int
-) -> tuple[Layers, mx.array]:
-    """Return an option's keys and values from token ``start`` on, and the logits behind them."""
-    length = len(row.tokens)
-    own = row_layers(row.prefix.layers, caches, number, length, start)
-    return own, logits[number : number + 1, length - 1]
 
 
 def _log_sum(values: Sequence[float] | npt.NDArray[np.float64]) -> float:

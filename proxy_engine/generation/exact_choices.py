@@ -19,10 +19,10 @@ from mlx.nn.layers.base import Module
 
 from ..prompt_cache.layers import max_scorable_length
 from .choice_scores import ChoiceScorer, ChoiceScores
-from .forward_pass import NextLogits, position_arguments
+from .forward_pass import position_arguments
 from .open_choices import OpenChoice, draw_option, draws_left_out
 from .sequence import Sequence as GeneratedSequence
-from .shared_prefix import append_layers, prefix_layers
+from .shared_prefix import prefix_layers
 from .tokens import Token
 
 
@@ -36,53 +36,35 @@ class ExactChoices:
     def __init__(self, model: Module) -> None:
         self._model = model
 
-    def draw(
-        self, sequence: GeneratedSequence, cache: Sequence[Any], *, adopts: bool
-    ) -> list[Token]:
-        """Draw the choices that a sequence has reached, and narrow its grammar to them.
+    def draw(self, sequence: GeneratedSequence, cache: Sequence[Any]) -> list[Token]:
+        """Draw the choice that a sequence has reached, and narrow its grammar to the option.
 
-        Choices that cannot be scored, because of their masks or the kind of cache, are left to be
+        A choice that cannot be scored, because of its masks or the kind of cache, is left to be
         sampled token by token, and counted.
 
         Args:
-            sequence: A sequence that has processed all of its tokens.
+            sequence: A sequence at a choice.
             cache: The cache of the batch.
-            adopts: Add the keys and values of the option that was drawn to the cache. It is that of
-                this sequence alone.
 
         Returns:
-            The tokens that were appended.
+            The tokens that were appended; none if the first one depends on what follows the option,
+            and is sampled.
         """
-        tokens: list[Token] = []
-        while sequence.is_at_choice:
-            choice = sequence.open_choice()
-            scores = None
-            if choice is not None:
-                count = len(choice.options)
-                drawn_noise = choice.sampler.option_noise(count + len(choice.left_out))
-                noise = np.array(drawn_noise, np.float64)
-                if choice.left_out and not sequence.constraint.is_limited:
-                    self._draw_without_limit(sequence, choice, cache, noise)
-                noise = noise[:count]
-                scores = self._scores(choice, sequence, cache, noise)
-            if choice is None or scores is None:
-                sequence.inexact_choice_tokens += 1
-                break
-            constraint = sequence.constraint
-            drawn = draw_option(choice, scores, noise, constraint.written, constraint.forced_text)
-            appended = sequence.take_option(drawn)
-            if not appended:
-                # The first token depends on what follows the option: it is sampled.
-                break
-            tokens += appended
-            end = scores.end(drawn.number)
-            is_complete = tuple(sequence.pending) == drawn.tokens and sequence.weights is None
-            if adopts and end is not None and is_complete:
-                layers, logits = end
-                sequence.logits = NextLogits.known(logits)
-                append_layers(cache, layers)
-                sequence.processed = len(sequence.tokens)
-        return tokens
+        choice, constraint = sequence.open_choice(), sequence.constraint
+        scores = None
+        if choice is not None:
+            count = len(choice.options)
+            drawn_noise = choice.sampler.option_noise(count + len(choice.left_out))
+            noise = np.array(drawn_noise, np.float64)
+            if choice.left_out and not constraint.is_limited:
+                self._draw_without_limit(sequence, choice, cache, noise)
+            noise = noise[:count]
+            scores = self._scores(choice, sequence, cache, noise)
+        if choice is None or scores is None:
+            sequence.inexact_choice_tokens += 1
+            return []
+        drawn = draw_option(choice, scores, noise, constraint.written, constraint.forced_text)
+        return sequence.take_option(drawn)
 
     def _draw_without_limit(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import mlx.core as mx
@@ -147,9 +147,7 @@ def prefix_caches(layers: Layers) -> list[PrefixCache]:
 
 
 @replicated(creates=True)
-def row_layers(
-    prefix: Layers, caches: Sequence[PrefixCache], row: int, length: int, start: int = 0
-) -> Layers:
+def row_layers(prefix: Layers, caches: Sequence[PrefixCache], row: int, length: int) -> Layers:
     """Return the keys and values of a row of a pass and of its prefix.
 
     Args:
@@ -157,26 +155,15 @@ def row_layers(
         caches: The cache after the pass.
         row: The row.
         length: Tokens of the row without padding.
-        start: Tokens that are left out at the beginning.
     """
     found = []
-    for old, cache in zip(prefix, caches, strict=True):
+    for layer, cache in zip(prefix, caches, strict=True):
         keys, values = cache.row(row, length)
-        first = max(start, old.first)
-        dropped = first - old.first
         found.append(
-            PrefixLayer(
-                mx.concatenate([old.keys, keys], axis=2)[:, :, dropped:],
-                mx.concatenate([old.values, values], axis=2)[:, :, dropped:],
-                first,
-                old.window,
+            replace(
+                layer,
+                keys=mx.concatenate([layer.keys, keys], axis=2),
+                values=mx.concatenate([layer.values, values], axis=2),
             )
         )
     return found
-
-
-@replicated()
-def append_layers(cache: Sequence[Any], layers: Layers) -> None:
-    """Append keys and values to the cache of a single sequence."""
-    for layer, added in zip(cache, layers, strict=True):
-        layer.update_and_fetch(added.keys, added.values)

@@ -24,7 +24,7 @@ from proxy_engine.generation.choice_scores import (
     Candidate,
     ChoiceScorer,
 )
-from proxy_engine.generation.shared_prefix import append_layers, prefix_layers
+from proxy_engine.generation.shared_prefix import prefix_layers
 from proxy_engine.prompt_cache.layers import max_scorable_length
 from samplers import SamplingParameters, make_sampler
 from state_machines import ChoiceStateMachine
@@ -151,28 +151,6 @@ def test_recurrent_caches_are_not_shared(name: str) -> None:
 def test_cache_that_keeps_first_tokens_is_shared_until_it_drops_others() -> None:
     cache = [RotatingKVCache(max_size=16, keep=4)]
     assert max_scorable_length(cache) == 16
-
-
-def test_end_of_an_option_continues_the_cache(tiny_model: Module) -> None:
-    prompt = [5, 9, 77, 30]
-    tokens = (11, 12, 13, 14, 15)
-    wide = np.ones(320, np.bool_)
-    options = [Candidate(tokens[:n], wide) for n in range(1, 6)]
-    options += [Candidate((*tokens, 20 + n), wide) for n in range(6)]
-    cache = make_prompt_cache(tiny_model)
-    logits = tiny_model(mx.array([prompt]), cache=cache)[:, -1]
-    scorer = ChoiceScorer(tiny_model, DeviceMasks(), lambda given, _: given.astype(mx.float32))
-    scores = scorer.scores(options, prefix_layers(cache, 0, len(prompt)), logits)
-    end = scores.end(len(options) - 1)
-    assert end is not None
-    layers, last = end
-    append_layers(cache, layers)
-    exact = logprobs_after(tiny_model, [*prompt, *options[-1].tokens])
-    found = np.array(last[0], np.float64)
-    assert np.abs(found - np.logaddexp.reduce(found) - exact).max() < 1e-4
-    following = np.array(tiny_model(mx.array([[3]]), cache=cache)[0, -1], np.float64)
-    exact = logprobs_after(tiny_model, [*prompt, *options[-1].tokens, 3])
-    assert np.abs(following - np.logaddexp.reduce(following) - exact).max() < 1e-4
 
 
 def own_choice(engine: InferenceEngine, **options: Any) -> ScoredChoice:
