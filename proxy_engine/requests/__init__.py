@@ -2,6 +2,6 @@
 
 Reading order: ``request``, ``preparation`` (checks and compilation), ``worker`` (the model thread),
 ``running`` (tokens as events and a result), ``groups`` (the sequences of a request),
-``continuous_batch`` (the running requests), ``scheduler`` (the queue), ``streams`` (events of a
-request), ``batches`` (results of many requests).
+``prefills`` (their prompts), ``continuous_batch`` (the running requests), ``scheduler`` (the queue),
+``streams`` (events of a request), ``batches`` (results of many requests).
 """

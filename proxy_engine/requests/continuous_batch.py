@@ -12,44 +12,23 @@ mask takes.
 
 from __future__ import annotations
 
-import logging
-import time
-from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from functools import partial
 from typing import Any
 
 from ..answers.compile_queue import CompileJob, CompileQueue
 from ..errors import InvalidOptionError
-from ..generation import (
-    Batch,
-    DraftModel,
-    ForwardPass,
-    ModelChecks,
-    Prefill,
-    Sequence,
-    can_join_prefill,
-    default_prefill_step_size,
-    extract_kv_row,
-    is_joint_prefill_worthwhile,
-    joint_prefill_tokens,
-    prefill_together,
-)
+from ..generation import Batch, DraftModel, ForwardPass, ModelChecks, Sequence
 from ..prompt_cache.layers import copy_cache
 from ..prompt_cache.prompt_caches import PromptCaches
-from ..prompt_cache.store import common_prefix
 from .groups import Group, Sample
+from .prefills import Prefills
 from .request import Job, Request
 from .running import RunningRequest
 from .sequence_factory import SequenceFactory
 
-_log = logging.getLogger(__name__)
-
 _SECONDS_PER_ROUND = 0.01
 """How long a round waits for slow masks if there is nothing else to do."""
-
-_MAX_SHARED_TOKENS = 16
-"""Longest common prefix, beyond cached tokens, of prompts that are processed in one pass."""
 
 
 class ContinuousBatch:
@@ -86,18 +65,14 @@ class ContinuousBatch:
         self._draft_model = draft_model
         self._forward = ForwardPass(factory.loaded.model)
         self._probe = ModelChecks(factory.loaded.model)
+        self._prefills = Prefills(self._forward, caches)
         self._batch = self._new_batch()
         self._groups: list[Group] = []
         self._members: dict[Sequence, tuple[Group, Sample]] = {}
-        # Several prompts only if they can share a pass. The first may be processed already, and
-        # wait until it can be added to the batch.
-        self._prefills: list[tuple[Group, Prefill]] = []
-        self._is_processed = False
-        self._joins_prompts = True
 
     def __len__(self) -> int:
         """Return the number of requests that have begun and are not finished."""
-        return len(self._groups) + len(self._prefills)
+        return len(self._groups) + len(self._prefills.groups)
 
     def split_output_layer(self) -> None:
         """Find out whether the model's logits can be computed on demand."""
@@ -113,7 +88,7 @@ class ContinuousBatch:
     @property
     def is_prefilling(self) -> bool:
         """Whether prompts are being processed."""
-        return bool(self._prefills)
+        return bool(self._prefills.groups)
 
     @property
     def is_generating(self) -> bool:
@@ -122,7 +97,7 @@ class ContinuousBatch:
 
     def has_room_for(self, request: Request) -> bool:
         """Whether a request can begin within ``batch_size``."""
-        rows = self._occupied_rows + sum(group.count for group, _ in self._prefills)
+        rows = self._occupied_rows + sum(group.count for group in self._prefills.groups)
         if request.sequences > 1:
             # It could otherwise keep sequences with slow masks from ever returning.
             rows += sum(group.is_single and bool(group.parked) for group in self._groups)
@@ -133,33 +108,8 @@ class ContinuousBatch:
         return sum(group.occupied_rows for group in self._groups)
 
     def can_join_prefill(self, request: Request) -> bool:
-        """Whether a prompt should share a pass with the prompts that have begun.
-
-        It should not if it starts with text that one of them is about to process: after that the
-        text is cached.
-        """
-        if self._is_processed or not self._joins_prompts or request.prompt.inputs is not None:
-            return False
-        requests = [group.job.request for group, _ in self._prefills]
-        # The sequences of a group begin with copies of the cache of its prompt.
-        if any(one.sequences > 1 for one in (request, *requests)):
-            return False
-        prefills = [prefill for _, prefill in self._prefills]
-        step_size = _step_size(request)
-        if not all(can_join_prefill(one) and one.step_size == step_size for one in prefills):
-            return False
-        key = request.cache_key()
-        cached = self._caches.cached_tokens(key)
-        lengths = [len(request.prompt_ids) - cached, *(one.left for one in prefills)]
-        max_tokens = joint_prefill_tokens(step_size, others_wait=self.is_generating)
-        if not is_joint_prefill_worthwhile(lengths, max_tokens):
-            return False
-        shared = max(common_prefix(key, one.cache_key()) for one in requests)
-        return (
-            shared - cached <= _MAX_SHARED_TOKENS
-            and self._batch.can_prefill_together
-            and self._batch.can_add(prefills[0].cache)
-        )
+        """Whether a prompt should share a pass with the prompts that have begun."""
+        return self._prefills.can_join(request, self._batch)
 
     def begin(self, job: Job) -> None:
         """Begin a request. It finishes at once if it is cancelled or all of it is forced."""
@@ -182,19 +132,24 @@ class ContinuousBatch:
             elif group.parked or group.waiting:
                 # Before the prefill, which could give rows to other requests.
                 self._resume(group)
-        if self._prefills:
-            self._prefill(others_wait=others_wait)
+        for group in self._prefills.drop_cancelled():
+            self._end(group)
+        if self.is_prefilling:
+            shares = others_wait or bool(self._groups)
+            processed = self._prefills.step(self._batch, shares=shares)
+            if processed is not None:
+                self._start(*processed)
         if self._batch.sequences:
-            if not (self._prefills or others_wait):
+            if not (self.is_prefilling or others_wait):
                 self._batch.unmerge()
             self._generate()
-        elif self._groups and not self._prefills:
+        elif self._groups and not self.is_prefilling:
             masks = [mask for group in self._groups for _, mask in group.parked.values()]
             wait(masks, _SECONDS_PER_ROUND, return_when=FIRST_COMPLETED)
 
     def fail_all(self, error: BaseException) -> None:
         """Fail every running request, and start over with an empty batch."""
-        groups = [*self._groups, *(group for group, _ in self._prefills)]
+        groups = [*self._groups, *self._prefills.groups]
         self._groups.clear()
         self._members.clear()
         self._prefills.clear()
@@ -206,14 +161,11 @@ class ContinuousBatch:
         if self._draft_model is not None:
             self._draft_model.clear()
         return Batch(
-            self._forward, quantize=self._quantize, probe=self._probe, draft_model=self._draft_model
+            self._forward,
+            quantize=self._prefills.quantize,
+            probe=self._probe,
+            draft_model=self._draft_model,
         )
-
-    @property
-    def _quantize(self) -> Callable[[list[Any]], None] | None:
-        return None if self._caches.options.kv_bits is None else self._caches.quantize
-
-    # The prompt.
 
     def _begin(self, job: Job) -> None:
         request = job.request
@@ -234,115 +186,24 @@ class ContinuousBatch:
             running.report()
             self._end(group)
             return
-        key, inputs = request.cache_key(), request.prompt.inputs
-        fetched = self._caches.fetch(key)
-        if inputs is not None and fetched.cached_tokens < inputs.single_pass_end:
-            fetched = self._caches.fetch(())
-        running.cached_tokens = fetched.cached_tokens
-        running.report_progress(fetched.cached_tokens)
-        lengths = self._caches.checkpoint_lengths(
-            key, request.boundaries, max_tokens=request.max_tokens
-        )
-        insert = self._caches.insert_copy
-        prefill = Prefill(
-            running.sequence,
-            self._forward,
-            fetched.cache,
-            _step_size(request),
-            fetched.cached_tokens,
-            quantize=self._quantize,
-            checkpoints={
-                length: partial(insert, key[:length], fetched.cache) for length in lengths
-            },
-            inputs=inputs,
-        )
-        if not self._prefills:
-            self._is_processed, self._joins_prompts = False, True
-        self._prefills.append((group, prefill))
-
-    def _prefill(self, *, others_wait: bool) -> None:
-        """Run the next prefill pass; start to generate once a prompt is processed."""
-        for group, prefill in self._prefills[1:]:
-            if group.job.is_cancelled:
-                self._prefills.remove((group, prefill))
-                self._end(group)
-        if len(self._prefills) > 1 and self._prefill_together():
-            return
-        group, prefill = self._prefills[0]
-        job, sequence = group.job, prefill.sequence
-        if job.is_cancelled:
-            self._insert(group, prefill.cache, prefill.processed)
-            self._drop_first_prefill()
-            self._end(group)
-            return
-        if not self._is_processed:
-            try:
-                self._is_processed = self._next_pass(job, prefill)
-            except BaseException as error:
-                self._drop_first_prefill()
-                job.fail(error)
-                return
-            if not self._is_processed:
-                return
-            if self._groups or others_wait or not group.is_single:
-                # Requests with the same beginning need not wait until this one is finished.
-                key = job.request.cache_key(sequence.tokens[: sequence.processed])
-                self._caches.share(key, prefill.cache)
-        if self._batch.can_add(prefill.cache):
-            self._drop_first_prefill()
-            self._start(group, prefill.cache)
-
-    def _next_pass(self, job: Job, prefill: Prefill) -> bool:
-        """Run the next pass over a prompt; return whether it was the last one."""
-        started, processed = time.perf_counter(), prefill.processed
-        is_last = prefill.next_pass()
-        if not is_last:
-            # Only such a pass was waited for.
-            seconds = time.perf_counter() - started
-            self._caches.observe_prefill(prefill.processed - processed, seconds)
-            job.running.report_progress(prefill.processed)
-        return is_last
-
-    def _prefill_together(self) -> bool:
-        """Process all prompts that have begun in one pass; returns whether that was possible."""
-        groups, prefills = zip(*self._prefills, strict=True)
-        if groups[0].job.is_cancelled or not self._joins_prompts:
-            return False
-        if not all(map(can_join_prefill, prefills)):
-            return False
-        try:
-            cache = prefill_together(prefills)
-        except Exception as error:
-            # There may be enough memory for one prompt at a time. Later prompts are joined again.
-            _log.warning("%d prompts are processed one after the other: %r", len(prefills), error)
-            self._joins_prompts = False
-            return False
-        self._prefills.clear()
-        for row, group in enumerate(groups):
-            sequence = group.first.sequence
-            if self._caches.options.max_bytes:
-                length = sequence.processed
-                key = group.job.request.cache_key(sequence.tokens[:length])
-                self._caches.share(key, extract_kv_row(cache, row, length))
-            self._groups.append(group)
-            self._set_rows(group, [sequence])
-        self._batch.add_all([group.first.sequence for group in groups], cache)
-        return True
-
-    def _drop_first_prefill(self) -> None:
-        del self._prefills[0]
-        self._is_processed = False
+        self._prefills.begin(group)
 
     # Generation.
 
-    def _start(self, group: Group, cache: list[Any]) -> None:
-        """Begin to generate, after the prompt has been processed.
+    def _start(self, groups: list[Group], cache: list[Any]) -> None:
+        """Begin to generate, after prompts have been processed.
 
         Args:
-            group: The group.
-            cache: The prompt's cache, which the group takes over.
+            groups: Their groups.
+            cache: Their cache, which the batch takes over.
         """
-        self._groups.append(group)
+        self._groups += groups
+        if len(groups) > 1:
+            for group in groups:
+                self._set_rows(group, [group.first.sequence])
+            self._batch.add_all([group.first.sequence for group in groups], cache)
+            return
+        (group,) = groups
         group.multiply()
         samples = group.samples
         if not group.is_single:
@@ -508,8 +369,3 @@ class ContinuousBatch:
             group.job.fail(error)
         else:
             group.job.finish(partial(group.result, self._factory))
-
-
-def _step_size(request: Request) -> int:
-    """Return how many tokens of a request's prompt are processed per pass."""
-    return request.options.prefill_step_size or default_prefill_step_size()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from proxy_engine import BatchRequest, CacheOptions, InferenceEngine, PromptProgress, RawPrompt
-from proxy_engine.requests import continuous_batch, scheduler
+from proxy_engine.requests import prefills, scheduler
 from proxy_engine.requests.preparation import Preparation
 from proxy_engine.requests.request import Request
 from proxy_engine.results.events import Event
@@ -56,15 +56,15 @@ def answered(engine: InferenceEngine, requests: Sequence[Any], **options: Any) -
 def groups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of prompts of each joint pass; joint prefill is enabled on every device."""
     sizes: list[int] = []
-    prefill_together = continuous_batch.prefill_together
+    prefill_together = prefills.prefill_together
 
     def counting(prefills: Sequence[Any]) -> list[Any]:
         sizes.append(len(prefills))
         return prefill_together(prefills)
 
-    monkeypatch.setattr(continuous_batch, "default_prefill_step_size", lambda: 512)
-    monkeypatch.setattr(continuous_batch, "joint_prefill_tokens", lambda step, others_wait: 2048)
-    monkeypatch.setattr(continuous_batch, "prefill_together", counting)
+    monkeypatch.setattr(prefills, "default_prefill_step_size", lambda: 512)
+    monkeypatch.setattr(prefills, "joint_prefill_tokens", lambda step, others_wait: 2048)
+    monkeypatch.setattr(prefills, "prefill_together", counting)
     return sizes
 
 
@@ -129,7 +129,7 @@ def test_failed_joint_prefill_falls_back_to_single_prefills(
         groups.append(len(prefills))
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr(continuous_batch, "prefill_together", failing)
+    monkeypatch.setattr(prefills, "prefill_together", failing)
     raw = [RawPrompt(f"{letter} asks") for letter in "abcdefgh"]
     with InferenceEngine(tiny_model, tiny_tokenizer) as engine:
         results = answered(engine, raw, **OPTIONS)

@@ -1,0 +1,220 @@
+"""The prompts that are being processed: one, or several that share a pass."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from ..generation import (
+    Batch,
+    ForwardPass,
+    Prefill,
+    can_join_prefill,
+    default_prefill_step_size,
+    extract_kv_row,
+    is_joint_prefill_worthwhile,
+    joint_prefill_tokens,
+    prefill_together,
+)
+from ..prompt_cache.prompt_caches import PromptCaches
+from ..prompt_cache.store import common_prefix
+from .groups import Group
+from .request import Request
+
+_log = logging.getLogger(__name__)
+
+_MAX_SHARED_TOKENS = 16
+"""Longest common prefix, beyond cached tokens, of prompts that are processed in one pass."""
+
+
+class Processed(NamedTuple):
+    """Prompts that are processed.
+
+    Attributes:
+        groups: Their groups.
+        cache: The cache of the only group, or a batch cache with a row for each.
+    """
+
+    groups: list[Group]
+    cache: list[Any]
+
+
+class Prefills:
+    """Processes the prompts of groups, from the longest cached prefix on.
+
+    Several prompts are processed at a time only if they can share a pass. A single one may be
+    processed, and wait until the batch can take it.
+
+    Args:
+        forward: The model's forward passes.
+        caches: Prompt caches of the model.
+
+    Attributes:
+        groups: The groups whose prompts have begun.
+    """
+
+    def __init__(self, forward: ForwardPass, caches: PromptCaches) -> None:
+        self.groups: list[Group] = []
+        self._forward = forward
+        self._caches = caches
+        self._prefills: list[Prefill] = []
+        self._is_processed = False
+        self._joins_prompts = True
+
+    @property
+    def quantize(self) -> Callable[[list[Any]], None] | None:
+        """Called with a cache after every pass; ``None``: caches are not quantized."""
+        return None if self._caches.options.kv_bits is None else self._caches.quantize
+
+    def can_join(self, request: Request, batch: Batch) -> bool:
+        """Whether a prompt should share a pass with the prompts that have begun.
+
+        It should not if it starts with text that one of them is about to process: after that the
+        text is cached.
+        """
+        if self._is_processed or not self._joins_prompts or request.prompt.inputs is not None:
+            return False
+        requests = [group.job.request for group in self.groups]
+        # The sequences of a group begin with copies of the cache of its prompt.
+        if any(one.sequences > 1 for one in (request, *requests)):
+            return False
+        step_size = _step_size(request)
+        if not all(can_join_prefill(one) and one.step_size == step_size for one in self._prefills):
+            return False
+        key = request.cache_key()
+        cached = self._caches.cached_tokens(key)
+        lengths = [len(request.prompt_ids) - cached, *(one.left for one in self._prefills)]
+        max_tokens = joint_prefill_tokens(step_size, others_wait=bool(batch.sequences))
+        if not is_joint_prefill_worthwhile(lengths, max_tokens):
+            return False
+        shared = max(common_prefix(key, one.cache_key()) for one in requests)
+        return (
+            shared - cached <= _MAX_SHARED_TOKENS
+            and batch.can_prefill_together
+            and batch.can_add(self._prefills[0].cache)
+        )
+
+    def begin(self, group: Group) -> None:
+        """Begin with the prompt of a group."""
+        request, running = group.job.request, group.job.running
+        key, inputs = request.cache_key(), request.prompt.inputs
+        fetched = self._caches.fetch(key)
+        if inputs is not None and fetched.cached_tokens < inputs.single_pass_end:
+            fetched = self._caches.fetch(())
+        running.cached_tokens = fetched.cached_tokens
+        running.report_progress(fetched.cached_tokens)
+        lengths = self._caches.checkpoint_lengths(
+            key, request.boundaries, max_tokens=request.max_tokens
+        )
+        insert = self._caches.insert_copy
+        prefill = Prefill(
+            running.sequence,
+            self._forward,
+            fetched.cache,
+            _step_size(request),
+            fetched.cached_tokens,
+            quantize=self.quantize,
+            checkpoints={
+                length: partial(insert, key[:length], fetched.cache) for length in lengths
+            },
+            inputs=inputs,
+        )
+        if not self.groups:
+            self._is_processed, self._joins_prompts = False, True
+        self.groups.append(group)
+        self._prefills.append(prefill)
+
+    def drop_cancelled(self) -> list[Group]:
+        """Remove the groups of cancelled requests, and return them."""
+        cancelled = [group for group in self.groups if group.job.is_cancelled]
+        for group in cancelled:
+            number = self.groups.index(group)
+            if number == 0:
+                prefill = self._prefills[0]
+                key = group.job.request.cache_key(prefill.sequence.tokens[: prefill.processed])
+                self._caches.insert(key, prefill.cache, processed=prefill.processed)
+                self._is_processed = False
+            del self.groups[number], self._prefills[number]
+        return cancelled
+
+    def step(self, batch: Batch, *, shares: bool) -> Processed | None:
+        """Run a pass over one prompt, or over all of them if they fit into it.
+
+        Args:
+            batch: Takes processed prompts.
+            shares: Whether other requests could use the prompt's cache before this one is finished.
+
+        Returns:
+            Prompts that are processed and that the batch can take.
+        """
+        if len(self.groups) > 1 and (processed := self._step_together()) is not None:
+            return processed
+        group, prefill = self.groups[0], self._prefills[0]
+        if not self._is_processed:
+            try:
+                self._is_processed = self._next_pass(group, prefill)
+            except BaseException as error:
+                self._drop_first()
+                group.job.fail(error)
+                return None
+            if not self._is_processed:
+                return None
+            if shares or not group.is_single:
+                self._share(group, prefill.cache)
+        if not batch.can_add(prefill.cache):
+            return None
+        self._drop_first()
+        return Processed([group], prefill.cache)
+
+    def _next_pass(self, group: Group, prefill: Prefill) -> bool:
+        """Run the next pass over a prompt; return whether it was the last one."""
+        started, processed = time.perf_counter(), prefill.processed
+        is_last = prefill.next_pass()
+        if not is_last:
+            # Only such a pass was waited for.
+            seconds = time.perf_counter() - started
+            self._caches.observe_prefill(prefill.processed - processed, seconds)
+            group.job.running.report_progress(prefill.processed)
+        return is_last
+
+    def _step_together(self) -> Processed | None:
+        """Process all prompts in one pass; ``None`` if that is not possible."""
+        if not self._joins_prompts or not all(map(can_join_prefill, self._prefills)):
+            return None
+        try:
+            cache = prefill_together(self._prefills)
+        except Exception as error:
+            # There may be enough memory for one prompt at a time. Later prompts are joined again.
+            count = len(self.groups)
+            _log.warning("%d prompts are processed one after the other: %r", count, error)
+            self._joins_prompts = False
+            return None
+        groups = self.groups.copy()
+        self.clear()
+        if self._caches.options.max_bytes:
+            for row, group in enumerate(groups):
+                self._share(group, extract_kv_row(cache, row, group.first.sequence.processed))
+        return Processed(groups, cache)
+
+    def _share(self, group: Group, cache: list[Any]) -> None:
+        """Let requests with the same beginning use a cache before this request is finished."""
+        sequence = group.first.sequence
+        key = group.job.request.cache_key(sequence.tokens[: sequence.processed])
+        self._caches.share(key, cache)
+
+    def _drop_first(self) -> None:
+        del self.groups[0], self._prefills[0]
+        self._is_processed = False
+
+    def clear(self) -> None:
+        """Remove all prompts."""
+        self.groups.clear()
+        self._prefills.clear()
+
+
+def _step_size(request: Request) -> int:
+    """Return how many tokens of a request's prompt are processed per pass."""
+    return request.options.prefill_step_size or default_prefill_step_size()
