@@ -171,7 +171,7 @@ class Group:
 
     def end(self) -> None:
         """Record the end of generation, and read the last weights, which needs the model thread."""
-        if self.is_single and self.first.error is None:
+        if self._system is None and self.first.error is None:
             self.job.running.end()
         self.read_weights()
         for sample in self.samples:
@@ -187,7 +187,8 @@ class Group:
                 independent samples.
         """
         request = self.job.request
-        if self.is_single:
+        if self._system is None:
+            # Of several sequences as well, if it was cancelled before they were copied.
             if self.first.error is not None:
                 raise self.first.error
             return self.job.running.result()

@@ -375,3 +375,16 @@ def test_failed_forward_pass_fails_the_request_and_not_the_engine(
             engine.generate("x", particles=4, temperature=1.0, min_tokens=20)
         assert engine.running_requests == 0
         assert engine.generate("x", particles=4, temperature=1.0, max_tokens=5).particles
+
+
+@pytest.mark.parametrize("options", [{"particles": 2}, {"n": 2}], ids=str)
+def test_request_can_be_cancelled_before_its_prompt_is_processed(
+    engine: InferenceEngine, options: dict[str, Any]
+) -> None:
+    core = engine._core
+    arguments = {"temperature": 1.0, **options}
+    request = core.prepare("x", response_format=TEXT_SCHEMA, arguments=arguments)
+    request.cancelled.set()
+    result = core.scheduler.submit(request, lambda _: None).result(10)()
+    assert result.finish_reason == "cancelled"
+    assert result.parsed is None
