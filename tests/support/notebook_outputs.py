@@ -25,7 +25,7 @@ import dataclasses, sys, tempfile
 from pathlib import Path
 
 sys.path.insert(0, {support!r})
-from proxy_engine import core
+from proxy_engine.engine import core
 from {module} import {function} as write
 
 _directory = {call}
@@ -52,7 +52,7 @@ _TINY_MODEL = """
 import sys
 
 sys.path.insert(0, {support!r})
-from proxy_engine import core
+from proxy_engine.engine import core
 from proxy_engine.models.loading import LoadedModel
 from tiny_models import make_tiny_model, make_tiny_tokenizer
 
