@@ -1,4 +1,4 @@
-"""What a tokenizer's chat template does with messages, found by rendering probes.
+"""The rules of a tokenizer's chat template, found by rendering probes.
 
 Templates are programs. Only rendering a message shows whether a template accepts it: otherwise the
 template raises, or silently omits the message. A probe is a conversation with unique words. The

@@ -242,7 +242,7 @@ class EngineCore:
 
 
 class EngineProperties:
-    """What an engine tells about its model and its requests."""
+    """Properties of an engine's model and requests."""
 
     _core: EngineCore
 

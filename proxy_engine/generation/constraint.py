@@ -1,4 +1,4 @@
-"""What a sequence may write next: its grammar, its limits, and the mask of the next token."""
+"""The constraint of a sequence: its grammar, its limits, and the mask of the next token."""
 
 from __future__ import annotations
 
@@ -323,7 +323,7 @@ class Constraint:
         if self._fast_forward is None:
             self._script = tuple(tokens)
 
-    # What the text would be without a limit.
+    # Tokens that a limit refuses.
 
     def refuse(self, token_id: int) -> None:
         """Record a sampled token for which a limit leaves too few tokens.

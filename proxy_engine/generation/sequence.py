@@ -3,7 +3,7 @@
 The cache of a row holds ``processed`` tokens of the sequence, behind them its *tail*: tokens on
 trial, and behind these padding. :meth:`Sequence.propose` adds tokens on trial to the next forward
 pass, and :meth:`Sequence.commit` ends the trial: the tokens that the text continues with are kept,
-and the batch drops the columns of the others. Nothing else changes what a row of the cache holds.
+and the batch drops the columns of the others. Nothing else changes the row of a cache.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Sequence:
 
     Args:
         prompt_ids: The prompt.
-        constraint: What it may write.
+        constraint: Its grammar and limits.
         samplers: Choose its tokens.
         masks: Masks on the device, shared by the sequences of a model.
         choices: Tokenizes the options of finite choices, which are drawn from their exact

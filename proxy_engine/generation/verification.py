@@ -230,7 +230,7 @@ class Verification:
 
 
 def sample_together(verifications: Items[Verification]) -> None:
-    """Sample the positions of several sequences, those that allow it by operations on all rows."""
+    """Sample the first positions of plain sequences by operations on all rows at once."""
     rows: dict[SamplingParameters, list[Verification]] = {}
     for one in verifications:
         parameters = None

@@ -1,1 +1,1 @@
-"""Options of requests: their declaration, and what is derived from it."""
+"""Options of requests: their declaration, and models derived from it."""

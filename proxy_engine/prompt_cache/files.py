@@ -155,7 +155,7 @@ def _header(file: BinaryIO) -> bytes:
 
 
 def _digest(file: BinaryIO, header: bytes, digest: str) -> str:
-    """Return the correct digest of a file, of which ``header`` has been read.
+    """Return the correct digest of a file whose ``header`` has been read.
 
     Args:
         file: The file.

@@ -1,4 +1,4 @@
-"""Streams of events and of the items of batches: iterators that cancel what they stream.
+"""Streams of events and of the items of batches: iterators that cancel their requests.
 
 There is one for threads, :class:`Stream`, and one for event loops, :class:`AsyncStream`. Each reads
 a generator, which must not refer to the stream: a reference would keep a dropped stream alive.
