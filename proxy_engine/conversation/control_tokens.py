@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import re
 import secrets
+import string
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import groupby
 from typing import Any
 
+import numpy as np
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from tokenizers import AddedToken, Tokenizer, normalizers
 from transformers import PreTrainedTokenizerBase
@@ -30,6 +32,8 @@ _MARK = f"data{secrets.token_hex(16)}"
 # Attributes of a tokenizer with the markers at which templates divide an answer.
 _ANSWER_MARKERS = ("think_start", "think_end", "tool_call_start", "tool_call_end")
 _ANSWER_TEXTS = ("content", "reasoning_content")
+
+_LETTERS = string.ascii_letters + string.digits
 
 _PROBE = "a\n b  é\t1 <"
 
@@ -138,6 +142,8 @@ class ControlTokens:
             PromptTooLongError: The prompt leaves no room in the context.
             PromptError: The tokenizer cannot write the text of a control token.
         """
+        if context_length is not None and len(text) > _PIECE_CHARS:
+            check_length(self.least_tokens(text), context_length, is_complete=False)
         ids: list[int] = []
         if self._plain is None:
             with lock or nullcontext():
@@ -153,6 +159,19 @@ class ControlTokens:
         if is_marked(text):
             self.check(self.count(ids), Counter(self._any.findall(text)))
         return ids
+
+    def least_tokens(self, text: str) -> int:
+        """Return a number of tokens that a text has at least, without encoding it.
+
+        A token has a limited number of the text's most frequent letter. The tokenizer may compose a
+        letter with one other character, which is then not ASCII.
+        """
+        text = unmarked(text)
+        counts = np.bincount(np.frombuffer(text.encode(), np.uint8), minlength=256)
+        letter = max(_LETTERS, key=lambda each: int(counts[ord(each)]))
+        most = max(form.count(letter) for form in self._tokenizer.get_vocab())
+        others = len(text) - int(counts[:128].sum())
+        return max(0, int(counts[ord(letter)]) - others) // max(most, 1)
 
     def check(self, found: Counter[str | None], written: Mapping[str | None, int]) -> None:
         """Check that a prompt has only the control tokens that its chat template wrote.

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from rendered_prompts import encode_prompt
 from small_tokenizers import gemma_like, llama2_like, unigram_tokenizer
-from tokenizers import AddedToken, Tokenizer, models
+from tokenizers import AddedToken, Tokenizer, models, normalizers
 from transformers import PreTrainedTokenizerFast
 
 from proxy_engine import Finished, InferenceEngine, PromptError, PromptTooLongError, RawPrompt
@@ -264,8 +264,20 @@ def test_prompt_beyond_the_context_is_refused_before_all_of_it_is_encoded(
     tiny_engine: InferenceEngine,
 ) -> None:
     with pytest.raises(PromptTooLongError, match="at least") as caught:
-        tiny_engine.generate([{"role": "user", "content": "abc" * 9_000}] * 20, max_tokens=1)
-    assert caught.value.prompt_tokens < 20 * 9_000
+        tiny_engine.generate([{"role": "user", "content": "é" * 27_000}] * 20, max_tokens=1)
+    assert caught.value.prompt_tokens < 20 * 27_000
+    with pytest.raises(PromptTooLongError, match="at least") as long:
+        tiny_engine.generate("abc" * 300_000, max_tokens=1)
+    # As many as its letters show: none was encoded.
+    assert long.value.prompt_tokens >= 100_000
+
+
+@given(text=texts("a" * 9, "abc" * 5, "é", "e\u0301", " " * 5, "12" * 7))
+def test_least_number_of_tokens_is_not_above_the_number(text: str) -> None:
+    backend = Tokenizer.from_str(bare_tokenizer().to_str())
+    backend.normalizer = normalizers.NFC()
+    tokenizer = wrapped(backend, None)
+    assert module.ControlTokens(tokenizer).least_tokens(text) <= len(tokenizer.encode(text))
 
 
 def test_running_answer_does_not_wait_for_prompts_that_are_prepared(
