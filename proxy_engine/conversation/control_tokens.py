@@ -169,7 +169,7 @@ class ControlTokens:
         text = unmarked(text)
         counts = np.bincount(np.frombuffer(text.encode(), np.uint8), minlength=256)
         letter = max(_LETTERS, key=lambda each: int(counts[ord(each)]))
-        most = max(form.count(letter) for form in self._tokenizer.get_vocab())
+        most: int = max(form.count(letter) for form in self._tokenizer.get_vocab())
         others = len(text) - int(counts[:128].sum())
         return max(0, int(counts[ord(letter)]) - others) // max(most, 1)
 
