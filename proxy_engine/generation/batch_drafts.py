@@ -84,6 +84,9 @@ class BatchDrafts:
         """Record the results of verifications."""
         for verification in sampled:
             verification.settle()
+            draft, drafting = verification.draft, verification.sequence.drafting
+            if draft is not None and isinstance(drafting, Drafting):
+                drafting.record(draft, verification.accepted, verification.judged)
         self.in_flight = {}
 
     def _check_pass(self, drafts: Mapping[Sequence, Draft]) -> None:
@@ -122,7 +125,7 @@ class BatchDrafts:
         found = {
             one: one.drafting
             for one in rows.sequences
-            if one.drafting is not None and not (one.finished or rows.is_shared(one))
+            if isinstance(one.drafting, Drafting) and not (one.finished or rows.is_shared(one))
         }
         if not found or self._probe.is_wide_pass_known_wrong(rows.cache):
             return {}

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence as Tokens
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 import mlx.core as mx
 
@@ -31,8 +31,17 @@ from .token_distribution import TokenDistribution
 from .token_weights import KnownWeights, TokenWeights
 from .tokens import Proposal, SampledToken, Token
 
-if TYPE_CHECKING:
-    from .drafting import Drafting
+
+class DraftCounts(Protocol):
+    """The drafted tokens of a sequence; see :class:`Drafting`.
+
+    Attributes:
+        drafted_tokens: Proposed tokens that the model has verified.
+        accepted_tokens: Those of them that were accepted.
+    """
+
+    drafted_tokens: int
+    accepted_tokens: int
 
 
 class Sequence:
@@ -73,7 +82,7 @@ class Sequence:
         *,
         masks: DeviceMasks,
         choices: FastForward | None = None,
-        drafting: Drafting | None = None,
+        drafting: DraftCounts | None = None,
         timings: Timings | None = None,
     ) -> None:
         self.tokens = list(prompt_ids)

@@ -213,7 +213,7 @@ class Verification:
         return is_whole and pending[:length] == draft.tokens[:length]
 
     @property
-    def _judged(self) -> int:
+    def judged(self) -> int:
         """Number of proposed tokens that are verified. Slow masks end a verification early."""
         return 0 if self.draft is None else min(len(self._ids), len(self.draft.steps))
 
@@ -225,8 +225,6 @@ class Verification:
         if self.accepted and not (sequence.pending or sequence.finished):
             # The next token was not sampled, because a choice is to be scored first.
             sequence.logits = draft.logits[self.accepted - 1]
-        if sequence.drafting is not None:
-            sequence.drafting.record(draft, self.accepted, self._judged)
 
 
 def sample_together(verifications: Items[Verification]) -> None:

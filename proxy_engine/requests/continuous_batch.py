@@ -22,8 +22,9 @@ from ..generation import Batch, DraftModel, ForwardPass, ModelChecks, Sequence
 from ..prompt_cache.layers import copy_cache
 from ..prompt_cache.prompt_caches import PromptCaches
 from .groups import Group, Sample
+from .job import Job
 from .prefills import Prefills
-from .request import Job, Request
+from .request import Request
 from .running import RunningRequest
 from .sequence_factory import SequenceFactory
 

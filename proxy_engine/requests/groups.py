@@ -19,7 +19,7 @@ from ..generation import Sequence, Step, Token
 from ..generation.particles import ParticleSystem
 from ..results.events import Event, PromptProgress
 from ..results.generation import GenerationResult, Particle
-from .request import Job
+from .job import Job
 from .running import RunningRequest
 from .sequence_factory import SequenceFactory
 

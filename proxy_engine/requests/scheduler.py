@@ -12,7 +12,8 @@ from ..errors import EngineClosedError, EngineError
 from ..generation import DraftModel, model_bytes, wired_memory
 from ..prompt_cache.prompt_caches import PromptCaches
 from .continuous_batch import ContinuousBatch
-from .request import Job, Request
+from .job import Job
+from .request import Request
 from .sequence_factory import SequenceFactory
 from .streams import Emit, Finish
 from .worker import Worker
