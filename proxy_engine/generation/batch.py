@@ -179,14 +179,17 @@ class Batch:
         runs_ahead = len(sampled) == len(self._rows.sequences) and self._may_run_ahead()
         # Apart from the forward pass: arrays of one async_eval are ready when all of them are, and
         # the tokens are read while the pass runs.
-        mx.async_eval(*(array for one in sampled for array in one.arrays))
+        mx.async_eval(*(array for verification in sampled for array in verification.arrays))
         if runs_ahead:
-            for one in sampled:
-                one.sequence.propose((_UNREAD,))
-            tokens = mx.concatenate([one.first.token for one in sampled])
+            for verification in sampled:
+                verification.sequence.propose((_UNREAD,))
+            tokens = mx.concatenate([verification.first.token for verification in sampled])
             self._forward(tokens[:, None], [1] * len(sampled))
         self._read(sampled)
-        steps = [self._advance(one) for one in self._accepted(sampled, failed, runs_ahead)]
+        steps = [
+            self._advance(verification)
+            for verification in self._accepted(sampled, failed, runs_ahead)
+        ]
         self._rows.settle()
         self._drafts.record(sampled)
         steps += failed + unsampled
@@ -198,17 +201,24 @@ class Batch:
         To be called after every step.
         """
         sequences = self._rows.sequences
-        if not sequences or any(one.processed == len(one.tokens) for one in sequences):
+        if not sequences or any(
+            sequence.processed == len(sequence.tokens) for sequence in sequences
+        ):
             return
-        pending = {one: one.pending for one in sequences}
+        pending = {sequence: sequence.pending for sequence in sequences}
         drafts = self._drafts.in_flight = self._drafts.make()
-        counts = self._token_counts(pending, {one: draft.tokens for one, draft in drafts.items()})
-        fed = {one: pending[one][:count] for one, count in zip(sequences, counts, strict=True)}
-        for one, count in zip(sequences, counts, strict=True):
-            one.processed += count
-            if one in drafts:
-                one.propose(drafts[one].tokens)
-                fed[one] += one.tail
+        counts = self._token_counts(
+            pending, {sequence: draft.tokens for sequence, draft in drafts.items()}
+        )
+        fed = {
+            sequence: pending[sequence][:count]
+            for sequence, count in zip(sequences, counts, strict=True)
+        }
+        for sequence, count in zip(sequences, counts, strict=True):
+            sequence.processed += count
+            if sequence in drafts:
+                sequence.propose(drafts[sequence].tokens)
+                fed[sequence] += sequence.tail
         tokens = self._rows.arrange(fed)
         lengths = [len(of_row) for of_row in tokens]
         longest = max(lengths)
@@ -248,13 +258,13 @@ class Batch:
                 others.append(_failed(sequence, error))
         if len(sampled) > 1:
             sample_together(sampled)
-        for one in sampled.copy():
+        for verification in sampled.copy():
             try:
-                if not one.is_sampled:
-                    one.sample()
+                if not verification.is_sampled:
+                    verification.sample()
             except Exception as error:
-                sampled.remove(one)
-                others.append(_failed(one.sequence, error))
+                sampled.remove(verification)
+                others.append(_failed(verification.sequence, error))
         return sampled, others
 
     def _may_run_ahead(self) -> bool:
@@ -278,14 +288,14 @@ class Batch:
     def _read(self, sampled: Items[Verification]) -> None:
         """Wait for the sampled tokens."""
         started = time.perf_counter()
-        for one in sampled:
-            one.read()
+        for verification in sampled:
+            verification.read()
         ended = time.perf_counter()
         for sequence in self._rows.sequences:
             sequence.timings.add("wait", started, ended)
-        for one in sampled:
-            if one.sequence.timings.first_token is None:
-                one.sequence.timings.first_token = ended
+        for verification in sampled:
+            if verification.sequence.timings.first_token is None:
+                verification.sequence.timings.first_token = ended
 
     def _accepted(
         self, sampled: Items[Verification], failed: list[Step], ran_ahead: bool
@@ -299,21 +309,21 @@ class Batch:
         """
         accepted = []
         is_undone = False
-        for one in sampled:
+        for verification in sampled:
             try:
-                if not one.check():
+                if not verification.check():
                     # The text could not be completed within the limit after this token.
                     is_undone = True
-                    one.sample_again()
+                    verification.sample_again()
             except Exception as error:
-                failed.append(_failed(one.sequence, error))
+                failed.append(_failed(verification.sequence, error))
             else:
-                accepted.append(one)
+                accepted.append(verification)
         if ran_ahead and is_undone:
             self._rows.withdraw()
         elif ran_ahead:
-            for one in accepted:
-                one.sequence.propose((one.first_id,))
+            for verification in accepted:
+                verification.sequence.propose((verification.first_id,))
         return accepted
 
     def _advance(self, sampled: Verification) -> Step:
@@ -337,19 +347,19 @@ class Batch:
         """
         # A finished sequence with weights needs no logits after its last token.
         lengths = [
-            len(tokens) - (one.finished and one.weights is not None)
-            for one, tokens in pending.items()
+            len(tokens) - (sequence.finished and sequence.weights is not None)
+            for sequence, tokens in pending.items()
         ]
         rows = self._rows
         if drafts:
-            width = max(len(pending[one]) + len(tokens) for one, tokens in drafts.items())
+            width = max(len(pending[sequence]) + len(tokens) for sequence, tokens in drafts.items())
             return [min(length, width) for length in lengths]
         if len(lengths) == 1 and (not rows.is_merged or can_pad(rows.cache)):
             return lengths
         # By row, since sequences that share one take the same tokens once.
         by_row = {
-            (one.row, *tokens[:length]): (one, length)
-            for (one, tokens), length in zip(pending.items(), lengths, strict=True)
+            (sequence.row, *tokens[:length]): (sequence, length)
+            for (sequence, tokens), length in zip(pending.items(), lengths, strict=True)
         }
         if len(by_row) == 1 and (not rows.is_merged or can_pad(rows.cache)):
             return lengths
@@ -365,7 +375,7 @@ class Batch:
         if self._pads:
             return lengths
         # A later pass would have nothing else to do for a finished group.
-        unfinished = {one.group for one in pending if not one.finished}
+        unfinished = {sequence.group for sequence in pending if not sequence.finished}
         counts = {
             group: most_efficient_count(few) if group in unfinished else max(few)
             for group, few in groups.items()

@@ -48,10 +48,12 @@ class BatchDrafts:
         drafting = self._drafting()
         if not drafting:
             return False
-        expected = {one: each.expected_draft(one) for one, each in drafting.items()}
-        outlooks = [expected.get(one) or RowOutlook(0, 0) for one in self._rows.sequences]
-        if len(outlooks) == 1 or not all(one.is_adaptive for one in drafting.values()):
-            return any(one.at_most for one in outlooks)
+        expected = {
+            sequence: drafters.expected_draft(sequence) for sequence, drafters in drafting.items()
+        }
+        outlooks = [expected.get(sequence) or RowOutlook(0, 0) for sequence in self._rows.sequences]
+        if len(outlooks) == 1 or not all(drafters.is_adaptive for drafters in drafting.values()):
+            return any(outlook.at_most for outlook in outlooks)
         return any(batch_lengths(outlooks, self._cost, pads=self._pads))
 
     def make(self) -> dict[Sequence, Draft]:
@@ -65,20 +67,22 @@ class BatchDrafts:
             return {}
         if self._draft_model is not None:
             self._extend(self._draft_model, drafts, drafting)
-        drafts = {one: draft for one, draft in drafts.items() if not draft.is_empty}
-        if len(self._rows.sequences) > 1 and all(drafting[one].is_adaptive for one in drafts):
+        drafts = {sequence: draft for sequence, draft in drafts.items() if not draft.is_empty}
+        if len(self._rows.sequences) > 1 and all(
+            drafting[sequence].is_adaptive for sequence in drafts
+        ):
             outlooks = [
-                drafting[one].outlook(drafts[one], len(one.pending))
-                if one in drafts
-                else RowOutlook(0, 0, len(one.pending))
-                for one in self._rows.sequences
+                drafting[sequence].outlook(drafts[sequence], len(sequence.pending))
+                if sequence in drafts
+                else RowOutlook(0, 0, len(sequence.pending))
+                for sequence in self._rows.sequences
             ]
             lengths = batch_lengths(outlooks, self._cost, pads=self._pads)
             for sequence, length in zip(self._rows.sequences, lengths, strict=True):
                 if sequence in drafts:
                     drafts[sequence].cut(length)
         self._check_pass(drafts)
-        return {one: draft for one, draft in drafts.items() if not draft.is_empty}
+        return {sequence: draft for sequence, draft in drafts.items() if not draft.is_empty}
 
     def record(self, sampled: Iterable[Verification]) -> None:
         """Record the results of verifications."""
@@ -91,7 +95,9 @@ class BatchDrafts:
 
     def _check_pass(self, drafts: Mapping[Sequence, Draft]) -> None:
         """Empty the drafts if the model would compute other logits in a pass over them."""
-        fed = [[*one.pending, *draft.tokens] for one, draft in drafts.items() if draft.tokens]
+        fed = [
+            [*sequence.pending, *draft.tokens] for sequence, draft in drafts.items() if draft.tokens
+        ]
         if fed and not self._probe.check_wide_pass(self._rows.cache, max(fed, key=len)):
             for draft in drafts.values():
                 draft.cut(0)
@@ -103,7 +109,9 @@ class BatchDrafts:
         drafting: Mapping[Sequence, Drafting],
     ) -> None:
         """Let the draft model extend drafts."""
-        lengths = {draft: drafting[one].model_length(draft) for one, draft in drafts.items()}
+        lengths = {
+            draft: drafting[sequence].model_length(draft) for sequence, draft in drafts.items()
+        }
         wanted = {draft: length for draft, length in lengths.items() if length}
         if not wanted:
             return
@@ -123,15 +131,16 @@ class BatchDrafts:
         """Return the drafters of the sequences that may draft now."""
         rows = self._rows
         found = {
-            one: one.drafting
-            for one in rows.sequences
-            if isinstance(one.drafting, Drafting) and not (one.finished or rows.is_shared(one))
+            sequence: sequence.drafting
+            for sequence in rows.sequences
+            if isinstance(sequence.drafting, Drafting)
+            and not (sequence.finished or rows.is_shared(sequence))
         }
         if not found or self._probe.is_wide_pass_known_wrong(rows.cache):
             return {}
         if rows.is_merged or len(rows.sequences) > 1:
             # How fast the sequences of a group advance does not depend on others.
-            if any(one.weights is not None for one in rows.sequences):
+            if any(sequence.weights is not None for sequence in rows.sequences):
                 return {}
             rows.merge()
             if not (can_pad(rows.cache) and self._probe.can_pad()):

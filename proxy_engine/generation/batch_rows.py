@@ -38,7 +38,9 @@ class BatchRows:
 
     def is_shared(self, sequence: Sequence) -> bool:
         """Whether other sequences have the same row."""
-        return not self.is_one_each and sum(one.row == sequence.row for one in self.sequences) > 1
+        return (
+            not self.is_one_each and sum(other.row == sequence.row for other in self.sequences) > 1
+        )
 
     def add(self, sequences: Items[Sequence], cache: list[Any]) -> None:
         """Add a row for sequences with the same tokens, whose plain cache is taken over."""
@@ -60,7 +62,11 @@ class BatchRows:
         rows = {sequence: source.row for sequence, source in added.items()}
         for sequence, row in rows.items():
             sequence.row = row
-        kept = [one for one in self.sequences if one not in removed and one not in rows]
+        kept = [
+            sequence
+            for sequence in self.sequences
+            if sequence not in removed and sequence not in rows
+        ]
         self._update([*kept, *rows], self._count)
 
     def remove(self, sequence: Sequence, *, wants_cache: bool) -> list[Any] | None:
@@ -72,11 +78,11 @@ class BatchRows:
             cache = extract_row(self.cache, sequence.row)
         elif wants_cache:
             cache = copy_cache(self.cache) if is_shared else self.cache
-        self._update([one for one in self.sequences if one is not sequence], self._count)
+        self._update([other for other in self.sequences if other is not sequence], self._count)
         if self.sequences and not is_shared:
-            rows = sorted({one.row for one in self.sequences})
-            for one in self.sequences:
-                one.row = rows.index(one.row)
+            rows = sorted({other.row for other in self.sequences})
+            for other in self.sequences:
+                other.row = rows.index(other.row)
             self._copy_rows(rows)
         return cache
 
@@ -113,7 +119,7 @@ class BatchRows:
     def settle(self) -> None:
         """End all trials: drop refused tokens and padding from the cache."""
         rollback, self._rollback = self._rollback, None
-        if not any(one.tail or one.padding for one in self.sequences):
+        if not any(sequence.tail or sequence.padding for sequence in self.sequences):
             return
         counts = [0] * self._count
         for sequence in self.sequences:
@@ -163,7 +169,7 @@ class BatchRows:
     def _update(self, sequences: Iterable[Sequence], rows: int) -> None:
         self.sequences = list(sequences)
         self._count = rows
-        self.is_one_each = [one.row for one in self.sequences] == list(range(rows))
+        self.is_one_each = [sequence.row for sequence in self.sequences] == list(range(rows))
         if not self.sequences:
             self.cache = []
 
@@ -177,4 +183,4 @@ class BatchRows:
         """Drop columns that are padding in every row, if they are many."""
         if self.is_merged:
             mx.async_eval([layer.state for layer in self.cache])
-            drop_padding(self.cache, max(one.processed for one in self.sequences))
+            drop_padding(self.cache, max(sequence.processed for sequence in self.sequences))

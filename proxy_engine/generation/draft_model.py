@@ -148,7 +148,7 @@ class DraftModel:
             with step_limit(ADVANCE_STEPS):
                 self._extend(drafts)
             # A limit that was reached has left rows in a batch cache.
-            self._rows = {one: row for one, row in self._rows.items() if row.cache}
+            self._rows = {sequence: row for sequence, row in self._rows.items() if row.cache}
         except Exception:
             # A pass that failed may have changed some layers of a cache.
             self._rows.clear()
@@ -280,7 +280,7 @@ class DraftModel:
             drawn = [self._propose(job, own) for job, own in zip(jobs, logits, strict=True)]
             logits = None
             mx.eval([proposal for proposal in drawn if proposal is not None])
-            goes_on = [_append(job, one) for job, one in zip(jobs, drawn, strict=True)]
+            goes_on = [_append(job, proposal) for job, proposal in zip(jobs, drawn, strict=True)]
             kept = [number for number, goes in enumerate(goes_on) if goes]
             if is_batch and len(kept) < len(jobs):
                 for number, job in enumerate(jobs):

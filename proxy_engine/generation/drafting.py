@@ -81,7 +81,7 @@ class Drafting:
         with step_limit(ADVANCE_STEPS):
             while not draft.is_closed and len(draft.tokens) < limit:
                 # A drafter may continue the proposal of another, and text behind forced tokens.
-                if not any(self._extend(draft, one, gain) for one in list(self._drafters)):
+                if not any(self._extend(draft, drafter, gain) for drafter in list(self._drafters)):
                     break
         draft.cut(limit)
         return draft

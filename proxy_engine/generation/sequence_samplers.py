@@ -79,12 +79,12 @@ class SequenceSamplers:
     @property
     def random_state(self) -> RandomState:
         """The samplers' random keys, which can be set back to an earlier state."""
-        return {one: sampler.random_state for one, sampler in self._samplers.items()}
+        return {parameters: sampler.random_state for parameters, sampler in self._samplers.items()}
 
     @random_state.setter
     def random_state(self, state: RandomState) -> None:
         # A sampler that did not exist in that state is made again.
-        self._samplers = {one: self._samplers[one] for one in state}
+        self._samplers = {parameters: self._samplers[parameters] for parameters in state}
         for parameters, key in state.items():
             self._samplers[parameters].random_state = key
         self._by_place.clear()
@@ -105,8 +105,13 @@ def _streams(
 ) -> dict[SamplingParameters, int]:
     """Number the different sampling parameters, whatever part of the answer comes first."""
     of_parts = list(map(options.sampling, ("", *options.parts)))
-    of_rules = [_at_temperature(one, each) for each in temperatures for one in of_parts]
-    return {one: number for number, one in enumerate(dict.fromkeys([*of_parts, *of_rules]))}
+    of_rules = [
+        _at_temperature(parameters, each) for each in temperatures for parameters in of_parts
+    ]
+    return {
+        parameters: number
+        for number, parameters in enumerate(dict.fromkeys([*of_parts, *of_rules]))
+    }
 
 
 def _at_temperature(

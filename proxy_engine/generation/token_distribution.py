@@ -143,7 +143,7 @@ def sample_distributions(distributions: Sequence[TokenDistribution], logits: mx.
     Returns:
         Token ids, uint32, shape (distributions,), not evaluated.
     """
-    masks = [one.mask for one in distributions]
+    masks = [distribution.mask for distribution in distributions]
     first = masks[0]
     if any(mask is not first for mask in masks):
         every = mx.ones(logits.shape[-1:], mx.bool_)
@@ -151,7 +151,7 @@ def sample_distributions(distributions: Sequence[TokenDistribution], logits: mx.
         logits = mx.where(rows, logits, -mx.inf)
     elif first is not None:
         logits = apply_mask(logits, first.mask)
-    return sample_rows([_plain(one.sampler) for one in distributions], logits)
+    return sample_rows([_plain(distribution.sampler) for distribution in distributions], logits)
 
 
 def _plain(sampler: Sampler | CustomSampler) -> Sampler:

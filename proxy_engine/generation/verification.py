@@ -230,17 +230,19 @@ class Verification:
 def sample_together(verifications: Items[Verification]) -> None:
     """Sample the first positions of plain sequences by operations on all rows at once."""
     rows: dict[SamplingParameters, list[Verification]] = {}
-    for one in verifications:
+    for verification in verifications:
         parameters = None
-        if one.draft is None and one.sequence.is_sampled_plainly:
-            parameters = one.distribution.row_parameters
+        if verification.draft is None and verification.sequence.is_sampled_plainly:
+            parameters = verification.distribution.row_parameters
         if parameters is not None:
-            rows.setdefault(parameters, []).append(one)
+            rows.setdefault(parameters, []).append(verification)
     for group in rows.values():
         if len(group) > 1:
             started = time.perf_counter()
-            logits = NextLogits.stacked([one.logits for one in group])
-            tokens = sample_distributions([one.distribution for one in group], logits)
-            for row, one in enumerate(group):
-                one.take(tokens[row : row + 1])
-                one.sequence.timings.add("sample", started, time.perf_counter())
+            logits = NextLogits.stacked([verification.logits for verification in group])
+            tokens = sample_distributions(
+                [verification.distribution for verification in group], logits
+            )
+            for row, verification in enumerate(group):
+                verification.take(tokens[row : row + 1])
+                verification.sequence.timings.add("sample", started, time.perf_counter())

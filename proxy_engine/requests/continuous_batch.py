@@ -324,7 +324,7 @@ class ContinuousBatch:
         group.rows = sequences
         if sequences:
             samples = {sample.sequence: sample for sample in group.samples}
-            self._members |= {one: (group, samples[one]) for one in sequences}
+            self._members |= {sequence: (group, samples[sequence]) for sequence in sequences}
 
     # The end.
 

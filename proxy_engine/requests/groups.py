@@ -123,7 +123,7 @@ class Group:
     @property
     def active(self) -> dict[Sequence, Sequence]:
         """Its sequences in the batch that stay in their rows."""
-        active = {one.sequence for one in self.samples if one.is_active}
+        active = {sample.sequence for sample in self.samples if sample.is_active}
         return {row: row for row in self.rows if row in active}
 
     def multiply(self) -> None:
@@ -143,7 +143,7 @@ class Group:
             The active sequences, each with the one whose row it continues.
         """
         self.read_weights()
-        sources = {one.sequence: one.sequence for one in self.samples if one.is_active}
+        sources = {sample.sequence: sample.sequence for sample in self.samples if sample.is_active}
 
         def copy(sample: Sample) -> Sample:
             # A finished particle does not change any more.
@@ -154,14 +154,16 @@ class Group:
             return twin
 
         counts = [
-            len(one.sequence.weights.sums) - 1
-            for one in self.samples
-            if one.is_active and one.sequence.weights is not None
+            len(sample.sequence.weights.sums) - 1
+            for sample in self.samples
+            if sample.is_active and sample.sequence.weights is not None
         ]
         if counts:
             tokens = min(counts)
-            self.system.resample(copy, lambda one: one.log_weight_of(tokens))
-        return {one.sequence: sources[one.sequence] for one in self.samples if one.is_active}
+            self.system.resample(copy, lambda sample: sample.log_weight_of(tokens))
+        return {
+            sample.sequence: sources[sample.sequence] for sample in self.samples if sample.is_active
+        }
 
     def read_weights(self) -> None:
         """Read the weights of tokens that the model has processed."""

@@ -79,18 +79,21 @@ class Prefills:
             return False
         requests = [group.job.request for group in self.groups]
         # The sequences of a group begin with copies of the cache of its prompt.
-        if any(one.sequences > 1 for one in (request, *requests)):
+        if any(other.sequences > 1 for other in (request, *requests)):
             return False
         step_size = _step_size(request)
-        if not all(can_join_prefill(one) and one.step_size == step_size for one in self._prefills):
+        if not all(
+            can_join_prefill(prefill) and prefill.step_size == step_size
+            for prefill in self._prefills
+        ):
             return False
         key = request.cache_key()
         cached = self._caches.cached_tokens(key)
-        lengths = [len(request.prompt_ids) - cached, *(one.left for one in self._prefills)]
+        lengths = [len(request.prompt_ids) - cached, *(prefill.left for prefill in self._prefills)]
         max_tokens = joint_prefill_tokens(step_size, others_wait=bool(batch.sequences))
         if not is_joint_prefill_worthwhile(lengths, max_tokens):
             return False
-        shared = max(common_prefix(key, one.cache_key()) for one in requests)
+        shared = max(common_prefix(key, other.cache_key()) for other in requests)
         return (
             shared - cached <= _MAX_SHARED_TOKENS
             and batch.can_prefill_together
