@@ -5,7 +5,6 @@ from .logprobs import log_sum as log_sum
 from .logprobs import top_logprobs as top_logprobs
 from .parameters import InvalidSamplingParameterError as InvalidSamplingParameterError
 from .parameters import SamplingParameters as SamplingParameters
-from .rows import can_sample_together as can_sample_together
 from .rows import sample_rows as sample_rows
 from .sampler import Sampler as Sampler
 from .sampler import WeightedToken as WeightedToken

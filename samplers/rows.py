@@ -12,20 +12,6 @@ from samplers.sampler import Sampler
 from samplers.transforms import apply_temperature
 
 
-def can_sample_together(samplers: Sequence[object]) -> bool:
-    """Whether :func:`sample_rows` can sample a token for each of these samplers.
-
-    Their parameters are equal but for the seed, and have no biases, no penalties and no XTC.
-    """
-    first = samplers[0] if samplers else None
-    if not isinstance(first, Sampler) or first.row_parameters is None:
-        return False
-    expected = first.row_parameters
-    return all(
-        isinstance(sampler, Sampler) and sampler.row_parameters == expected for sampler in samplers
-    )
-
-
 def sample_rows(samplers: Sequence[Sampler], logits: mx.array) -> mx.array:
     """Select a token for each row of logits, by the row's sampler.
 
@@ -33,7 +19,8 @@ def sample_rows(samplers: Sequence[Sampler], logits: mx.array) -> mx.array:
     random key.
 
     Args:
-        samplers: Distinct samplers that :func:`can_sample_together`, one for each row.
+        samplers: Distinct samplers with equal ``row_parameters`` that are not ``None``, one for
+            each row.
         logits: Shape (rows, vocabulary), any float type; ``-inf`` for masked tokens.
 
     Returns:

@@ -96,6 +96,8 @@ class ControlTokens:
         self._added = _alternatives(map(str, added.values()))
         self._cuts = {str(t) for t in added.values() if not (t.normalized or t.lstrip)}
         self._plain = self.unmarking()
+        # The largest number of each letter in a token, once it is known.
+        self._most: dict[str, int] = {}
 
     def messages(self, messages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Return messages for a chat template whose texts spell no control token.
@@ -142,7 +144,7 @@ class ControlTokens:
             PromptTooLongError: The prompt leaves no room in the context.
             PromptError: The tokenizer cannot write the text of a control token.
         """
-        if context_length is not None and len(text) > _PIECE_CHARS:
+        if context_length is not None and len(text) > max(context_length, _PIECE_CHARS):
             check_length(self.least_tokens(text), context_length, is_complete=False)
         ids: list[int] = []
         if self._plain is None:
@@ -169,9 +171,11 @@ class ControlTokens:
         text = unmarked(text)
         counts = np.bincount(np.frombuffer(text.encode(), np.uint8), minlength=256)
         letter = max(_LETTERS, key=lambda each: int(counts[ord(each)]))
-        most: int = max(form.count(letter) for form in self._tokenizer.get_vocab())
+        if letter not in self._most:
+            # Kept: it takes as long as encoding a page of text.
+            self._most[letter] = max(form.count(letter) for form in self._tokenizer.get_vocab())
         others = len(text) - int(counts[:128].sum())
-        return max(0, int(counts[ord(letter)]) - others) // max(most, 1)
+        return max(0, int(counts[ord(letter)]) - others) // max(self._most[letter], 1)
 
     def check(self, found: Counter[str | None], written: Mapping[str | None, int]) -> None:
         """Check that a prompt has only the control tokens that its chat template wrote.

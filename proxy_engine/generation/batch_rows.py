@@ -13,7 +13,7 @@ from typing import Any
 import mlx.core as mx
 
 from ..prompt_cache.layers import copy_cache
-from .cache_layers import drop_padding, extend, extract_row, keep_rows, merge, trim_rows
+from .cache_layers import drop_padding, extend, extract_row, keep_rows, merge, trim, trim_rows
 from .rollback import Rollback
 from .sequence import Sequence
 
@@ -136,12 +136,11 @@ class BatchRows:
                 sequence.processed -= replayed
 
     def withdraw(self) -> None:
-        """Drop all tokens on trial from the cache, whether the texts continue with them or not."""
-        counts = [0] * self._count
+        """Undo a pass over one token on trial in every row."""
         for sequence in self.sequences:
-            counts[sequence.row] = sequence.uncommitted
-            sequence.tail, sequence.padding = [], 0
-        trim_rows(self.cache, counts)
+            sequence.tail = []
+        # Of all rows, since not all caches can drop columns of a single one.
+        trim(self.cache, 1)
 
     def merge(self) -> None:
         """Convert a plain cache to a batch cache of one row."""

@@ -14,6 +14,7 @@ from cached_models import KINDS, VOCABULARY, cold, is_close, model_of
 from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import make_prompt_cache
 
+from proxy_engine import InvalidOptionError
 from proxy_engine.generation import (
     Batch,
     Constraint,
@@ -188,6 +189,38 @@ def test_failing_sequence_does_not_affect_others() -> None:
         batch.feed()
         if not good.finished:
             assert is_close(logits_of(good), cold(model, good.tokens))
+
+
+@pytest.mark.parametrize("kind", ["plain", "sliding"])
+def test_sequence_that_fails_while_another_is_sampled_again_does_not_affect_it(kind: str) -> None:
+    model = model_of(kind)
+    batch, draw = Batch(model), random.Random(3)
+    good, bad = (
+        ScriptedSequence(
+            [draw.randrange(VOCABULARY) for _ in range(length)],
+            [[draw.randrange(VOCABULARY)] for _ in range(6)],
+            {1},
+        )
+        for length in (3, 5)
+    )
+
+    def broken(*_: Any) -> SampledToken:
+        return SampledToken(mx.array([1]), returned=mx.array([VOCABULARY]))
+
+    for sequence in (good, bad):
+        joined(batch, sequence, model)
+    batch.generate_step()
+    batch.feed()
+    bad.sample = broken  # type: ignore
+    # This pass is dispatched before its tokens are read.
+    steps = {id(step.sequence): step for step in batch.generate_step()}
+    assert isinstance(steps[id(bad)].error, InvalidOptionError)
+    assert steps[id(good)].tokens
+    batch.remove(bad, wants_cache=False)
+    while not good.finished:
+        batch.feed()
+        assert is_close(logits_of(good), cold(model, good.tokens))
+        batch.generate_step()
 
 
 @pytest.mark.parametrize("kind", KINDS)
