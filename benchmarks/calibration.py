@@ -31,7 +31,8 @@ from quality_tasks.base import is_equal
 
 from proxy_engine import BatchRequest, GenerationResult, InferenceEngine
 from proxy_engine.models.loading import load_model
-from proxy_engine.results.confidence.answer_values import read_values
+from proxy_engine.results.confidence import AnswerValues
+from proxy_engine.results.parts import Particle
 
 __all__ = ["METHODS", "judged_values", "main", "token_confidence", "with_small_integers"]
 
@@ -51,7 +52,8 @@ def token_confidence(
 
     ``None`` without log-probabilities. The probabilities are at temperature 1.
     """
-    span = read_values(result).spans[pointer]
+    answer = Particle(result.text, result.parsed, 0.0, 1.0, parts=result.parts)
+    span = AnswerValues.of(answer).spans[pointer]
     if result.logprobs is None or span is None:
         return None
     total = 0.0

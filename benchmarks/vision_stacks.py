@@ -17,7 +17,7 @@ from mlx_vlm.generate import PromptCacheState, stream_generate
 
 from proxy_engine import ImageContent, InferenceEngine, Interaction, Role, TextContent
 from proxy_engine.results.events import Finished, TokenGenerated
-from proxy_engine.results.generation import Span
+from proxy_engine.results.parts import Span
 
 __all__ = ["PEERS", "Answered", "MlxVlm", "Ours", "VisionStack", "processor_seconds"]
 

@@ -201,42 +201,18 @@ from .results.events import (
 from .results.events import (
     ToolInputDelta as ToolInputDelta,
 )
-from .results.generation import (
-    AnswerPart as AnswerPart,
-)
-from .results.generation import (
-    CutShort as CutShort,
-)
-from .results.generation import (
-    GenerationResult as GenerationResult,
-)
-from .results.generation import (
-    Logprob as Logprob,
-)
-from .results.generation import (
-    LogprobVectors as LogprobVectors,
-)
-from .results.generation import (
-    Particle as Particle,
-)
-from .results.generation import (
-    Quotation as Quotation,
-)
-from .results.generation import (
-    ScoredChoice as ScoredChoice,
-)
-from .results.generation import (
-    ScoredOption as ScoredOption,
-)
-from .results.generation import (
-    Span as Span,
-)
-from .results.generation import (
-    TokenLogprobs as TokenLogprobs,
-)
-from .results.generation import (
-    Usage as Usage,
-)
+from .results.generation import GenerationResult as GenerationResult
+from .results.parts import AnswerPart as AnswerPart
+from .results.parts import CutShort as CutShort
+from .results.parts import Logprob as Logprob
+from .results.parts import LogprobVectors as LogprobVectors
+from .results.parts import Particle as Particle
+from .results.parts import Quotation as Quotation
+from .results.parts import ScoredChoice as ScoredChoice
+from .results.parts import ScoredOption as ScoredOption
+from .results.parts import Span as Span
+from .results.parts import TokenLogprobs as TokenLogprobs
+from .results.parts import Usage as Usage
 from .results.streams import (
     AsyncBatchStream as AsyncBatchStream,
 )

@@ -20,8 +20,7 @@ from .results.events import (
     ToolInputDelta,
 )
 from .results.generation import GenerationResult
-from .results.notebook_view.segments import Segment, kind_of, merged, segments_html
-from .results.notebook_view.styles import BOX, DIM
+from .results.notebook_view import BOX, DIM, Segment, kind_of, merged, segments_html
 from .results.streams import AsyncEventStream, EventStream
 from .runtime.extras import import_extra
 

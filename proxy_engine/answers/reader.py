@@ -29,7 +29,7 @@ from ..results.events import (
     ToolCallStarted,
     ToolInputDelta,
 )
-from ..results.generation import AnswerPart
+from ..results.parts import AnswerPart
 from ..tools.call_parsing import unique_call_id
 from .composition import REASONING
 from .partial_json import PartialJson

@@ -48,7 +48,7 @@ from state_machines.tool_calls.tool_format import NO_DELIMITERS, Delimiters
 
 from ..checks.texts import has_surrogate, short_repr
 from ..errors import InvalidResponseFormatError, OutputValidationError
-from ..results.generation import Quotation
+from ..results.parts import Quotation
 from ..validation import JsonValidator
 from .compile_queue import CompileCache, CompileJob
 

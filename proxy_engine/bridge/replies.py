@@ -29,7 +29,8 @@ from ..results.events import (
     ToolCallStarted,
     ToolInputDelta,
 )
-from ..results.generation import GenerationResult, Logprob, Particle, TokenLogprobs
+from ..results.generation import GenerationResult
+from ..results.parts import Logprob, Particle, TokenLogprobs
 from .commands import RequestId
 
 PROTOCOL = 1

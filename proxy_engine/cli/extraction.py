@@ -23,7 +23,8 @@ from .progress import text_progress
 if TYPE_CHECKING:
     from ..engine.inference_engine import InferenceEngine
     from ..options.overrides import OptionOverrides
-    from ..results.generation import GenerationResult, Usage
+    from ..results.generation import GenerationResult
+    from ..results.parts import Usage
 
 
 @dataclass(frozen=True, slots=True)

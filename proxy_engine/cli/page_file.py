@@ -20,7 +20,7 @@ from ..options.overrides import OptionOverrides
 from .errors import CommandLineError
 
 if TYPE_CHECKING:
-    from ..results.generation import Quotation
+    from ..results.parts import Quotation
 
 
 class PageFile:

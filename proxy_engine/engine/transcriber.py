@@ -17,7 +17,8 @@ from ..errors import EngineClosedError, InvalidOptionError, MediaError, PromptEr
 from ..media.audio import AudioSource, LoadedAudio, load_audio
 from ..requests.request import Request
 from ..requests.streams import ignore
-from ..results.generation import GenerationResult, Usage
+from ..results.generation import GenerationResult
+from ..results.parts import Usage
 from ..transcription.errors import DecodingCancelledError
 from ..transcription.options import OnSeconds, TranscriptionOptions
 from ..transcription.results import TranscriptSegment

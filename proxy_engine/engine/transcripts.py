@@ -6,7 +6,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
-from ..results.generation import Usage
+from ..results.parts import Usage
 from ..results.streams import Stream
 from ..transcription.results import TranscriptSegment, subtitles_srt, subtitles_vtt
 

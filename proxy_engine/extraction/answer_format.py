@@ -25,7 +25,8 @@ from .json_members import encode, split_members
 from .missing import is_missing
 
 if TYPE_CHECKING:
-    from ..results.generation import GenerationResult, Quotation
+    from ..results.generation import GenerationResult
+    from ..results.parts import Quotation
 
 INPUT = "input"
 """The source of quotes that is the text of the record, unless the options give another."""

@@ -17,7 +17,8 @@ from .answer_format import INPUT, AnswerFormat, definition, pointer_of
 from .json_members import join_members, split_items, split_members
 
 if TYPE_CHECKING:
-    from ..results.generation import FinishReason, GenerationResult, Quotation, Usage
+    from ..results.generation import FinishReason, GenerationResult
+    from ..results.parts import Quotation, Usage
 
 _ANNOTATIONS = frozenset(
     ("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .answer_format import INPUT, pointer_of
 
 if TYPE_CHECKING:
-    from ..results.generation import Quotation
+    from ..results.parts import Quotation
 
 _COLORS = 6
 _INDEX = re.compile(r"/\d+")

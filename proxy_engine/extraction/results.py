@@ -16,7 +16,7 @@ from .page import PageRecord, page
 from .records import RecordReader
 
 if TYPE_CHECKING:
-    from ..results.generation import Quotation, Usage
+    from ..results.parts import Quotation, Usage
 
 T = TypeVar("T")
 

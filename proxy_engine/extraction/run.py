@@ -21,7 +21,7 @@ from .results import ExtractedRecord
 from .rows import Answer, Failure, JsonLines, Read, RowFormat
 
 if TYPE_CHECKING:
-    from ..results.generation import Quotation
+    from ..results.parts import Quotation
 
 
 @dataclass(frozen=True, slots=True)

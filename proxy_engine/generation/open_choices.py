@@ -17,7 +17,7 @@ from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.finite_choices import ChoiceOption, finite_choice
 from state_machines.grammar.temperatures import same_temperature
 
-from ..results.generation import ScoredChoice, ScoredOption
+from ..results.parts import ScoredChoice, ScoredOption
 from .choice_scores import Candidate, ChoiceScores
 from .fast_forward import FastForward
 

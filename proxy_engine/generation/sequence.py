@@ -19,7 +19,7 @@ from samplers import Sampler, apply_mask
 from state_machines.budgets import step_budget
 from state_machines.errors import GrammarBudgetError, TokenRejectedError
 
-from ..results.generation import ScoredChoice
+from ..results.parts import ScoredChoice
 from .constraint import ADVANCE_STEPS, Constraint
 from .device_masks import DeviceMask, DeviceMasks
 from .fast_forward import FastForward

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from ..results.generation import Span
+from ..results.parts import Span
 
 Phase = Literal["prompt", "mask", "sample", "draft", "dispatch", "wait", "advance"]
 

@@ -14,7 +14,7 @@ from samplers import TopLogprobs, log_sum, top_logprobs
 from state_machines.root import Part
 
 from ..errors import InvalidOptionError
-from ..results.generation import Logprob, LogprobVectors, TokenLogprobs
+from ..results.parts import Logprob, LogprobVectors, TokenLogprobs
 
 
 @dataclass(frozen=True, slots=True)

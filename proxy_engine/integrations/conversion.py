@@ -8,7 +8,8 @@ from typing import Any
 from state_machines import Vocabulary
 
 from ..answers.composition import REASONING
-from ..results.generation import GenerationResult, TokenLogprobs
+from ..results.generation import GenerationResult
+from ..results.parts import TokenLogprobs
 from ..tools.choice import requires_call
 
 

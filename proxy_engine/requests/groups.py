@@ -18,7 +18,8 @@ from ..answers.compile_queue import CompileJob
 from ..generation import Sequence, Step, Token
 from ..generation.particles import ParticleSystem
 from ..results.events import Event, PromptProgress
-from ..results.generation import GenerationResult, Particle
+from ..results.generation import GenerationResult
+from ..results.parts import Particle
 from .job import Job
 from .running import RunningRequest
 from .sequence_factory import SequenceFactory

@@ -24,14 +24,8 @@ from ..generation import Sequence as GeneratedSequence
 from ..generation import Token
 from ..results.confidence import open_pointer
 from ..results.events import PromptProgress, TokenGenerated
-from ..results.generation import (
-    CutShort,
-    FinishReason,
-    GenerationResult,
-    Quotation,
-    ScoredChoice,
-    Usage,
-)
+from ..results.generation import FinishReason, GenerationResult
+from ..results.parts import CutShort, Quotation, ScoredChoice, Usage
 from ..tools import Tool
 from ..validation import JsonValidator
 from .request import Request

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
 import pydantic
 
-from .generation import TokenLogprobs
+from .parts import TokenLogprobs
 
 R = TypeVar("R")
 

@@ -1,4 +1,4 @@
-"""Results of requests."""
+"""The result of a request."""
 
 from __future__ import annotations
 
@@ -6,14 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
-import numpy as np
-import numpy.typing as npt
 import pydantic
 
+from ..checks.pointers import check_pointer
 from ..conversation.content import ToolCall
 from ..conversation.interaction import Interaction, Role
-from .confidence import confidence, confidences
+from .confidence import AnswerValues, confidences
 from .notebook_view import to_html
+from .parts import (
+    AnswerPart,
+    CutShort,
+    LogprobVectors,
+    Particle,
+    Quotation,
+    ScoredChoice,
+    Span,
+    TokenLogprobs,
+    Usage,
+)
 
 T = TypeVar("T")
 
@@ -26,260 +36,11 @@ FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "cancelled"]
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Token counts, and seconds of wall-clock time.
-
-    Attributes:
-        prompt_tokens: Tokens of the prompt.
-        completion_tokens: Tokens of the output, end tokens included.
-        prompt_seconds: Time until the first sampled token.
-        completion_seconds: Time after that.
-        cached_tokens: Tokens of the prompt whose KV cache was reused.
-        fast_forwarded_tokens: Tokens of the output that the grammar forced and that were not
-            sampled.
-        mask_seconds: Part of ``completion_seconds`` for masks and matchers, while the device
-            works.
-        draft_seconds: Part of ``completion_seconds`` for drafts: proposing tokens, and the states
-            behind them. Requests of a batch share the time of the draft model.
-        sample_seconds: Part of ``completion_seconds`` for building the sampling graph.
-        forward_seconds: Part of ``completion_seconds`` for building forward passes and waiting for
-            the device. Requests of a batch share it.
-        preparation_seconds: Time before the queue: rendering and tokenizing the prompt, decoding
-            media, compiling the answer's grammar.
-        queue_seconds: Time in the queue, before ``prompt_seconds``.
-        particles_per_pass: Particles that shared each forward pass: all of them, or 1 if the
-            model's caches cannot be batched, so that the particles ran one after the other without
-            resampling. 0 without particles.
-        drafted_tokens: Draft tokens that forward passes verified. Forced tokens are not counted.
-        accepted_tokens: Those of them that became tokens of the output.
-        forward_passes: Forward passes after the prompt in which the request took part.
-        image_tokens: Tokens of the prompt that stand for images.
-        audio_tokens: Tokens of the prompt that stand for audio recordings.
-        inexact_choice_tokens: Tokens at which ``exact_choices`` could not score a finite choice, so
-            that a token was sampled in place of an option.
-    """
-
-    prompt_tokens: int
-    completion_tokens: int
-    prompt_seconds: float
-    completion_seconds: float
-    cached_tokens: int = 0
-    fast_forwarded_tokens: int = 0
-    mask_seconds: float = 0.0
-    draft_seconds: float = 0.0
-    sample_seconds: float = 0.0
-    forward_seconds: float = 0.0
-    preparation_seconds: float = 0.0
-    queue_seconds: float = 0.0
-    particles_per_pass: int = 0
-    drafted_tokens: int = 0
-    accepted_tokens: int = 0
-    forward_passes: int = 0
-    image_tokens: int = 0
-    audio_tokens: int = 0
-    inexact_choice_tokens: int = 0
-
-    @property
-    def total_tokens(self) -> int:
-        """Tokens of the prompt and the output."""
-        return self.prompt_tokens + self.completion_tokens
-
-    @property
-    def prompt_tokens_per_second(self) -> float:
-        """Speed of prompt processing; 0 if no time was measured."""
-        read = self.prompt_tokens - self.cached_tokens
-        return read / self.prompt_seconds if self.prompt_seconds else 0.0
-
-    @property
-    def completion_tokens_per_second(self) -> float:
-        """Speed of generation after the first token; 0 for a single token."""
-        after_first = self.completion_tokens - 1
-        return after_first / self.completion_seconds if self.completion_seconds else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerPart:
-    """Consecutive output of one part of the answer.
-
-    Attributes:
-        name: The part's name.
-        text: The output; special tokens by their names.
-        is_marker: Whether the text is a delimiter, such as ``</think>``, rather than content.
-        pointer: The JSON Pointer of the value that the text is, as in
-            :meth:`GenerationResult.confidence`; ``None`` for other text. The beginning of a tool
-            call has that of the tool's name.
-    """
-
-    name: str
-    text: str
-    is_marker: bool = False
-    pointer: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Logprob:
-    """A token with its log-probabilities (natural logarithm).
-
-    Attributes:
-        token_id: The token.
-        before_mask: The model's own: at temperature 1, without biases and penalties.
-        after_mask: The same among the allowed tokens; ``-inf`` for other tokens.
-    """
-
-    token_id: int
-    before_mask: float
-    after_mask: float
-
-
-@dataclass(frozen=True, slots=True)
-class TokenLogprobs:
-    """The chosen token and the most likely ones at its position, in descending order.
-
-    Attributes:
-        chosen: The chosen token.
-        top_before_mask: The most likely tokens of the model.
-        top_after_mask: The most likely allowed tokens.
-    """
-
-    chosen: Logprob
-    top_before_mask: tuple[Logprob, ...] = ()
-    top_after_mask: tuple[Logprob, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LogprobVectors:
-    """The log-probabilities (natural logarithm) of all tokens at one position.
-
-    Attributes:
-        before_mask: The model's own, as :attr:`Logprob.before_mask`; float32, shape (vocabulary,).
-        after_mask: Those among the allowed tokens, as :attr:`Logprob.after_mask`; float32, shape
-            (vocabulary,).
-    """
-
-    before_mask: npt.NDArray[np.float32]
-    after_mask: npt.NDArray[np.float32]
-
-
 if TYPE_CHECKING:
     _Vectors: TypeAlias = tuple[LogprobVectors, ...] | None
 else:
     # Not part of the result as JSON.
     _Vectors = Annotated[Any, pydantic.Field(exclude=True)]
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A time span of the generation loop, in seconds since the request began.
-
-    Attributes:
-        name: ``"prompt"`` (a forward pass over prompt tokens), ``"mask"`` (computing a mask),
-            ``"sample"`` (building the sampling graph), ``"draft"`` (drafting tokens and computing
-            the states behind them), ``"dispatch"`` (building a forward pass and
-            submitting it to the device), ``"wait"`` (waiting for the device), ``"advance"``
-            (advancing matchers and finding forced text).
-        step: Number of forward passes after the prompt.
-        started: Begin of the span.
-        ended: End of the span.
-    """
-
-    name: str
-    step: int
-    started: float
-    ended: float
-
-
-@dataclass(frozen=True, slots=True)
-class Particle(Generic[T]):
-    """One of several weighted answers to a request (sequential Monte Carlo).
-
-    Attributes:
-        text: As in :class:`GenerationResult`.
-        parsed: As in :class:`GenerationResult`.
-        log_weight: Natural logarithm of its weight. ``result.log_evidence`` is the logarithm of the
-            mean weight. ``-inf`` for a particle that does not count.
-        probability: Its weight over the sum of all weights.
-        tool_calls: As in :class:`GenerationResult`.
-        token_ids: Its tokens, end tokens included.
-        parts: Its whole output by part, in order.
-    """
-
-    text: str
-    parsed: T
-    log_weight: float
-    probability: float
-    tool_calls: tuple[ToolCall, ...] = ()
-    token_ids: tuple[int, ...] = ()
-    parts: tuple[AnswerPart, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ScoredOption:
-    """An option of a finite choice.
-
-    Attributes:
-        text: As written in the output, such as ``"red"`` with its quotes, ``true`` or ``12``.
-        probability: Its probability among the options that fit.
-    """
-
-    text: str
-    probability: float
-
-
-@dataclass(frozen=True, slots=True)
-class ScoredChoice:
-    """A finite choice that was drawn from the exact distribution of its options.
-
-    Attributes:
-        offset: Where the chosen option begins, in UTF-8 bytes, in the concatenated texts of
-            ``result.parts``.
-        options: The options, in descending order of probability.
-        chosen: The chosen option.
-        forced_bytes: Number of bytes directly before ``offset`` that the grammar forced, such as
-            the common beginning of all strings of an enumeration.
-    """
-
-    offset: int
-    options: tuple[ScoredOption, ...]
-    chosen: ScoredOption
-    forced_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Quotation:
-    """Where a quote of the answer stands in its source.
-
-    Attributes:
-        pointer: The JSON Pointer of the string in the answer.
-        source: The name of the source.
-        start: Position of the first occurrence, in code points.
-        end: Position after it.
-        occurrences: Number of occurrences, which may overlap; counted up to 1000.
-    """
-
-    pointer: str
-    source: str
-    start: int
-    end: int
-    occurrences: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class CutShort:
-    """Where a limit first changed an answer, which is complete all the same.
-
-    Without the limit, the model would have written something else there: the token that was
-    sampled would not have left room for the end. A value that repeated itself and was ended
-    (``stop_repetition``) is reported if no limit changed the answer.
-
-    Attributes:
-        pointer: The JSON Pointer of the value that was open, as in
-            :meth:`GenerationResult.confidence`; ``""`` for text, reasoning, and the whole answer.
-        reason: The limit. Only with ``"repetition"`` the ``finish_reason`` is not ``"length"``.
-    """
-
-    pointer: str
-    reason: Literal["max_tokens", "max_seconds", "repetition"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,11 +126,17 @@ class GenerationResult(Generic[T]):
         Raises:
             InvalidOptionError: ``pointer`` is malformed, or the answer has no value there.
         """
-        return confidence(self, pointer)
+        values = self._values()
+        check_pointer(pointer, values.spans)
+        return confidences(values, self.scored_choices, self.particles).get(pointer)
 
     def confidences(self) -> dict[str, float]:
         """Return :meth:`confidence` of all values that have one, by pointer, in document order."""
-        return confidences(self)
+        return confidences(self._values(), self.scored_choices, self.particles)
+
+    def _values(self) -> AnswerValues:
+        answer = Particle(self.text, self.parsed, 0.0, 1.0, self.tool_calls, parts=self.parts)
+        return AnswerValues.of(answer)
 
     def to_interaction(self) -> Interaction:
         """Return the answer as a message of the assistant."""

@@ -12,7 +12,7 @@ from prometheus_client import (
     generate_latest,
 )
 
-from ..results.generation import Usage
+from ..results.parts import Usage
 
 _PREFIX = "proxy_engine"
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)

@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 from proxy_engine import InferenceEngine
-from proxy_engine.results.generation import CutShort
+from proxy_engine.results.parts import CutShort
 
 
 class Person(BaseModel):

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy_engine.conversation.content import ToolCall
-from proxy_engine.results.generation import (
+from proxy_engine.results.generation import GenerationResult
+from proxy_engine.results.notebook_view import segments_of
+from proxy_engine.results.parts import (
     AnswerPart,
-    GenerationResult,
     Logprob,
     Particle,
     ScoredChoice,
@@ -23,7 +24,6 @@ from proxy_engine.results.generation import (
     TokenLogprobs,
     Usage,
 )
-from proxy_engine.results.notebook_view.segments import segments_of
 
 TAGS = {"div", "pre", "details", "summary", "span", "sub", "table", "tr", "th", "td", "b"}
 

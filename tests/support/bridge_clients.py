@@ -25,7 +25,8 @@ from proxy_engine.bridge.protocol_schema import protocol_schema
 from proxy_engine.bridge.replies import to_line
 from proxy_engine.bridge.session import Session
 from proxy_engine.results.events import Event, Finished, TokenGenerated
-from proxy_engine.results.generation import GenerationResult, Usage
+from proxy_engine.results.generation import GenerationResult
+from proxy_engine.results.parts import Usage
 from state_machines import Vocabulary
 
 __all__ = ["BridgeProcess", "Client", "FakeEngine", "is_last", "validator"]

@@ -23,7 +23,7 @@ from proxy_engine import (
     PromptProgress,
     TokenGenerated,
 )
-from proxy_engine.results.generation import Logprob, TokenLogprobs
+from proxy_engine.results.parts import Logprob, TokenLogprobs
 
 _SYMBOLS = ('"', "a", "b", "ab", "1", "2", ":", "{", "}", "Ġ", "x")
 

@@ -16,7 +16,8 @@ from types import ModuleType
 from typing import Any, NamedTuple, Self
 
 from proxy_engine.errors import EngineClosedError, PromptError
-from proxy_engine.results.generation import GenerationResult, Usage
+from proxy_engine.results.generation import GenerationResult
+from proxy_engine.results.parts import Usage
 
 SCHEMA = {
     "type": "object",

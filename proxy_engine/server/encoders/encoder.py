@@ -12,7 +12,8 @@ from state_machines.tool_calls.call import CALL
 
 from ...answers.composition import REASONING
 from ...results.events import StreamEvent, TokenGenerated
-from ...results.generation import GenerationResult, Logprob, TokenLogprobs, Usage
+from ...results.generation import GenerationResult
+from ...results.parts import Logprob, TokenLogprobs, Usage
 from ...runtime import process_runtime
 from ..errors import ApiError
 from ..schemas.common import (

@@ -15,7 +15,7 @@ from shortest_words import shortest_word
 from proxy_engine.answers.composition import Calls, Reasoning, compose_answer
 from proxy_engine.answers.reader import AnswerReader
 from proxy_engine.errors import OutputValidationError
-from proxy_engine.results.confidence.answer_values import read_values
+from proxy_engine.results.confidence import AnswerValues
 from proxy_engine.results.events import (
     Event,
     PartialValue,
@@ -25,7 +25,7 @@ from proxy_engine.results.events import (
     ToolCallFinished,
     ToolCallStarted,
 )
-from proxy_engine.results.generation import Particle
+from proxy_engine.results.parts import Particle
 from state_machines import ChoiceStateMachine, JsonSchemaStateMachine, Vocabulary
 from state_machines.grammar.node import EMPTY
 from state_machines.root import (
@@ -207,7 +207,7 @@ def check_pointers(reader: AnswerReader) -> None:
     """The parts with pointers are the values of the answer, where its text is JSON."""
     calls = tuple(reader.calls)
     parsed = json.loads(reader.values[0][1]) if reader.values else None
-    values = read_values(Particle(reader.text, parsed, 0.0, 1.0, calls, parts=reader.parts))
+    values = AnswerValues.of(Particle(reader.text, parsed, 0.0, 1.0, calls, parts=reader.parts))
     for index, call in enumerate(calls):
         name = values.spans[f"/tool_calls/{index}/name"]
         assert name is not None

@@ -35,7 +35,8 @@ from proxy_engine.bridge.protocol_schema import protocol_schema
 from proxy_engine.bridge.replies import error_reply, event_reply, to_line
 from proxy_engine.options.fields import OPTION_NAMES, given_options
 from proxy_engine.results.events import Finished, StreamEvent
-from proxy_engine.results.generation import GenerationResult, Logprob
+from proxy_engine.results.generation import GenerationResult
+from proxy_engine.results.parts import Logprob
 from state_machines.errors import MaxTokensTooSmallError, UnsupportedSchemaError
 
 

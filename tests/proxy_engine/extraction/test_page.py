@@ -6,7 +6,7 @@ import json
 from html.parser import HTMLParser
 
 from proxy_engine.extraction.page import PageRecord, page
-from proxy_engine.results.generation import Quotation
+from proxy_engine.results.parts import Quotation
 
 TEXT = 'a <b> & \u0431\u0432\0 "c" end'
 ANSWER = {"of": ["a <b>", "<b> &", "end"], "n": "a", "<i>": None}

@@ -20,7 +20,7 @@ from live_server import Live, make_settings, serving, serving_engine
 from starlette.types import Message, Receive, Scope, Send
 
 from proxy_engine import InferenceEngine
-from proxy_engine.results.generation import Usage
+from proxy_engine.results.parts import Usage
 from proxy_engine.server.app import create_app
 from proxy_engine.server.json_bodies import MAX_MESSAGES
 from proxy_engine.server.metrics import Metrics

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from proxy_engine import Transcript, TranscriptSegment, TranscriptWord
-from proxy_engine.results.generation import Usage
+from proxy_engine.results.parts import Usage
 from proxy_engine.server.encoders.transcriptions import response
 
 SEGMENTS = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxy_engine.engine.transcripts import Transcript
-from proxy_engine.results.generation import Usage
+from proxy_engine.results.parts import Usage
 from proxy_engine.transcription.results import TranscriptSegment
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy_engine.checks.pointers import reference_token
-from proxy_engine.results.confidence.json_cursor import JsonCursor, Unfinished
+from proxy_engine.results.json_cursor import JsonCursor, Unfinished
 
 VALUES = st.recursive(
     st.none()

@@ -13,14 +13,8 @@ from hypothesis import strategies as st
 
 from proxy_engine.conversation.content import ToolCall
 from proxy_engine.errors import InvalidOptionError
-from proxy_engine.results.generation import (
-    AnswerPart,
-    GenerationResult,
-    Particle,
-    ScoredChoice,
-    ScoredOption,
-    Usage,
-)
+from proxy_engine.results.generation import GenerationResult
+from proxy_engine.results.parts import AnswerPart, Particle, ScoredChoice, ScoredOption, Usage
 
 USAGE = Usage(1, 1, 0.0, 0.0)
 
