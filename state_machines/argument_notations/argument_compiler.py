@@ -160,7 +160,7 @@ class ArgumentCompiler:
         twin.translator = Translator(
             evaluator, self.translator.syntax, any_order=True, any_spelling=True
         )
-        return twin, evaluator.table.evaluated(constant(arguments, evaluator.table))
+        return twin, evaluator.evaluated(constant(arguments, evaluator))
 
     def value_node(self, term: Term) -> Node:
         """Return the language of a restricted term, in the syntax of values."""

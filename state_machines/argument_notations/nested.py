@@ -243,7 +243,7 @@ class _NestedCompiler(ArgumentCompiler):
         return union(
             (
                 encoded(values.strings, RAW),
-                self.translator.value(self.evaluator.table.evaluated(plain)),
+                self.translator.value(self.evaluator.evaluated(plain)),
                 *(each.node(each.steps.start) for each in arrays),
                 *objects,
             )
@@ -316,7 +316,7 @@ class _Items:
     """The items of one array shape, as a state machine."""
 
     def __init__(self, compiler: _NestedCompiler, shape: ArrayShape) -> None:
-        self.steps = ItemSteps(shape, compiler.evaluator.table)
+        self.steps = ItemSteps(shape, compiler.evaluator)
         self._compiler = compiler
         self._nodes: dict[ItemState, Node] = {}
 

@@ -300,7 +300,7 @@ class _TaggedCompiler(ArgumentCompiler):
         return union((encoded(intersection((strings, _NO_OUTER_LINE_FEED)), RAW), wrapped))
 
     def _value_with_kind(self, term: Term) -> Node:
-        table, nodes = self.evaluator.table, []
+        table, nodes = self.evaluator, []
         by_text: dict[str, list[str]] = {}
         for json_type, text in self._notation.kinds.items():
             by_text.setdefault(text, []).append(json_type)

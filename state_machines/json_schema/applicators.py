@@ -47,34 +47,34 @@ def _named_subschemas(
 
 
 def _terms(locations: Iterable[SchemaLocation], evaluator: TermEvaluator) -> list[Term]:
-    return [evaluator.table.schema_ref(location) for location in locations]
+    return [evaluator.schema_ref(location) for location in locations]
 
 
 def ref(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``$ref``: the value satisfies the referenced schema (8.2.3.1)."""
-    return evaluator.table.schema_ref(location.document.resolve(location, value, "$ref"))
+    return evaluator.schema_ref(location.document.resolve(location, value, "$ref"))
 
 
 def dynamic_ref(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``$dynamicRef``: as ``$ref``, resolved in the dynamic scope (8.2.3.2)."""
-    return evaluator.table.schema_ref(location.document.resolve(location, value, "$dynamicRef"))
+    return evaluator.schema_ref(location.document.resolve(location, value, "$dynamicRef"))
 
 
 def recursive_ref(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``$recursiveRef``: the outermost schema with ``$recursiveAnchor`` (2019-09 core, 8.2.4.2)."""
     if value != "#":
         raise location.error("$recursiveRef is not '#'", "$recursiveRef")
-    return evaluator.table.schema_ref(location.document.resolve_recursive(location))
+    return evaluator.schema_ref(location.document.resolve_recursive(location))
 
 
 def all_of(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``allOf``: the value satisfies all schemas (10.2.1.1)."""
-    return evaluator.table.all_of(_terms(_subschemas(location, "allOf", value), evaluator))
+    return evaluator.all_of(_terms(_subschemas(location, "allOf", value), evaluator))
 
 
 def any_of(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``anyOf``: the value satisfies at least one schema (10.2.1.2)."""
-    return evaluator.table.any_of(_terms(_subschemas(location, "anyOf", value), evaluator))
+    return evaluator.any_of(_terms(_subschemas(location, "anyOf", value), evaluator))
 
 
 def one_of(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
@@ -84,12 +84,12 @@ def one_of(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Te
 
 def not_(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``not``: the value does not satisfy the schema (10.2.1.4)."""
-    return evaluator.table.negation(evaluator.table.schema_ref(location.child(value, "not")))
+    return evaluator.negation(evaluator.schema_ref(location.child(value, "not")))
 
 
 def if_(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``if`` with the adjacent ``then`` and ``else`` (10.2.2)."""
-    table, schema = evaluator.table, location.schema
+    table, schema = evaluator, location.schema
     condition = table.schema_ref(location.child(value, "if"))
     then, otherwise = (
         table.schema_ref(location.child(schema[keyword], keyword)) if keyword in schema else TRUE
@@ -100,10 +100,9 @@ def if_(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
 
 def dependent_schemas(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``dependentSchemas``: an object with a property satisfies a schema (10.2.2.4)."""
-    table = evaluator.table
-    return table.all_of(
-        table.conditional(
-            table.evaluated(objects_with_property(name)), table.schema_ref(child), TRUE
+    return evaluator.all_of(
+        evaluator.conditional(
+            evaluator.evaluated(objects_with_property(name)), evaluator.schema_ref(child), TRUE
         )
         for name, child in _named_subschemas(location, "dependentSchemas", value)
     )
@@ -113,24 +112,22 @@ def dependencies(location: SchemaLocation, value: Any, evaluator: TermEvaluator)
     """``dependencies``: required properties or a schema (draft 7 validation, 6.5.7)."""
     if not isinstance(value, dict):
         raise location.error("dependencies is not an object", "dependencies")
-    table = evaluator.table
     parts = []
     for name, needed in value.items():
         if isinstance(needed, list):
             names = string_list(location, "dependencies", needed)
-            then = table.evaluated(require_properties(names))
+            then = evaluator.evaluated(require_properties(names))
         else:
-            then = table.schema_ref(location.child(needed, "dependencies", name))
-        condition = table.evaluated(objects_with_property(name))
-        parts.append(table.conditional(condition, then, TRUE))
-    return table.all_of(parts)
+            then = evaluator.schema_ref(location.child(needed, "dependencies", name))
+        condition = evaluator.evaluated(objects_with_property(name))
+        parts.append(evaluator.conditional(condition, then, TRUE))
+    return evaluator.all_of(parts)
 
 
 def properties(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``properties``: the values of the named properties (10.3.2.1)."""
-    table = evaluator.table
     terms = {
-        name: table.schema_ref(child)
+        name: evaluator.schema_ref(child)
         for name, child in _named_subschemas(location, "properties", value)
         if is_encodable(name)
     }
@@ -146,7 +143,7 @@ def pattern_properties(location: SchemaLocation, value: Any, evaluator: TermEval
     """``patternProperties``: the values of properties whose names match (10.3.2.2)."""
     patterns = _name_patterns(location)
     terms = {
-        pattern: evaluator.table.schema_ref(child)
+        pattern: evaluator.schema_ref(child)
         for pattern, child in _named_subschemas(location, "patternProperties", value)
     }
     rules = (NameRule(patterns[name], term) for name, term in terms.items() if term is not TRUE)
@@ -160,7 +157,7 @@ def additional_properties(
 
     The adjacent ``properties`` and ``patternProperties`` apply to the rest.
     """
-    term = evaluator.table.schema_ref(location.child(value, "additionalProperties"))
+    term = evaluator.schema_ref(location.child(value, "additionalProperties"))
     if term is TRUE:
         return restrict_one_type()
     names = location.keyword_value("properties", dict) or {}
@@ -177,7 +174,7 @@ def property_names(location: SchemaLocation, value: Any, evaluator: TermEvaluato
     ``propertyNames`` itself.
     """
     child = location.child(value, "propertyNames")
-    allowed = evaluator.strings(evaluator.table.schema_ref(child))
+    allowed = evaluator.strings(evaluator.schema_ref(child))
     if allowed is ANY_TEXT:
         return restrict_one_type()
     rejected = complement(allowed, ANY_CODE_POINT)
@@ -193,7 +190,7 @@ def prefix_items(location: SchemaLocation, value: Any, evaluator: TermEvaluator)
 def items(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``items``: all items after those of the adjacent ``prefixItems`` (10.3.1.2)."""
     prefix = location.keyword_value("prefixItems", list) or []
-    term = evaluator.table.schema_ref(location.child(value, "items"))
+    term = evaluator.schema_ref(location.child(value, "items"))
     return restrict_one_type(array=_array((TRUE,) * len(prefix), term))
 
 
@@ -202,17 +199,18 @@ def items_or_tuple(location: SchemaLocation, value: Any, evaluator: TermEvaluato
 
     An array applies to the first items, and the adjacent ``additionalItems`` to the others.
     """
-    table = evaluator.table
     if not isinstance(value, list):
-        return restrict_one_type(array=_array((), table.schema_ref(location.child(value, "items"))))
+        return restrict_one_type(
+            array=_array((), evaluator.schema_ref(location.child(value, "items")))
+        )
     prefix = tuple(
-        table.schema_ref(location.child(schema, "items", index))
+        evaluator.schema_ref(location.child(schema, "items", index))
         for index, schema in enumerate(value)
     )
     rest = TRUE
     if "additionalItems" in location.schema:
         additional = location.schema["additionalItems"]
-        rest = table.schema_ref(location.child(additional, "additionalItems"))
+        rest = evaluator.schema_ref(location.child(additional, "additionalItems"))
     return restrict_one_type(array=_array(prefix, rest))
 
 
@@ -223,7 +221,7 @@ def _array(prefix: tuple[Term, ...], rest: Term) -> ArrayShape:
 
 def contains(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``contains`` with the adjacent ``minContains`` and ``maxContains`` (10.3.1.3)."""
-    term = evaluator.table.schema_ref(location.child(value, "contains"))
+    term = evaluator.schema_ref(location.child(value, "contains"))
     min_count, max_count = 1, None
     if location.dialect.counts_contained:
         schema = location.schema

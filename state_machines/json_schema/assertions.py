@@ -103,12 +103,12 @@ def enum(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Valu
     """``enum``: the value equals one of the listed values (6.1.2)."""
     if not isinstance(value, list):
         raise location.error("enum is not an array", "enum")
-    return constants(value, evaluator.table)
+    return constants(value, evaluator)
 
 
 def const(_: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``const``: the value equals the given value (6.1.3)."""
-    return constant(value, evaluator.table)
+    return constant(value, evaluator)
 
 
 def _number(location: SchemaLocation, keyword: str, value: Any) -> Fraction:
@@ -272,13 +272,17 @@ def dependent_required(location: SchemaLocation, value: Any, evaluator: TermEval
     dependencies = {
         name: string_list(location, "dependentRequired", names) for name, names in value.items()
     }
-    table = evaluator.table
     if len(dependencies) > FEW_DEPENDENCIES:
         # Clauses, because the product of the disjunctions would have too many shapes.
-        return table.evaluated(restrict_one_type(shape=_dependency_clauses(dependencies, table)))
-    return table.all_of(
-        table.any_of(
-            (table.evaluated(forbid_property(name)), table.evaluated(require_properties(names)))
+        return evaluator.evaluated(
+            restrict_one_type(shape=_dependency_clauses(dependencies, evaluator))
+        )
+    return evaluator.all_of(
+        evaluator.any_of(
+            (
+                evaluator.evaluated(forbid_property(name)),
+                evaluator.evaluated(require_properties(names)),
+            )
         )
         for name, names in dependencies.items()
     )

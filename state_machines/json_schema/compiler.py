@@ -39,7 +39,6 @@ from state_machines.json_schema.arrays.unique_items import (
 from state_machines.json_schema.constants import constant, without_scalars
 from state_machines.json_schema.document import SchemaDocument
 from state_machines.json_schema.error_location import located_errors, smallest_empty_schema
-from state_machines.json_schema.evaluator import TermEvaluator
 from state_machines.json_schema.keywords import KEYWORD_NAMES_BY_VOCABULARY
 from state_machines.json_schema.numbers.number_sets import NumberSet
 from state_machines.json_schema.numbers.number_text import every_spelling, number_language
@@ -80,9 +79,9 @@ class Compilation:
         registry: Registry[Any] | None = None,
         sources: Mapping[str, str] | None = None,
     ) -> None:
-        reader = SchemaReader(strict=strict, assert_formats=assert_formats)
-        self.evaluator = TermEvaluator(reader, QuoteSources(sources))
-        self.table = self.evaluator.table
+        self.evaluator = self.table = SchemaReader(
+            QuoteSources(sources), strict=strict, assert_formats=assert_formats
+        )
         with located_errors(None), step_budget(LIMITS.compile_steps):
             self.root = SchemaDocument(schema, registry, KEYWORD_NAMES_BY_VOCABULARY).root
             self.term = self.table.schema_ref(self.root)
@@ -144,7 +143,7 @@ class Translator:
 
     def __init__(
         self,
-        evaluator: TermEvaluator,
+        evaluator: SchemaReader,
         syntax: ValueSyntax,
         *,
         any_order: bool,
@@ -227,9 +226,8 @@ class Translator:
         def make() -> Node:
             # A new evaluator, because the number of values that may be written is unbounded.
             evaluator = self._evaluator.empty_copy()
-            table = evaluator.table
             translator = Translator(evaluator, self.syntax, any_order=True, any_spelling=True)
-            return translator.value(table.evaluated(constant(_parsed(text), table)), depth)
+            return translator.value(evaluator.evaluated(constant(_parsed(text), evaluator)), depth)
 
         return self._constants.get((text, depth), make)
 
@@ -240,7 +238,7 @@ class Translator:
 
     def unfold(self, shape: ArrayShape | ObjectShape, depth: int) -> Node:
         """Return the node of the arrays or objects of a shape."""
-        table, is_empty = self._evaluator.table, self._evaluator.is_empty
+        table, is_empty = self._evaluator, self._evaluator.is_empty
         if isinstance(shape, ArrayShape):
             return ArrayPlan(
                 shape,
@@ -275,7 +273,7 @@ class Translator:
         """
         return ObjectPlan(
             shape,
-            table=self._evaluator.table,
+            table=self._evaluator,
             syntax=syntax,
             depth=depth,
             any_order=self._any_order,

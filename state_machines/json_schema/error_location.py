@@ -126,7 +126,7 @@ def smallest_empty_schema(root: SchemaLocation, evaluator: TermEvaluator) -> Sch
             child = next(
                 child
                 for child in _needed_schemas(location, root)
-                if evaluator.is_empty(evaluator.table.schema_ref(child))
+                if evaluator.is_empty(evaluator.schema_ref(child))
             )
         except (StopIteration, SchemaError, PatternError, GrammarBudgetError, RecursionError):
             return location

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Hashable, Sequence
+from functools import reduce
 from threading import local
-from typing import Protocol, TypeVar
+from typing import TypeVar, cast
 
 from state_machines.budgets import Verdict
 from state_machines.errors import InvalidSchemaError
@@ -32,7 +34,6 @@ from state_machines.json_schema.terms import (
     Term,
     TermTable,
 )
-from state_machines.json_schema.trampoline import TermCoroutine, Trampoline, run_independent
 from state_machines.json_schema.value_sets import (
     ANY_TEXT,
     ANY_VALUE,
@@ -48,75 +49,63 @@ from state_machines.limits import LIMITS
 T = TypeVar("T")
 
 
-class SchemaEvaluator(Protocol):
-    """Evaluates the schema at a location, given the evaluator of the terms that it applies."""
-
-    def is_scalar(self, location: SchemaLocation) -> bool:
-        """Return whether the schema constrains nothing but scalars, without other schemas."""
-        ...
-
-    def values(self, location: SchemaLocation, evaluator: TermEvaluator) -> TermCoroutine[ValueSet]:
-        """Evaluate the values that the schema admits."""
-        ...
-
-    def complement(
-        self, location: SchemaLocation, evaluator: TermEvaluator
-    ) -> TermCoroutine[ValueSet]:
-        """Evaluate the values that the schema rejects."""
-        ...
-
-    def strings(self, location: SchemaLocation, evaluator: TermEvaluator) -> TermCoroutine[Node]:
-        """Evaluate the strings that the schema admits; only keywords for strings are read."""
-        ...
-
-
 class _CyclicQueryError(Exception):
     """An emptiness query needs a term whose evaluation made the query."""
 
 
 class _ThreadState(local):
-    """The depth of nested emptiness queries, and the terms that were read for their strings."""
+    """What this thread is evaluating.
+
+    Attributes:
+        query_depth: The number of nested emptiness queries.
+        values: The terms that are being evaluated, each with the query depth at its start.
+        strings: The terms whose strings are being evaluated, likewise.
+        read_for_strings: The terms that were read for their strings alone.
+    """
 
     def __init__(self) -> None:
         self.query_depth = 0
+        self.values: dict[Term, int] = {}
+        self.strings: dict[Term, int] = {}
         self.read_for_strings: list[Term] = []
 
 
-class TermEvaluator:
-    """Evaluates the terms of one compilation, each once.
+class TermEvaluator(TermTable):
+    """Builds and evaluates the terms of one compilation, each once.
 
     Safe to use from several threads: machines are shared, and terms are evaluated lazily. No lock
-    is held during an evaluation; threads share finished results.
+    is held during an evaluation; threads share finished results. Two threads that need the same
+    term at the same time may both evaluate it.
+
+    The subclass :class:`~state_machines.json_schema.schema_reader.SchemaReader` evaluates the
+    schemas of a document.
 
     Args:
-        schemas: Evaluates the schemas of the document.
         sources: The texts that strings are quoted from.
 
     Attributes:
-        table: Builds the terms of the compilation.
         sources: As passed.
     """
 
-    def __init__(self, schemas: SchemaEvaluator, sources: QuoteSources | None = None) -> None:
-        self.sources = sources or QuoteSources()
-        self.table = TermTable(self)
-        self._schemas = schemas
-        self._values = Trampoline(
-            TermEvaluator._begin_values,
-            TermEvaluator._cycle_error,
-            {TRUE: ANY_VALUE, FALSE: NO_VALUE},
-        )
-        self._strings = Trampoline(
-            TermEvaluator._begin_strings,
-            TermEvaluator._cycle_error,
-            {TRUE: ANY_TEXT, FALSE: EMPTY},
-        )
+    def __init__(self, sources: QuoteSources) -> None:
+        super().__init__()
+        self.sources = sources
+        self._values: dict[Term, ValueSet] = {TRUE: ANY_VALUE, FALSE: NO_VALUE}
+        self._strings: dict[Term, Node] = {TRUE: ANY_TEXT, FALSE: EMPTY}
         self._is_empty: dict[Term, bool] = {TRUE: False, FALSE: True}
         self._thread = _ThreadState()
 
-    def empty_copy(self) -> TermEvaluator:
-        """Return an evaluator for the same document that has evaluated no term."""
-        return TermEvaluator(self._schemas, self.sources)
+    @abstractmethod
+    def schema_values(self, location: SchemaLocation) -> ValueSet:
+        """Return the values that a schema admits."""
+
+    @abstractmethod
+    def schema_complement(self, location: SchemaLocation) -> ValueSet:
+        """Return the values that a schema rejects."""
+
+    @abstractmethod
+    def schema_strings(self, location: SchemaLocation) -> Node:
+        """Return the strings that a schema admits; only keywords for strings are read."""
 
     def values(self, term: Term) -> ValueSet:
         """Return the head normal form of a term.
@@ -124,7 +113,14 @@ class TermEvaluator:
         Raises:
             SchemaError: A schema is malformed or unsupported, or applies itself to the same value.
         """
-        return self._values.evaluate(self, term, self._thread.query_depth)
+        known = self._values.get(term)
+        if known is None:
+            active = self._enter(term, self._thread.values)
+            try:
+                known = self._values.setdefault(term, self._evaluate(term))
+            finally:
+                del active[term]
+        return known
 
     def strings(self, term: Term) -> Node:
         """Return the strings of a term, as a language of code points.
@@ -133,20 +129,20 @@ class TermEvaluator:
         evaluated. :meth:`take_terms_read_for_strings` returns the terms whose other keywords are
         still unread.
         """
-        if not self._strings.is_evaluated(term):
+        known = self._strings.get(term)
+        if known is None:
             self._thread.read_for_strings.append(term)
-        return self._strings.evaluate(self, term, self._thread.query_depth)
+            active = self._enter(term, self._thread.strings)
+            try:
+                known = self._strings.setdefault(term, self._evaluate_strings(term))
+            finally:
+                del active[term]
+        return known
 
     def take_terms_read_for_strings(self) -> list[Term]:
         """Return the terms whose strings this thread has read since the last call."""
         taken, self._thread.read_for_strings = self._thread.read_for_strings, []
         return taken
-
-    def scalar_values(self, location: SchemaLocation) -> ValueSet | None:
-        """Return the head normal form of a schema that constrains only scalars, else ``None``."""
-        if not self._schemas.is_scalar(location):
-            return None
-        return run_independent(self._schemas.values(location, self))
 
     def conjoin_known(
         self, included: Sequence[Hashable], excluded: Sequence[Hashable]
@@ -156,7 +152,9 @@ class TermEvaluator:
         Returns:
             ``None`` if the result could have more shapes than the arguments.
         """
-        values = conjoin_known(_as_value_sets(included), _as_value_sets(excluded), self.table)
+        values = conjoin_known(
+            cast("Sequence[ValueSet]", included), cast("Sequence[ValueSet]", excluded), self
+        )
         return None if values is None else (values, values.is_nothing)
 
     def shape_is_inhabited(self, shape: ArrayShape | ObjectShape) -> bool:
@@ -166,14 +164,14 @@ class TermEvaluator:
             return not self.is_empty(term)
 
         if isinstance(shape, ArrayShape):
-            return array_is_inhabited(shape, self.table, is_inhabited)
-        return object_is_inhabited(shape, self.table, is_inhabited)
+            return array_is_inhabited(shape, self, is_inhabited)
+        return object_is_inhabited(shape, self, is_inhabited)
 
     def is_empty(self, term: Term) -> bool:
         """Return whether a term has no (finite) JSON value."""
         known = self._is_empty.get(term)
         if known is None:
-            return solve_emptiness(term, self._is_empty, self.values, self.table)
+            return solve_emptiness(term, self._is_empty, self.values, self)
         return known
 
     def are_disjoint(self, left: Term, right: Term) -> Verdict:
@@ -182,7 +180,7 @@ class TermEvaluator:
         Not known if the result depends on a term whose evaluation made this query, or if too many
         queries are nested.
         """
-        both = self.table.all_of((left, right))
+        both = self.all_of((left, right))
         is_empty = self._query(lambda: self.is_empty(both))
         return Verdict.UNKNOWN if is_empty is None else Verdict.of(is_empty)
 
@@ -202,94 +200,78 @@ class TermEvaluator:
         finally:
             thread.query_depth -= 1
 
-    def _cycle_error(self, term: Term, query_depth: int) -> Exception:
-        """Return the error for a term that its own evaluation needs."""
-        if query_depth < self._thread.query_depth:
-            return _CyclicQueryError()
-        active = (*self._strings.active_terms(), *self._values.active_terms())
-        pointers = [t.location.pointer for t in active if isinstance(t, SchemaRef)]
-        return InvalidSchemaError(
+    def _enter(self, term: Term, active: dict[Term, int]) -> dict[Term, int]:
+        """Note that the evaluation of a term begins.
+
+        Raises:
+            SchemaError: The term is being evaluated.
+        """
+        thread = self._thread
+        if term not in active:
+            active[term] = thread.query_depth
+            return active
+        if active[term] < thread.query_depth:
+            raise _CyclicQueryError
+        terms = (*reversed(thread.strings), *reversed(thread.values))
+        pointers = (each.location.pointer for each in terms if isinstance(each, SchemaRef))
+        raise InvalidSchemaError(
             "the schema refers to itself without an array or object in between",
-            pointer=pointers[0] if pointers else "",
+            pointer=next(pointers, ""),
             keyword="$ref",
             hint="Remove the reference, or put it below properties or items",
         )
 
-    def _begin_values(self, term: Term) -> TermCoroutine[ValueSet]:
+    def _evaluate(self, term: Term) -> ValueSet:
         match term:
             case SchemaRef(location):
-                return self._schemas.values(location, self)
-            case Evaluated(ValueSet() as values):
-                return _finished(values)
+                return self.schema_values(location)
+            case Evaluated(values):
+                return cast("ValueSet", values)
             case Conjunction(parts):
-                return _reduced(
-                    self._with_shared_prefix(parts), lambda a, b: conjoin(a, b, self.table)
-                )
+                return self._conjoined(self._with_shared_prefix(parts))
             case Disjunction(parts):
-                return _combined(parts, disjoin)
+                return disjoin([self.values(part) for part in parts])
             case Negation(part):
                 return self._complement(part)
         raise AssertionError(f"not a term: {term}")
 
+    def _conjoined(self, parts: Sequence[Term]) -> ValueSet:
+        return reduce(lambda a, b: conjoin(a, b, self), [self.values(part) for part in parts])
+
     def _with_shared_prefix(self, parts: tuple[Term, ...]) -> Sequence[Term]:
         """Return the parts of a conjunction, all but the last as one evaluated term if possible."""
         if len(parts) > 2:
-            others = self.table.known_conjunction(parts[:-1])
-            if others is not None and self._values.is_evaluated(others):
+            others = self.known_conjunction(parts[:-1])
+            if others in self._values:
                 return others, parts[-1]
         return parts
 
-    def _complement(self, term: Term) -> TermCoroutine[ValueSet]:
-        """Evaluate the complement of a term.
+    def _complement(self, term: Term) -> ValueSet:
+        """Return the complement of a term.
 
         De Morgan's laws are applied to terms with many shapes, because the product of the shapes'
         complements could be large.
         """
         if isinstance(term, Disjunction):
-            negations = [self.table.negation(part) for part in term.parts]
-            return (yield from _reduced(negations, lambda a, b: conjoin(a, b, self.table)))
-        values = yield term
+            return self._conjoined([self.negation(part) for part in term.parts])
+        values = self.values(term)
         if len(values.arrays) > 1 or len(values.objects) > 1:
             if isinstance(term, SchemaRef):
-                return (yield from self._schemas.complement(term.location, self))
+                return self.schema_complement(term.location)
             if isinstance(term, Conjunction):
-                negations = [self.table.negation(part) for part in term.parts]
-                return (yield from _combined(negations, disjoin))
-        return negate(values, self.table)
+                return disjoin([self.values(self.negation(part)) for part in term.parts])
+        return negate(values, self)
 
-    def _begin_strings(self, term: Term) -> TermCoroutine[Node]:
+    def _evaluate_strings(self, term: Term) -> Node:
         match term:
             case SchemaRef(location):
-                return self._schemas.strings(location, self)
-            case Evaluated(ValueSet() as values):
-                return _finished(values.strings)
+                return self.schema_strings(location)
+            case Evaluated(values):
+                return cast("ValueSet", values).strings
             case Conjunction(parts):
-                return _combined(parts, intersection)
+                return intersection([self.strings(part) for part in parts])
             case Disjunction(parts):
-                return _combined(parts, union)
+                return union([self.strings(part) for part in parts])
             case Negation(part):
-                return _combined((part,), lambda found: complement(found[0], ANY_CODE_POINT))
+                return complement(self.strings(part), ANY_CODE_POINT)
         raise AssertionError(f"not a term: {term}")
-
-
-def _as_value_sets(values: Iterable[Hashable]) -> list[ValueSet]:
-    return [each for each in values if isinstance(each, ValueSet)]
-
-
-def _finished(value: T) -> TermCoroutine[T]:
-    return value
-    yield
-
-
-def _combined(parts: Sequence[Term], combine: Callable[[list[T]], T]) -> TermCoroutine[T]:
-    results = []
-    for part in parts:
-        results.append((yield part))
-    return combine(results)
-
-
-def _reduced(parts: Sequence[Term], combine_two: Callable[[T, T], T]) -> TermCoroutine[T]:
-    result = yield parts[0]
-    for part in parts[1:]:
-        result = combine_two(result, (yield part))
-    return result

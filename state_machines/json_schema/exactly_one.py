@@ -36,14 +36,15 @@ def in_exactly_one(terms: Sequence[Term], evaluator: TermEvaluator) -> Term:
     values = [evaluator.values_unless_cyclic(term) for term in terms]
     known = [each for each in values if each is not None]
     candidates = _not_wholly_in_two(known)
-    table = evaluator.table
     if candidates != ANY_VALUE:
-        terms = [table.all_of((table.evaluated(candidates), term)) for term in terms]
+        terms = [evaluator.all_of((evaluator.evaluated(candidates), term)) for term in terms]
     pairs: Iterable[tuple[int, int]] = combinations(range(len(terms)), 2)
     if len(terms) > FEW_ALTERNATIVES:
-        name = _discriminator(known, table)
+        name = _discriminator(known, evaluator)
         tags = [
-            None if each is None else set(_tags_of(conjoin(each, candidates, table), name, table))
+            None
+            if each is None
+            else set(_tags_of(conjoin(each, candidates, evaluator), name, evaluator))
             for each in values
         ]
         pairs = sorted(_sharing_a_tag(tags))
@@ -53,7 +54,7 @@ def in_exactly_one(terms: Sequence[Term], evaluator: TermEvaluator) -> Term:
         # A pair that may be disjoint costs a complement, which changes no value.
         if evaluator.are_disjoint(terms[i], terms[j]) is not Verdict.YES:
             overlapping.append((i, j))
-    return table.exactly_one(terms, overlapping)
+    return evaluator.exactly_one(terms, overlapping)
 
 
 def _not_wholly_in_two(known: Sequence[ValueSet]) -> ValueSet:

@@ -69,12 +69,12 @@ def check_reachable(
 
 def _children(term: Term, evaluator: TermEvaluator) -> dict[Term, None]:
     """Return the terms of the members and items of a term's values, in a fixed order."""
-    values, table = evaluator.values(term), evaluator.table
+    values = evaluator.values(term)
     children: dict[Term, None] = {}
     for array in values.arrays:
-        children.update(dict.fromkeys(ItemSteps(array, table).terms()))
+        children.update(dict.fromkeys(ItemSteps(array, evaluator).terms()))
     for shape in values.objects:
-        children.update(dict.fromkeys(_member_terms(shape, table)))
+        children.update(dict.fromkeys(_member_terms(shape, evaluator)))
     shapes: tuple[ArrayShape | ObjectShape, ...] = (*values.arrays, *values.objects)
     for container in shapes:
         evaluator.shape_is_inhabited(container)

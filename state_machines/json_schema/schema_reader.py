@@ -1,8 +1,8 @@
-"""Evaluate the schema at a location: the conjunction of what its keywords admit."""
+"""Evaluates the schemas of a document: the conjunction of what their keywords admit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from state_machines.budgets import spend
@@ -13,9 +13,9 @@ from state_machines.json_schema.dialects import Dialect
 from state_machines.json_schema.document import SchemaLocation
 from state_machines.json_schema.error_location import located_errors
 from state_machines.json_schema.evaluator import TermEvaluator
-from state_machines.json_schema.keywords import KEYWORDS, KEYWORDS_BY_DRAFT, Keyword
+from state_machines.json_schema.keywords import KEYWORDS, KEYWORDS_BY_DRAFT, Keyword, KeywordReader
+from state_machines.json_schema.quotes import QuoteSources
 from state_machines.json_schema.terms import Term
-from state_machines.json_schema.trampoline import TermCoroutine
 from state_machines.json_schema.value_sets import (
     ANY_TEXT,
     ANY_VALUE,
@@ -28,86 +28,93 @@ from state_machines.json_schema.value_sets import (
 _CONDITIONAL = frozenset(keyword.name for keyword in KEYWORDS if keyword.is_conditional)
 
 
-class SchemaReader:
+class SchemaReader(TermEvaluator):
     """Reads the keywords of schemas, each by the draft of its schema.
 
     Args:
+        sources: The texts that strings are quoted from.
         strict: Whether to refuse keywords that the draft does not define. The specification says to
             ignore them.
         assert_formats: Whether ``format`` constrains strings. A dialect whose metaschema declares
             the vocabulary ``format-assertion`` overrides this.
     """
 
-    def __init__(self, *, strict: bool = False, assert_formats: bool = True) -> None:
+    def __init__(
+        self, sources: QuoteSources, *, strict: bool = False, assert_formats: bool = True
+    ) -> None:
+        super().__init__(sources)
         self._strict = strict
         self._assert_formats = assert_formats
 
-    def is_scalar(self, location: SchemaLocation) -> bool:
-        """Return whether the schema constrains nothing but scalars, without other schemas."""
-        keywords = KEYWORDS_BY_DRAFT[location.dialect.name]
-        return all(
-            keyword.is_scalar_assertion
-            for name in location.schema
-            if (keyword := keywords.get(name)) is not None and keyword.read is not None
-        )
+    def empty_copy(self) -> SchemaReader:
+        """Return an evaluator for the same document that has evaluated no term."""
+        return SchemaReader(self.sources, strict=self._strict, assert_formats=self._assert_formats)
 
-    def values(self, location: SchemaLocation, evaluator: TermEvaluator) -> TermCoroutine[ValueSet]:
-        """Evaluate the values that a schema admits."""
+    def scalar_values(self, location: SchemaLocation) -> ValueSet | None:
+        """Return the head normal form of a schema that constrains only scalars, else ``None``."""
+        keywords = KEYWORDS_BY_DRAFT[location.dialect.name]
+        for name in location.schema:
+            keyword = keywords.get(name)
+            if keyword and keyword.read is not None and not keyword.is_scalar_assertion:
+                return None
+        return self.schema_values(location)
+
+    def schema_values(self, location: SchemaLocation) -> ValueSet:
+        """Return the values that a schema admits."""
         result = ANY_VALUE
-        for keyword, part in self._parts(location, evaluator):
-            with located_errors(location, keyword):
-                values = (yield part) if isinstance(part, Term) else part
-                result = conjoin(result, values, evaluator.table)
+        for name, value, read in self._keywords(location):
+            with located_errors(location, name):
+                part = read(location, value, self)
+                values = self.values(part) if isinstance(part, Term) else part
+                result = conjoin(result, values, self)
         return result
 
-    def complement(
-        self, location: SchemaLocation, evaluator: TermEvaluator
-    ) -> TermCoroutine[ValueSet]:
-        """Evaluate the values that a schema rejects, which violate at least one keyword."""
-        table = evaluator.table
+    def schema_complement(self, location: SchemaLocation) -> ValueSet:
+        """Return the values that a schema rejects, which violate at least one keyword."""
         own, violating = ANY_VALUE, []
-        for keyword, part in self._parts(location, evaluator):
-            with located_errors(location, keyword):
+        for name, value, read in self._keywords(location):
+            with located_errors(location, name):
+                part = read(location, value, self)
                 if isinstance(part, Term):
-                    violating.append((yield table.negation(part)))
+                    violating.append(self.values(self.negation(part)))
                 else:
-                    own = conjoin(own, part, table)
-        return disjoin((negate(own, table), *violating))
+                    own = conjoin(own, part, self)
+        return disjoin((negate(own, self), *violating))
 
-    def strings(self, location: SchemaLocation, evaluator: TermEvaluator) -> TermCoroutine[Node]:
-        """Evaluate the strings that a schema admits; only keywords for strings are read."""
+    def schema_strings(self, location: SchemaLocation) -> Node:
+        """Return the strings that a schema admits; only keywords for strings are read."""
         result = ANY_TEXT
-        for keyword, part in self._parts(location, evaluator, for_type="string"):
-            with located_errors(location, keyword):
-                strings = (yield part) if isinstance(part, Term) else part.strings
+        for name, value, read in self._keywords(location, for_type="string"):
+            with located_errors(location, name):
+                part = read(location, value, self)
+                strings = self.strings(part) if isinstance(part, Term) else part.strings
                 result = intersection((result, strings))
         return result
 
-    def _parts(
-        self, location: SchemaLocation, evaluator: TermEvaluator, for_type: str | None = None
-    ) -> Iterator[tuple[str, ValueSet | Term]]:
-        """Yield the name of each keyword and the values that it admits."""
+    def _keywords(
+        self, location: SchemaLocation, for_type: str | None = None
+    ) -> Iterator[tuple[str, Any, KeywordReader]]:
+        """Yield the name, the value and the reader of each keyword that constrains values."""
         schema: Mapping[str, Any] = location.schema
         if location.dialect.ref_overrides and "$ref" in schema:
             schema = {"$ref": schema["$ref"]}
         for name in location.ignored:
             self._refuse_unknown(location, name)
+        members: Iterable[tuple[str, Any]] = schema.items()
+        if not _CONDITIONAL.isdisjoint(schema):
+            members = sorted(members, key=lambda member: member[0] in _CONDITIONAL)
         keywords = KEYWORDS_BY_DRAFT[location.dialect.name]
-        for name, value in sorted(schema.items(), key=lambda member: member[0] in _CONDITIONAL):
+        for name, value in members:
+            spend()
             keyword = keywords.get(name)
             if keyword is None:
-                spend()
                 self._refuse_unknown(location, name)
-                continue
-            read = keyword.read
-            if read is None or not self._is_asserted(keyword, location.dialect):
-                continue
-            if for_type is not None and for_type not in keyword.types:
-                continue
-            spend()
-            with located_errors(location, name):
-                part = read(location, value, evaluator)
-            yield name, part
+            elif (
+                keyword.read is not None
+                and self._is_asserted(keyword, location.dialect)
+                and (for_type is None or for_type in keyword.types)
+            ):
+                yield name, value, keyword.read
 
     def _is_asserted(self, keyword: Keyword, dialect: Dialect) -> bool:
         return self._assert_formats or keyword.vocabulary != "format" or dialect.asserts_formats

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Protocol
-from weakref import proxy
+from typing import TYPE_CHECKING
 
 from state_machines.budgets import spend
 
@@ -69,39 +68,17 @@ class Negation(Term):
     part: Term
 
 
-class Algebra(Protocol):
-    """The operations on head normal forms with which the table simplifies terms."""
-
-    def scalar_values(self, location: SchemaLocation) -> Hashable | None:
-        """Return the head normal form of a schema that constrains only scalars, else ``None``."""
-        ...
-
-    def conjoin_known(
-        self, included: Sequence[Hashable], excluded: Sequence[Hashable]
-    ) -> tuple[Hashable, bool] | None:
-        """Return the values in all of ``included`` and none of ``excluded``, and whether none is.
-
-        Returns:
-            ``None`` if the result would not be simpler than the arguments.
-        """
-        ...
-
-
 class TermTable:
     """Builds and interns the terms of one compilation.
 
     Schemas that constrain only scalars are evaluated at once. Schemas that admit the same scalars
     are one term, and their conjunctions are computed. So alternatives with different constants are
-    seen to be disjoint.
-
-    Args:
-        algebra: Combines head normal forms.
+    seen to be disjoint. The subclass
+    :class:`~state_machines.json_schema.evaluator.TermEvaluator` computes head normal forms; this
+    class knows none.
     """
 
-    def __init__(self, algebra: Algebra) -> None:
-        # A weak reference, because the algebra references the table. Without a reference cycle, a
-        # compilation is freed with its last machine or matcher.
-        self._algebra: Algebra = proxy(algebra)
+    def __init__(self) -> None:
         self._lock = Lock()
         self._known_conjunctions: dict[frozenset[Term], Term | None] = {}
         self._schema_refs: dict[object, Term] = {}
@@ -111,6 +88,20 @@ class TermTable:
         self._evaluated: dict[Hashable, Evaluated] = {}
         self._complements: dict[Term, Callable[[TermTable], Term]] = {}
 
+    def scalar_values(self, location: SchemaLocation) -> Hashable | None:
+        """Return the head normal form of a schema that constrains only scalars, else ``None``."""
+        return None
+
+    def conjoin_known(
+        self, included: Sequence[Hashable], excluded: Sequence[Hashable]
+    ) -> tuple[Hashable, bool] | None:
+        """Return the values in all of ``included`` and none of ``excluded``, and whether none is.
+
+        Returns:
+            ``None`` if the result would not be simpler than the arguments.
+        """
+        return None
+
     def schema_ref(self, location: SchemaLocation) -> Term:
         """Return the term of a schema; Boolean schemas are the constants."""
         if location.schema is True or (location.schema == {} and not location.ignored):
@@ -119,7 +110,7 @@ class TermTable:
             return FALSE
         term = self._schema_refs.get(location.key)
         if term is None:
-            values = self._algebra.scalar_values(location)
+            values = self.scalar_values(location)
             term = SchemaRef(location) if values is None else self.evaluated(values)
             term = self._schema_refs.setdefault(location.key, term)
         return term
@@ -176,7 +167,7 @@ class TermTable:
             for part in known
             if isinstance(part, Negation) and isinstance(part.part, Evaluated)
         ]
-        result = self._algebra.conjoin_known(included, excluded) if included else None
+        result = self.conjoin_known(included, excluded) if included else None
         if result is None:
             return None
         values, is_nothing = result

@@ -82,8 +82,7 @@ _NOTHING_EVALUATED = _Case()
 
 def unevaluated_properties(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``unevaluatedProperties``: the values of properties that nothing else evaluates (11.3)."""
-    table = evaluator.table
-    term = table.schema_ref(location.child(value, "unevaluatedProperties"))
+    term = evaluator.schema_ref(location.child(value, "unevaluatedProperties"))
 
     def admit(case: _Case) -> Term:
         if case.all_names or term is TRUE:
@@ -91,26 +90,29 @@ def unevaluated_properties(location: SchemaLocation, value: Any, evaluator: Term
         names = complement(union(case.patterns), ANY_CODE_POINT)
         listed = dict.fromkeys(sorted(case.names), TRUE)
         shape = ObjectShape(properties=listed, name_rules=(NameRule(names, term),))
-        return table.all_of((case.condition, table.evaluated(restrict_one_type(shape=shape))))
+        return evaluator.all_of(
+            (case.condition, evaluator.evaluated(restrict_one_type(shape=shape)))
+        )
 
-    cases = _CaseCollector(table).collect(location, without="unevaluatedProperties")
-    return table.any_of(admit(case) for case in cases)
+    cases = _CaseCollector(evaluator).collect(location, without="unevaluatedProperties")
+    return evaluator.any_of(admit(case) for case in cases)
 
 
 def unevaluated_items(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``unevaluatedItems``: the values of items that nothing else evaluates (11.2)."""
-    table = evaluator.table
-    term = table.schema_ref(location.child(value, "unevaluatedItems"))
+    term = evaluator.schema_ref(location.child(value, "unevaluatedItems"))
 
     def admit(case: _Case) -> Term:
         if case.all_items or term is TRUE:
             return case.condition
-        rest = table.any_of((term, *case.contained))
+        rest = evaluator.any_of((term, *case.contained))
         shape = ArrayShape(prefix=(TRUE,) * case.prefix, rest=rest)
-        return table.all_of((case.condition, table.evaluated(restrict_one_type(array=shape))))
+        return evaluator.all_of(
+            (case.condition, evaluator.evaluated(restrict_one_type(array=shape)))
+        )
 
-    cases = _CaseCollector(table).collect(location, without="unevaluatedItems")
-    return table.any_of(admit(case) for case in cases)
+    cases = _CaseCollector(evaluator).collect(location, without="unevaluatedItems")
+    return evaluator.any_of(admit(case) for case in cases)
 
 
 class _CaseCollector:

@@ -163,11 +163,14 @@ class Cardinality:
 
     def _count_counted(self, shape: ArrayShape, limit: int) -> int:
         """Count the arrays of a shape with bounds on how many items are in some terms."""
-        table = self._evaluator.table
-        if shape.unique or not array_is_inhabited(shape, table, self._has_value):
+        if shape.unique or not array_is_inhabited(shape, self._evaluator, self._has_value):
             return 0
-        uncounted = (table.negation(b.term) for b in shape.counted if b.max_count is not None)
-        if shape.max_items is None and self._has_value(table.all_of((shape.rest, *uncounted))):
+        uncounted = (
+            self._evaluator.negation(b.term) for b in shape.counted if b.max_count is not None
+        )
+        if shape.max_items is None and self._has_value(
+            self._evaluator.all_of((shape.rest, *uncounted))
+        ):
             return limit  # Any number of items that no bound restricts may follow.
         return 1
 
@@ -191,16 +194,15 @@ class Cardinality:
         return min(total, limit)
 
     def _count_objects(self, shape: ObjectShape, limit: int) -> int:
-        table = self._evaluator.table
-        listed = {name: shape.value_of(name, table) for name in listed_names(shape)}
+        listed = {name: shape.value_of(name, self._evaluator) for name in listed_names(shape)}
         if not all(self._has_value(listed[name]) for name in shape.required):
             return 0
-        cells = [cell for cell in name_cells(shape, table) if self._has_value(cell.term)]
+        cells = [cell for cell in name_cells(shape, self._evaluator) if self._has_value(cell.term)]
         has_unbounded_names = any(cell.names.max_length is None for cell in cells)
         least, most = shape.min_members, shape.max_members
         if shape.clauses or least > len(shape.required) or most is not None:
             domain = Domain(listed, shape.required, cells, least, most)
-            found = find_assignment(shape.clauses, domain, table, self._has_value)
+            found = find_assignment(shape.clauses, domain, self._evaluator, self._has_value)
             if found is None:
                 return 0
             # No clause needs an unlisted name to be absent.
@@ -266,7 +268,7 @@ def _has_enough(
     shape: ArrayShape, index: int, evaluator: TermEvaluator, count: Callable[[Term, int], int]
 ) -> bool:
     """Return whether an item has a value whatever the items before it are."""
-    term, all_of = shape.item(index), evaluator.table.all_of
+    term, all_of = shape.item(index), evaluator.all_of
     if count(term, index + 1) > index:
         return True
     before = shape.prefix[:index]
@@ -285,10 +287,9 @@ def _has_enough_counted(
     bound = shape.counted[0]
     if len(shape.counted) > 1 or shape.prefix or bound.start:
         return False
-    table = evaluator.table
-    others = table.all_of((shape.rest, table.negation(bound.term)))
+    others = evaluator.all_of((shape.rest, evaluator.negation(bound.term)))
     needed = max(bound.min_count, shape.min_items)
-    among = count(table.all_of((shape.rest, bound.term)), needed)
+    among = count(evaluator.all_of((shape.rest, bound.term)), needed)
     if bound.max_count is not None:
         among = min(among, bound.max_count)
     return among >= bound.min_count and among + count(others, needed) >= shape.min_items
