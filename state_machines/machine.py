@@ -17,7 +17,7 @@ from state_machines.grammar.deep import compute_word_derivative
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EMPTY, Node, release
 from state_machines.grammar.token_limits import LimitedRule
-from state_machines.grammar.tries import literals
+from state_machines.grammar.word_lists import literals
 from state_machines.limits import LIMITS
 from state_machines.matcher import Matcher
 from state_machines.regex import PatternSyntax, compile_pattern

@@ -30,8 +30,8 @@ from state_machines.grammar.nodes import (
 )
 from state_machines.grammar.symbols import code_points
 from state_machines.grammar.tokens import token_set
-from state_machines.grammar.tries import literals, trie
 from state_machines.grammar.until import text_without
+from state_machines.grammar.word_lists import literals
 from state_machines.limits import LIMITS
 from state_machines.syntax_tree import (
     Alternatives,
@@ -202,10 +202,9 @@ class GrammarCompiler:
             case Series(parts=parts):
                 return self._concatenation_of(map(self._characters, reversed(parts)))
             case Alternatives(branches=branches):
-                words = [map(ord, b.text) for b in branches if isinstance(b, String)]
+                plain = literals(b.text for b in branches if isinstance(b, String))
                 found = [self._characters(b) for b in branches if not isinstance(b, String)]
-                plain = [trie(((word, EPSILON) for word in words), code_points)] if words else []
-                return union([*plain, *found])
+                return union([plain, *found])
             case Repeat(body=body, min_count=min_count, max_count=max_count):
                 return repetition(self._characters(body), min_count, max_count)
         raise AssertionError(f"{expression!r} is not an expression of a grammar")

@@ -20,7 +20,7 @@ from state_machines.budgets import spend
 from state_machines.grammar.node import EPSILON, Node, Transitions, intern_node
 from state_machines.grammar.nodes import branch, concatenation, literal, repetition, symbols, union
 from state_machines.grammar.symbols import byte_range
-from state_machines.grammar.tries import literals
+from state_machines.grammar.word_lists import literals
 
 Spell: TypeAlias = Callable[[str], bytes]
 """Returns the bytes of a text in a vocabulary, where it may contain names of special tokens."""

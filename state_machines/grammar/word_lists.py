@@ -1,4 +1,4 @@
-"""Unions of many or long words as sorted lists; a state is an interval of the list.
+"""Unions of literals as sorted lists; a state is an interval of the list.
 
 Vertices are created on first use, and texts are not copied. States within long texts are transient.
 """
@@ -6,7 +6,7 @@ Vertices are created on first use, and texts are not copied. States within long 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from itertools import islice
 from typing import TypeAlias
 from weakref import WeakValueDictionary
@@ -26,6 +26,7 @@ from state_machines.grammar.node import (
     intern_node,
 )
 from state_machines.grammar.nodes import union
+from state_machines.grammar.symbols import code_points
 from state_machines.limits import LIMITS
 
 Text: TypeAlias = "bytes | str"
@@ -50,14 +51,10 @@ class _WordList:
         "_lengths",
         "different_ends",
         "ends",
-        "singleton",
         "texts",
     )
 
-    def __init__(
-        self, texts: tuple[Text, ...], ends: list[Node] | Node, singleton: Callable[[int], Symbols]
-    ) -> None:
-        self.singleton = singleton
+    def __init__(self, texts: tuple[Text, ...], ends: list[Node] | Node) -> None:
         self.texts = texts
         self.ends = ends
         self._lengths = np.fromiter(map(len, texts), np.int64, len(texts))
@@ -89,32 +86,38 @@ class _WordList:
 _WORD_LISTS: WeakValueDictionary[Hashable, _WordList] = WeakValueDictionary()
 
 
-def word_list(entries: Iterable[tuple[Text, Node]], singleton: Callable[[int], Symbols]) -> Node:
-    """Return the union of all entries, at least one: a word, and a node that follows it.
+def literals(texts: Iterable[Text]) -> Node:
+    """Return the language of the given words."""
+    return word_list((text, EPSILON) for text in texts)
+
+
+def word_list(entries: Iterable[tuple[Text, Node]]) -> Node:
+    """Return the union of all entries: a word, and a node that follows it.
 
     Lists of equal entries are one object.
     """
     by_text: dict[Text, Node | list[Node]] = {}
     is_uniform = True
     for number, (text, then) in enumerate(entries):
-        if not number % 8:
-            spend()
+        spend((not number % 8) + len(text) // 4096)
         known = by_text.setdefault(text, then)
         if then is not EPSILON:
             is_uniform = False
         if known is not then:
             # Rare: one word with different continuations.
             by_text[text] = [*(known if isinstance(known, list) else [known]), then]
+    if not by_text:
+        return EMPTY
     texts = tuple(_in_order(list(by_text)))
     ends: list[Node] | Node = EPSILON
-    key: Hashable = (texts, id(singleton))
+    key: Hashable = texts
     if not is_uniform:
         found = (by_text[text] for text in texts)
         ends = [union(end) if isinstance(end, list) else end for end in found]
-        key = (texts, id(singleton), *map(id, ends))
+        key = (texts, *map(id, ends))
     known_list = _WORD_LISTS.get(key)
     if known_list is None:
-        known_list = _WORD_LISTS[key] = _WordList(texts, ends, singleton)
+        known_list = _WORD_LISTS[key] = _WordList(texts, ends)
     return _interval(known_list, 0, len(texts), 0)
 
 
@@ -155,9 +158,9 @@ def _common_length(one: Text, other: Text) -> int:
     return next((at for at in range(low, high) if one[at] != other[at]), high)
 
 
-def _symbol(text: Text, index: int) -> int:
+def _symbol_set(text: Text, index: int) -> Symbols:
     symbol = text[index]
-    return symbol if isinstance(symbol, int) else ord(symbol)
+    return 1 << symbol if isinstance(symbol, int) else code_points(symbol)
 
 
 class Interval(Node):
@@ -203,7 +206,7 @@ class Interval(Node):
         while start < self.last:
             symbol = texts[start][depth]
             stop = bisect_right(texts, symbol, start, self.last, key=lambda text: text[depth])
-            members = words.singleton(_symbol(texts[start], depth))
+            members = _symbol_set(texts[start], depth)
             following = self._following(start, stop)
             if following is not EMPTY:
                 transitions.append((members, following))
@@ -277,7 +280,7 @@ def _remaining(words: _WordList, first: int, last: int, depth: int, removed: int
         return EMPTY
     if left == 1:
         only = first + (~removed & (removed + 1)).bit_length() - 1
-        return _word(words.texts[only], depth, EPSILON, words.singleton)
+        return _word(words.texts[only], depth, EPSILON)
     is_end = len(words.texts[first]) == depth and not removed & 1
     if len(words.texts[first]) == depth:
         first, removed = first + 1, removed >> 1
@@ -290,7 +293,7 @@ def _remaining(words: _WordList, first: int, last: int, depth: int, removed: int
 def _interval(words: _WordList, first: int, last: int, depth: int) -> Node:
     spend()
     if last - first == 1:
-        return _word(words.texts[first], depth, words.end(first), words.singleton)
+        return _word(words.texts[first], depth, words.end(first))
     then = EMPTY
     if len(words.texts[first]) == depth:
         then = words.end(first)
@@ -306,11 +309,9 @@ def _interval(words: _WordList, first: int, last: int, depth: int) -> Node:
 class Word(Node):
     """The symbols of ``text`` from ``start`` on, at least one, followed by ``end``."""
 
-    __slots__ = ("end", "singleton", "start", "text")
+    __slots__ = ("end", "start", "text")
 
-    def __init__(
-        self, text: Text, start: int, end: Node, singleton: Callable[[int], Symbols]
-    ) -> None:
+    def __init__(self, text: Text, start: int, end: Node) -> None:
         length = len(text) - start
         super().__init__(
             nullable=False,
@@ -321,7 +322,6 @@ class Word(Node):
         self.text = text
         self.start = start
         self.end = end
-        self.singleton = singleton
         if length > SHORT:
             self.transient = _TRANSIENT
 
@@ -340,25 +340,23 @@ class Word(Node):
         """
         length = (len(self.text) - self.start) % size or size
         stop = self.start + length
-        return self.text[self.start : stop], _word(self.text, stop, self.end, self.singleton)
+        return self.text[self.start : stop], _word(self.text, stop, self.end)
 
     def compute_transitions(self) -> Transitions:
-        rest = _word(self.text, self.start + 1, self.end, self.singleton)
-        return collect_transitions(((self.singleton(_symbol(self.text, self.start)), rest),))
+        rest = _word(self.text, self.start + 1, self.end)
+        return collect_transitions(((_symbol_set(self.text, self.start), rest),))
 
     def run_derivative(self, text: bytes, position: int) -> tuple[int, Node]:
         own, start = self.text, self.start
         length = min(len(own) - start, len(text) - position)
         if own[start : start + length] != text[position : position + length]:
             return len(text), EMPTY
-        return position + length, _word(own, start + length, self.end, self.singleton)
+        return position + length, _word(own, start + length, self.end)
 
 
-def _word(text: Text, start: int, end: Node, singleton: Callable[[int], Symbols]) -> Node:
+def _word(text: Text, start: int, end: Node) -> Node:
     if len(text) - start <= SHORT:
         text, start = text[start:], 0
         if not text:
             return end
-    return intern_node(
-        ("Word", text, start, id(end), id(singleton)), lambda: Word(text, start, end, singleton)
-    )
+    return intern_node(("Word", text, start, id(end)), lambda: Word(text, start, end))

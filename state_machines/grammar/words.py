@@ -7,9 +7,9 @@ from weakref import WeakKeyDictionary
 
 from state_machines.caches import WeakValueLruCache
 from state_machines.grammar.boolean import difference
-from state_machines.grammar.node import EPSILON, Node
-from state_machines.grammar.symbols import ANY_CODE_POINT, code_points
-from state_machines.grammar.tries import trie
+from state_machines.grammar.node import Node
+from state_machines.grammar.symbols import ANY_CODE_POINT
+from state_machines.grammar.word_lists import literals
 from state_machines.limits import LIMITS
 
 _LANGUAGES: WeakValueLruCache[frozenset[str], Node] = WeakValueLruCache(LIMITS.held_languages)
@@ -20,12 +20,8 @@ def word_language(words: Iterable[str]) -> Node:
     """Return the language of exactly the given words."""
     key = frozenset(words)
     if len(key) > LIMITS.memo_words:
-        return _word_trie(key)
-    return _LANGUAGES.get(key, lambda: _word_trie(key))
-
-
-def _word_trie(words: Iterable[str]) -> Node:
-    return trie(((tuple(map(ord, word)), EPSILON) for word in words), code_points)
+        return literals(key)
+    return _LANGUAGES.get(key, lambda: literals(key))
 
 
 def without_words(language: Node, words: Iterable[str]) -> Node:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TypeVar
+from operator import and_
+from typing import TypeAlias, TypeVar
 
 from state_machines.budgets import spend
 from state_machines.errors import UnsupportedSchemaError
@@ -71,7 +72,10 @@ class ValueSet:
 NO_VALUE = ValueSet()
 ANY_VALUE = ValueSet(True, _BOTH, ALL_NUMBERS, ANY_TEXT, (ArrayShape(),), (ObjectShape(),))
 
+T = TypeVar("T")
 _Shape = TypeVar("_Shape", ArrayShape, ObjectShape)
+_Arrays: TypeAlias = tuple[ArrayShape, ...]
+_Objects: TypeAlias = tuple[ObjectShape, ...]
 
 
 def conjoin(left: ValueSet, right: ValueSet, table: TermTable) -> ValueSet:
@@ -81,14 +85,32 @@ def conjoin(left: ValueSet, right: ValueSet, table: TermTable) -> ValueSet:
     if right is ANY_VALUE:
         return left
     spend(1 + (len(left.numbers.points) + len(right.numbers.points)) // 2)
+
+    def array_products(one: _Arrays, other: _Arrays) -> _Arrays:
+        return _products(one, other, lambda a, b: a.conjoin(b, table))
+
+    def object_products(one: _Objects, other: _Objects) -> _Objects:
+        return _object_products(one, other, table)
+
     return ValueSet(
-        null=left.null and right.null,
-        booleans=left.booleans & right.booleans,
-        numbers=left.numbers & right.numbers,
-        strings=intersection((left.strings, right.strings)),
-        arrays=_products(left.arrays, right.arrays, lambda a, b: a.conjoin(b, table)),
-        objects=_object_products(left.objects, right.objects, table),
+        left.null and right.null,
+        _common(left.booleans, right.booleans, ANY_VALUE.booleans, and_),
+        _common(left.numbers, right.numbers, ANY_VALUE.numbers, and_),
+        _common(left.strings, right.strings, ANY_TEXT, _common_strings),
+        _common(left.arrays, right.arrays, ANY_VALUE.arrays, array_products),
+        _common(left.objects, right.objects, ANY_VALUE.objects, object_products),
     )
+
+
+def _common(left: T, right: T, every: T, intersect: Callable[[T, T], T]) -> T:
+    """Return the intersection of the parts for one type; most of them are the whole type."""
+    if left is right or right is every:
+        return left
+    return right if left is every else intersect(left, right)
+
+
+def _common_strings(left: Node, right: Node) -> Node:
+    return intersection((left, right))
 
 
 def disjoin(parts: Iterable[ValueSet]) -> ValueSet:

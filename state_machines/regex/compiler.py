@@ -41,8 +41,8 @@ from state_machines.grammar.nodes import (
     symbols,
     union,
 )
-from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet, code_points
-from state_machines.grammar.tries import trie
+from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet
+from state_machines.grammar.word_lists import literals
 from state_machines.limits import LIMITS
 from state_machines.regex import rust_syntax
 from state_machines.regex.analysis import (
@@ -182,7 +182,7 @@ class _Compiler:
         words = [single_word(branch) for branch in tree.branches]
         found: list[_Continuation] = []
         if _is_uniform(then) and sum(word is not None for word in words) > 1:
-            plain = trie(((word, EPSILON) for word in words if word is not None), code_points)
+            plain = literals("".join(map(chr, word)) for word in words if word is not None)
             found.append(self.uniform(self._concatenation(plain, then[0])))
         else:
             words = [None] * len(words)

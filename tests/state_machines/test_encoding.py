@@ -20,7 +20,7 @@ from state_machines.grammar.symbols import (
     bytes_in,
     code_points,
 )
-from state_machines.grammar.tries import trie
+from state_machines.grammar.word_lists import literals
 
 BORDERS = [
     *range(0x24),
@@ -39,7 +39,7 @@ texts = st.text(
 
 def word(text: str) -> Node:
     """Return the language of one text."""
-    return trie([(map(ord, text), EPSILON)], code_points)
+    return literals([text])
 
 
 def spellings(node: Node, written: bytes = b"") -> Iterator[bytes]:

@@ -15,7 +15,7 @@ from state_machines import JsonSchemaStateMachine
 from state_machines.budgets import step_budget
 from state_machines.grammar.exclusion import exclusion
 from state_machines.grammar.node import EMPTY
-from state_machines.grammar.tries import literals
+from state_machines.grammar.word_lists import literals
 
 WORDS = st.lists(st.text("ab", max_size=4).map(str.encode), max_size=8)
 

@@ -27,7 +27,7 @@ from state_machines.grammar.nodes import (
     union,
 )
 from state_machines.grammar.symbols import ANY_BYTE, byte_set, bytes_in
-from state_machines.grammar.tries import literals, trie
+from state_machines.grammar.word_lists import literals, word_list
 
 # Three letters stand for the alphabet: c is one of all the bytes that are neither a nor b.
 A, B = byte_set(b"a"), byte_set(b"b")
@@ -67,7 +67,7 @@ def build(expr: Expr) -> Node:
             row = [(SETS[letter], build(t)) for letter, t in zip("abc", targets, strict=False)]
             return branch(row, nullable=nullable)
         case "trie":
-            return trie((word.encode(), build(then)) for word, then in parts)
+            return word_list((word.encode(), build(then)) for word, then in parts)
     raise AssertionError(kind)
 
 

@@ -12,13 +12,11 @@ from patched_limits import steps_of
 from small_vocabulary import small_vocabulary
 
 from state_machines import ChoiceStateMachine, GrammarStateMachine
-from state_machines.grammar import tries, word_lists
+from state_machines.grammar import word_lists
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation, literal
-from state_machines.grammar.symbols import code_points
-from state_machines.grammar.tries import literals, trie
-from state_machines.grammar.word_lists import word_list
+from state_machines.grammar.word_lists import literals, word_list
 
 MEGABYTE = "abcdefghijklmnopqrst" * 50_000
 
@@ -27,13 +25,11 @@ WORDS = st.lists(st.text("ab\n", max_size=9), min_size=1, max_size=12)
 ENDS = [EPSILON, literal(b"b"), literal(b"ab")]
 
 
-@pytest.fixture(params=["as it is", "lists", "long"])
+@pytest.fixture(params=["as it is", "small limits"])
 def size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run each test with small limits as well, so that small tries are built like large ones."""
+    """Run each test with small limits as well, so that small lists are built like large ones."""
     if request.param != "as it is":
-        monkeypatch.setattr(tries, "MANY_WORDS", 1)
         monkeypatch.setattr(word_lists, "CHUNK", 2)
-    if request.param == "long":
         monkeypatch.setattr(word_lists, "SHORT", 1)
 
 
@@ -45,8 +41,7 @@ def test_word_list_accepts_exactly_its_words(over: str) -> None:
         if over == "bytes":
             node = literals(word.encode() for word in words)
         else:
-            points = trie(((map(ord, word), EPSILON) for word in words), code_points)
-            node = encoded(points, RAW)
+            node = encoded(literals(words), RAW)
         for text in (*words, other):
             assert node.matches(text.encode()) == (text in words)
             for end in range(len(text) + 1):
@@ -60,7 +55,7 @@ def test_word_list_accepts_exactly_its_words(over: str) -> None:
 @pytest.mark.usefixtures("size")
 @given(st.lists(st.tuples(st.binary(max_size=4), st.sampled_from(ENDS)), min_size=1, max_size=9))
 def test_continuation_depends_on_the_word(entries: list[tuple[bytes, Node]]) -> None:
-    node = trie(entries)
+    node = word_list(entries)
     for word, then in entries:
         for end in (b"", b"b", b"ab"):
             text = word + end
@@ -73,8 +68,8 @@ def test_continuation_depends_on_the_word(entries: list[tuple[bytes, Node]]) -> 
 @given(WORDS)
 def test_equal_lists_are_one_node(words: list[str]) -> None:
     entries = [(word.encode(), EPSILON) for word in words]
-    node = word_list(entries, tries._ONE_BYTE)
-    assert word_list(entries[::-1], tries._ONE_BYTE) is node
+    node = word_list(entries)
+    assert word_list(entries[::-1]) is node
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,11 @@ r"""Dates, times and durations (RFC 3339).
 
 from __future__ import annotations
 
-from itertools import groupby
-from operator import itemgetter
-
 from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import concatenation, union
-from state_machines.grammar.symbols import code_points
-from state_machines.grammar.tries import trie
-from state_machines.json_schema.formats.primitives import exact_text, full_match
+from state_machines.grammar.word_lists import literals, word_list
+from state_machines.json_schema.formats.primitives import full_match
 
 _MINUTES_PER_DAY = 24 * 60
 
@@ -67,62 +63,35 @@ def duration() -> Node:
 def _leap_second(days: int) -> Node:
     """Return the local times, with offset, of 23:59:60 UTC.
 
-    There are 2,880 offsets, so hours and minutes are unfolded lazily.
+    There are 2,880 offsets, so hours are unfolded lazily.
 
     Args:
         days: The local date minus the UTC date: 0 or 1.
     """
-    hours = []
-    for hour in range(24):
-        offsets = _offsets(hour, days)
-        if offsets:
-            hours.append((_code_points(f"{hour:02}:"), _minutes(offsets)))
-    return trie(hours, code_points)
+    return word_list((f"{hour:02}:", _minutes(hour, days)) for hour in range(24))
 
 
-def _offsets(hour: int, days: int) -> tuple[tuple[int, str], ...]:
-    """Return pairs of a minute and an offset for which ``hour`` and the minute are 23:59 UTC."""
-    found = []
-    for minute in range(60):
-        ahead = hour * 60 + minute + 1 - (1 - days) * _MINUTES_PER_DAY
-        if ahead == 0:
-            found.extend([(minute, "Z"), (minute, "z"), (minute, "+00:00")])
-        if abs(ahead) < _MINUTES_PER_DAY and (ahead > 0) == (days == 1):
-            found.append((minute, ("+" if days else "-") + _clock(abs(ahead))))
-    return tuple(found)
-
-
-def _minutes(offsets: tuple[tuple[int, str], ...]) -> Node:
-    """Return the texts ``MM:60``, fraction of a second, offset."""
-
-    def make() -> Node:
-        by_minute = groupby(offsets, key=itemgetter(0))
-        return trie(
-            (
-                (_code_points(f"{minute:02}"), _second(tuple(offset for _, offset in found)))
-                for minute, found in by_minute
-            ),
-            code_points,
-        )
-
-    shortest = min(len(offset) for _, offset in offsets)
-    return reference(("minutes", offsets), make, min_length=5 + shortest)
-
-
-def _second(offsets: tuple[str, ...]) -> Node:
-    """Return the texts ``:60``, fraction of a second, offset."""
+def _minutes(hour: int, days: int) -> Node:
+    """Return the texts ``MM:60``, fraction of a second, offset for which the time is 23:59 UTC."""
 
     def make() -> Node:
         fraction = full_match(_FRACTION)
-        ends = [concatenation(fraction, exact_text(offset)) for offset in offsets]
-        return trie([(_code_points(":60"), union(ends))], code_points)
+        return word_list(
+            (f"{minute:02}:60", concatenation(fraction, literals(offsets)))
+            for minute in range(60)
+            if (offsets := _offsets(hour * 60 + minute, days))
+        )
 
-    return reference(("second", offsets), make, min_length=3 + min(map(len, offsets)))
+    shortest = 1 if (hour, days) == (23, 0) else 6
+    return reference(("leap second", hour, days), make, min_length=5 + shortest)
 
 
-def _clock(minutes: int) -> str:
-    return f"{minutes // 60:02}:{minutes % 60:02}"
-
-
-def _code_points(text: str) -> list[int]:
-    return [ord(character) for character in text]
+def _offsets(minute: int, days: int) -> list[str]:
+    """Return the offsets for which a minute of the local date is 23:59 UTC."""
+    ahead = minute + 1 - (1 - days) * _MINUTES_PER_DAY
+    if ahead == 0:
+        return ["Z", "z", "+00:00", "-00:00"]
+    if abs(ahead) >= _MINUTES_PER_DAY or (ahead > 0) != (days == 1):
+        return []
+    hours, minutes = divmod(abs(ahead), 60)
+    return [f"{'+' if days else '-'}{hours:02}:{minutes:02}"]

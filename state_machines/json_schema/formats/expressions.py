@@ -20,7 +20,7 @@ from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import branch, concatenation, optional, repetition, symbols, union
 from state_machines.grammar.symbols import CodePointSet, code_points
-from state_machines.grammar.tries import trie
+from state_machines.grammar.word_lists import word_list
 from state_machines.json_schema.formats.primitives import exact_text, full_match
 
 MAX_NESTED_GROUPS = 4
@@ -94,7 +94,7 @@ def _ranges() -> Node:
     )
     return union(
         (
-            trie((([ord(c) for c in text], last) for text, last in plain), code_points),
+            word_list(plain),
             concatenation(exact_text(r"\x"), _hexadecimal_range("x", 2, "")),
             concatenation(exact_text(r"\u"), _hexadecimal_range("u", 4, "")),
         )

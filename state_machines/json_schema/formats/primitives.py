@@ -6,7 +6,7 @@ from state_machines.grammar.boolean import intersection
 from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import branch, repetition, symbols
 from state_machines.grammar.symbols import ANY_CODE_POINT, code_points
-from state_machines.grammar.tries import trie
+from state_machines.grammar.word_lists import literals
 from state_machines.regex import compile_pattern
 
 
@@ -17,7 +17,7 @@ def full_match(pattern: str) -> Node:
 
 def exact_text(text: str) -> Node:
     """Return the language of one string."""
-    return trie([([ord(character) for character in text], EPSILON)], code_points)
+    return literals([text])
 
 
 def max_characters(count: int, language: Node) -> Node:

@@ -27,7 +27,7 @@ from state_machines.caches import WeakValueLruCache
 from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import concatenation, optional, symbols, union
 from state_machines.grammar.symbols import CodePointSet, code_points
-from state_machines.grammar.tries import trie
+from state_machines.grammar.word_lists import word_list
 from state_machines.json_schema.numbers.decimals import FRACTION, ZEROS, magnitudes
 from state_machines.json_schema.numbers.intervals import MAX_INTEGER_DIGITS, Interval
 from state_machines.json_schema.numbers.number_sets import NumberSet
@@ -71,12 +71,9 @@ def number_language(numbers: NumberSet, *, plain_integers: bool = False) -> Node
         )
     parts = [_interval_language(interval, holes) for interval in intervals]
     parts.append(
-        trie(
-            (
-                _spelling(number, plain_integers or number in numbers.plain)
-                for number in numbers.points
-            ),
-            code_points,
+        word_list(
+            _spelling(number, plain_integers or number in numbers.plain)
+            for number in numbers.points
         )
     )
     return union(parts)
@@ -113,15 +110,15 @@ def _plain(interval: Interval, holes: _Holes) -> Node:
     return union(parts)
 
 
-def _spelling(number: Fraction, is_plain: bool) -> tuple[list[int], Node]:
+def _spelling(number: Fraction, is_plain: bool) -> tuple[str, Node]:
     """Return the shortest spelling of a number, and the language of what follows it."""
     spend()
     digits, fraction = _decimal(abs(number))
     sign = "-" if number < 0 else ""
     text = f"{sign}{digits}.{fraction}" if fraction else f"{sign}{digits}"
     if fraction:
-        return [ord(c) for c in text], ZEROS
-    return [ord(c) for c in text], EPSILON if is_plain else _POINT_ZERO
+        return text, ZEROS
+    return text, EPSILON if is_plain else _POINT_ZERO
 
 
 def _decimal(number: Fraction) -> tuple[str, str]:

@@ -36,9 +36,9 @@ from state_machines.grammar.nodes import (
     symbols,
     union,
 )
-from state_machines.grammar.symbols import ANY_CODE_POINT, code_points
-from state_machines.grammar.tries import literals, trie
+from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.until import text_without
+from state_machines.grammar.word_lists import literals
 from state_machines.limits import LIMITS
 from state_machines.syntax_tree import (
     Alternatives,
@@ -172,7 +172,7 @@ class TerminalCompiler:
                 return language
             case String(text=text):
                 spend(len(text))
-                return trie([(map(ord, text), EPSILON)], code_points)
+                return literals([text])
             case Characters(members=members):
                 return symbols(members)
             case Reference(name=name):
@@ -181,10 +181,10 @@ class TerminalCompiler:
                 return self._series(map(self._text, reversed(parts)))
             case Alternatives(branches=branches):
                 words = [self._word(branch) for branch in branches]
-                plain = [(map(ord, word), EPSILON) for word in words if word is not None]
+                plain = [word for word in words if word is not None]
                 others = zip(branches, words, strict=True)
                 found = [self._text(branch) for branch, word in others if word is None]
-                return union([trie(plain, code_points), *found] if plain else found)
+                return union([literals(plain), *found])
             case Repeat(body=body, min_count=min_count, max_count=max_count):
                 characters = _characters(body)
                 if characters is not None and (max_count or min_count) > SMALL_COUNT:
