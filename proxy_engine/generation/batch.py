@@ -32,7 +32,7 @@ from mlx.nn.layers.base import Module
 from ..runtime.blas import has_fast_blas
 from .batch_drafts import BatchDrafts
 from .batch_rows import BatchRows
-from .cache_layers import can_merge, can_pad, can_trim
+from .cache_layers import can_merge, can_pad, can_trim, padded_tokens
 from .constraint import SlowMaskError
 from .draft_model import DraftModel
 from .exact_choices import ExactChoices
@@ -102,7 +102,7 @@ class Batch:
         self._pads = pads
         self._quantize = quantize
         self._draft_model = draft_model
-        self._rows = BatchRows()
+        self._rows: BatchRows[Sequence] = BatchRows()
         self._drafts = BatchDrafts(self._rows, self._probe, draft_model, pads=pads)
         self._choices = ExactChoices(self._pass.model)
         self._passes = 0
@@ -221,11 +221,9 @@ class Batch:
                 fed[sequence] += sequence.tail
         tokens = self._rows.arrange(fed)
         lengths = [len(of_row) for of_row in tokens]
-        longest = max(lengths)
-        if drafts or min(lengths) < longest:
+        if drafts or min(lengths) < max(lengths):
             self._rows.begin_trial(lengths)
-        padded = mx.array([[*of_row, *[0] * (longest - len(of_row))] for of_row in tokens])
-        self._forward(padded, lengths)
+        self._forward(padded_tokens(tokens), lengths)
         if not drafts:
             self._rows.settle()
 
@@ -323,7 +321,7 @@ class Batch:
             self._rows.withdraw()
         elif ran_ahead:
             for verification in accepted:
-                verification.sequence.propose((verification.first_id,))
+                verification.sequence.tail = [verification.first_id]
         return accepted
 
     def _advance(self, sampled: Verification) -> Step:

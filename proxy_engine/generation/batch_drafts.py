@@ -34,7 +34,12 @@ class BatchDrafts:
     """
 
     def __init__(
-        self, rows: BatchRows, probe: ModelChecks, draft_model: DraftModel | None, *, pads: bool
+        self,
+        rows: BatchRows[Sequence],
+        probe: ModelChecks,
+        draft_model: DraftModel | None,
+        *,
+        pads: bool,
     ) -> None:
         self.in_flight: dict[Sequence, Draft] = {}
         self._rows = rows

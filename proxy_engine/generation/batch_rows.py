@@ -1,4 +1,9 @@
-"""The cache of a batch, and the rows that its sequences have in it.
+"""The cache of a batch, and the rows that texts have in it.
+
+The row of a text holds its ``processed`` tokens, behind them its *tail*: tokens on trial, and
+behind these padding. :meth:`CachedText.propose` puts tokens on trial, and :meth:`CachedText.commit`
+ends the trial: the tokens that the text continues with are kept, and the batch drops the columns of
+the others. Nothing else changes the row of a cache.
 
 Sequences that were forked from each other share a row as long as they have the same tokens: the
 model computes the same for them. The row is copied when their tokens differ.
@@ -6,57 +11,112 @@ model computes the same for them. The row is copied when their tokens differ.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from collections.abc import Sequence as Items
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 import mlx.core as mx
 
 from ..prompt_cache.layers import copy_cache
 from .cache_layers import drop_padding, extend, extract_row, keep_rows, merge, trim, trim_rows
 from .rollback import Rollback
-from .sequence import Sequence
 
 
-class BatchRows:
-    """Sequences with their rows of a cache.
+class CachedText:
+    """A text that a model processes: its tokens, and its row of a cache.
+
+    Args:
+        tokens: The text, to which tokens may be appended.
+        processed: Leading tokens that the cache holds.
 
     Attributes:
-        sequences: The sequences.
+        tokens: The text.
+        processed: Leading tokens that the cache holds.
+        tail: Tokens on trial behind them, in the cache.
+        padding: Columns of the cache behind the tail.
+        row: The text's row of the cache.
+    """
+
+    def __init__(self, tokens: list[int], processed: int = 0) -> None:
+        self.tokens = tokens
+        self.processed = processed
+        self.tail: list[int] = []
+        self.padding = 0
+        self.row = 0
+
+    @property
+    def pending(self) -> list[int]:
+        """Tokens that the model has not processed."""
+        return self.tokens[self.processed :]
+
+    def propose(self, tokens: Sequence[int]) -> None:
+        """Put tokens on trial, behind all pending ones: passes before the next commit take them."""
+        self.tail = [*self.tail, *tokens]
+
+    @property
+    def uncommitted(self) -> int:
+        """Columns at the end of the row that are not tokens of the text."""
+        return len(self.tail) + self.padding
+
+    def commit(self) -> int:
+        """End a trial: keep the tokens that the text continues with.
+
+        Returns:
+            The columns at the end of the row that have to be dropped.
+        """
+        kept, following = 0, self.processed
+        for token_id in self.tail:
+            if following == len(self.tokens) or self.tokens[following] != token_id:
+                break
+            following += 1
+            kept += 1
+        dropped = self.uncommitted - kept
+        self.processed = following
+        self.tail, self.padding = [], 0
+        return dropped
+
+
+T = TypeVar("T", bound=CachedText)
+
+
+class BatchRows(Generic[T]):
+    """Texts with their rows of a cache.
+
+    Attributes:
+        sequences: The texts.
         cache: The cache, one layer each; a batch cache if ``is_merged``.
         is_merged: A sequence that was always alone has a plain cache, which is faster.
         is_one_each: Whether rows and sequences correspond one to one, in the same order.
     """
 
     def __init__(self) -> None:
-        self.sequences: list[Sequence] = []
+        self.sequences: list[T] = []
         self.cache: list[Any] = []
         self.is_merged = False
         self.is_one_each = True
         self._count = 0
         self._rollback: Rollback | None = None
 
-    def is_shared(self, sequence: Sequence) -> bool:
+    def is_shared(self, sequence: T) -> bool:
         """Whether other sequences have the same row."""
         return (
             not self.is_one_each and sum(other.row == sequence.row for other in self.sequences) > 1
         )
 
-    def add(self, sequences: Items[Sequence], cache: list[Any]) -> None:
+    def add(self, sequences: Sequence[T], cache: list[Any]) -> None:
         """Add a row for sequences with the same tokens, whose plain cache is taken over."""
         self._extend(cache, is_merged=False)
         for sequence in sequences:
             sequence.row = self._count
         self._update([*self.sequences, *sequences], self._count + 1)
 
-    def add_all(self, sequences: Items[Sequence], cache: list[Any]) -> None:
+    def add_all(self, sequences: Sequence[T], cache: list[Any]) -> None:
         """Add the rows of a batch cache, one for each sequence."""
         self._extend(cache, is_merged=True)
         for row, sequence in enumerate(sequences, self._count):
             sequence.row = row
         self._update([*self.sequences, *sequences], self._count + len(sequences))
 
-    def replace(self, removed: Collection[Sequence], added: Mapping[Sequence, Sequence]) -> None:
+    def replace(self, removed: Collection[T], added: Mapping[T, T]) -> None:
         """Replace sequences by others; see :meth:`Batch.replace`. Rows stay until they are used."""
         self.settle()
         rows = {sequence: source.row for sequence, source in added.items()}
@@ -69,7 +129,7 @@ class BatchRows:
         ]
         self._update([*kept, *rows], self._count)
 
-    def remove(self, sequence: Sequence, *, wants_cache: bool) -> list[Any] | None:
+    def remove(self, sequence: T, *, wants_cache: bool) -> list[Any] | None:
         """Remove a sequence, and return its cache if it is wanted."""
         self.settle()
         is_shared = self.is_shared(sequence)
@@ -86,7 +146,7 @@ class BatchRows:
             self._copy_rows(rows)
         return cache
 
-    def arrange(self, tokens: Mapping[Sequence, Items[int]]) -> list[Items[int]]:
+    def arrange(self, tokens: Mapping[T, Sequence[int]]) -> list[Sequence[int]]:
         """Give each sequence a row for its next tokens, and drop unused rows.
 
         Args:
@@ -104,7 +164,7 @@ class BatchRows:
         self._copy_rows([row for row, _ in numbers])
         return [own for _, own in numbers]
 
-    def begin_trial(self, lengths: Items[int]) -> None:
+    def begin_trial(self, lengths: Sequence[int]) -> None:
         """Prepare for a pass whose tokens are partly on trial, or whose rows are padded.
 
         Args:
@@ -165,14 +225,14 @@ class BatchRows:
             self.merge()
             extend(self.cache, cache if is_merged else merge([cache]))
 
-    def _update(self, sequences: Iterable[Sequence], rows: int) -> None:
+    def _update(self, sequences: Iterable[T], rows: int) -> None:
         self.sequences = list(sequences)
         self._count = rows
         self.is_one_each = [sequence.row for sequence in self.sequences] == list(range(rows))
         if not self.sequences:
             self.cache = []
 
-    def _copy_rows(self, sources: Items[int]) -> None:
+    def _copy_rows(self, sources: Sequence[int]) -> None:
         if list(sources) != list(range(self._count)):
             self.merge()
             keep_rows(self.cache, sources)

@@ -39,12 +39,15 @@ def can_merge(cache: Sequence[Any]) -> bool:
 
 
 def can_pad(cache: Sequence[Any]) -> bool:
-    """Whether the rows of a batch cache can take different numbers of tokens in one pass.
+    """Whether rows of a batch cache can take different numbers of tokens in one pass.
 
     Models with recurrent states differ in how they treat padding, and rotating caches lose the
     entries behind it.
+
+    Args:
+        cache: A batch cache, or a plain cache that is to be a row of one.
     """
-    return all(isinstance(layer, BatchKVCache) for layer in cache)
+    return all(type(layer) in (KVCache, BatchKVCache) for layer in cache)
 
 
 @replicated(creates=True)
@@ -88,6 +91,12 @@ def extract_kv_row(cache: Sequence[Any], row: int, length: int) -> list[Any]:
         single.offset = length
         layers.append(single)
     return layers
+
+
+def padded_tokens(rows: Sequence[Sequence[int]]) -> mx.array:
+    """Return the tokens of a pass, padded on the right: int32, shape (rows, longest row)."""
+    longest = max(map(len, rows))
+    return mx.array([[*row, *[0] * (longest - len(row))] for row in rows], mx.int32)
 
 
 @contextmanager

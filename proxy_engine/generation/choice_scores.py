@@ -30,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 from mlx.nn.layers.base import Module
 
+from .cache_layers import padded_tokens
 from .device_masks import DeviceMasks
 from .forward_pass import run_model
 from .shared_prefix import Layers, prefix_caches, row_layers
@@ -207,7 +208,7 @@ class ChoiceScorer:
         prefix, found, candidates = rows[0].prefix, search.found, search.candidates
         caches = prefix_caches(prefix.layers)
         longest = max(len(row.tokens) for row in rows)
-        tokens = mx.array([[*row.tokens, *[0] * (longest - len(row.tokens))] for row in rows])
+        tokens = padded_tokens([row.tokens for row in rows])
         logits = run_model(self.model, tokens, caches, self.arguments)
         tempered = self._tempered(logits, rows)
         totals = mx.logsumexp(tempered, axis=-1)

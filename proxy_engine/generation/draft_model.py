@@ -18,8 +18,9 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
@@ -29,16 +30,8 @@ from state_machines.budgets import step_limit
 
 from ..prompt_cache.layers import copy_cache, is_trimmable
 from ..prompt_cache.prompt_caches import PromptCaches
-from .cache_layers import (
-    can_merge,
-    can_pad,
-    can_trim,
-    extract_kv_row,
-    keep_rows,
-    merge,
-    right_padded,
-    trim,
-)
+from .batch_rows import BatchRows, CachedText
+from .cache_layers import can_pad, can_trim, padded_tokens, right_padded
 from .constraint import ADVANCE_STEPS, SlowMaskError
 from .drafts import MAX_TOKENS_PER_STEP, Draft
 from .forward_pass import NextLogits
@@ -52,19 +45,23 @@ DRAFT_MODEL = "draft_model"
 """Name of the draft model among the drafters."""
 
 
-@dataclass(slots=True)
-class _Row:
-    """The draft model's cache of one sequence.
+class _DraftedText(CachedText):
+    """The text of a sequence, as far as the draft model has read it. Its tail is a draft.
 
     Attributes:
-        cache: One entry per layer.
-        tokens: The tokens that the cache holds: of the sequence, then of drafts.
-        confirmed: Number of leading tokens that are known to be the sequence's.
+        rows: The batch that has its cache.
     """
 
-    cache: list[Any]
-    tokens: list[int]
-    confirmed: int
+    def __init__(self, sequence: GeneratedSequence, processed: int) -> None:
+        # The sequence appends its tokens to the same list.
+        super().__init__(sequence.tokens, processed)
+        self.rows: BatchRows[_DraftedText] = BatchRows()
+
+    def move_to(self, rows: BatchRows[_DraftedText]) -> None:
+        """Move the cache to another batch."""
+        cache = self.rows.remove(self, wants_cache=True) or []
+        self.rows = rows
+        rows.add([self], cache)
 
 
 @dataclass(slots=True)
@@ -73,15 +70,28 @@ class _Job:
 
     Attributes:
         draft: The draft.
-        row: Its sequence's row.
+        text: The text of its sequence.
         left: How many more tokens may be drafted.
         fed: The tokens of the next pass, at least one.
     """
 
     draft: Draft
-    row: _Row
+    text: _DraftedText
     left: int
-    fed: list[int]
+    fed: Sequence[int]
+
+    @property
+    def most_tokens(self) -> int:
+        """The largest number of tokens of the draft."""
+        return MAX_TOKENS_PER_STEP * self.left
+
+    def append(self, token_id: int, log_q: mx.array | None) -> bool:
+        """Append a drawn token to the draft; return whether another one is to be drafted."""
+        if not self.draft.append(token_id, DRAFT_MODEL, log_q):
+            return False
+        self.left -= 1
+        self.fed = [token_id, *self.draft.steps[-1].forced]
+        return self.left > 0 and not self.draft.is_closed
 
 
 class DraftModel:
@@ -116,14 +126,16 @@ class DraftModel:
         self._context_length = context_length
         self._step_size = step_size or default_prefill_step_size()
         self._probe = ModelChecks(model)
-        self._rows: dict[GeneratedSequence, _Row] = {}
+        self._texts: dict[GeneratedSequence, _DraftedText] = {}
+        # The texts that draft together.
+        self._batch: BatchRows[_DraftedText] = BatchRows()
         self._key = mx.random.key(secrets.randbits(64))
         if not is_trimmable(make_prompt_cache(model)):
             _log.info("the draft model drafts from copies of its cache, which cannot be trimmed")
 
     def __len__(self) -> int:
         """Return the number of sequences whose cache is kept."""
-        return len(self._rows)
+        return len(self._texts)
 
     def probe(self) -> None:
         """Determine which batches the draft model computes correctly."""
@@ -147,11 +159,9 @@ class DraftModel:
             # No grammar makes other requests wait.
             with step_limit(ADVANCE_STEPS):
                 self._extend(drafts)
-            # A limit that was reached has left rows in a batch cache.
-            self._rows = {sequence: row for sequence, row in self._rows.items() if row.cache}
         except Exception:
             # A pass that failed may have changed some layers of a cache.
-            self._rows.clear()
+            self.clear()
             raise
         finally:
             # Verification uses the same random keys.
@@ -165,10 +175,12 @@ class DraftModel:
             sequence: The sequence.
             keeps_cache: Insert it into the prompt caches.
         """
-        row = self._rows.pop(sequence, None)
-        if row is not None and keeps_cache:
-            length = _common_prefix(row, sequence.tokens)
-            self._caches.insert(row.tokens[:length], row.cache, processed=len(row.tokens))
+        text = self._texts.pop(sequence, None)
+        if text is None:
+            return
+        cache = text.rows.remove(text, wants_cache=keeps_cache)
+        if cache is not None:
+            self._caches.insert(text.tokens, cache, processed=text.processed)
 
     def clear_prompt_cache(self) -> None:
         """Remove the cached texts."""
@@ -176,122 +188,92 @@ class DraftModel:
 
     def clear(self) -> None:
         """Free the caches of all sequences."""
-        self._rows.clear()
+        self._texts.clear()
+        self._batch = BatchRows()
 
     def _extend(self, drafts: Mapping[Draft, int]) -> None:
-        jobs = []
+        jobs: list[_Job] = []
         is_prefilled = False
         for draft, at_most in drafts.items():
-            text = draft.state.tokens
-            if draft.is_closed or at_most < 1 or not self._has_room(len(text), at_most):
+            if draft.is_closed or at_most < 1 or not self._has_room(draft, at_most):
                 continue
-            row = self._row(draft)
-            missing = text[len(row.tokens) :]
-            if len(missing) > self._step_size:
-                if not is_prefilled:
-                    self._read(row, missing[: self._step_size])
-                is_prefilled = True
+            text = self._text(draft.sequence)
+            missing = len(text.pending)
+            if not missing or (missing > self._step_size and is_prefilled):
                 continue
-            if len(missing) > MAX_TOKENS_WITH_LOGITS:
+            if missing > MAX_TOKENS_WITH_LOGITS:
                 # A separate pass computes no logits and no padding for these tokens.
-                self._read(row, missing[:-1])
-                missing = missing[-1:]
-            jobs.append(_Job(draft, row, at_most, missing))
-        together = [
-            job for job in jobs if len(jobs) > 1 and _can_trim(job) and self._can_batch(job)
-        ]
-        for job in jobs:
-            if job not in together:
-                self._draft_alone(job)
-        if together:
-            self._draft_together(together)
+                self._read(text, min(self._step_size, missing - 1))
+            if missing > self._step_size:
+                is_prefilled = True
+            else:
+                jobs.append(_Job(draft, text, at_most, text.pending))
+        together = [job.text for job in jobs if len(jobs) > 1 and self._can_batch(job)]
+        for text in self._batch.sequences.copy():
+            if text not in together:
+                text.move_to(BatchRows())
+        for text in together:
+            if text.rows is not self._batch:
+                text.move_to(self._batch)
+        for rows in dict.fromkeys(job.text.rows for job in jobs):
+            self._draft(rows, [job for job in jobs if job.text.rows is rows])
 
-    def _read(self, row: _Row, tokens: list[int]) -> None:
-        """Dispatch a pass that fills the cache; its logits are not computed."""
-        self._forward(row.cache, [tokens])
-        row.tokens += tokens
-        mx.async_eval([layer.state for layer in row.cache])
-
-    def _has_room(self, length: int, at_most: int) -> bool:
+    def _has_room(self, draft: Draft, at_most: int) -> bool:
+        length = len(draft.sequence.tokens)
         return self._context_length is None or length + at_most <= self._context_length
 
     def _can_batch(self, job: _Job) -> bool:
-        return can_merge(job.row.cache) and self._probe.can_pad()
+        return can_pad(job.text.rows.cache) and self._probe.can_pad()
 
-    def _row(self, draft: Draft) -> _Row:
-        """Return the row of a draft's sequence, without refused tokens of earlier drafts."""
-        text = draft.state.tokens
-        row = self._rows.get(draft.sequence)
-        if row is not None:
-            # The last token is processed again for its logits.
-            length = min(_common_prefix(row, text), len(text) - 1)
-            excess = len(row.tokens) - length
-            if not excess or is_trimmable(row.cache):
-                if excess:
-                    trim(row.cache, excess)
-                del row.tokens[length:]
-                row.confirmed = min(length, len(draft.sequence.tokens))
-                return row
-        fetched = self._caches.fetch(text)
-        length = fetched.cached_tokens
-        row = self._rows[draft.sequence] = _Row(fetched.cache, text[:length], 0)
-        return row
+    def _text(self, sequence: GeneratedSequence) -> _DraftedText:
+        """Return the text of a sequence, without refused tokens of earlier drafts."""
+        text = self._texts.get(sequence)
+        if text is None:
+            fetched = self._caches.fetch(sequence.tokens)
+            text = self._texts[sequence] = _DraftedText(sequence, fetched.cached_tokens)
+            text.rows.add([text], fetched.cache)
+        rows = text.rows
+        rows.settle()
+        if not text.pending and can_trim(rows.cache, 0):
+            # The last token is processed again, for its logits.
+            text.processed, text.padding = text.processed - 1, 1
+            rows.settle()
+        return text
 
-    def _draft_alone(self, job: _Job) -> None:
-        row = job.row
-        if _can_trim(job):
-            self._draft([job], row.cache)
-            return
-        # The row keeps the sequence's own tokens only. A copy processes the draft.
-        own = job.draft.sequence.tokens[len(row.tokens) :]
-        job.fed = job.fed[len(own) :]
-        logits = self._forward(row.cache, [own])
-        row.tokens += own
-        job.row = _Row(copy_cache(row.cache), list(row.tokens), len(row.tokens))
-        self._draft([job], job.row.cache, None if job.fed else logits)
+    def _read(self, text: _DraftedText, count: int) -> None:
+        """Dispatch a pass over some pending tokens; its logits are not computed."""
+        if len(text.rows.sequences) > 1:
+            text.move_to(BatchRows())
+        self._forward(text.rows, {text: text.pending[:count]})
+        text.processed += count
+        mx.async_eval([layer.state for layer in text.rows.cache])
 
-    def _draft_together(self, jobs: list[_Job]) -> None:
-        cache = merge([job.row.cache for job in jobs])
-        if not can_pad(cache):
-            for job in jobs:
-                self._draft_alone(job)
-            return
+    def _draft(self, rows: BatchRows[_DraftedText], jobs: list[_Job]) -> None:
+        """Run the passes of the drafts of a batch, to which all texts of the jobs belong."""
+        logits = self._forward(rows, {job.text: job.fed for job in jobs})
         for job in jobs:
-            job.row.cache = []
-        self._draft(list(jobs), cache)
-
-    def _draft(
-        self, jobs: list[_Job], cache: list[Any], logits: list[mx.array] | None = None
-    ) -> None:
-        """Run the passes of some drafts, one row of the cache each.
-
-        Args:
-            jobs: The drafts.
-            cache: The cache of a single one, or a batch cache.
-            logits: The result of the first pass, if it was dispatched already.
-        """
-        is_batch = len(jobs) > 1
-        while jobs:
-            if logits is None:
-                logits = self._forward(cache, [job.fed for job in jobs])
-                for job in jobs:
-                    job.row.tokens += job.fed
+            job.text.processed += len(job.fed)
+        first = jobs[0]
+        if len(jobs) == 1 and not can_trim(rows.cache, first.most_tokens):
+            # The cache could not drop the draft again: a copy takes it.
+            cache, rows, first.text = copy_cache(rows.cache), BatchRows(), copy(first.text)
+            rows.add([first.text], cache)
+        while True:
             mx.async_eval(logits)
-            drawn = [self._propose(job, own) for job, own in zip(jobs, logits, strict=True)]
-            logits = None
-            mx.eval([proposal for proposal in drawn if proposal is not None])
-            goes_on = [_append(job, proposal) for job, proposal in zip(jobs, drawn, strict=True)]
-            kept = [number for number, goes in enumerate(goes_on) if goes]
-            if is_batch and len(kept) < len(jobs):
-                for number, job in enumerate(jobs):
-                    if not goes_on[number]:
-                        job.row.cache = extract_kv_row(cache, number, len(job.row.tokens))
-                        mx.async_eval([layer.state for layer in job.row.cache])
-                if kept:
-                    keep_rows(cache, kept)
-            jobs = [jobs[number] for number in kept]
+            drawn = [(job, self._draw(job, own)) for job, own in zip(jobs, logits, strict=True)]
+            mx.eval([proposal for _, proposal in drawn if proposal is not None])
+            jobs = [
+                job
+                for job, proposal in drawn
+                if proposal is not None and job.append(cast(int, proposal[0].item()), proposal[1])
+            ]
+            if not jobs:
+                return
+            logits = self._forward(rows, {job.text: job.fed for job in jobs})
+            for job in jobs:
+                job.text.propose(job.fed)
 
-    def _propose(self, job: _Job, logits: mx.array) -> tuple[mx.array, mx.array | None] | None:
+    def _draw(self, job: _Job, logits: mx.array) -> tuple[mx.array, mx.array | None] | None:
         """Draw a token; ``None`` if the mask of its position is slow."""
         self._key, key = mx.random.split(self._key)
         try:
@@ -299,50 +281,26 @@ class DraftModel:
         except SlowMaskError:
             return None
 
-    def _forward(self, cache: list[Any], fed: Sequence[Sequence[int]]) -> list[mx.array]:
-        """Dispatch a pass over some tokens of each row.
+    def _forward(
+        self, rows: BatchRows[_DraftedText], fed: Mapping[_DraftedText, Sequence[int]]
+    ) -> list[mx.array]:
+        """Dispatch a pass over some tokens of some texts of a batch.
 
         Returns:
-            Lazy logits behind the last token of each row, shape (1, width).
+            Lazy logits behind the last token of each text, shape (1, width).
         """
-        lengths = [len(tokens) for tokens in fed]
-        longest = max(lengths)
-        padded = mx.array([[*tokens, *[0] * (longest - len(tokens))] for tokens in fed], mx.int32)
-        if min(lengths) == longest:
-            logits = self._call(padded, cache=cache)[:, -1, :]
+        tokens = [fed.get(text, ()) for text in rows.sequences]
+        lengths = [len(of_row) for of_row in tokens]
+        padded = padded_tokens(tokens)
+        if min(lengths) == max(lengths):
+            logits = self._call(padded, cache=rows.cache)
         else:
-            with right_padded(cache, lengths):
-                logits = self._call(padded, cache=cache)
-            ends = mx.array([length - 1 for length in lengths])
-            logits = logits[mx.arange(len(fed)), ends]
-        return [_fitted(logits[row : row + 1], self._width) for row in range(len(fed))]
-
-
-def _append(job: _Job, drawn: tuple[mx.array, mx.array | None] | None) -> bool:
-    """Append a drawn token to its draft; return whether another one is to be drafted."""
-    if drawn is None:
-        return False
-    token, log_q = drawn
-    token_id = cast(int, token.item())
-    if not job.draft.append(token_id, DRAFT_MODEL, log_q):
-        return False
-    job.left -= 1
-    job.fed = [token_id, *job.draft.steps[-1].forced]
-    return job.left > 0 and not job.draft.is_closed
-
-
-def _can_trim(job: _Job) -> bool:
-    """Whether all tokens of a draft can be trimmed again."""
-    return can_trim(job.row.cache, len(job.fed) + MAX_TOKENS_PER_STEP * job.left)
-
-
-def _common_prefix(row: _Row, text: Sequence[int]) -> int:
-    """Return how many of a row's tokens a text begins with. It begins with the confirmed ones."""
-    length = row.confirmed
-    limit = min(len(row.tokens), len(text))
-    while length < limit and row.tokens[length] == text[length]:
-        length += 1
-    return length
+            with right_padded(rows.cache, lengths):
+                logits = self._call(padded, cache=rows.cache)
+        return [
+            _fitted(logits[text.row : text.row + 1, len(own) - 1], self._width)
+            for text, own in fed.items()
+        ]
 
 
 def _fitted(logits: mx.array, width: int) -> mx.array:

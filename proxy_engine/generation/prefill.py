@@ -17,7 +17,7 @@ from mlx_lm.models.cache import KVCache
 
 from ..conversation.encoded_prompt import PromptInputs
 from ..runtime.blas import has_fast_blas
-from .cache_layers import drop_padding, merge, right_padded, trim
+from .cache_layers import drop_padding, merge, padded_tokens, right_padded, trim
 from .forward_pass import ForwardPass, NextLogits, PassOutput, position_arguments
 from .sequence import Sequence as GeneratedSequence
 from .wired_memory import clear_cache
@@ -230,8 +230,5 @@ def prefill_together(prefills: Sequence[Prefill]) -> list[Any]:
 def _padded_pass(
     forward: ForwardPass, cache: list[Any], texts: Sequence[Sequence[int]]
 ) -> PassOutput:
-    lengths = [len(text) for text in texts]
-    longest = max(lengths)
-    tokens = mx.array([[*text, *[0] * (longest - len(text))] for text in texts], mx.int32)
-    with right_padded(cache, lengths):
-        return forward(tokens, cache)
+    with right_padded(cache, [len(text) for text in texts]):
+        return forward(padded_tokens(texts), cache)

@@ -1,10 +1,4 @@
-"""A sequence: one row of the batch, with its tokens, its place in the cache, and its constraint.
-
-The cache of a row holds ``processed`` tokens of the sequence, behind them its *tail*: tokens on
-trial, and behind these padding. :meth:`Sequence.propose` adds tokens on trial to the next forward
-pass, and :meth:`Sequence.commit` ends the trial: the tokens that the text continues with are kept,
-and the batch drops the columns of the others. Nothing else changes the row of a cache.
-"""
+"""A sequence: one text of the batch, with its constraint and its samplers."""
 
 from __future__ import annotations
 
@@ -20,6 +14,7 @@ from state_machines.budgets import step_budget
 from state_machines.errors import GrammarBudgetError, TokenRejectedError
 
 from ..results.parts import ScoredChoice
+from .batch_rows import CachedText
 from .constraint import ADVANCE_STEPS, Constraint
 from .device_masks import DeviceMask, DeviceMasks
 from .fast_forward import FastForward
@@ -44,7 +39,7 @@ class DraftCounts(Protocol):
     accepted_tokens: int
 
 
-class Sequence:
+class Sequence(CachedText):
     """One sequence while it is generated.
 
     Args:
@@ -60,10 +55,6 @@ class Sequence:
     Attributes:
         tokens: Prompt and generated tokens.
         prompt_tokens: Length of the prompt.
-        processed: Leading tokens that the cache holds.
-        tail: Tokens on trial behind them, in the cache.
-        padding: Columns of the cache behind the tail.
-        row: The sequence's row of the cache. Sequences with the same tokens can share one.
         logits: Logits of the next token, once all tokens are processed.
         finished: Whether the last token has been generated.
         weights: The importance weights of the generated tokens, if they are recorded.
@@ -85,12 +76,8 @@ class Sequence:
         drafting: DraftCounts | None = None,
         timings: Timings | None = None,
     ) -> None:
-        self.tokens = list(prompt_ids)
+        super().__init__(list(prompt_ids))
         self.prompt_tokens = len(self.tokens)
-        self.processed = 0
-        self.tail: list[int] = []
-        self.padding = 0
-        self.row = 0
         self.logits: NextLogits | None = None
         self.finished = False
         self.constraint = constraint
@@ -107,39 +94,6 @@ class Sequence:
         self._choices = choices
         # The number of tokens at which a choice was looked for, and the choice.
         self._open_choice: tuple[int, OpenChoice | None] | None = None
-
-    # The row of the cache.
-
-    @property
-    def pending(self) -> list[int]:
-        """Tokens that the model has not processed."""
-        return self.tokens[self.processed :]
-
-    def propose(self, tokens: Tokens[int]) -> None:
-        """Let the next pass process tokens on trial, behind all pending ones."""
-        self.tail = list(tokens)
-
-    @property
-    def uncommitted(self) -> int:
-        """Columns at the end of the row that are not tokens of the sequence."""
-        return len(self.tail) + self.padding
-
-    def commit(self) -> int:
-        """End a trial: keep the tokens that the text continues with.
-
-        Returns:
-            The columns at the end of the row that have to be dropped.
-        """
-        kept, following = 0, self.processed
-        for token_id in self.tail:
-            if following == len(self.tokens) or self.tokens[following] != token_id:
-                break
-            following += 1
-            kept += 1
-        dropped = self.uncommitted - kept
-        self.processed = following
-        self.tail, self.padding = [], 0
-        return dropped
 
     # The state of the text.
 

@@ -196,28 +196,32 @@ def test_draft_models_with_other_caches(
         assert all(one.usage.drafted_tokens for one in [*single, *batched])
 
 
-@pytest.mark.parametrize("architecture", ["gemma3n", "kimi_k3"])
-def test_caches_that_cannot_be_trimmed_hold_no_refused_tokens(
+@pytest.mark.parametrize("architecture", ["llama", "gemma3n", "kimi_k3"])
+def test_draft_model_gives_the_logits_of_the_text_alone(
     tiny_tokenizer: TokenizerWrapper, architecture: str
 ) -> None:
-    """The draft model gives the logits that it gives for the text alone."""
+    """Its caches hold no refused tokens, whether they can be trimmed and batched or not."""
     model = small_model(architecture)
     with InferenceEngine(make_tiny_model(), tiny_tokenizer, draft_model=model) as engine:
         draft_model = draft_model_of(engine)
         found: list[tuple[list[int], mx.array]] = []
-        draft = draft_model._draft
+        forward = draft_model._forward
 
-        def recorded(jobs: Any, cache: Any, logits: Any = None) -> None:
-            if logits is not None:
-                found.append((list(jobs[0].row.tokens), logits[0]))
-            draft(jobs, cache, logits)
+        def recorded(rows: Any, fed: Any) -> Any:
+            texts = [[*one.tokens[: one.processed], *one.tail, *fed[one]] for one in fed]
+            logits = forward(rows, fed)
+            found.extend(zip(texts, logits, strict=True))
+            return logits
 
-        draft_model._draft = recorded  # type: ignore[method-assign]
-        engine.generate("hello", response_format=PERSON, max_tokens=40, speculation=ALWAYS)
-        assert len(found) > 5
-        for tokens, logits in found[1::6]:
+        draft_model._forward = recorded  # type: ignore[method-assign]
+        arguments: dict[str, Any] = {"response_format": PERSON, "speculation": ALWAYS}
+        engine.generate("hello", max_tokens=40, **arguments)
+        engine.generate_batch(["a", "hello you", "x" * 30], max_tokens=50, **arguments)
+        assert len(found) > 50
+        for tokens, logits in found[1::17]:
             alone = engine._core.worker.submit(lambda tokens=tokens: cold(model, tokens)).result()
             given = engine._core.worker.submit(lambda row=logits: np.array(row[0])).result()
+            given = given[: len(alone)]
             assert np.abs(given - alone).max() < 1e-3 * np.abs(alone).max()
 
 
@@ -336,9 +340,9 @@ def test_prompts_are_cached_for_the_draft_model(tiny_tokenizer: TokenizerWrapper
         fed: list[int] = []
         forward = draft_model._forward
 
-        def counted(cache: list[Any], tokens: Any) -> list[mx.array]:
-            fed.append(sum(map(len, tokens)))
-            return forward(cache, tokens)
+        def counted(rows: Any, tokens: Any) -> Any:
+            fed.append(sum(map(len, tokens.values())))
+            return forward(rows, tokens)
 
         draft_model._forward = counted  # type: ignore[method-assign]
         prompt = "hello you " * 12
