@@ -71,43 +71,6 @@ class Verdict(Enum):
         return self is Verdict.YES
 
 
-class _Budget:
-    """The steps of one budget: ``left`` until the next checkpoint, ``reserve`` beyond it."""
-
-    __slots__ = ("checkpoint", "left", "limit", "reserve", "was_checked")
-
-    def __init__(
-        self, limit: int, available: int, checkpoint: Callable[[], None] | None, left: int
-    ) -> None:
-        self.limit = limit
-        self.checkpoint = checkpoint
-        self.left = available if checkpoint is None else min(available, left)
-        self.reserve = available - self.left
-        self.was_checked = False
-
-    @property
-    def available(self) -> int:
-        return max(0, self.left + self.reserve)
-
-    def refill(self) -> None:
-        """Run the checkpoint and continue; raise if the budget is exhausted."""
-        if self.left + self.reserve < 0:
-            raise GrammarBudgetError(
-                f"this took more than {self.limit:,} steps",
-                budget=self.limit,
-                hint="Simplify the schema or grammar",
-            )
-        share = min(self.reserve, LIMITS.checkpoint_steps - self.left)
-        self.reserve -= share
-        self.left += share
-        self.was_checked = True
-        if self.checkpoint is not None:
-            self.checkpoint()
-
-
-_BUDGET: ContextVar[_Budget | None] = ContextVar("budget", default=None)
-
-
 class step_budget:
     """Bound the work of a ``with`` block to a number of steps, in this thread or task.
 
@@ -122,7 +85,18 @@ class step_budget:
         GrammarBudgetError: The work takes more steps.
     """
 
-    __slots__ = ("_available", "_budget", "_checkpoint", "_limit", "_outer", "_token")
+    __slots__ = (
+        "_available",
+        "_checkpoint",
+        "_left",
+        "_limit",
+        "_outer",
+        "_reserve",
+        "_token",
+        "_was_checked",
+    )
+    _left: int
+    _reserve: int
 
     def __init__(
         self, limit: int | None = None, *, checkpoint: Callable[[], None] | None = None
@@ -131,29 +105,58 @@ class step_budget:
         self._checkpoint = checkpoint
 
     def __enter__(self) -> None:
-        limit, checkpoint = self._limit, self._checkpoint
-        available = limit
+        available = self._limit
         self._outer = outer = _BUDGET.get()
-        if outer is not None:
-            checkpoint = checkpoint or outer.checkpoint
-            if outer.available < limit:
-                available, limit = outer.available, outer.limit
         # The countdown to the next checkpoint continues across budgets.
-        left = LIMITS.checkpoint_steps if outer is None or outer.checkpoint is None else outer.left
-        self._budget = _Budget(limit, available, checkpoint, left)
+        left = LIMITS.checkpoint_steps
+        if outer is not None:
+            if self._checkpoint is None:
+                self._checkpoint = outer._checkpoint
+            if outer._checkpoint is not None:
+                left = outer._left
+            of_outer = max(0, outer._left + outer._reserve)
+            if of_outer < available:
+                available, self._limit = of_outer, outer._limit
+        # Steps until the next checkpoint, and beyond it.
+        self._left = available if self._checkpoint is None else min(available, left)
+        self._reserve = available - self._left
         self._available = available
-        self._token = _BUDGET.set(self._budget)
+        self._was_checked = False
+        self._token = _BUDGET.set(self)
 
     def __exit__(self, *_: object) -> None:
         _BUDGET.reset(self._token)
-        inner, outer = self._budget, self._outer
+        outer = self._outer
         if outer is not None:
             # An outer budget that is exhausted by this raises at its next step.
-            outer.left -= self._available - inner.left - inner.reserve
-            if inner.was_checked and outer.left < 0:
-                rest = outer.left + outer.reserve
-                outer.left = min(rest, LIMITS.checkpoint_steps)
-                outer.reserve = rest - outer.left
+            outer._left -= self._available - self._left - self._reserve
+            if self._was_checked and outer._left < 0:
+                rest = outer._left + outer._reserve
+                outer._left = min(rest, LIMITS.checkpoint_steps)
+                outer._reserve = rest - outer._left
+
+    @property
+    def steps_left(self) -> int:
+        """The steps that are left; only within the block."""
+        return max(0, self._left + self._reserve)
+
+    def _refill(self) -> None:
+        """Run the checkpoint and continue; raise if the budget is exhausted."""
+        if self._left + self._reserve < 0:
+            raise GrammarBudgetError(
+                f"this took more than {self._limit:,} steps",
+                budget=self._limit,
+                hint="Simplify the schema or grammar",
+            )
+        share = min(self._reserve, LIMITS.checkpoint_steps - self._left)
+        self._reserve -= share
+        self._left += share
+        self._was_checked = True
+        if self._checkpoint is not None:
+            self._checkpoint()
+
+
+_BUDGET: ContextVar[step_budget | None] = ContextVar("budget", default=None)
 
 
 class recursion_budget:
@@ -211,6 +214,6 @@ def spend(steps: int = 1) -> None:
     budget = _BUDGET.get()
     if budget is None:
         return
-    budget.left -= steps
-    if budget.left < 0:
-        budget.refill()
+    budget._left -= steps
+    if budget._left < 0:
+        budget._refill()

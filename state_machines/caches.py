@@ -109,6 +109,10 @@ class WeakKeyLruCache(LruCache[_K, _V]):
         """Return the value of a key, or ``None``; mark the entry as the last one used."""
         return self._use(ref(key))
 
+    def peek(self, key: object) -> _V | None:
+        """Return the value of a key, or ``None``; leave the order of use alone. Lock-free."""
+        return self._entries.get(ref(key))
+
     def put(self, key: _K, value: _V, weight: int = 1) -> _V:
         """Store the value of a key, and return it."""
         self._store(ref(key, self._forget), value, weight)

@@ -270,6 +270,9 @@ class Limits:
     completion_tokens: int = 1 << 17
     """Tokens of searched plans that are cached, in all."""
 
+    plans: int = 1 << 12
+    """States whose plan is cached."""
+
     listed_tokens: int = 1 << 20
     """Tokens of a plan that is listed."""
 

@@ -70,13 +70,18 @@ class Matcher:
         vocabulary: The tokens.
         machine: The owner of the states, which the matcher keeps alive.
 
+    Attributes:
+        state: The language of the texts that may still follow. Read-only.
+        is_finished: Whether an end token has been taken. Read-only.
+        vocabulary: The tokens.
+
     Raises:
         UnknownTokenError: The machine's language has a token that the vocabulary does not have.
         UnsatisfiableGrammarError: The ``max_tokens`` of a rule is too small for all its texts.
         GrammarBudgetError: That is not known within ``LIMITS.token_search_steps`` steps.
     """
 
-    __slots__ = ("_finished", "_machine", "_state", "_steps", "_store", "vocabulary")
+    __slots__ = ("_machine", "_steps", "_store", "is_finished", "state", "vocabulary")
 
     def __init__(
         self, state: Node, vocabulary: Vocabulary, machine: MatchedMachine | None = None
@@ -84,7 +89,7 @@ class Matcher:
         self.vocabulary = vocabulary
         # A machine that is freed releases its states, so the matcher keeps it alive.
         self._machine = machine
-        self._state = state
+        self.state = state
         self._store = MaskStore.of(vocabulary)
         self._steps: TokenSteps | None = None
         """Given if the language has limits on tokens."""
@@ -95,22 +100,12 @@ class Matcher:
                 check_limited_rules(machine.limited_rules, vocabulary)
             if machine.limits_tokens:
                 self._steps = TokenSteps.of(vocabulary)
-        self._finished = False
-
-    @property
-    def state(self) -> Node:
-        """The language of the texts that may still follow."""
-        return self._state
+        self.is_finished = False
 
     @property
     def is_accepting(self) -> bool:
         """Whether the text written so far is complete."""
-        return self._state.nullable
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether an end token has been taken."""
-        return self._finished
+        return self.state.nullable
 
     @property
     def is_in_values(self) -> bool:
@@ -139,23 +134,26 @@ class Matcher:
         >>> matcher.temperature
         0.7
         """
-        if not self.temperatures or self._finished:
+        if not self.temperatures or self.is_finished:
             return None
-        return temperature_of(self._state)
+        return temperature_of(self.state)
 
-    def allowed_tokens(self) -> npt.NDArray[np.bool_]:
+    def allowed_tokens(self, *, steps: int | None = None) -> npt.NDArray[np.bool_]:
         """Return the mask of the next token.
+
+        Args:
+            steps: Work budget of a mask that is not cached; by default ``LIMITS.mask_steps``.
 
         Returns:
             Bool, shape (vocabulary.size,), read-only. End tokens are allowed exactly where the
             state accepts. Empty once finished, and if no token begins the required text.
 
         Raises:
-            GrammarBudgetError: Computing the mask takes more than ``LIMITS.mask_steps`` steps.
+            GrammarBudgetError: Computing the mask takes more than ``steps`` steps.
         """
-        if self._steps is not None and not self._finished:
-            return self._steps.allowed(self._state)
-        return self._store.allowed(EMPTY if self._finished else self._state)
+        if self._steps is not None and not self.is_finished:
+            return self._steps.allowed(self.state, steps)
+        return self._store.allowed(EMPTY if self.is_finished else self.state, steps)
 
     def advance(self, token_id: int) -> None:
         """Take a token. If this raises, the state is unchanged.
@@ -165,11 +163,15 @@ class Matcher:
             GrammarBudgetError: Taking it needs more than ``LIMITS.mask_steps`` steps, because the
                 grammar is too ambiguous.
         """
-        state = self._after(token_id)
+        self.move(token_id, self.state_after(token_id))
+
+    def move(self, token_id: int, state: Node | None) -> None:
+        """Take a token, given the state after it: the result of :meth:`state_after`."""
+        del token_id
         if state is None:
-            self._finished = True
+            self.is_finished = True
         else:
-            self._state = state
+            self.state = state
 
     def narrow(self, state: Node) -> None:
         """Restrict the language of the texts that may follow to a subset.
@@ -178,18 +180,23 @@ class Matcher:
             state: A state whose language is a subset of that of :attr:`state`, such as that of a
                 :class:`~state_machines.grammar.finite_choices.ChoiceOption`. Not dead.
         """
-        self._state = state
+        self.state = state
 
-    def _after(self, token_id: int) -> Node | None:
-        """Return the state after a token, ``None`` after an end token; raise as :meth:`advance`."""
-        if self._finished:
+    def state_after(self, token_id: int, *, steps: int | None = None) -> Node | None:
+        """Return the state after a token, ``None`` after an end token; raise as :meth:`advance`.
+
+        Args:
+            token_id: The token.
+            steps: Work budget of a state that is not known; by default ``LIMITS.mask_steps``.
+        """
+        if self.is_finished:
             raise TokenRejectedError(
                 f"token {token_id} cannot follow the end token",
                 token_id=token_id,
                 hint="Create a new matcher for another text",
             )
         if token_id in self.vocabulary.end_token_ids:
-            if not self._state.nullable:
+            if not self.state.nullable:
                 raise TokenRejectedError(
                     f"end token {token_id} cannot come here: the text is not complete",
                     token_id=token_id,
@@ -205,15 +212,15 @@ class Matcher:
                 hint="Choose among allowed_tokens()",
             )
         # Fast path: a stored derivative costs no work, so it needs no budget.
-        state = self._state.known_word_derivative(form)
+        state = self.state.known_word_derivative(form)
         if state is None:
-            with step_budget(LIMITS.mask_steps):
-                state = word_derivative(self._state, form)
+            with step_budget(LIMITS.mask_steps if steps is None else steps):
+                state = word_derivative(self.state, form)
             if self._machine is not None:
                 self._machine.steps_taken += 1
-        if state.counts_tokens or begins_with_spelling(self._state):
-            with step_budget(LIMITS.mask_steps), _RECURSION_BUDGET:
-                state = TokenSteps.of(self.vocabulary).completed(self._state, state, token_id)
+        if state.counts_tokens or begins_with_spelling(self.state):
+            with step_budget(LIMITS.mask_steps if steps is None else steps), _RECURSION_BUDGET:
+                state = TokenSteps.of(self.vocabulary).completed(self.state, state, token_id)
         if state is EMPTY:
             raise TokenRejectedError(
                 f"token {token_id} ({form!r}) cannot come here",
@@ -228,10 +235,14 @@ class Matcher:
         Stops early where finding more takes more than ``LIMITS.mask_steps`` steps.
         """
         forced = bytearray()
-        node = self._state
+        node = self.state
+        # Fast path: nothing is forced before a known choice.
+        first = node.known_first_bytes
+        if self.is_finished or node.nullable or (first is not None and first & (first - 1)):
+            return b""
         try:
             with step_budget(LIMITS.mask_steps), _RECURSION_BUDGET:
-                while not self._finished and not node.nullable:
+                while not node.nullable:
                     text = node.leading_text
                     if not text:
                         first = node.first_bytes
@@ -276,15 +287,15 @@ class Matcher:
         if self._machine is not None:
             self._machine.steps_taken += _EXPLANATION_STEPS
         if token is None:
-            return explain_mask(self._state, self.vocabulary, self.allowed_tokens())
-        found = explain_token(self._state, self.vocabulary, token, is_finished=self._finished)
+            return explain_mask(self.state, self.vocabulary, self.allowed_tokens())
+        found = explain_token(self.state, self.vocabulary, token, is_finished=self.is_finished)
         return found if found.token_id is None else self._as_token(found, found.token_id)
 
     def _as_token(self, found: TokenExplanation, token_id: int) -> TokenExplanation:
         """Return the explanation of a token that the grammar may give by name or number."""
-        vocabulary, state = self.vocabulary, self._state
+        vocabulary, state = self.vocabulary, self.state
         is_token = 0 <= token_id < vocabulary.size and token_id not in vocabulary.end_token_ids
-        if self._finished or not is_token:
+        if self.is_finished or not is_token:
             return found
         if not found.is_allowed and begins_with_spelling(state):
             with step_budget(LIMITS.mask_steps), _RECURSION_BUDGET:
@@ -313,7 +324,7 @@ class Matcher:
     def _copy_to(self, twin: Matcher) -> None:
         twin.vocabulary = self.vocabulary
         twin._machine = self._machine
-        twin._state = self._state
+        twin.state = self.state
         twin._steps = self._steps
         twin._store = self._store
-        twin._finished = self._finished
+        twin.is_finished = self.is_finished

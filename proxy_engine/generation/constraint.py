@@ -19,13 +19,10 @@ from state_machines.repetition import RepetitionDetector
 from state_machines.root import Part, RootMatcher
 
 from .device_masks import SMALL_MASK_TOKENS, DeviceMasks
-from .fast_forward import FastForward, forces_after_any, must_end
+from .fast_forward import MASK_STEPS, FastForward, must_end
 from .limits import PartLimits, end_boost
 from .sequence_options import SequenceOptions
 from .tokens import Cut
-
-MASK_STEPS = 5_000
-"""Step budget of one mask on the model thread, about 25 ms."""
 
 SLOW_MASK_STEPS = 500
 """The same after a slow mask, since slow masks tend to follow each other."""
@@ -62,7 +59,6 @@ class Constraint:
         written: Length of the output so far, in bytes; special tokens by their names.
         forced_text: The text at the end of the output whose tokens had no alternative.
         cut: Where a limit first changed the output; ``None``: it has not.
-        expects_fast_forward: Whether forced text is likely to follow the next token.
         without_limit: The last mask with the tokens that the guard refuses, if it left any out.
             Only for weighted sequences, whose masks leave them out always.
     """
@@ -84,7 +80,6 @@ class Constraint:
         self.written = 0
         self.forced_text = b""
         self.cut: Cut | None = None
-        self.expects_fast_forward = False
         self.without_limit: Mask | None = None
         self._masks = masks
         self._limits = limits
@@ -143,6 +138,13 @@ class Constraint:
         return self.guard is not None
 
     @property
+    def expects_fast_forward(self) -> bool:
+        """Whether forced text is likely to follow the next token, by its mask."""
+        if self._fast_forward is None or self._last is None or not self._is_small(self._last[1]):
+            return False
+        return self._fast_forward.may_follow(*self._last)
+
+    @property
     def is_limited(self) -> bool:
         """Whether a limit has changed the output."""
         return self.cut is not None and self.cut.reason != "repetition"
@@ -184,13 +186,15 @@ class Constraint:
             SlowMaskError: The mask takes too long. The state is unchanged.
         """
         allowed = self.options.usable_tokens
-        self.expects_fast_forward = False
         if self.matcher is not None and self.guard is not None:
             if not exact or self._last is None or self._last[0] is not self.matcher.state:
                 self._last = self.matcher.state, self._in_time(self.matcher)
             allowed = self._last[1]
-            self.expects_fast_forward = self._fast_forward is not None and self._may_force(allowed)
-            allowed = self._within_limit(self.guard, allowed, exact=exact)
+            self.without_limit = None
+            if self.options.weighs:
+                allowed = self._weighted_within_limit(self.guard, allowed, exact=exact)
+            elif exact or self._follows_limit:
+                allowed = self.guard.mask(allowed, exact=exact)
         if self.generated < self.options.min_tokens:
             allowed = self._without_end_tokens(allowed, size)
         closing = self._closing_token
@@ -376,21 +380,18 @@ class Constraint:
         if planned is not None:
             return planned
         try:
-            with step_budget(self._steps):
-                allowed = matcher.allowed_tokens()
+            allowed = matcher.allowed_tokens(steps=self._steps)
         except GrammarBudgetError:
             self._steps = SLOW_MASK_STEPS
             raise SlowMaskError from None
         self._steps = MASK_STEPS
         return allowed
 
-    def _within_limit(self, guard: Guard, allowed: Mask, *, exact: bool) -> Mask:
-        """Return the allowed tokens; where needed, without the tokens that the guard refuses."""
-        self.without_limit = None
-        if not self.options.weighs:
-            is_narrowed = exact or self._follows_limit
-            return guard.mask(allowed, exact=exact) if is_narrowed else allowed
-        # A refused token costs a weighted sequence its weight.
+    def _weighted_within_limit(self, guard: Guard, allowed: Mask, *, exact: bool) -> Mask:
+        """Return the allowed tokens that the guard accepts.
+
+        A refused token would cost a weighted sequence its weight.
+        """
         within = guard.mask(allowed, exact=exact or self._is_small(allowed))
         is_known = exact or self._follows_limit or self._script
         if not (is_known or within is allowed or np.array_equal(within, allowed)):
@@ -413,16 +414,6 @@ class Constraint:
         others = np.ones(size, np.bool_) if allowed is None else allowed.copy()
         others[list(self.options.end_token_ids)] = False
         return others if allowed is None or others.any() else allowed
-
-    def _may_force(self, allowed: Mask) -> bool:
-        """Whether forced text follows one of the allowed tokens: a hint for the next pass."""
-        if self.matcher is None or not self._is_small(allowed):
-            return False
-        try:
-            with step_budget(MASK_STEPS):
-                return forces_after_any(self.matcher, allowed, self.options.end_token_ids)
-        except GrammarBudgetError:
-            return False
 
     def _is_small(self, allowed: Mask) -> bool:
         return self._masks.on_device(allowed).count <= SMALL_MASK_TOKENS

@@ -13,12 +13,17 @@ import numpy.typing as npt
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from state_machines import Matcher, Vocabulary
-from state_machines.caches import LruCache
+from state_machines.budgets import step_budget
+from state_machines.caches import LruCache, WeakKeyLruCache
+from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import byte_range, bytes_in
 
 Encode: TypeAlias = Callable[[str], Sequence[int]]
 """Text to token ids, without added special tokens. Called on the model's thread."""
+
+MASK_STEPS = 5_000
+"""Step budget of one mask on the model thread, about 25 ms."""
 
 _CONTEXT_TOKENS = 4
 """Tokens before the forced text that are tokenized together with it."""
@@ -56,6 +61,7 @@ class FastForward:
         self._known: LruCache[tuple[tuple[int, ...], bytes, bool, str], tuple[int, ...]] = LruCache(
             _MAX_CACHED
         )
+        self._followed: WeakKeyLruCache[Node, bool] = WeakKeyLruCache(_MAX_CACHED)
 
     def tokens(self, matcher: Matcher, generated: Sequence[int]) -> tuple[int, ...]:
         """Return the tokens that must follow ``generated``; they may be none.
@@ -75,6 +81,33 @@ class FastForward:
             tokens = tuple(self._tokenize(context, forced, following, is_end=is_end))
             self._known.put(key, tokens)
         return tokens
+
+    def may_follow(self, state: Node, allowed: npt.NDArray[np.bool_]) -> bool:
+        """Whether forced text follows one of the tokens that are allowed in a state.
+
+        The result is cached with the state, and ``False`` where this exceeds the budget of a mask.
+        """
+        known = self._followed.peek(state)
+        if known is None:
+            try:
+                with step_budget(MASK_STEPS):
+                    known = self._search_follow(state, allowed)
+            except GrammarBudgetError:
+                known = False
+            self._followed.put(state, known)
+        return known
+
+    def _search_follow(self, state: Node, allowed: npt.NDArray[np.bool_]) -> bool:
+        for token_id in np.flatnonzero(allowed).tolist():
+            form = self._vocabulary.token_bytes[token_id]
+            if form is None or token_id in self._vocabulary.end_token_ids:
+                continue
+            after = state.word_derivative(form)
+            first = after.first_bytes
+            # first & (first - 1) == 0: at most one byte can follow.
+            if must_end(after) or (not after.nullable and not first & (first - 1)):
+                return True
+        return False
 
     def retokenize(
         self, context: Sequence[int], text: bytes, following: str = ""
@@ -177,29 +210,6 @@ class FastForward:
 def must_end(state: Node) -> bool:
     """Whether a text is complete and cannot be extended."""
     return state.nullable and not state.first_bytes
-
-
-def forces_after_any(
-    matcher: Matcher, allowed: npt.NDArray[np.bool_], end_token_ids: Sequence[int]
-) -> bool:
-    """Whether forced text follows one of some tokens.
-
-    Args:
-        matcher: The matcher before the tokens.
-        allowed: The tokens, bool, shape (vocabulary,).
-        end_token_ids: Tokens that end the sequence.
-    """
-    forms = matcher.vocabulary.token_bytes
-    for token_id in np.flatnonzero(allowed).tolist():
-        form = forms[token_id]
-        if form is None or token_id in end_token_ids:
-            continue
-        state = matcher.state.word_derivative(form)
-        first = state.first_bytes
-        # first & (first - 1) == 0: at most one byte can follow.
-        if must_end(state) or (not state.nullable and not first & (first - 1)):
-            return True
-    return False
 
 
 def text_encoder(tokenizer: TokenizerWrapper, lock: threading.Lock) -> Encode:

@@ -25,8 +25,9 @@ from samplers import SamplingParameters
 from state_machines.budgets import step_limit
 from state_machines.errors import GrammarBudgetError
 
-from .constraint import MASK_STEPS, SlowMaskError
+from .constraint import SlowMaskError
 from .drafts import Draft
+from .fast_forward import MASK_STEPS
 from .forward_pass import NextLogits
 from .sequence import Sequence
 from .sequence_samplers import RandomState

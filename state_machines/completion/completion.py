@@ -47,6 +47,7 @@ class Completion:
         self._words = ShortestWords(self._segmenter, spelled)
         self._search = TokenSearch(trie, spelled, self._estimate, self._first_byte, self.fits)
         self._narrowing = MaskNarrowing(vocabulary, trie, self.fits)
+        self._plans: WeakKeyLruCache[Node, Plan] = WeakKeyLruCache(LIMITS.plans)
         self._found: WeakKeyLruCache[Node, tuple[int, ...]] = WeakKeyLruCache(
             LIMITS.completion_tokens
         )
@@ -77,6 +78,12 @@ class Completion:
         """
         if state.nullable:
             return COMPLETE
+        known = self._plans.peek(state)
+        if known is None:
+            known = self._plans.put(state, self._make_plan(state, steps))
+        return known
+
+    def _make_plan(self, state: Node, steps: int) -> Plan:
         with step_budget(steps), _RECURSION_BUDGET:
             ending = self._words.ending(state, steps)
             length = self._segmenter.fewest(ending)

@@ -31,13 +31,16 @@ from state_machines.errors import (
     UnwritableTextError,
 )
 from state_machines.explanation import TokenExplanation, refused
-from state_machines.grammar.node import EMPTY, Node
+from state_machines.grammar.node import Node
 from state_machines.limits import LIMITS
 
 if TYPE_CHECKING:
     from state_machines.matcher import Matcher
 
 Mask = npt.NDArray[np.bool_]
+
+_After = tuple[Node | None, Plan]
+"""The state after an accepted token (``None`` after an end token), and a plan for it."""
 
 MARGIN = 48
 """Spare tokens from which on masks are not narrowed."""
@@ -93,7 +96,7 @@ class Guard:
         self._margin = margin
         with step_budget(LIMITS.plan_steps):
             self._plan = self._first_plan(max_tokens)
-        self._checked: tuple[Node, int, int, Plan, Plan | None] | None = None
+        self._checked: tuple[Node, int, int, Plan, _After | None] | None = None
 
     def _first_plan(self, max_tokens: int) -> Plan:
         state, completion = self.matcher.state, self._completion
@@ -146,11 +149,6 @@ class Guard:
 
     def accepts(self, token_id: int) -> bool:
         """Whether the matcher takes a token and the text can still be completed in time."""
-        matcher = self.matcher
-        if matcher.is_finished:
-            return False
-        if token_id in matcher.vocabulary.end_token_ids:
-            return matcher.is_accepting
         return self._after(token_id) is not None
 
     def advance(self, token_id: int) -> None:
@@ -160,30 +158,29 @@ class Guard:
             TokenRejectedError: The guard does not accept the token.
             GrammarBudgetError: The text is too ambiguous; see :meth:`Matcher.advance`.
         """
-        matcher = self.matcher
-        if matcher.is_finished or token_id in matcher.vocabulary.end_token_ids:
-            matcher.advance(token_id)
-            self._plan = COMPLETE
-            return
-        plan = self._after(token_id)
-        if plan is None:
+        after = self._after(token_id)
+        if after is None:
             # The matcher's own reasons come first.
-            matcher.copy().advance(token_id)
+            self.matcher.copy().advance(token_id)
             raise TokenRejectedError(
                 f"after token {token_id} the text could not be completed within "
                 f"{self.left - 1} tokens",
                 token_id=token_id,
             )
-        matcher.advance(token_id)
-        self.total -= 1
-        self.left -= 1
+        state, plan = after
+        self.matcher.move(token_id, state)
+        if state is not None:
+            self.total -= 1
+            self.left -= 1
         self._plan = plan
+        self._checked = None
 
     def state_after(self, token_id: int) -> Node | None:
-        """Return the state after a token; ``None`` if the grammar refuses it, or in time."""
-        form = self.matcher.vocabulary.token_bytes[token_id]
-        state = None if form is None else self._followed(token_id, form)
-        return None if state is EMPTY else state
+        """Return the state after a token; ``None`` if it is refused, or not found in time."""
+        try:
+            return self.matcher.state_after(token_id, steps=LIMITS.token_advance_steps)
+        except (GrammarBudgetError, TokenRejectedError):
+            return None
 
     def exceeds(self, state: Node, max_tokens: int) -> bool:
         """Whether the plan for a state takes more tokens; ``False`` if none is found in time."""
@@ -199,8 +196,7 @@ class Guard:
         found = self.matcher.explain(token_id)
         if not found.is_allowed or self.accepts(token_id):
             return found
-        form = self.matcher.vocabulary.token_bytes[token_id] or b""
-        state = self._followed(token_id, form)
+        state = self.state_after(token_id)
         plan = None if state is None else self._planned(state)
         needed = (
             "no completion was found in time"
@@ -294,8 +290,8 @@ class Guard:
             narrowed[first] = True
         return narrowed
 
-    def _after(self, token_id: int) -> Plan | None:
-        """Return a plan for the text after a token; ``None`` if the token is not accepted."""
+    def _after(self, token_id: int) -> _After | None:
+        """Return what follows a token; ``None`` if the token is not accepted."""
         state, left, plan = self.matcher.state, self.left, self._plan
         checked = self._checked
         if checked is None or checked[0] is not state or checked[1:4] != (token_id, left, plan):
@@ -303,39 +299,22 @@ class Guard:
             self._checked = checked = (state, token_id, left, plan, after)
         return checked[4]
 
-    def _plan_after(self, token_id: int) -> Plan | None:
-        vocabulary, plan = self.matcher.vocabulary, self._plan
-        if self.left < 1 or not 0 <= token_id < vocabulary.size:
-            return None
-        form = vocabulary.token_bytes[token_id]
-        if form is None:
-            return None
-        state = self._followed(token_id, form)
-        if state is None or state is EMPTY:
+    def _plan_after(self, token_id: int) -> _After | None:
+        matcher, plan, left = self.matcher, self._plan, self.left
+        if token_id in matcher.vocabulary.end_token_ids:
+            is_accepted = matcher.is_accepting and not matcher.is_finished
+            return (None, COMPLETE) if is_accepted else None
+        state = self.state_after(token_id) if left > 0 else None
+        if state is None:
             return None
         found = self._planned(state)
-        if found is not None and found.length >= self.left:
+        if found is not None and found.length >= left:
             found = None
         # The rest of a searched plan can be shorter than the plan that is made for the state.
         is_shorter = found is None or (plan.is_listed and plan.length <= found.length)
-        return plan.rest if is_shorter and token_id == plan.first else found
-
-    def _followed(self, token_id: int, form: bytes) -> Node | None:
-        """Return the state after a token, or ``None`` if it is not found in time."""
-        try:
-            with step_budget(LIMITS.token_advance_steps):
-                try:
-                    state = self.matcher.state
-                    return self._completion.after_token(
-                        state, state.word_derivative(form), token_id
-                    )
-                except RecursionError:
-                    # The matcher evaluates states that are nested too deeply for recursion.
-                    twin = self.matcher.copy()
-                    twin.advance(token_id)
-                    return twin.state
-        except (GrammarBudgetError, TokenRejectedError):
-            return None
+        if is_shorter and token_id == plan.first:
+            found = plan.rest
+        return None if found is None else (state, found)
 
     def _planned(self, state: Node) -> Plan | None:
         """Return a plan for a state, if one is found within the budget of a token."""

@@ -72,7 +72,7 @@ class TokenSteps:
         """
         return self._completion.after_token(state, target, token_id)
 
-    def allowed(self, state: Node) -> Mask:
+    def allowed(self, state: Node, steps: int | None = None) -> Mask:
         """Return the mask of a state of a machine that limits tokens, as :meth:`MaskStore.allowed`.
 
         Of more than ``LIMITS.narrowed_tokens`` tokens that lead to too many states, the longest
@@ -80,7 +80,7 @@ class TokenSteps:
         """
         known = self._masks.get(state)
         if known is None:
-            with step_budget(LIMITS.mask_steps), _RECURSION_BUDGET:
+            with step_budget(LIMITS.mask_steps if steps is None else steps), _RECURSION_BUDGET:
                 known = self._computed(state)
             known.flags.writeable = False
             self._masks.put(state, known, known.nbytes)

@@ -147,6 +147,11 @@ class Node:
             first = self._first = self.compute_first_bytes()
         return first
 
+    @property
+    def known_first_bytes(self) -> int | None:
+        """:attr:`first_bytes` if they have been computed."""
+        return self._first
+
     def compute_first_bytes(self) -> int:
         first = 0
         for symbols, _ in self.transitions:

@@ -43,8 +43,16 @@ class MaskStore:
         """The tokens of the vocabulary as a trie."""
         return self._maker.trie
 
-    def allowed(self, state: Node) -> npt.NDArray[np.bool_]:
-        """Return the tokens allowed in a state: bool, shape (vocabulary size,), read-only."""
+    def allowed(self, state: Node, steps: int | None = None) -> npt.NDArray[np.bool_]:
+        """Return the tokens allowed in a state: bool, shape (vocabulary size,), read-only.
+
+        Args:
+            state: The state.
+            steps: Work budget of a mask that is not cached; by default ``LIMITS.mask_steps``.
+
+        Raises:
+            GrammarBudgetError: Computing the mask takes more steps.
+        """
         # Fast path: lock-free, and leaves the LRU order alone.
         key = state.mask
         dense = None if key is None else self._maker.dense.peek(key)
@@ -53,7 +61,7 @@ class MaskStore:
         # No lock may be held here: a checkpoint can block this thread while it computes a mask.
         dense = None if key is None else self._maker.cached(key)
         if dense is None:
-            with step_budget(LIMITS.mask_steps), recursion_budget():
+            with step_budget(LIMITS.mask_steps if steps is None else steps), recursion_budget():
                 state.mask, dense = self._maker.mask(state)
         return dense
 

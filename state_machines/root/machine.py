@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from state_machines.budgets import recursion_budget, step_budget
-from state_machines.grammar.node import EMPTY
+from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import optional, union
 from state_machines.limits import LIMITS
 from state_machines.machine import StateMachine
@@ -118,9 +118,8 @@ class RootMatcher(Matcher):
         part = next(iter(self.parts), None)
         return isinstance(part, SubState) and part.has_values
 
-    def advance(self, token_id: int) -> None:
-        """Take a token; see :meth:`Matcher.advance`."""
-        state = self._after(token_id)
+    def move(self, token_id: int, state: Node | None) -> None:
+        """Take a token; see :meth:`Matcher.move`."""
         # On a copy: the attribution may exceed its budget, and the matcher must not change then.
         attribution = self._attribution.copy()
         if state is None:
@@ -133,10 +132,7 @@ class RootMatcher(Matcher):
                 )
         self._attribution = attribution
         self._pieces += pieces
-        if state is None:
-            self._finished = True
-        else:
-            self._state = state
+        super().move(token_id, state)
 
     def take_pieces(self, *, is_last: bool = False) -> list[Piece]:
         """Return the pieces that have become certain since the last call, in order.
@@ -164,7 +160,7 @@ class RootMatcher(Matcher):
                 state = optional(state)
         if state is not EMPTY:
             self._attribution = attribution
-            self._state = state
+            self.state = state
 
     def copy(self) -> RootMatcher:
         """Return an independent matcher at the same point of the answer."""

@@ -25,6 +25,6 @@ def steps_of(work: Callable[[], object]) -> int:
     with budgets.step_budget(10**9):
         budget = budgets._BUDGET.get()
         assert budget is not None
-        before = budget.available
+        before = budget.steps_left
         work()
-        return before - budget.available
+        return before - budget.steps_left

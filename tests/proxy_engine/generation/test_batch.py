@@ -48,6 +48,10 @@ class ScriptedConstraint(Constraint):
     def may_refuse(self) -> bool:
         return bool(self.script.rejected)
 
+    @property
+    def expects_fast_forward(self) -> bool:
+        return self.script.chosen % 3 == 0
+
 
 class ScriptedSequence(GeneratedSequence):
     """A sequence with scripted tokens.
@@ -67,7 +71,7 @@ class ScriptedSequence(GeneratedSequence):
         constraint.script = self
         self.stretches = [list(stretch) for stretch in stretches]
         self.rejected = rejected
-        self._chosen = 0
+        self.chosen = 0
 
     is_sampled_plainly = False
 
@@ -76,16 +80,15 @@ class ScriptedSequence(GeneratedSequence):
         return len(self.stretches) == 1
 
     def distribution(self, *, exact: bool = False) -> Any:
-        self.constraint.expects_fast_forward = self._chosen % 3 == 0
         token = self.stretches[0][0]
-        return (token + 1) % VOCABULARY if self._chosen in self.rejected and not exact else token
+        return (token + 1) % VOCABULARY if self.chosen in self.rejected and not exact else token
 
     def sample(self, logits: NextLogits, distribution: Any, proposed: Any = None) -> SampledToken:
         assert logits.all().shape == (1, VOCABULARY)
         return SampledToken(mx.array([distribution]))
 
     def advance(self, sampled: SampledToken, token_id: int) -> Token:
-        self._chosen += 1
+        self.chosen += 1
         return self.write(self.stretches[0].pop(0))
 
     def advance_forced(self) -> list[Token]:

@@ -100,7 +100,7 @@ def test_answer_follows_the_plan_when_masks_exceed_their_budget(
     allowed_tokens = Matcher.allowed_tokens
     begun = False
 
-    def beyond(matcher: Matcher) -> Any:
+    def beyond(matcher: Matcher, *, steps: int | None = None) -> Any:
         # The first mask is made when the request is prepared.
         nonlocal begun
         if not begun:

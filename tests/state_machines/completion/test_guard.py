@@ -262,7 +262,7 @@ def test_advance_that_raises_changes_nothing(monkeypatch: pytest.MonkeyPatch) ->
 
     before = (guard.left, guard.total, guard.needed, guard.plan.tokens, guard.matcher.state)
     with monkeypatch.context() as patch:
-        patch.setattr(type(guard.matcher), "advance", fail)
+        patch.setattr(type(guard.matcher), "move", fail)
         with pytest.raises(GrammarBudgetError):
             guard.advance(ord("{"))
     assert (guard.left, guard.total, guard.needed, guard.plan.tokens, guard.matcher.state) == before
