@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..conversation.raw_prompt import RawPrompt
+from ..conversation.encoded_prompt import RawPrompt
 from ..errors import EngineClosedError
 from ..options.fields import given_options
 from ..requests.worker import on_own_thread

@@ -41,8 +41,16 @@ from ..media.audio_formats import audio_format
 from ..media.image_formats import image_format
 from ..media.pixels import encode_png
 from ..media.wav import encode_wav
-from .openai_forms import decoded, part_fields, present
-from .validated import JsonValue, PromptText, Validated, json_copy, validated
+from .parsing import (
+    JsonValue,
+    PromptText,
+    Validated,
+    decoded,
+    json_copy,
+    part_fields,
+    present,
+    validated,
+)
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -29,8 +29,7 @@ from .content import (
     VideoContent,
     new_call_id,
 )
-from .openai_forms import call_fields, message_fields, present
-from .validated import PromptText, Validated, validated
+from .parsing import PromptText, Validated, call_fields, message_fields, present, validated
 
 
 class Role(StrEnum):

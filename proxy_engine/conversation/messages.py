@@ -12,10 +12,9 @@ from typing import Any, Literal, TypeAlias
 from ..checks.texts import as_list
 from ..errors import MediaError, PromptError
 from .content import AudioContent, Content, ImageContent, ToolCall, VideoContent
+from .encoded_prompt import RawPrompt
 from .interaction import Interaction, Role, function_call, read_interaction
-from .openai_forms import present
-from .raw_prompt import RawPrompt
-from .validated import json_copy
+from .parsing import json_copy, present
 
 Message: TypeAlias = Mapping[str, Any]
 """An OpenAI message, or an interaction as ``Interaction.to_dict`` writes it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
 
@@ -77,11 +77,8 @@ class PromptStyle:
             control = chat_template(tokenizer).control_tokens
             if has_own_renderer(tokenizer):
                 literal, marked = (
-                    style._rendered(list(map(dict, turns)), tokenizer, media_kinds, tokenize=True)
-                    for style, turns in (
-                        (self, messages),
-                        (self._marked(control), control.messages(messages)),
-                    )
+                    self._rendered(messages, tokenizer, media_kinds, control=marks, tokenize=True)
+                    for marks in (None, control)
                 )
                 control.check(control.count(literal), control.count(marked))
                 return [int(token_id) for token_id in literal]
@@ -107,78 +104,60 @@ class PromptStyle:
         The arguments are those of :meth:`encode`.
         """
         control = chat_template(tokenizer).control_tokens
-        marked = self._marked(control)
-        return str(
-            marked._rendered(control.messages(messages), tokenizer, media_kinds, tokenize=False)
-        )
-
-    def _marked(self, control: ControlTokens) -> PromptStyle:
-        """Return this style with texts that spell no control token."""
-        return replace(
-            self,
-            tools=control.data(self.tools),
-            schema_text=control.data(self.schema_text),
-            variables=control.data(self.variables),
-        )
+        return str(self._rendered(messages, tokenizer, media_kinds, control=control))
 
     def _rendered(
         self,
-        messages: list[dict[str, Any]],
+        messages: Sequence[Mapping[str, Any]],
         tokenizer: TokenizerWrapper,
         media_kinds: Sequence[str],
         *,
-        tokenize: bool,
+        control: ControlTokens | None = None,
+        tokenize: bool = False,
     ) -> Any:
-        if not any(message["content"] or len(message) > 2 for message in messages):
+        """Return the text or the token ids of messages; with ``control``, the texts are marked."""
+        tools, schema_text, variables = self.tools, self.schema_text, self.variables
+        if control is None:
+            turns = list(map(dict, messages))
+        else:
+            turns = control.messages(messages)
+            tools, schema_text, variables = control.data([tools, schema_text, variables])
+        if not any(turn["content"] or len(turn) > 2 for turn in turns):
             raise PromptError("the prompt is empty")
-        if messages[-1].get("tool_calls"):
+        if turns[-1].get("tool_calls"):
             raise PromptError(
                 "the conversation ends with tool calls that have no results",
                 hint="Add a message of role 'tool' for each of them.",
             )
-        if self.schema_text:
-            messages = with_schema_text(messages, self.schema_text)
-        is_continued = self.continues and messages[-1]["role"] == "assistant"
+        if schema_text:
+            turns = with_schema_text(turns, schema_text)
+        is_continued = self.continues and turns[-1]["role"] == "assistant"
         if not tokenizer.has_chat_template:
-            messages = _as_text(messages, self.tool_text)
-            messages = _described(messages, self.tools, self.tool_text)
-            lines = [f"{m['role']}:{m['content'] and ' '}{m['content']}" for m in messages]
+            turns = _described(_as_text(turns, self.tool_text), tools, self.tool_text)
+            lines = [f"{turn['role']}:{turn['content'] and ' '}{turn['content']}" for turn in turns]
             return "\n".join(lines if is_continued else [*lines, "assistant:"])
-        keywords = {**self.variables, "add_generation_prompt": not is_continued}
+        keywords = {**variables, "add_generation_prompt": not is_continued}
         if not self.thinking:
             keywords["enable_thinking"] = False
         if media_kinds:
             keywords["media_kinds"] = media_kinds
-        messages = self._for_template(messages, tokenizer, keywords)
+        template, calls = chat_template(tokenizer), None
+        if any(turn.get("tool_calls") or turn["role"] == "tool" for turn in turns):
+            calls = template.calls if self.native_tools else None
+            if calls is None:
+                turns = _as_text(turns, self.tool_text)
+        if tools and self.native_tools and template.describes_tools:
+            keywords["tools"] = list(map(dict, tools))
+        elif tools:
+            turns = _described(turns, tools, self.tool_text)
+        turns = template.adapted(turns, calls, keywords)
         keywords["continue_final_message"] = is_continued
         try:
-            return tokenizer.apply_chat_template(messages, tokenize=tokenize, **keywords)
+            return tokenizer.apply_chat_template(turns, tokenize=tokenize, **keywords)
         except Exception as error:
             # Templates are programs and may raise anything.
             what = unmarked(f"the model's chat template refuses the messages: {error}")
             raise PromptError(what) from error
-
-    def _for_template(
-        self,
-        messages: list[dict[str, Any]],
-        tokenizer: TokenizerWrapper,
-        keywords: dict[str, Any],
-    ) -> list[dict[str, Any]]:
-        """Return the messages as a chat template takes them; add tools to its ``keywords``."""
-        template = chat_template(tokenizer)
-        with_calls = any(m.get("tool_calls") or m["role"] == "tool" for m in messages)
-        calls = template.calls if with_calls and self.native_tools else None
-        if with_calls and calls is None:
-            messages = _as_text(messages, self.tool_text)
-        if self.tools and self.native_tools and template.describes_tools:
-            keywords["tools"] = [dict(tool) for tool in self.tools]
-        elif self.tools:
-            messages = _described(messages, self.tools, self.tool_text)
-
-        def written(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-            return messages if calls is None else calls.rewrite(messages)
-
-        return template.adapted(messages, written, keywords)
 
 
 def _described(
@@ -206,7 +185,7 @@ def _as_text(messages: list[dict[str, Any]], tool_text: ToolText) -> list[dict[s
         role, content = message["role"], message["content"]
         is_result = role == "tool"
         if is_result:
-            role, content = "user", tool_text.write_result(message.get("name"), content)
+            role, content = "user", tool_text.write_result(content)
         functions = [call["function"] for call in message.get("tool_calls", ())]
         if functions:
             calls = tool_text.write_calls([(f["name"], f["arguments"]) for f in functions])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,23 +20,6 @@ from state_machines.tool_calls import FORMATS, ToolFormat
 
 from ..errors import PromptError
 from .schema_text import schema_outline
-
-
-@dataclass(frozen=True, slots=True)
-class ToolText:
-    """Writes tools, calls and results as plain text.
-
-    Attributes:
-        describe: Converts OpenAI-style definitions to the text of a system message.
-        write_calls: Converts the (name, arguments) pairs of one turn to the assistant's text.
-            Raises ``PromptError`` for arguments that are nested too deeply.
-        write_result: Converts the tool's name and the text of its result to the user's text.
-    """
-
-    describe: Callable[[Sequence[Mapping[str, Any]]], str]
-    write_calls: Callable[[Sequence[tuple[str, Mapping[str, Any]]]], str]
-    write_result: Callable[[str | None, str], str]
-
 
 _JSON_SCHEMAS = (
     "You can call these tools, each given with a JSON Schema of its parameters:\n"
@@ -63,32 +46,47 @@ _PLACEHOLDERS: Mapping[Notation, str] = {
 }
 
 
-def tool_text_of(tool_format: ToolFormat) -> ToolText:
-    """Return the plain text of a tool format."""
-    notation = tool_format.notation
-    form = _PLACEHOLDERS.get(notation) or notation.write({"<name>": "<value>"})
+@dataclass(frozen=True, slots=True)
+class ToolText:
+    """Writes tools, calls and results as plain text.
 
-    def describe(tools: Sequence[Mapping[str, Any]]) -> str:
-        call = _calls(tool_format, [("<its name>", form)])
-        if tool_format.described_as == "json_schema":
-            definitions = "\n".join(_json(tool.get("function", tool)) for tool in tools)
+    Attributes:
+        format: The tool format.
+    """
+
+    format: ToolFormat
+
+    def describe(self, tools: Sequence[Mapping[str, Any]]) -> str:
+        """Return the text of a system message for OpenAI-style definitions."""
+        notation, result = self.format.notation, self.format.result
+        form = _PLACEHOLDERS.get(notation) or notation.write({"<name>": "<value>"})
+        call = _calls(self.format, [("<its name>", form)])
+        functions = [tool.get("function", tool) for tool in tools]
+        if self.format.described_as == "json_schema":
+            definitions = "\n".join(json.dumps(each, ensure_ascii=False) for each in functions)
             return _JSON_SCHEMAS.format(definitions=definitions, call=call)
-        result = tool_format.result
         return _PYTHON.format(
-            calls=f"{tool_format.start}{tool_format.end}",
+            calls=f"{self.format.start}{self.format.end}",
             results=f"{result.begin.strip()}{result.end.strip()}",
-            definitions="\n\n".join(_function(tool.get("function", tool)) for tool in tools),
+            definitions="\n\n".join(map(_function, functions)),
             call=call,
         )
 
-    def write_calls(calls: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+    def write_calls(self, calls: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+        """Return the assistant's text for the (name, arguments) pairs of one turn.
+
+        Raises:
+            PromptError: Arguments are nested too deeply.
+        """
+        write = self.format.notation.write
         try:
-            return _calls(tool_format, [(name, notation.write(values)) for name, values in calls])
+            return _calls(self.format, [(name, write(values)) for name, values in calls])
         except RecursionError as error:
             raise PromptError("the arguments of a tool call are nested too deeply") from error
 
-    before, after = tool_format.result.begin, tool_format.result.end
-    return ToolText(describe, write_calls, lambda name, text: f"{before}{text}{after}")
+    def write_result(self, text: str) -> str:
+        """Return the user's text for the text of a result."""
+        return f"{self.format.result.begin}{text}{self.format.result.end}"
 
 
 def _function(definition: Mapping[str, Any]) -> str:
@@ -144,9 +142,5 @@ def _filled(text: str, name: str, number: int) -> str:
     return f"{first.replace('{name}', name)}{id}{rest.replace('{name}', name)}"
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-PLAIN_TOOL_TEXT = tool_text_of(FORMATS["hermes"])
+PLAIN_TOOL_TEXT = ToolText(FORMATS["hermes"])
 """JSON between ``<tool_call>`` tags, which most open models have seen in training."""

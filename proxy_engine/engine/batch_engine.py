@@ -9,7 +9,7 @@ from ..checks.texts import as_list, is_iterable, short_repr
 from ..conversation.messages import Prompt
 from ..errors import BatchError, InvalidOptionError, PromptError
 from ..options.overrides import OptionOverrides
-from ..requests.batches import QueuedRequest, RunningBatch, aitems
+from ..requests.streams import QueuedRequest, RunningBatch, aitems
 from ..results.generation import GenerationResult
 from ..results.streams import AsyncBatchStream, BatchRequest, BatchStream
 from .arguments import RequestArguments
@@ -187,8 +187,6 @@ class BatchEngine(EngineProperties):
                 request.prompt,
                 response_format if request.response_format is None else request.response_format,
                 cast(RequestArguments, {**arguments, **changes, **request.options}),
-                # The batch, not the request, decides how long it is queued.
-                counts_waiting=False,
             )
 
         return RunningBatch(queue, requests, batch_size=self.batch_size, ordered=ordered)

@@ -34,12 +34,12 @@ from ..options.generation import GenerationOptions
 from ..options.overrides import OptionOverrides
 from ..prompt_cache.options import CacheOptions
 from ..prompt_cache.prompt_caches import PromptCaches
-from ..requests.batches import QueuedRequest
+from ..requests.continuous_batch import ContinuousBatch
+from ..requests.groups import SequenceFactory
 from ..requests.preparation import Preparation
 from ..requests.request import Request
 from ..requests.scheduler import Scheduler
-from ..requests.sequence_factory import SequenceFactory
-from ..requests.streams import Submit, ignore
+from ..requests.streams import QueuedRequest, Submit
 from ..requests.worker import Worker
 from ..runtime.progress import OnProgress
 from .arguments import (
@@ -124,8 +124,7 @@ class EngineCore:
             self.media,
         )
         self.threads = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="proxy-engine-compile")
-        self.scheduler = Scheduler(
-            worker,
+        self.batch = ContinuousBatch(
             factory,
             self.caches,
             compile_queue,
@@ -133,9 +132,13 @@ class EngineCore:
             batch_size=options.batch_size,
             draft_model=self.drafter,
         )
+        models = [model.model for model in (loaded, self.draft_model) if model is not None]
+        self.scheduler = Scheduler(
+            worker, self.batch, model_name=loaded.name, model_bytes=sum(map(model_bytes, models))
+        )
         if not load_options.lazy:
             # They read the weights. Otherwise the first request does it.
-            worker.submit(self.scheduler.split_output_layer).result()
+            worker.submit(self.batch.split_output_layer).result()
             worker.submit(self.caches.open_disk).result()
 
     def prepare(
@@ -196,24 +199,12 @@ class EngineCore:
         return request
 
     def queue(
-        self,
-        prompt: Prompt,
-        response_format: Any,
-        arguments: RequestArguments,
-        *,
-        counts_waiting: bool = True,
+        self, prompt: Prompt, response_format: Any, arguments: RequestArguments
     ) -> QueuedRequest:
-        """Check and queue a request.
-
-        Args:
-            prompt: The prompt.
-            response_format: The response format.
-            arguments: Tools and options.
-            counts_waiting: Whether ``max_seconds`` includes the time in the queue.
-        """
+        """Check and queue a request of a batch, which decides how long it is queued."""
         request = self.prepare(prompt, response_format, arguments)
-        request.counts_waiting = counts_waiting
-        future = self.scheduler.submit(request, ignore)
+        request.counts_waiting = False
+        future = self.scheduler.submit(request)
         return QueuedRequest(future, request.cancelled, request.prompt.media_bytes)
 
     def submitter(self, request: Request) -> Submit:
@@ -300,7 +291,7 @@ class EngineProperties:
     @property
     def batch_size(self) -> int:
         """Maximum number of requests that run together."""
-        return self._core.scheduler.batch_size
+        return self._core.batch.batch_size
 
     @property
     def queued_requests(self) -> int:
@@ -310,7 +301,7 @@ class EngineProperties:
     @property
     def running_requests(self) -> int:
         """Number of requests that have begun and not finished."""
-        return self._core.scheduler.running
+        return len(self._core.batch)
 
 
 def _loaded(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, overload
 from ..conversation.interaction import Interaction
 from ..conversation.messages import Prompt
 from ..options.overrides import OptionOverrides
-from ..requests.streams import aevents_of, cancelling, events_of, ignore
+from ..requests.streams import aevents_of, events_of
 from ..results.generation import GenerationResult
 from ..results.streams import AsyncEventStream, EventStream
 from ..tools import resolve_tools
@@ -91,9 +91,11 @@ class GenerationEngine(EngineProperties):
             OutputValidationError: A validator of the response format's type rejects the answer.
             EngineClosedError: The engine is closed.
         """
-        queued = self._core.queue(prompt, response_format, arguments)
-        with cancelling(queued.cancelled):
-            return queued.result()
+        request = self._core.prepare(prompt, response_format, arguments)
+        try:
+            return self._core.scheduler.submit(request).result()()
+        finally:
+            request.cancelled.set()
 
     @overload
     async def agenerate(
@@ -120,10 +122,12 @@ class GenerationEngine(EngineProperties):
     ) -> GenerationResult[Any]:
         """:meth:`generate` for event loops. Cancelling the task cancels the request."""
         request = await self._core.aprepare(prompt, response_format, arguments)
-        with cancelling(request.cancelled):
-            finish = await asyncio.wrap_future(self._core.scheduler.submit(request, ignore))
+        try:
+            finish = await asyncio.wrap_future(self._core.scheduler.submit(request))
             # Not on the loop: the caller's validators may take any time.
             return await asyncio.get_running_loop().run_in_executor(self._core.threads, finish)
+        finally:
+            request.cancelled.set()
 
     @overload
     def stream(

@@ -197,7 +197,7 @@ class InferenceEngine(GenerationEngine, ExtractionEngine, TranscriptionEngine):
 
         Without this call, the first requests that run together wait for it.
         """
-        self._core.worker.submit(self._core.scheduler.probe_batches).result()
+        self._core.worker.submit(self._core.batch.probe).result()
 
     def close(self) -> None:
         """Stop the running requests, refuse new ones, and end the thread. Idempotent.

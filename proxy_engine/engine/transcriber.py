@@ -16,7 +16,6 @@ from ..conversation.encoded_prompt import EncodedPrompt
 from ..errors import EngineClosedError, InvalidOptionError, MediaError, PromptError
 from ..media.audio import AudioSource, LoadedAudio, load_audio
 from ..requests.request import Request
-from ..requests.streams import ignore
 from ..results.generation import GenerationResult
 from ..results.parts import Usage
 from ..transcription.errors import DecodingCancelledError
@@ -221,7 +220,7 @@ class _Transcription:
             lambda: encode_recording(whisper, recording, language, options)
         )
         request = replace(request, prompt=encoded.prompt)
-        result = self.core.scheduler.submit(request, ignore).result()()
+        result = self.core.scheduler.submit(request).result()()
         spoken = result.parsed
         if not isinstance(spoken, SpokenText):
             # A composition of parts, or the begin of a cancelled transcript.

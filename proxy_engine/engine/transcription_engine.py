@@ -7,7 +7,6 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
-from ..requests.streams import cancelling
 from .arguments import TranscriptionArguments
 from .core import EngineProperties
 from .transcriber import Audio, transcribe
@@ -63,8 +62,10 @@ class TranscriptionEngine(EngineProperties):
             ProxyError: The response format is invalid, as in ``generate``.
         """
         cancelled = threading.Event()
-        with cancelling(cancelled):
+        try:
             return self._transcript(audio, response_format, arguments, cancelled)
+        finally:
+            cancelled.set()
 
     @overload
     def transcribe_stream(
@@ -116,8 +117,10 @@ class TranscriptionEngine(EngineProperties):
         """
         cancelled = threading.Event()
         call = partial(self._transcript, audio, response_format, arguments, cancelled)
-        with cancelling(cancelled):
+        try:
             return await asyncio.get_running_loop().run_in_executor(self._core.threads, call)
+        finally:
+            cancelled.set()
 
     def _transcript(
         self,

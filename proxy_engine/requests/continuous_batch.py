@@ -13,7 +13,6 @@ mask takes.
 from __future__ import annotations
 
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from functools import partial
 from typing import Any
 
 from ..answers.compile_queue import CompileJob, CompileQueue
@@ -21,12 +20,10 @@ from ..errors import InvalidOptionError
 from ..generation import Batch, DraftModel, ForwardPass, ModelChecks, Sequence
 from ..prompt_cache.layers import copy_cache
 from ..prompt_cache.prompt_caches import PromptCaches
-from .groups import Group, Sample
-from .job import Job
+from .groups import Group, SequenceFactory
 from .prefills import Prefills
-from .request import Request
-from .running import RunningRequest
-from .sequence_factory import SequenceFactory
+from .request import Job, Request
+from .samples import Sample
 
 _SECONDS_PER_ROUND = 0.01
 """How long a round waits for slow masks if there is nothing else to do."""
@@ -73,7 +70,7 @@ class ContinuousBatch:
 
     def __len__(self) -> int:
         """Return the number of requests that have begun and are not finished."""
-        return len(self._groups) + len(self._prefills.groups)
+        return len(self._groups) + len(self._prefills.running)
 
     def split_output_layer(self) -> None:
         """Find out whether the model's logits can be computed on demand."""
@@ -86,31 +83,28 @@ class ContinuousBatch:
             if self._draft_model is not None:
                 self._draft_model.probe()
 
-    @property
-    def is_prefilling(self) -> bool:
-        """Whether prompts are being processed."""
-        return bool(self._prefills.groups)
+    def can_begin(self, request: Request, *, is_late: bool) -> bool:
+        """Whether a request can begin within ``batch_size``.
 
-    @property
-    def is_generating(self) -> bool:
-        """Whether sequences are in the batch."""
-        return bool(self._batch.sequences)
+        Its prompt is processed after the prompts that have begun, or shares a pass with them.
 
-    def has_room_for(self, request: Request) -> bool:
-        """Whether a request can begin within ``batch_size``."""
-        rows = self._occupied_rows + sum(group.count for group in self._prefills.groups)
+        Args:
+            request: The request.
+            is_late: Whether sequences have waited long enough for prompts that share a pass.
+        """
+        prefills = self._prefills.running
+        if is_late and prefills and self._batch.sequences:
+            return False
+        rows = self._occupied_rows() + sum(group.count for group in prefills)
         if request.sequences > 1:
             # It could otherwise keep sequences with slow masks from ever returning.
             rows += sum(group.is_single and bool(group.parked) for group in self._groups)
-        return rows + request.sequences <= self.batch_size
+        if rows + request.sequences > self.batch_size:
+            return False
+        return not prefills or self._prefills.can_join(request, self._batch)
 
-    @property
     def _occupied_rows(self) -> int:
         return sum(group.occupied_rows for group in self._groups)
-
-    def can_join_prefill(self, request: Request) -> bool:
-        """Whether a prompt should share a pass with the prompts that have begun."""
-        return self._prefills.can_join(request, self._batch)
 
     def begin(self, job: Job) -> None:
         """Begin a request. It finishes at once if it is cancelled or all of it is forced."""
@@ -128,32 +122,33 @@ class ContinuousBatch:
             others_wait: Whether requests wait to begin.
         """
         for group in self._groups.copy():
-            if group.job.is_cancelled:
+            if group.job.request.cancelled.is_set():
                 self._cancel(group)
             elif group.parked or group.waiting:
                 # Before the prefill, which could give rows to other requests.
                 self._resume(group)
-        for group in self._prefills.drop_cancelled():
-            self._end(group)
-        if self.is_prefilling:
+        if self._prefills.running:
+            for group in self._prefills.drop_cancelled():
+                self._end(group)
+        if self._prefills.running:
             shares = others_wait or bool(self._groups)
             processed = self._prefills.step(self._batch, shares=shares)
             if processed is not None:
                 self._start(*processed)
         if self._batch.sequences:
-            if not (self.is_prefilling or others_wait):
+            if not (self._prefills.running or others_wait):
                 self._batch.unmerge()
             self._generate()
-        elif self._groups and not self.is_prefilling:
+        elif self._groups and not self._prefills.running:
             masks = [mask for group in self._groups for _, mask in group.parked.values()]
             wait(masks, _SECONDS_PER_ROUND, return_when=FIRST_COMPLETED)
 
     def fail_all(self, error: BaseException) -> None:
         """Fail every running request, and start over with an empty batch."""
-        groups = [*self._groups, *self._prefills.groups]
+        groups = [*self._groups, *self._prefills.running]
         self._groups.clear()
         self._members.clear()
-        self._prefills.clear()
+        self._prefills.running.clear()
         self._batch = self._new_batch()
         for group in groups:
             group.job.fail(error)
@@ -177,14 +172,15 @@ class ContinuousBatch:
                 option="exact_choices",
                 hint="Leave exact_choices out: choices are sampled token by token then.",
             )
-        running = job.running = RunningRequest(request, self._factory, job.emit)
-        group = Group(job, Sample(running.sequence, running.tokens))
+        factory, sequence = self._factory, self._factory.sequence(request)
+        sample = Sample(request, sequence, factory.vocabulary, factory.loaded.name, job.emit)
+        group = Group(job, sample)
         if job.is_cancelled:
             self._end(group)
             return
-        group.first.tokens += running.sequence.advance_forced()
-        if running.sequence.finished and group.is_single:
-            running.report()
+        sample.tokens += sequence.advance_forced()
+        if sequence.finished and group.is_single:
+            sample.report()
             self._end(group)
             return
         self._prefills.begin(group)
@@ -208,7 +204,7 @@ class ContinuousBatch:
         group.multiply()
         samples = group.samples
         if not group.is_single:
-            group.job.running.report_progress(len(group.job.request.prompt_ids))
+            group.first.report_progress(len(group.job.request.prompt_ids))
         if not any(sample.is_active for sample in samples):
             self._end(group)
         elif group.is_single or self._batch.can_fork(cache):
@@ -221,22 +217,24 @@ class ContinuousBatch:
             self._add_waiting(group)
 
     def _generate(self) -> None:
+        """Generate a token for every sequence, and report those of single sequences."""
         stepped: dict[Group, bool] = {}
         try:
             for step in self._batch.generate_step():
                 group, sample = self._members[step.sequence]
-                sample.take(step)
-                stepped[group] = stepped.get(group, False) or step.is_slow
+                sample.error = step.error
+                sample.tokens += step.tokens
+                stepped[group] = step.is_slow or stepped.get(group, False)
             for group, is_slow in stepped.items():
                 if is_slow:
                     self._park(group)
                 elif not group.is_single:
                     self._arrange(group, group.resample() if group.is_batched else group.active)
-                elif not group.first.is_active:
+                elif group.first.error is not None or group.first.sequence.finished:
                     self._remove(group, keeps_cache=group.first.error is None)
             # First tokens are reported before the next pass is dispatched, for a low latency.
             for group in stepped:
-                if group.is_single and not group.job.running.has_tokens:
+                if group.is_single and not group.first.has_reported:
                     self._report(group)
             self._batch.feed()
             for group in self._groups.copy():
@@ -253,13 +251,13 @@ class ContinuousBatch:
         """Report the new tokens of a single sequence, and end the request after the last one."""
         try:
             if group.first.error is None:
-                group.job.running.report()
+                group.first.report()
         except BaseException as error:
             self._remove(group, keeps_cache=False)
             self._groups.remove(group)
             group.job.fail(error)
         else:
-            if not group.first.is_active:
+            if not (group.rows or group.parked):
                 self._end(group)
 
     def _park(self, group: Group) -> None:
@@ -282,7 +280,7 @@ class ContinuousBatch:
             return
         if not all(mask.done() for _, mask in group.parked.values()):
             return
-        rows = self._occupied_rows + (1 if group.is_single else 0)
+        rows = self._occupied_rows() + (1 if group.is_single else 0)
         cache = next(cache for cache, _ in group.parked.values())
         if rows > self.batch_size or not self._batch.can_add(cache):
             return
@@ -299,8 +297,8 @@ class ContinuousBatch:
             else:
                 raise error
         self._set_rows(group, returned)
-        if not returned:
-            self._end_or_continue(group)
+        if not (returned or group.waiting):
+            self._end(group)
 
     def _add_waiting(self, group: Group) -> None:
         if group.waiting and not group.rows and self._batch.can_add(group.cache):
@@ -315,8 +313,8 @@ class ContinuousBatch:
             return
         self._batch.replace(group.rows, sources)
         self._set_rows(group, list(sources))
-        if not sources:
-            self._end_or_continue(group)
+        if not (sources or group.waiting):
+            self._end(group)
 
     def _set_rows(self, group: Group, sequences: list[Sequence]) -> None:
         for sequence in group.rows:
@@ -350,16 +348,8 @@ class ContinuousBatch:
             cache = self._batch.remove(sequence, wants_cache=wants_cache)
         self._set_rows(group, [])
         if keeps_cache and cache:
-            self._insert(group, cache, sequence.processed)
-
-    def _insert(self, group: Group, cache: list[Any], processed: int) -> None:
-        """Insert the cache of a single sequence into the prompt caches."""
-        key = group.job.request.cache_key(group.first.sequence.tokens[:processed])
-        self._caches.insert(key, cache, processed=processed)
-
-    def _end_or_continue(self, group: Group) -> None:
-        if not group.waiting:
-            self._end(group)
+            key = group.job.request.cache_key(sequence.tokens[: sequence.processed])
+            self._caches.insert(key, cache, processed=sequence.processed)
 
     def _end(self, group: Group) -> None:
         if group in self._groups:
@@ -369,4 +359,4 @@ class ContinuousBatch:
         except BaseException as error:
             group.job.fail(error)
         else:
-            group.job.finish(partial(group.result, self._factory))
+            group.job.finish(group.result)

@@ -10,61 +10,47 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
+import time
+from collections.abc import Sequence as Several
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
-from ..answers.compile_queue import CompileJob
-from ..generation import Sequence, Step, Token
+import numpy as np
+import numpy.typing as npt
+from mlx_lm.models.cache import make_prompt_cache
+
+from state_machines import Vocabulary
+
+from ..conversation.chat_template import chat_template
+from ..generation import (
+    Constraint,
+    Deadline,
+    DeviceMasks,
+    Drafting,
+    FastForward,
+    PartLimits,
+    Sequence,
+    SequenceOptions,
+    SequenceSamplers,
+    Timings,
+    device_pass_cost,
+    end_token_ids,
+    text_token_mask,
+    xtc_special_tokens,
+)
 from ..generation.particles import ParticleSystem
-from ..results.events import Event, PromptProgress
+from ..generation.speculation import CopyDrafter, Drafter
+from ..generation.speculation.draft_length import PassCost
+from ..models.loading import LoadedModel
+from ..options.generation import GenerationOptions
+from ..results.events import Event
 from ..results.generation import GenerationResult
 from ..results.parts import Particle
-from .job import Job
-from .running import RunningRequest
-from .sequence_factory import SequenceFactory
-
-
-@dataclass(slots=True, eq=False)
-class Sample:
-    """One of the sequences that answer a request.
-
-    Attributes:
-        sequence: The sequence.
-        tokens: Its generated tokens.
-        error: It failed with this error.
-        mask_job: Computes its slow masks.
-    """
-
-    sequence: Sequence
-    tokens: list[Token]
-    error: Exception | None = None
-    mask_job: CompileJob | None = None
-
-    @property
-    def log_weight(self) -> float:
-        """The sum of its tokens' log-weights that have been read; see ``TokenWeights``."""
-        if self.error is not None:
-            return -math.inf
-        weights = self.sequence.weights
-        return 0.0 if weights is None else weights.total
-
-    def log_weight_of(self, tokens: int) -> float:
-        """Return the sum of the log-weights of its first tokens."""
-        weights = self.sequence.weights
-        if self.error is not None or weights is None:
-            return self.log_weight
-        return weights.sum_of(tokens)
-
-    @property
-    def is_active(self) -> bool:
-        """Whether it needs a row of the batch."""
-        return self.error is None and self.sequence.needs_pass
-
-    def take(self, step: Step) -> None:
-        """Take the result of a step."""
-        self.error = step.error
-        self.tokens += step.tokens
+from .request import Job, Request
+from .samples import Sample
 
 
 @dataclass(slots=True, eq=False)
@@ -101,13 +87,6 @@ class Group:
         self.is_single = self.count == 1
 
     @property
-    def system(self) -> ParticleSystem[Sample]:
-        """The sequences with their weights, once they are several."""
-        if self._system is None:
-            raise AssertionError("the group has several sequences")
-        return self._system
-
-    @property
     def samples(self) -> list[Sample]:
         """The distinct samples, in order."""
         if self._system is None:
@@ -130,7 +109,7 @@ class Group:
     def multiply(self) -> None:
         """Copy the first sequence, whose prompt is processed, to all others."""
         if not self.is_single:
-            forks = [self._fork(self.first) for _ in range(self.count - 1)]
+            forks = [self.first.fork(next(self._streams)) for _ in range(self.count - 1)]
             seed = self.job.request.options.seed
             self._system = ParticleSystem([self.first, *forks], seed=seed)
 
@@ -150,7 +129,7 @@ class Group:
             # A finished particle does not change any more.
             if not sample.is_active:
                 return sample
-            twin = self._fork(sample)
+            twin = sample.fork(next(self._streams))
             sources[twin.sequence] = sample.sequence
             return twin
 
@@ -159,9 +138,9 @@ class Group:
             for sample in self.samples
             if sample.is_active and sample.sequence.weights is not None
         ]
-        if counts:
+        if counts and self._system is not None:
             tokens = min(counts)
-            self.system.resample(copy, lambda sample: sample.log_weight_of(tokens))
+            self._system.resample(copy, lambda sample: sample.log_weight_of(tokens))
         return {
             sample.sequence: sources[sample.sequence] for sample in self.samples if sample.is_active
         }
@@ -174,13 +153,13 @@ class Group:
 
     def end(self) -> None:
         """Record the end of generation, and read the last weights, which needs the model thread."""
-        if self._system is None and self.first.error is None:
-            self.job.running.end()
         self.read_weights()
         for sample in self.samples:
             sample.sequence.timings.end()
+        if self._system is None and self.first.error is None and self.job.request.watches:
+            self.first.read_to_end()
 
-    def result(self, factory: SequenceFactory) -> GenerationResult[Any]:
+    def result(self) -> GenerationResult[Any]:
         """Return the result of the request, and emit the last events. On any thread, after the end.
 
         A particle that fails, or that a validator rejects, has no weight.
@@ -189,114 +168,201 @@ class Group:
             Exception: The error of the first particle if all have failed; the first error of
                 independent samples.
         """
-        request = self.job.request
+        options = self.job.request.options
         if self._system is None:
             # Of several sequences as well, if it was cancelled before they were copied.
             if self.first.error is not None:
                 raise self.first.error
-            return self.job.running.result()
-        readings = {sample: _Reading.of(sample, self.job, factory) for sample in self.samples}
-        errors = [sample.error for sample in readings if sample.error is not None]
-        weighs = request.options.particles > 1
-        if errors and (len(errors) == len(readings) or not weighs):
+            return self.first.result()
+        events: dict[Sample, list[Event]] = {}
+        results: dict[Sample, GenerationResult[Any]] = {}
+        for sample in self.samples:
+            events[sample] = []
+            sample.emit = events[sample].append
+            if sample.error is None:
+                try:
+                    if sample.request.watches:
+                        sample.read_to_end()
+                    results[sample] = sample.result()
+                except Exception as error:
+                    # The caller's validators may raise errors of any type.
+                    sample.error = error
+        weighs = options.particles > 1
+        errors = [sample.error for sample in self.samples if sample.error is not None]
+        if errors and not (weighs and results):
             raise errors[0]
-        particles: tuple[Particle[Any], ...] = ()
         if not weighs:
-            drawn = list(self.system.particles)
+            drawn = self._system.particles
+            answers = [results[sample] for sample in drawn]
+            particles: tuple[Particle[Any], ...] = ()
         else:
-            drawn, particles = self._draw(readings)
-        for event in readings[drawn[0]].events:
-            self.job.emit(event)
-        shared = self.count if self.is_batched else 1
-        results = [readings[sample].known_result for sample in drawn]
-        if weighs:
-            results = [
+            drawn, particles = self._draw(self._system, results)
+            shared = self.count if self.is_batched else 1
+            answers = [
                 replace(result, usage=replace(result.usage, particles_per_pass=shared))
-                for result in results
+                for result in map(results.__getitem__, drawn)
             ]
+        for event in events[drawn[0]]:
+            self.job.emit(event)
         return replace(
-            results[0],
+            answers[0],
             particles=particles,
-            log_evidence=self.system.log_evidence if weighs else None,
-            choices=tuple(results) if request.options.n > 1 else (),
+            log_evidence=self._system.log_evidence if weighs else None,
+            choices=tuple(answers) if options.n > 1 else (),
         )
 
     def _draw(
-        self, readings: dict[Sample, _Reading]
+        self, system: ParticleSystem[Sample], results: dict[Sample, GenerationResult[Any]]
     ) -> tuple[list[Sample], tuple[Particle[Any], ...]]:
         """Draw ``n`` particles; return them and all particles with their probabilities."""
         options = self.job.request.options
-        pool = system = self.system
+        pool = system
         if system.log_evidence == -math.inf:
             # All weights are 0, so that the draw is uniform.
             valid = [sample for sample in system.particles if sample.error is None]
             pool = ParticleSystem(valid, seed=options.seed)
         drawn = [pool.particles[index] for index in pool.draw(options.n)]
         share = dict(zip(pool.particles, pool.probabilities.tolist(), strict=True))
-        particles = tuple(
-            readings[sample].particle(log_weight, share.get(sample, 0.0))
-            for sample, log_weight in zip(
-                system.particles, system.log_weights.tolist(), strict=True
-            )
+        weights = zip(system.particles, system.log_weights.tolist(), strict=True)
+        return drawn, tuple(
+            _particle(sample, results.get(sample), log_weight, share.get(sample, 0.0))
+            for sample, log_weight in weights
         )
-        return drawn, particles
 
-    def _fork(self, sample: Sample) -> Sample:
-        return Sample(sample.sequence.fork(next(self._streams)), list(sample.tokens))
+
+def _particle(
+    sample: Sample, result: GenerationResult[Any] | None, log_weight: float, probability: float
+) -> Particle[Any]:
+    """Return a sample with its weight; its result is ``None`` if it failed."""
+    return Particle(
+        text=sample.text if result is None else result.text,
+        parsed=None if result is None else result.parsed,
+        log_weight=log_weight,
+        probability=probability,
+        tool_calls=() if result is None else result.tool_calls,
+        token_ids=tuple(token.token_id for token in sample.tokens),
+        parts=() if result is None else result.parts,
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
-    """The output of one of several samples.
+class SequenceFactory:
+    """Creates the sequences of one model.
 
     Attributes:
-        sample: The sample.
-        running: Its reader.
-        events: Its events.
-        result: Its result; ``None`` if it failed.
+        loaded: The model.
+        vocabulary: Its vocabulary.
+        fast_forward: Tokenizes forced text.
+        masks: Masks on the device.
+        text_tokens: Mask of unconstrained text, see ``text_token_mask``.
+        pass_cost: The cost of passes, from which the length of drafts follows.
+        xtc_special_tokens: Tokens that XTC never excludes.
+        draft_cost: Time of a pass of the draft model, in the time of one of the model; ``None``:
+            there is no draft model.
+        num_draft_tokens: Tokens that the draft model drafts, for requests that do not set it.
     """
 
-    sample: Sample
-    running: RunningRequest
-    events: list[Event]
-    result: GenerationResult[Any] | None
+    loaded: LoadedModel
+    vocabulary: Vocabulary
+    fast_forward: FastForward
+    masks: DeviceMasks
+    text_tokens: npt.NDArray[np.bool_] | None
+    pass_cost: PassCost
+    xtc_special_tokens: tuple[int, ...]
+    draft_cost: float | None = None
+    num_draft_tokens: int | None = None
 
     @classmethod
-    def of(cls, sample: Sample, job: Job, factory: SequenceFactory) -> _Reading:
-        """Read and parse a sample's tokens."""
-        events: list[Event] = []
-        running = RunningRequest(job.request, factory, events.append, sample.sequence)
-        running.cached_tokens = job.running.cached_tokens
-        result = None
-        try:
-            running.tokens += sample.tokens
-            running.report()
-            if sample.error is None:
-                running.end()
-                result = running.result()
-        except Exception as error:
-            # The caller's validators may raise errors of any type.
-            sample.error = sample.error or error
-        # The progress of the prompt has been reported.
-        events = [event for event in events if not isinstance(event, PromptProgress)]
-        return cls(sample, running, events, result)
+    def of(
+        cls, loaded: LoadedModel, vocabulary: Vocabulary, tokenizer_lock: threading.Lock
+    ) -> SequenceFactory:
+        """Return the factory of a model.
 
-    @property
-    def known_result(self) -> GenerationResult[Any]:
-        """The result of a sample that did not fail."""
-        if self.result is None:
-            raise AssertionError("a sample without a weight is not drawn")
-        return self.result
+        ``tokenizer_lock`` is held while the tokenizer is used. The model thread does not need it,
+        unless the tokenizer has no copy that nothing changes.
+        """
+        control = chat_template(loaded.tokenizer).control_tokens
+        encode = partial(control.encode, lock=tokenizer_lock)
+        fast_forward = FastForward(encode, vocabulary)
+        cost = device_pass_cost(make_prompt_cache(loaded.model))
+        text_tokens = text_token_mask(vocabulary)
+        special = xtc_special_tokens(vocabulary)
+        return cls(loaded, vocabulary, fast_forward, DeviceMasks(), text_tokens, cost, special)
 
-    def particle(self, log_weight: float, probability: float) -> Particle[Any]:
-        """Return the sample with its weight."""
-        result = self.result
-        return Particle(
-            text=self.running.text,
-            parsed=None if result is None else result.parsed,
-            log_weight=log_weight,
-            probability=probability,
-            tool_calls=() if result is None else result.tool_calls,
-            token_ids=tuple(token.token_id for token in self.sample.tokens),
-            parts=() if result is None else result.parts,
+    def sequence(self, request: Request) -> Sequence:
+        """Return the sequence that answers a request."""
+        options = request.options
+        guard = request.guard
+        matcher = None if guard is None else guard.matcher
+        seconds = options.max_seconds
+        begin = time.perf_counter()
+        if request.counts_waiting:
+            # The time until a stream is read lies between the two, and does not count.
+            begin = request.created - request.preparation_seconds
+        deadline = None if seconds is None else Deadline(begin + seconds)
+        samplers = SequenceSamplers(
+            options,
+            () if matcher is None else matcher.temperatures,
+            hooks=request.hooks,
+            xtc_special_tokens=self.xtc_special_tokens,
         )
+        ends, usable_tokens = end_token_ids(self.vocabulary, self.loaded.tokenizer), None
+        if matcher is None:
+            ends = list(dict.fromkeys((*ends, *options.stop_ids)))
+            usable_tokens = self._usable_tokens(options)
+        constraint = Constraint(
+            SequenceOptions(
+                end_token_ids=ends,
+                max_tokens=request.max_tokens,
+                min_tokens=options.min_tokens,
+                soft_max_tokens=options.soft_max_tokens,
+                logprobs=options.logprobs,
+                logprob_vectors=request.hooks.logprob_vectors,
+                usable_tokens=usable_tokens,
+                weighs=options.particles > 1,
+                stop_repetition=options.stop_repetition,
+            ),
+            self.masks,
+            PartLimits(options.parts, deadline, request.max_tokens),
+            guard=guard,
+            part=request.answer.part,
+            fast_forward=self.fast_forward if options.fast_forward else None,
+        )
+        return Sequence(
+            request.prompt_ids,
+            constraint,
+            samplers,
+            masks=self.masks,
+            choices=self.fast_forward if options.exact_choices else None,
+            drafting=self._drafting(request),
+            timings=Timings(is_traced=options.trace),
+        )
+
+    def drafters(self, prompt_ids: Several[int]) -> list[Drafter]:
+        """Return the drafters of a sequence that need no model, the preferred one first."""
+        return [CopyDrafter(prompt_ids, self.vocabulary, self.fast_forward)]
+
+    def _usable_tokens(self, options: GenerationOptions) -> npt.NDArray[np.bool_] | None:
+        """Return the mask of unconstrained text, which also allows the request's stop tokens."""
+        usable = self.text_tokens
+        stop = list(options.stop_ids)
+        if usable is None or usable[stop].all():
+            return usable
+        usable = usable.copy()
+        usable[stop] = True
+        return usable
+
+    def _drafting(self, request: Request) -> Drafting | None:
+        """Return the drafters of a request; ``None`` if it takes one token per pass."""
+        options = request.options.speculation_options
+        if options is None or request.sequences > 1 or request.hooks.changes_tokens:
+            return None
+        # Where no draft pays, drafters need not search.
+        has_drafters = options.prompt_lookup and (self.pass_cost.base or not options.is_adaptive)
+        drafters = self.drafters(request.prompt_ids) if has_drafters else []
+        model_cost = None
+        # A draft model reads text only.
+        if self.draft_cost is not None and request.prompt.inputs is None:
+            model_cost = replace(self.pass_cost, per_draft_token=self.draft_cost)
+        options = options.with_defaults(self.num_draft_tokens)
+        return Drafting(drafters, options, self.pass_cost, model_cost)

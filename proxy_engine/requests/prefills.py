@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from ..generation import (
     Batch,
@@ -30,16 +30,8 @@ _MAX_SHARED_TOKENS = 16
 """Longest common prefix, beyond cached tokens, of prompts that are processed in one pass."""
 
 
-class Processed(NamedTuple):
-    """Prompts that are processed.
-
-    Attributes:
-        groups: Their groups.
-        cache: The cache of the only group, or a batch cache with a row for each.
-    """
-
-    groups: list[Group]
-    cache: list[Any]
+Processed: TypeAlias = tuple[list[Group], list[Any]]
+"""Groups whose prompts are processed; the cache of the only one, or with a row for each."""
 
 
 class Prefills:
@@ -53,14 +45,13 @@ class Prefills:
         caches: Prompt caches of the model.
 
     Attributes:
-        groups: The groups whose prompts have begun.
+        running: The groups whose prompts have begun, in order, and their prefills.
     """
 
     def __init__(self, forward: ForwardPass, caches: PromptCaches) -> None:
-        self.groups: list[Group] = []
+        self.running: dict[Group, Prefill] = {}
         self._forward = forward
         self._caches = caches
-        self._prefills: list[Prefill] = []
         self._is_processed = False
         self._joins_prompts = True
 
@@ -77,19 +68,19 @@ class Prefills:
         """
         if self._is_processed or not self._joins_prompts or request.prompt.inputs is not None:
             return False
-        requests = [group.job.request for group in self.groups]
+        prefills = self.running.values()
+        requests = [group.job.request for group in self.running]
         # The sequences of a group begin with copies of the cache of its prompt.
         if any(other.sequences > 1 for other in (request, *requests)):
             return False
         step_size = _step_size(request)
         if not all(
-            can_join_prefill(prefill) and prefill.step_size == step_size
-            for prefill in self._prefills
+            can_join_prefill(prefill) and prefill.step_size == step_size for prefill in prefills
         ):
             return False
         key = request.cache_key()
         cached = self._caches.cached_tokens(key)
-        lengths = [len(request.prompt_ids) - cached, *(prefill.left for prefill in self._prefills)]
+        lengths = [len(request.prompt_ids) - cached, *(prefill.left for prefill in prefills)]
         max_tokens = joint_prefill_tokens(step_size, others_wait=bool(batch.sequences))
         if not is_joint_prefill_worthwhile(lengths, max_tokens):
             return False
@@ -97,24 +88,26 @@ class Prefills:
         return (
             shared - cached <= _MAX_SHARED_TOKENS
             and batch.can_prefill_together
-            and batch.can_add(self._prefills[0].cache)
+            and batch.can_add(next(iter(prefills)).cache)
         )
 
     def begin(self, group: Group) -> None:
         """Begin with the prompt of a group."""
-        request, running = group.job.request, group.job.running
+        request, sample = group.job.request, group.first
         key, inputs = request.cache_key(), request.prompt.inputs
         fetched = self._caches.fetch(key)
         if inputs is not None and fetched.cached_tokens < inputs.single_pass_end:
             fetched = self._caches.fetch(())
-        running.cached_tokens = fetched.cached_tokens
-        running.report_progress(fetched.cached_tokens)
+        sample.cached_tokens = fetched.cached_tokens
+        sample.report_progress(fetched.cached_tokens)
         lengths = self._caches.checkpoint_lengths(
             key, request.boundaries, max_tokens=request.max_tokens
         )
         insert = self._caches.insert_copy
-        prefill = Prefill(
-            running.sequence,
+        if not self.running:
+            self._is_processed, self._joins_prompts = False, True
+        self.running[group] = Prefill(
+            sample.sequence,
             self._forward,
             fetched.cache,
             _step_size(request),
@@ -125,22 +118,17 @@ class Prefills:
             },
             inputs=inputs,
         )
-        if not self.groups:
-            self._is_processed, self._joins_prompts = False, True
-        self.groups.append(group)
-        self._prefills.append(prefill)
 
     def drop_cancelled(self) -> list[Group]:
         """Remove the groups of cancelled requests, and return them."""
-        cancelled = [group for group in self.groups if group.job.is_cancelled]
+        first = next(iter(self.running), None)
+        cancelled = [group for group in self.running if group.job.is_cancelled]
         for group in cancelled:
-            number = self.groups.index(group)
-            if number == 0:
-                prefill = self._prefills[0]
+            prefill = self.running.pop(group)
+            if group is first:
                 key = group.job.request.cache_key(prefill.sequence.tokens[: prefill.processed])
                 self._caches.insert(key, prefill.cache, processed=prefill.processed)
                 self._is_processed = False
-            del self.groups[number], self._prefills[number]
         return cancelled
 
     def step(self, batch: Batch, *, shares: bool) -> Processed | None:
@@ -153,14 +141,14 @@ class Prefills:
         Returns:
             Prompts that are processed and that the batch can take.
         """
-        if len(self.groups) > 1 and (processed := self._step_together()) is not None:
+        if len(self.running) > 1 and (processed := self._step_together()) is not None:
             return processed
-        group, prefill = self.groups[0], self._prefills[0]
+        group, prefill = next(iter(self.running.items()))
         if not self._is_processed:
             try:
                 self._is_processed = self._next_pass(group, prefill)
             except BaseException as error:
-                self._drop_first()
+                self._drop(group)
                 group.job.fail(error)
                 return None
             if not self._is_processed:
@@ -169,8 +157,8 @@ class Prefills:
                 self._share(group, prefill.cache)
         if not batch.can_add(prefill.cache):
             return None
-        self._drop_first()
-        return Processed([group], prefill.cache)
+        self._drop(group)
+        return [group], prefill.cache
 
     def _next_pass(self, group: Group, prefill: Prefill) -> bool:
         """Run the next pass over a prompt; return whether it was the last one."""
@@ -180,27 +168,27 @@ class Prefills:
             # Only such a pass was waited for.
             seconds = time.perf_counter() - started
             self._caches.observe_prefill(prefill.processed - processed, seconds)
-            group.job.running.report_progress(prefill.processed)
+            group.first.report_progress(prefill.processed)
         return is_last
 
     def _step_together(self) -> Processed | None:
         """Process all prompts in one pass; ``None`` if that is not possible."""
-        if not self._joins_prompts or not all(map(can_join_prefill, self._prefills)):
+        if not self._joins_prompts or not all(map(can_join_prefill, self.running.values())):
             return None
         try:
-            cache = prefill_together(self._prefills)
+            cache = prefill_together(list(self.running.values()))
         except Exception as error:
             # There may be enough memory for one prompt at a time. Later prompts are joined again.
-            count = len(self.groups)
+            count = len(self.running)
             _log.warning("%d prompts are processed one after the other: %r", count, error)
             self._joins_prompts = False
             return None
-        groups = self.groups.copy()
-        self.clear()
+        groups = list(self.running)
+        self.running.clear()
         if self._caches.options.max_bytes:
             for row, group in enumerate(groups):
                 self._share(group, extract_kv_row(cache, row, group.first.sequence.processed))
-        return Processed(groups, cache)
+        return groups, cache
 
     def _share(self, group: Group, cache: list[Any]) -> None:
         """Let requests with the same beginning use a cache before this request is finished."""
@@ -208,14 +196,9 @@ class Prefills:
         key = group.job.request.cache_key(sequence.tokens[: sequence.processed])
         self._caches.share(key, cache)
 
-    def _drop_first(self) -> None:
-        del self.groups[0], self._prefills[0]
+    def _drop(self, group: Group) -> None:
+        del self.running[group]
         self._is_processed = False
-
-    def clear(self) -> None:
-        """Remove all prompts."""
-        self.groups.clear()
-        self._prefills.clear()
 
 
 def _step_size(request: Request) -> int:

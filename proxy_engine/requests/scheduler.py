@@ -5,17 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 
-from ..answers.compile_queue import CompileQueue
 from ..errors import EngineClosedError, EngineError
-from ..generation import DraftModel, model_bytes, wired_memory
-from ..prompt_cache.prompt_caches import PromptCaches
+from ..generation import wired_memory
 from .continuous_batch import ContinuousBatch
-from .job import Job
-from .request import Request
-from .sequence_factory import SequenceFactory
-from .streams import Emit, Finish
+from .request import Emit, Finish, Job, Request, ignore
 from .worker import Worker
 
 _MAX_ADMISSION_SECONDS = 0.02
@@ -27,66 +22,28 @@ class Scheduler:
 
     Args:
         worker: Owns the model thread.
-        factory: Creates sequences.
-        caches: Prompt caches of the model.
-        compile_queue: Shared by compilations and slow masks.
-        threads: Compute slow masks.
-        batch_size: Maximum number of requests that run together.
-        draft_model: Drafts tokens.
+        batch: The requests that run.
+        model_name: The model's name, in spans.
+        model_bytes: Memory of the model's weights, which are wired while requests run.
     """
 
     def __init__(
-        self,
-        worker: Worker,
-        factory: SequenceFactory,
-        caches: PromptCaches,
-        compile_queue: CompileQueue,
-        threads: ThreadPoolExecutor,
-        *,
-        batch_size: int,
-        draft_model: DraftModel | None = None,
+        self, worker: Worker, batch: ContinuousBatch, *, model_name: str, model_bytes: int
     ) -> None:
+        self.batch = batch
         self._worker = worker
+        self._model_name = model_name
+        self._model_bytes = model_bytes
         self._lock = threading.Lock()
         self._waiting: deque[Job] = deque()
         self._is_scheduled = False
-        self._running = ContinuousBatch(
-            factory,
-            caches,
-            compile_queue,
-            threads,
-            batch_size=batch_size,
-            draft_model=draft_model,
-        )
-        self._model_name = factory.loaded.name
-        self._model_bytes = model_bytes(factory.loaded.model)
-        if draft_model is not None:
-            self._model_bytes += model_bytes(draft_model.model)
-
-    @property
-    def batch_size(self) -> int:
-        """Maximum number of requests that run together."""
-        return self._running.batch_size
 
     @property
     def waiting(self) -> int:
         """Requests that have not begun."""
         return len(self._waiting)
 
-    @property
-    def running(self) -> int:
-        """Requests that have begun and are not finished."""
-        return len(self._running)
-
-    def split_output_layer(self) -> None:
-        """Find the model's output layer, before requests run. On the model thread."""
-        self._running.split_output_layer()
-
-    def probe_batches(self) -> None:
-        """Determine which batches the model computes correctly. On the model thread."""
-        self._running.probe()
-
-    def submit(self, request: Request, emit: Emit) -> Future[Finish]:
+    def submit(self, request: Request, emit: Emit = ignore) -> Future[Finish]:
         """Queue a request.
 
         Args:
@@ -148,13 +105,14 @@ class Scheduler:
                 if self._worker.is_closing:
                     raise EngineClosedError("the engine was closed")
                 try:
-                    self._admit()
-                    self._running.run_round(others_wait=bool(self._waiting))
+                    if self._waiting:
+                        self._admit()
+                    self.batch.run_round(others_wait=bool(self._waiting))
                 except Exception as error:
                     # A failed forward pass concerns every sequence in it.
-                    self._running.fail_all(self._worker.explain(error))
+                    self.batch.fail_all(self._worker.explain(error))
                 with self._lock:
-                    if not (self._waiting or len(self._running)):
+                    if not (self._waiting or len(self.batch)):
                         self._is_scheduled = False
                         return True
                 # After a round, so that calls and requests do not starve each other.
@@ -167,35 +125,30 @@ class Scheduler:
         Cancelled requests finish at once, whatever their place in the queue. So do answers that are
         forced throughout, which is why several requests may be admitted.
         """
-        if not self._waiting:
-            return
         with self._lock:
             cancelled = [job for job in self._waiting if job.is_cancelled]
             for job in cancelled:
                 self._waiting.remove(job)
         for job in cancelled:
-            self._running.begin(job)
+            self.batch.begin(job)
         started = time.perf_counter()
-        for _ in range(self.batch_size):
+        for _ in range(self.batch.batch_size):
             is_late = time.perf_counter() - started > _MAX_ADMISSION_SECONDS
-            if is_late and self._running.is_prefilling and self._running.is_generating:
-                return
             with self._lock:
                 first = self._waiting[0] if self._waiting else None
-            if first is None or not self._running.has_room_for(first.request):
-                return
-            if self._running.is_prefilling and not self._running.can_join_prefill(first.request):
+            if first is None or not self.batch.can_begin(first.request, is_late=is_late):
                 return
             with self._lock:
+                # Empty if the worker was aborted meanwhile.
                 if not self._waiting:
                     return
                 job = self._waiting.popleft()
-            self._running.begin(job)
+            self.batch.begin(job)
 
     def _fail_all(self, error: BaseException) -> None:
         with self._lock:
             self._is_scheduled = False
             waiting, self._waiting = self._waiting, deque()
-        self._running.fail_all(error)
+        self.batch.fail_all(error)
         for job in waiting:
             job.fail(error)

@@ -1,28 +1,30 @@
-"""The events of a request, which the model thread emits and a thread or an event loop reads."""
+"""The events of a request, and the results of a batch, as threads and event loops read them."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator
-from concurrent.futures import Executor, Future
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
+from concurrent.futures import CancelledError, Executor, Future
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeAlias
 
+from ..conversation.messages import Prompt
+from ..errors import EngineClosedError
 from ..results.events import Event, Finished
 from ..results.generation import GenerationResult
-from .worker import ProcessGuard
+from ..results.streams import BatchItem, BatchRequest
+from .request import Emit, Finish
+from .worker import ProcessGuard, on_own_thread
 
-Emit: TypeAlias = Callable[[Event], None]
-"""Receives the events of a request, on the thread that runs it."""
+REQUESTS_AHEAD = 4
+"""Requests that a batch reads ahead, for each that runs: prepared ones are always waiting."""
 
-Finish: TypeAlias = Callable[[], GenerationResult[Any]]
-"""Parses and validates an answer whose tokens are all generated. To be called once.
-
-It is called by the thread that waits for the result: the caller's validators may take any time, and
-the model thread serves other requests meanwhile. May emit the last events of the request.
-"""
+_MEDIA_BYTES_AHEAD = 256 << 20
+"""Beyond ``batch_size``, requests are read ahead while media of unfinished ones take less."""
 
 Submit: TypeAlias = Callable[[Emit], "Future[Finish]"]
 """Queues the request; the argument receives its events."""
@@ -39,7 +41,7 @@ def events_of(submit: Submit, cancelled: threading.Event) -> Generator[Any]:
     events: SimpleQueue[Event | None] = SimpleQueue()
     future = submit(events.put)
     future.add_done_callback(lambda _: events.put(None))
-    with cancelling(cancelled):
+    try:
         while (event := events.get()) is not None:
             yield event
             guard.check()
@@ -47,6 +49,8 @@ def events_of(submit: Submit, cancelled: threading.Event) -> Generator[Any]:
         while not events.empty():
             yield events.get()
         yield Finished(result=result)
+    finally:
+        cancelled.set()
 
 
 async def aevents_of(
@@ -70,7 +74,7 @@ async def aevents_of(
 
     future = submit(put)
     future.add_done_callback(lambda _: put(None))
-    with cancelling(cancelled):
+    try:
         while (event := await events.get()) is not None:
             yield event
             guard.check()
@@ -78,16 +82,129 @@ async def aevents_of(
         while not events.empty():
             yield events.get_nowait()
         yield Finished(result=result)
-
-
-@contextmanager
-def cancelling(cancelled: threading.Event) -> Iterator[None]:
-    """Cancel the request when the block is left, even by an exception."""
-    try:
-        yield
     finally:
         cancelled.set()
 
 
-def ignore(event: Event) -> None:
-    """Discard an event."""
+@dataclass(frozen=True, slots=True)
+class QueuedRequest:
+    """A request that is queued or runs. Setting ``cancelled`` stops it at its next token.
+
+    Attributes:
+        future: The end of its answer.
+        cancelled: Stops it.
+        media_bytes: Memory of its decoded images and recordings, in bytes.
+    """
+
+    future: Future[Finish]
+    cancelled: threading.Event
+    media_bytes: int = 0
+
+    def result(self) -> GenerationResult[Any]:
+        """Wait for the answer, then parse and validate it. To be called once."""
+        return self.future.result()()
+
+
+Queue: TypeAlias = Callable[[BatchRequest], QueuedRequest]
+"""Prepares and queues a request; raises if the request is invalid."""
+
+
+class RunningBatch:
+    """The requests of a batch that were read and not returned.
+
+    Args:
+        queue: Prepares and queues a request.
+        requests: The requests.
+        batch_size: Maximum number of requests that run together. ``REQUESTS_AHEAD`` times as many
+            are read before their items are returned; fewer if they have large images.
+        ordered: Return items in the order of the requests, otherwise as they finish.
+    """
+
+    def __init__(
+        self,
+        queue: Queue,
+        requests: Iterable[Prompt | BatchRequest],
+        *,
+        batch_size: int,
+        ordered: bool = True,
+    ) -> None:
+        self._queue = queue
+        self._requests = enumerate(requests)
+        self._batch_size = batch_size
+        self._is_ordered = ordered
+        self._cancelled = threading.Event()
+        self._queued: dict[int, QueuedRequest] = {}
+        self._finished: dict[int, BatchItem[Any]] = {}
+        self._ended: SimpleQueue[int] = SimpleQueue()
+
+    def cancel(self) -> None:
+        """Stop all requests at their next token, and read no more. For any thread."""
+        self._cancelled.set()
+        for queued in list(self._queued.values()):
+            queued.cancelled.set()
+
+    def items(self) -> Generator[BatchItem[Any]]:
+        """Yield the outcomes. Closing the generator cancels the requests."""
+        guard = ProcessGuard()
+        following = 0
+        try:
+            while True:
+                guard.check()
+                while self._has_room() and (numbered := next(self._requests, None)) is not None:
+                    self._read(*numbered)
+                if self._finished and not self._is_ordered:
+                    following = next(iter(self._finished))
+                if following in self._finished:
+                    yield self._finished.pop(following)
+                    following += 1
+                elif self._queued:
+                    index = self._ended.get()
+                    self._finished[index] = _item(index, self._queued.pop(index))
+                else:
+                    return
+        finally:
+            self.cancel()
+
+    def _has_room(self) -> bool:
+        queued = self._queued.values()
+        return (
+            not self._cancelled.is_set()
+            and len(queued) + len(self._finished) < REQUESTS_AHEAD * self._batch_size
+            and (
+                len(queued) < self._batch_size
+                or sum(request.media_bytes for request in queued) < _MEDIA_BYTES_AHEAD
+            )
+        )
+
+    def _read(self, index: int, request: Prompt | BatchRequest) -> None:
+        if not isinstance(request, BatchRequest):
+            request = BatchRequest(request)
+        try:
+            queued = self._queued[index] = self._queue(request)
+        except EngineClosedError:
+            raise
+        except Exception as error:
+            self._finished[index] = BatchItem(index, error=error)
+            return
+        if self._cancelled.is_set():
+            queued.cancelled.set()
+        ended = self._ended
+        queued.future.add_done_callback(lambda _: ended.put(index))
+
+
+def _item(index: int, queued: QueuedRequest) -> BatchItem[Any]:
+    try:
+        return BatchItem(index, queued.result())
+    except (Exception, CancelledError) as error:
+        return BatchItem(index, error=error)
+
+
+async def aitems(batch: RunningBatch) -> AsyncGenerator[BatchItem[Any]]:
+    """Yield the outcomes of a batch to an event loop. A cancelled task cancels the requests."""
+    items = batch.items()
+    try:
+        while (item := await on_own_thread(partial(next, items, None))) is not None:
+            yield item
+    finally:
+        # The thread of a cancelled task may still receive an item; it is lost.
+        batch.cancel()

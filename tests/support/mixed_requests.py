@@ -40,8 +40,8 @@ from proxy_engine.generation.choice_scores import ChoiceScorer
 from proxy_engine.generation.constraint import Constraint, SlowMaskError
 from proxy_engine.generation.speculation import CopyDrafter
 from proxy_engine.generation.speculation.draft_length import PassCost
-from proxy_engine.requests import sequence_factory
-from proxy_engine.requests.sequence_factory import SequenceFactory
+from proxy_engine.requests import groups
+from proxy_engine.requests.groups import SequenceFactory
 from state_machines import GrammarStateMachine, Matcher, RegexStateMachine
 from state_machines.budgets import spend
 from state_machines.limits import LIMITS
@@ -306,7 +306,7 @@ def drafting(alone: Alone) -> Iterator[None]:
         return PassCost(32.0)
 
     with (
-        patch.object(sequence_factory, "device_pass_cost", cost),
+        patch.object(groups, "device_pass_cost", cost),
         patch.object(batch_drafts, "device_pass_cost", cost),
         patch.object(SequenceFactory, "drafters", lambda *given: alone.drafters(*given)),
         complete_masks(),

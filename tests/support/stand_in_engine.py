@@ -36,7 +36,7 @@ class Item(NamedTuple):
 
 
 REQUESTS_AHEAD = 4
-"""As ``proxy_engine.requests.batches.REQUESTS_AHEAD``, whose module loads mlx."""
+"""As ``proxy_engine.requests.streams.REQUESTS_AHEAD``, whose module loads mlx."""
 
 
 class StandInEngine:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fastapi import Request, Response
 
-from ...conversation.raw_prompt import RawPrompt
+from ...conversation.encoded_prompt import RawPrompt
 from ...options.overrides import OptionOverrides
 from ..encoders.choices import EncoderOptions
 from ..encoders.completions import CompletionEncoder

@@ -16,7 +16,7 @@ from pydantic_core import from_json
 
 from state_machines.errors import ProxyError
 
-from ...conversation.raw_prompt import RawPrompt
+from ...conversation.encoded_prompt import RawPrompt
 from ...options.generation import GenerationOptions
 from ...options.overrides import OptionOverrides
 from ...options.values import MAX_COUNT

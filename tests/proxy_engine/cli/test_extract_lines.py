@@ -27,7 +27,7 @@ import proxy_engine
 from proxy_engine.cli.extract_options import resume_command
 from proxy_engine.cli.input_lines import InputLine, InputLines
 from proxy_engine.cli.main import main
-from proxy_engine.requests.batches import REQUESTS_AHEAD
+from proxy_engine.requests.streams import REQUESTS_AHEAD
 
 BAD = {3: b"not JSON", 4: b'{"no": "text"}', 9: b'"\xff"', 10: b'"\\ud800"', 21: b'" "'}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import weakref
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,8 +15,7 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from rendered_prompts import encode_prompt
 
 from proxy_engine import PromptError
-from proxy_engine.conversation.chat_template import chat_template
-from proxy_engine.conversation.template_forms import CallForm
+from proxy_engine.conversation.chat_template import CallForm, chat_template
 from proxy_engine.conversation.tool_text import PLAIN_TOOL_TEXT, ToolText
 from proxy_engine.tools import Tool
 
@@ -234,18 +234,28 @@ def test_tools_are_described_where_the_template_does_not(tokenizer_with: Any) ->
     assert '"name": "f"' in said
 
 
+@dataclass(frozen=True)
+class Marked(ToolText):
+    """A text of tools in which each part can be seen."""
+
+    def describe(self, tools: Any) -> str:
+        return f"{len(tools)} tools"
+
+    def write_calls(self, calls: Any) -> str:
+        return "\n".join(f"CALL {name}" for name, _ in calls)
+
+    def write_result(self, text: str) -> str:
+        return f"SAYS {text}"
+
+
 def test_text_may_be_asked_for_and_chosen(tokenizer_with: Any) -> None:
-    text = ToolText(
-        lambda tools: f"{len(tools)} tools",
-        lambda calls: "\n".join(f"CALL {name}" for name, _ in calls),
-        lambda name, result: f"{name} SAYS {result}",
-    )
+    text = Marked(PLAIN_TOOL_TEXT.format)
     found = written(
         tokenizer_with(FULL), CONVERSATION, tools=TOOLS, tool_text=text, native_tools=False
     )
     assert found == (
         "[system 1 tools][user q][assistant (hm) see\nCALL f\nCALL g]"
-        "[user f SAYS one\ng SAYS two\nand?][assistant "
+        "[user SAYS one\nSAYS two\nand?][assistant "
     )
     assert "CALL" in written(tokenizer_with(None), CONVERSATION, tool_text=text)
 

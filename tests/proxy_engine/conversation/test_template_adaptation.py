@@ -13,15 +13,15 @@ from mlx_lm.models import llama
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from proxy_engine import InferenceEngine
-from proxy_engine.conversation.chat_template import chat_template
-from proxy_engine.conversation.messages import template_messages
-from proxy_engine.conversation.prompts import PromptStyle
-from proxy_engine.conversation.template_forms import (
+from proxy_engine.conversation.chat_template import (
     ASSISTANT_PLACEHOLDER,
     STRICTEST,
     USER_PLACEHOLDER,
     TurnRules,
+    chat_template,
 )
+from proxy_engine.conversation.messages import template_messages
+from proxy_engine.conversation.prompts import PromptStyle
 
 Messages = list[dict[str, Any]]
 

@@ -20,8 +20,8 @@ from proxy_engine import (
     ToolCall,
     VideoContent,
 )
+from proxy_engine.conversation.chat_template import STRICTEST
 from proxy_engine.conversation.messages import media_marker, split_at_markers, template_messages
-from proxy_engine.conversation.template_forms import STRICTEST
 
 IMAGE, OTHER = ImageContent(data=b"1"), ImageContent(data=b"2")
 RECORDING = AudioContent(data=b"3")

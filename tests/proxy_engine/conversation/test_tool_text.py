@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from schema_strategies import examples
 
 from proxy_engine import PromptError
-from proxy_engine.conversation.tool_text import PLAIN_TOOL_TEXT, tool_text_of
+from proxy_engine.conversation.tool_text import PLAIN_TOOL_TEXT, ToolText
 from proxy_engine.tools import Tool
 from state_machines.argument_notations import JSON, PYTHONIC, PYTHONIC_JSON
 from state_machines.tool_calls import FORMATS, ToolFormat, format_named
@@ -32,12 +32,12 @@ calls = st.lists(
 
 
 def test_the_default_is_that_of_hermes() -> None:
-    text = tool_text_of(format_named("hermes"))
+    text = ToolText(format_named("hermes"))
     tools = [Tool("f").to_openai()]
     both: list[tuple[str, dict[str, Any]]] = [("f", {"x": "ä"}), ("g", {})]
     assert text.describe(tools) == PLAIN_TOOL_TEXT.describe(tools)
     assert text.write_calls(both) == PLAIN_TOOL_TEXT.write_calls(both)
-    assert text.write_result("f", "1") == PLAIN_TOOL_TEXT.write_result("f", "1")
+    assert text.write_result("1") == PLAIN_TOOL_TEXT.write_result("1")
 
 
 @pytest.mark.parametrize("name", WRITTEN)
@@ -47,7 +47,7 @@ def test_the_notation_reads_what_is_written(
     name: str, written: list[tuple[str, dict[str, Any]]]
 ) -> None:
     entry = format_named(name)
-    text = tool_text_of(entry).write_calls(written[:1])
+    text = ToolText(entry).write_calls(written[:1])
     tool, arguments = written[0]
     head = entry.start + (entry.opening[0] if entry.wraps == "all" else "")
     first = "1" if name == "kimi_k3" else "0"
@@ -61,7 +61,7 @@ def test_the_notation_reads_what_is_written(
 @given(written=calls)
 def test_mlx_lm_loads_saved_caches(written: list[tuple[str, dict[str, Any]]]) -> None:
     parser = importlib.import_module("mlx_lm.tool_parsers.json_tools")
-    text = tool_text_of(format_named("hermes")).write_calls(written[:1])
+    text = ToolText(format_named("hermes")).write_calls(written[:1])
     inner = text.removeprefix(parser.tool_call_start).removesuffix(parser.tool_call_end)
     name, arguments = written[0]
     assert parser.parse_tool_call(inner, None) == {"name": name, "arguments": arguments}
@@ -79,7 +79,7 @@ def test_python_words() -> None:
         between=("\n",),
         end="\n```",
     )
-    text = tool_text_of(pythonic)
+    text = ToolText(pythonic)
     assert text.write_calls([("f", {"a": [True, None, "x\n"], "b": {"c": 1.5}}), ("g", {})]) == (
         '```tool_code\nf(a=[True, None, "x\\n"], b={"c": 1.5})\ng()\n```'
     )
@@ -87,7 +87,7 @@ def test_python_words() -> None:
 
 
 def test_tags_of_a_format_are_described_and_written() -> None:
-    text = tool_text_of(format_named("qwen3_coder").with_delimiters("<c>", "</c>"))
+    text = ToolText(format_named("qwen3_coder").with_delimiters("<c>", "</c>"))
     call = "<c>\n<function=f>\n<parameter={}>\n{}\n</parameter>\n</function>\n</c>"
     assert text.write_calls([("f", {"x": "ä"})]) == call.format("x", "ä")
     assert call.format("<name>", "<value>").replace("f>", "<its name>>", 1) in text.describe([])
@@ -99,4 +99,4 @@ def test_arguments_that_are_nested_too_deeply_are_refused(name: str) -> None:
     for _ in range(100_000):
         value = [value]
     with pytest.raises(PromptError, match="nested too deeply"):
-        tool_text_of(format_named(name)).write_calls([("f", {"x": value})])
+        ToolText(format_named(name)).write_calls([("f", {"x": value})])

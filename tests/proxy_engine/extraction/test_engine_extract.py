@@ -23,7 +23,7 @@ from proxy_engine import (
     OutputFileRefusedError,
     RecordError,
 )
-from proxy_engine.requests.batches import REQUESTS_AHEAD
+from proxy_engine.requests.streams import REQUESTS_AHEAD
 from state_machines import ChoiceStateMachine
 from state_machines.errors import MaxTokensTooSmallError
 

@@ -81,7 +81,7 @@ def tokens_of(results: list[GenerationResult[Any]]) -> list[tuple[int, ...]]:
 
 
 def draft_model_of(engine: InferenceEngine) -> DraftModel:
-    found = engine._core.scheduler._running._draft_model
+    found = engine._core.batch._draft_model
     assert found is not None
     return found
 

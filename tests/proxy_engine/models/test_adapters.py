@@ -214,7 +214,7 @@ def test_adapter_of_the_output_layer_is_part_of_every_logit(
 ) -> None:
     path = write_adapter(tmp_path / "adapter", tiny_model_directory, keys=keys)
     with InferenceEngine(tiny_model_directory, adapter_path=path) as engine:
-        forward = engine._core.scheduler._running._forward
+        forward = engine._core.batch._forward
         found = engine._core.worker.submit(forward.split_output_layer).result() is not None
         # The weight alone, whose rows are read for some tokens, lacks the adapter.
         assert found is expected

@@ -27,10 +27,10 @@ from proxy_engine import (
     TokenGenerated,
 )
 from proxy_engine.generation import Batch
-from proxy_engine.requests.batches import QueuedRequest, RunningBatch
 from proxy_engine.requests.preparation import Preparation
 from proxy_engine.requests.request import Request
 from proxy_engine.requests.scheduler import Scheduler
+from proxy_engine.requests.streams import QueuedRequest, RunningBatch
 from proxy_engine.results.events import Event
 
 PERSON = {
@@ -492,7 +492,7 @@ def test_warm_up_probes_batches_before_the_first_request(
     tiny_model: Any, tiny_tokenizer: Any
 ) -> None:
     with InferenceEngine(tiny_model, tiny_tokenizer) as engine:
-        probe = engine._core.scheduler._running._probe
+        probe = engine._core.batch._probe
         assert not probe._results
         engine.warm_up()
         assert "padding" in probe._results

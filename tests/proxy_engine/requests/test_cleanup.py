@@ -13,13 +13,13 @@ from proxy_engine import BatchRequest, CacheOptions, InferenceEngine
 from proxy_engine.generation import Constraint, Prefill, Sequence, SequenceSamplers
 from proxy_engine.generation.device_masks import MAX_MASKS
 from proxy_engine.requests.request import Request
-from proxy_engine.requests.running import RunningRequest
+from proxy_engine.requests.samples import Sample
 from state_machines import Matcher
 from state_machines.completion import Guard
 
 KINDS = (
     *(Constraint, Guard, Matcher, Prefill, Request),
-    *(RunningRequest, Sequence, SequenceSamplers),
+    *(Sample, Sequence, SequenceSamplers),
 )
 MOST_BYTES = 200_000
 
@@ -73,4 +73,4 @@ def test_finished_requests_are_freed(tiny_model: Any, tiny_tokenizer: Any) -> No
             assert living() <= before
             assert mx.get_active_memory() <= used + MOST_BYTES
         assert engine._core.caches.nbytes <= MOST_BYTES
-        assert len(engine._core.scheduler._running._factory.masks) <= MAX_MASKS
+        assert len(engine._core.batch._factory.masks) <= MAX_MASKS

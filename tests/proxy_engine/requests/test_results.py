@@ -8,7 +8,7 @@ import pytest
 from patched_limits import patch_limits
 
 from proxy_engine import GenerationResult, InferenceEngine
-from proxy_engine.requests.running import _captured_texts
+from proxy_engine.requests.samples import _captured_texts
 from state_machines import GrammarStateMachine
 from state_machines.root import Sequence, Structured
 

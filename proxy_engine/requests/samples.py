@@ -1,9 +1,10 @@
-"""A running request: collects the tokens of its sequence, and reads them as events and a result."""
+"""A sequence that answers a request: its tokens, read as events and a result."""
 
 from __future__ import annotations
 
 import itertools
 import logging
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -16,6 +17,7 @@ from state_machines.budgets import step_budget
 from state_machines.limits import LIMITS
 from state_machines.root import Piece, RootMatcher, Structured, Text, repeated_part_names
 
+from ..answers.compile_queue import CompileJob
 from ..answers.reader import AnswerReader
 from ..answers.response_format import ResponseFormat
 from ..conversation.content import ToolCall
@@ -28,57 +30,91 @@ from ..results.generation import FinishReason, GenerationResult
 from ..results.parts import CutShort, Quotation, ScoredChoice, Usage
 from ..tools import Tool
 from ..validation import JsonValidator
-from .request import Request
-from .sequence_factory import SequenceFactory
-from .streams import Emit
+from .request import Emit, Request
 
 _log = logging.getLogger(__name__)
 
 
-class RunningRequest:
-    """A request with its sequence and its output so far. To be used by one thread at a time.
+class Sample:
+    """One of the sequences that answer a request. To be used by one thread at a time.
 
     Tokens are collected. Their text is read at once if the request is watched, and otherwise by
     the thread that waits for the result, so that the model thread does not wait for it.
 
     Args:
         request: The request.
-        factory: Creates the sequence.
+        sequence: The sequence.
+        vocabulary: The model's vocabulary.
+        model: The model's name.
         emit: Receives the events.
-        sequence: A sequence that answers the request; by default a new one.
 
     Attributes:
         tokens: The tokens so far, to which the model thread adds.
-        has_tokens: Whether a token has been reported.
+        error: The sequence failed with this error, or its answer is invalid.
+        mask_job: Computes its slow masks.
         cached_tokens: Tokens of the prompt whose KV cache was reused.
+        has_reported: Whether a token has been reported.
     """
 
     def __init__(
         self,
         request: Request,
-        factory: SequenceFactory,
+        sequence: GeneratedSequence,
+        vocabulary: Vocabulary,
+        model: str,
         emit: Emit,
-        sequence: GeneratedSequence | None = None,
     ) -> None:
-        answer = request.answer
         self.request = request
-        self.sequence = sequence or factory.sequence(request)
+        self.sequence = sequence
+        self.emit = emit
         self.tokens: list[Token] = []
-        self.has_tokens = False
+        self.error: Exception | None = None
+        self.mask_job: CompileJob | None = None
         self.cached_tokens = 0
-        self._emit = emit
-        self._vocabulary = factory.vocabulary
-        self._model = factory.loaded.name
-        self._matcher = self.sequence.constraint.matcher
-        part = answer.response.part
+        self.has_reported = False
+        self._vocabulary = vocabulary
+        self._model = model
+        self._matcher = sequence.constraint.matcher
+        part = request.answer.response.part
         self._reader = AnswerReader(
-            new_id=answer.new_id,
+            new_id=request.answer.new_id,
             watches_value=request.watches,
             repeated=repeated_part_names(part) if part else frozenset(),
         )
         # Not read yet: pieces of a composition, and tokens from an index.
         self._pieces: list[Piece] = []
         self._unread = 0
+
+    def fork(self, stream: int) -> Sample:
+        """Return a sample that continues independently. No token has been reported.
+
+        Args:
+            stream: Distinguishes its random numbers.
+        """
+        sequence = self.sequence.fork(stream)
+        twin = Sample(self.request, sequence, self._vocabulary, self._model, self.emit)
+        twin.tokens += self.tokens
+        twin.cached_tokens = self.cached_tokens
+        return twin
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it needs a row of the batch."""
+        return self.error is None and self.sequence.needs_pass
+
+    @property
+    def log_weight(self) -> float:
+        """The sum of its tokens' log-weights that have been read; see ``TokenWeights``."""
+        return self.log_weight_of(None)
+
+    def log_weight_of(self, tokens: int | None) -> float:
+        """Return the sum of the log-weights of its first tokens; of all if ``None``."""
+        weights = self.sequence.weights
+        if self.error is not None:
+            return -math.inf
+        if weights is None:
+            return 0.0
+        return weights.total if tokens is None else weights.sum_of(tokens)
 
     @property
     def text(self) -> str:
@@ -88,36 +124,46 @@ class RunningRequest:
 
     def report_progress(self, processed: int) -> None:
         """Report how many tokens of the prompt have been processed."""
-        self._emit(PromptProgress(processed=processed, total=len(self.request.prompt_ids)))
+        self.emit(PromptProgress(processed=processed, total=len(self.request.prompt_ids)))
 
     def report(self) -> None:
         """Report new ``tokens``; emit their events if the request is watched."""
-        if self.tokens and not self.has_tokens:
-            self.has_tokens = True
+        if self.tokens and not self.has_reported:
+            self.has_reported = True
             self.report_progress(len(self.request.prompt_ids))
-        if isinstance(self._matcher, RootMatcher):
-            self._pieces += self._matcher.take_pieces()
         if self.request.watches:
             self._read()
+        elif isinstance(self._matcher, RootMatcher):
+            self._pieces += self._matcher.take_pieces()
 
-    def end(self) -> None:
-        """Record the end of generation; emit the last events if the request is watched."""
-        self.sequence.timings.end()
-        if self.request.watches:
-            self._read_to_end()
+    def read_to_end(self) -> None:
+        """Read all tokens. Raise ``OutputValidationError`` for a finished incomplete answer."""
+        matcher, part = self._matcher, self.request.answer.part
+        if isinstance(matcher, RootMatcher):
+            part = next(iter(matcher.parts), None)
+        # After the last pieces, the matcher has no parts.
+        self._read(is_last=True)
+        # A limit may end free text anywhere.
+        may_end = matcher is None or isinstance(part, Text) or matcher.is_accepting
+        if self._finish_reason() != "cancelled" and not may_end:
+            raise OutputValidationError(
+                f"the output is not complete after {len(self.tokens)} tokens",
+                text="".join(part.text for part in self._reader.parts),
+            )
 
     def result(self) -> GenerationResult[Any]:
-        """Return the result after :meth:`end`: parse the answer, and call the caller's validators.
+        """Return the result: parse the answer, and call the caller's validators.
 
-        An unfinished request has the finish reason ``cancelled``.
+        To be called once generation has ended, for a watched request after :meth:`read_to_end`. An
+        unfinished request has the finish reason ``cancelled``.
 
         Raises:
             OutputValidationError: The answer is not complete, or a validator rejects it.
         """
         request, reader, sequence, tokens = self.request, self._reader, self.sequence, self.tokens
         if not request.watches:
-            self._read_to_end()
-        finish_reason = self._finish_reason()
+            self.read_to_end()
+        response, finish_reason = request.answer.response, self._finish_reason()
         is_complete = finish_reason != "cancelled"
         tool_calls = tuple(_checked_calls(reader.calls, request.tools))
         lengths = tuple(map(len, self._written(tokens)))
@@ -126,10 +172,10 @@ class RunningRequest:
         keeps_vectors = request.hooks.logprob_vectors and not request.watches
         return GenerationResult(
             text=reader.text,
-            parsed=_parsed_value(reader, request.answer.response) if is_complete else None,
-            quotes=_quotations(reader, request.answer.response) if is_complete else (),
+            parsed=_parsed_value(reader, response) if is_complete else None,
+            quotes=_quotations(reader, response) if is_complete else (),
             finish_reason=finish_reason,
-            usage=_measured_usage(request, sequence, tokens, self.cached_tokens),
+            usage=self._usage(),
             token_ids=tuple([token.token_id for token in tokens]),
             model=self._model,
             reasoning=reader.reasoning,
@@ -158,42 +204,52 @@ class RunningRequest:
             return None
         return CutShort(open_pointer(self._reader.parts, cut.offset, cut.refused), cut.reason)
 
-    def _read_to_end(self) -> None:
-        """Read all tokens. Raise for a finished answer that is not complete."""
-        matcher, part = self._matcher, self.request.answer.part
-        if isinstance(matcher, RootMatcher):
-            part = next(iter(matcher.parts), None)
-            # After them, the matcher has no parts.
-            self._pieces += matcher.take_pieces(is_last=True)
-        self._read(is_last=True)
-        # A limit may end free text anywhere.
-        may_end = matcher is None or isinstance(part, Text) or matcher.is_accepting
-        if self._finish_reason() != "cancelled" and not may_end:
-            raise OutputValidationError(
-                f"the output is not complete after {len(self.tokens)} tokens",
-                text="".join(part.text for part in self._reader.parts),
-            )
+    def _usage(self) -> Usage:
+        request, sequence, prompt = self.request, self.sequence, self.request.prompt
+        timings, drafting = sequence.timings, sequence.drafting
+        return Usage(
+            prompt_tokens=len(prompt.token_ids),
+            completion_tokens=len(self.tokens),
+            cached_tokens=self.cached_tokens,
+            fast_forwarded_tokens=[token.is_forced for token in self.tokens].count(True),
+            prompt_seconds=timings.prompt,
+            completion_seconds=timings.completion,
+            mask_seconds=timings.of("mask", "advance"),
+            draft_seconds=timings.of("draft"),
+            sample_seconds=timings.of("sample"),
+            forward_seconds=timings.of("dispatch", "wait"),
+            preparation_seconds=request.preparation_seconds,
+            queue_seconds=timings.started - request.created,
+            drafted_tokens=0 if drafting is None else drafting.drafted_tokens,
+            accepted_tokens=0 if drafting is None else drafting.accepted_tokens,
+            forward_passes=sequence.forward_passes,
+            image_tokens=prompt.image_tokens,
+            audio_tokens=prompt.audio_tokens,
+            inexact_choice_tokens=sequence.inexact_choice_tokens,
+        )
 
     def _read(self, *, is_last: bool = False) -> None:
         """Read the tokens whose text has become certain; emit the events if there is a watcher."""
         start, self._unread = self._unread, len(self.tokens)
-        new, part = self.tokens[start:], self.request.answer.part
-        if self.request.watches:
+        new, part, watches = self.tokens[start:], self.request.answer.part, self.request.watches
+        if watches:
             for index, token in enumerate(new, start):
-                self._emit(self._token_event(token))
+                self.emit(self._token_event(token))
                 if token.logprob_vectors is not None:
                     # They are large, and the result of a stream does not have them.
                     self.tokens[index] = replace(token, logprob_vectors=None)
         pieces, self._pieces = self._pieces, []
+        if isinstance(self._matcher, RootMatcher):
+            pieces += self._matcher.take_pieces(is_last=is_last)
         if part is not None:
             texts = self._written(new)
             # A watched request has an event for each token.
-            texts = texts if self.request.watches else [b"".join(texts)]
+            texts = texts if watches else [b"".join(texts)]
             pieces = [Piece(part, text) for text in texts if text]
         events = self._reader.read(pieces, is_last=is_last)
-        if self.request.watches:
+        if watches:
             for event in events:
-                self._emit(event)
+                self.emit(event)
 
     def _written(self, tokens: Iterable[Token]) -> list[bytes]:
         """Return what each token writes to the answer; special tokens by their names."""
@@ -319,37 +375,3 @@ def _token_origins(
         for index in range(first, min(bisect_left(starts, stop), len(letters))):
             letters[index] = "c" if lengths[index] else letters[index]
     return "".join(letters)
-
-
-def _measured_usage(
-    request: Request, sequence: GeneratedSequence, tokens: Sequence[Token], cached_tokens: int
-) -> Usage:
-    """Return the token counts and times of a request.
-
-    Args:
-        request: The request.
-        sequence: The sequence that answers it.
-        tokens: The generated tokens.
-        cached_tokens: Tokens of the prompt whose KV cache was reused.
-    """
-    timings, drafting, prompt = sequence.timings, sequence.drafting, request.prompt
-    return Usage(
-        prompt_tokens=len(prompt.token_ids),
-        completion_tokens=len(tokens),
-        cached_tokens=cached_tokens,
-        fast_forwarded_tokens=[token.is_forced for token in tokens].count(True),
-        prompt_seconds=timings.prompt,
-        completion_seconds=timings.completion,
-        mask_seconds=timings.of("mask", "advance"),
-        draft_seconds=timings.of("draft"),
-        sample_seconds=timings.of("sample"),
-        forward_seconds=timings.of("dispatch", "wait"),
-        preparation_seconds=request.preparation_seconds,
-        queue_seconds=timings.started - request.created,
-        drafted_tokens=0 if drafting is None else drafting.drafted_tokens,
-        accepted_tokens=0 if drafting is None else drafting.accepted_tokens,
-        forward_passes=sequence.forward_passes,
-        image_tokens=prompt.image_tokens,
-        audio_tokens=prompt.audio_tokens,
-        inexact_choice_tokens=sequence.inexact_choice_tokens,
-    )
