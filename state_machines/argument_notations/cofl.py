@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -28,11 +28,9 @@ from state_machines.argument_notations.notation import (
 )
 from state_machines.argument_notations.plain_members import PlainMembers
 from state_machines.argument_notations.raw_text import texts_without
-from state_machines.grammar.encoding import RAW, encode_set, encoded
-from state_machines.grammar.lazy import Lazy
-from state_machines.grammar.node import EMPTY, EPSILON, Node, intern_node
-from state_machines.grammar.nodes import concatenation, literal, union
-from state_machines.grammar.symbols import CodePointSet
+from state_machines.grammar.encoding import RAW, encoded
+from state_machines.grammar.node import EMPTY, EPSILON, Node
+from state_machines.grammar.nodes import concatenation, literal
 from state_machines.grammar.tokens import SPECIAL_MARK, Spell
 from state_machines.json_schema.value_syntax import (
     WHITESPACE_LAYOUTS,
@@ -45,7 +43,7 @@ _BEGIN, _END = "<cofl:value", "</cofl:value>"
 _TAG = re.compile(rf'\s*{_BEGIN}(?: name="([^"]*)")? type="(raw|json|dict|list)">')
 
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
-_ESCAPED = CodePointSet.of("".join(_ESCAPES))
+_ESCAPING = str.maketrans(_ESCAPES)
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ class CoflNotation(Notation):
         names = texts_without(options.avoid)
         values = values_of(texts_without((_END, *self.avoid, *options.avoid)), names)
         term = compiler.restrict(lambda _: values, names, values, f"the notation {self.name!r}")
-        members = _Members(space, options.spell)
+        members = _members(space, options.spell)
         return CompiledArguments(
             compiler.members_node(term, members),
             _read,
@@ -97,14 +95,8 @@ def _element(value: Any, name: str | None = None) -> str:
         kind, text = "list", "".join(map(_element, value))
     else:
         text = json.dumps(value)
-    attribute = "" if name is None else f' name="{_escaped(name)}"'
+    attribute = "" if name is None else f' name="{name.translate(_ESCAPING)}"'
     return f'{_BEGIN}{attribute} type="{kind}">{text}{_END}'
-
-
-def _escaped(name: str) -> str:
-    for letter, entity in _ESCAPES.items():
-        name = name.replace(letter, entity)
-    return name
 
 
 def _unescaped(text: str) -> str:
@@ -149,56 +141,16 @@ def _as_json(text: str, at: int, *, is_object: bool, depth: int = 1) -> tuple[st
     return f"{begin}{', '.join(parts)}{end_mark}", at
 
 
-class _Members(PlainMembers):
-    """Members with names, in the content of an element or as arguments."""
-
-    def __init__(
-        self, space: Node, spell: Spell, begin: Node = EPSILON, end: Node = EPSILON
-    ) -> None:
-        before = concatenation(space, literal(spell(f'{_BEGIN} name="')))
-        super().__init__(b'"', begin=begin, before_name=before, end=concatenation(space, end))
-
-    def spellings(self, name: str) -> Iterable[bytes]:
-        """Return the name with its closing quote."""
-        return super().spellings(_escaped(name))
-
-    def names(self, words: Node) -> Node:
-        """Return the spellings of a language of names."""
-        return _escaped_names(words)
-
-    def read_name(self, text: bytes) -> str:
-        """Return the name of a spelling."""
-        return _unescaped(super().read_name(text))
-
-
-class _EscapedNames(Lazy):
-    """The spellings of a language of names, each with the closing quote."""
-
-    __slots__ = ("names",)
-
-    def __init__(self, names: Node) -> None:
-        super().__init__(min_length=names.min_length + 1)
-        self.names = names
-        self.transient = names.transient
-
-    def expand(self) -> Node:
-        """Return the union of the spellings of first characters, each with the rest of the name."""
-        found = [literal(b'"')] if self.names.nullable else []
-        for characters, target in self.names.transitions:
-            rest = _escaped_names(target)
-            found.append(concatenation(encode_set(characters & ~_ESCAPED, RAW), rest))
-            found.extend(
-                concatenation(literal(entity.encode()), rest)
-                for letter, entity in _ESCAPES.items()
-                if ord(letter) in characters
-            )
-        return union(found)
-
-
-def _escaped_names(names: Node) -> Node:
-    if names.is_empty:
-        return EMPTY
-    return intern_node((_EscapedNames, id(names)), lambda: _EscapedNames(names))
+def _members(space: Node, spell: Spell, begin: Node = EPSILON, end: Node = EPSILON) -> PlainMembers:
+    """Return members with names, in the content of an element or as arguments."""
+    before = concatenation(space, literal(spell(f'{_BEGIN} name="')))
+    return PlainMembers(
+        b'"',
+        begin=begin,
+        before_name=before,
+        end=concatenation(space, end),
+        escapes=tuple(_ESCAPES.items()),
+    )
 
 
 class _Items(ItemSyntax):
@@ -230,7 +182,7 @@ class _CoflSyntax(ValueSyntax):
 
         self._end = literal(spell(_END))
         self._raw, self._json, self._space = begin("raw"), begin("json"), space
-        self.members = _Members(space, spell, begin("dict"), self._end)
+        self.members = _members(space, spell, begin("dict"), self._end)
         self.items = _Items(space, begin("list"), literal(spell(_BEGIN)), self._end)
 
     def scalar(self, spellings: Node) -> Node:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self
 
-from state_machines.budgets import recursion_budget, step_budget
-from state_machines.errors import GrammarBudgetError, UnsupportedStructuralTagError
+from state_machines.errors import UnsupportedStructuralTagError
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.tokens import Spell
-from state_machines.limits import LIMITS
 from state_machines.machine import StateMachine
 from state_machines.root.parts import SubState
-from state_machines.structural_tags import Format, StructuralTagCompiler, parse
+from state_machines.structural_tags import Format, bounded, parse
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,24 +40,15 @@ class StructuralTagPart(SubState):
 
     def machine(self) -> StateMachine:
         """Return the machine of the texts, without special tokens."""
-        compiler = StructuralTagCompiler(str.encode)
-        start = self._compiled(compiler)
-        return StateMachine(
-            start, token_sets=compiler.token_sets, limits_tokens=compiler.limits_tokens
-        )
+        return self._compiled(str.encode)
 
     def language(self, spell: Spell) -> Node:
         """Return the language of the texts in bytes."""
-        return self._compiled(StructuralTagCompiler(spell))
+        return self._compiled(spell).start
 
-    def _compiled(self, compiler: StructuralTagCompiler) -> Node:
-        try:
-            with step_budget(LIMITS.compile_steps), recursion_budget():
-                node = compiler.node(self.format)
-        except GrammarBudgetError as error:
-            raise UnsupportedStructuralTagError(
-                error.what, pointer="", hint="Simplify the structural tag"
-            ) from error
-        if node is EMPTY:
+    def _compiled(self, spell: Spell) -> StateMachine:
+        with bounded():
+            machine = self.format.compiled(spell)
+        if machine.start is EMPTY:
             raise UnsupportedStructuralTagError("no text matches the structural tag", pointer="")
-        return node
+        return machine

@@ -1,49 +1,59 @@
-"""Reads a structural tag, in either of XGrammar's forms, as a typed tree.
+"""Reads a structural tag, in either of XGrammar's forms.
 
-Schemas, patterns and grammars are compiled with it, so that an error has its JSON Pointer.
+Each type of format has a function that reads its fields and returns its language. Schemas, patterns
+and grammars are compiled with it, so that an error has its JSON Pointer.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 from state_machines.budgets import recursion_budget, step_budget
+from state_machines.context_free import GrammarStateMachine
 from state_machines.errors import (
     GrammarBudgetError,
+    GrammarError,
     InvalidStructuralTagError,
+    PatternError,
+    SchemaError,
     UnsupportedStructuralTagError,
 )
+from state_machines.grammar.node import Node
+from state_machines.grammar.nodes import repetition
 from state_machines.grammar.tokens import MAX_TOKEN_ID
+from state_machines.json_schema.compiler import PropertyOrder
 from state_machines.limits import LIMITS
-from state_machines.structural_tags.bounds import has_excludes, is_unlimited
-from state_machines.structural_tags.contents import (
-    grammar,
-    json_schema,
-    json_text,
-    qwen_xml_parameter,
-    regex,
+from state_machines.machine import RegexStateMachine
+from state_machines.structural_tags.dispatch import (
+    grouped_rules,
+    grouped_tags,
+    separated_tags,
+    text_dispatch,
+    token_dispatch,
+    triggered_tags,
 )
 from state_machines.structural_tags.fields import FieldReader
 from state_machines.structural_tags.formats import (
-    Alternatives,
-    AnyText,
-    AnyTokens,
-    ConstString,
-    Dispatch,
     Format,
     OneToken,
-    OtherToken,
-    Repeated,
-    SeparatedTags,
-    Series,
+    Place,
     Tag,
     Token,
-    TokenDispatch,
-    TriggeredTags,
+    alternatives,
+    any_text,
+    const,
+    free_format,
+    other_token,
+    repeated_format,
+    series,
+    texts_of,
 )
-from state_machines.structural_tags.triggers import grouped_rules, grouped_tags, grouped_token_tags
+from state_machines.structural_tags.schema_styles import STYLE_NAMES, json_machine, style_language
+
+T = TypeVar("T")
 
 
 def parse(tag: Any) -> Format:
@@ -58,46 +68,27 @@ def parse(tag: Any) -> Format:
             tag = json.loads(tag)
         except (ValueError, RecursionError) as error:
             raise InvalidStructuralTagError(f"not JSON: {error}", pointer="") from error
+    with bounded():
+        reader = FieldReader(tag, "", "a structural tag")
+        reader.choice("type", ["structural_tag"])
+        if reader.has("structures") or reader.has("triggers"):
+            found = _legacy(reader)
+        else:
+            found = _format(reader.member("format"), reader.at("format"), 0)
+        reader.end()
+        return found
+
+
+@contextmanager
+def bounded() -> Iterator[None]:
+    """Apply the step budget of a compilation."""
     try:
         with step_budget(LIMITS.compile_steps), recursion_budget():
-            return _root(tag)
+            yield
     except GrammarBudgetError as error:
         raise UnsupportedStructuralTagError(
             error.what, pointer="", hint="Simplify the structural tag"
         ) from error
-
-
-def _root(tag: Any) -> Format:
-    reader = FieldReader(tag, "", "a structural tag")
-    reader.choice("type", ["structural_tag"])
-    if reader.has("structures") or reader.has("triggers"):
-        return _legacy(reader)
-    content = _format(reader.member("format"), reader.at("format"), 0)
-    reader.end()
-    return content
-
-
-def _legacy(reader: FieldReader) -> Format:
-    triggers = _triggers(reader)
-    tags = []
-    for index, item in reader.items("structures"):
-        pointer = reader.at("structures", index)
-        structure = FieldReader(item, pointer, "a structure")
-        schema = structure.member("schema")
-        if isinstance(schema, str):
-            try:
-                schema = json.loads(schema)
-            except (ValueError, RecursionError) as error:
-                raise structure.error(f"the schema is not JSON: {error}", "schema") from error
-        begin, end = structure.string("begin"), structure.string("end")
-        structure.end()
-        content = json_text(schema, structure.at("schema"), pointer)
-        tags.append(Tag(pointer=pointer, begin=begin, content=content, ends=(end,)))
-    reader.end()
-    return TriggeredTags(
-        pointer=reader.pointer,
-        triggers=grouped_tags(triggers, tags, reader.at("triggers")),
-    )
 
 
 def _format(value: object, pointer: str, depth: int) -> Format:
@@ -106,25 +97,76 @@ def _format(value: object, pointer: str, depth: int) -> Format:
             f"formats are nested more than {LIMITS.nested_groups} deep", pointer=pointer
         )
     reader = FieldReader(value, pointer, "a format")
-    kind = reader.choice("type", _PARSERS)
+    kind = reader.choice("type", _FORMATS)
     reader.what = f"a format of type {kind!r}"
-    found = _PARSERS[kind](reader, depth + 1)
+    found = _FORMATS[kind](reader, depth + 1)
     reader.end()
     return found
 
 
-def _const_string(reader: FieldReader, depth: int) -> Format:
-    return ConstString(pointer=reader.pointer, value=reader.string("value"))
+# Texts of schemas, patterns and grammars.
 
 
-def _any_text(reader: FieldReader, depth: int) -> Format:
+@contextmanager
+def _located(pointer: str) -> Iterator[None]:
+    """Locate the errors of a schema, a pattern or a grammar in the structural tag."""
+    try:
+        yield
+    except SchemaError as error:
+        raise error.located(pointer + error.pointer, None) from error
+    except (PatternError, GrammarError) as error:
+        raise UnsupportedStructuralTagError(
+            error.summary, pointer=pointer, hint=error.hint
+        ) from error
+
+
+def _json_schema(reader: FieldReader, _: int) -> Format:
+    return _in_style(reader, reader.choice("style", ["json", *STYLE_NAMES], "json"))
+
+
+def _qwen_xml_parameter(reader: FieldReader, _: int) -> Format:
+    return _in_style(reader, "qwen_xml")
+
+
+def _in_style(reader: FieldReader, style: str) -> Format:
+    schema = reader.member("json_schema")
+    if not isinstance(schema, Mapping | bool):
+        raise reader.error(
+            f"a JSON Schema is an object or a boolean, not {type(schema).__name__}", "json_schema"
+        )
+    any_order = reader.boolean("any_order", False)
+    max_whitespace = reader.limit("max_whitespace_cnt")
+    excludes = tuple(sorted(set(reader.strings("excludes"))))
+    order: PropertyOrder = "any" if any_order else "schema"
+    with _located(reader.at("json_schema")):
+        if style == "json":
+            return texts_of(json_machine(schema, order, max_whitespace, excludes))
+        compiled = style_language(schema, style, order, max_whitespace, excludes)
+        return Format(language=lambda place: compiled(place.writer.spell))
+
+
+def _regex(reader: FieldReader, _: int) -> Format:
+    pattern = reader.checked_string(reader.member("pattern"), "pattern")
+    with _located(reader.at("pattern")):
+        return texts_of(RegexStateMachine(pattern))
+
+
+def _grammar(reader: FieldReader, _: int) -> Format:
+    text = reader.checked_string(reader.member("grammar"), "grammar")
+    with _located(reader.at("grammar")):
+        return texts_of(GrammarStateMachine(text))
+
+
+# Texts, and their composition.
+
+
+def _const_string(reader: FieldReader, _: int) -> Format:
+    return const(reader.string("value"))
+
+
+def _any_text(reader: FieldReader, _: int) -> Format:
     excludes = reader.strings("excludes")
-    return AnyText(
-        pointer=reader.pointer,
-        excludes=excludes,
-        max_chars=reader.limit("max_chars"),
-        max_tokens=reader.limit("max_tokens"),
-    )
+    return any_text(excludes, reader.limit("max_chars"), reader.limit("max_tokens"))
 
 
 def _elements(reader: FieldReader, depth: int) -> tuple[Format, ...]:
@@ -135,11 +177,11 @@ def _elements(reader: FieldReader, depth: int) -> tuple[Format, ...]:
 
 
 def _sequence(reader: FieldReader, depth: int) -> Format:
-    return Series(pointer=reader.pointer, elements=_elements(reader, depth))
+    return series(_elements(reader, depth))
 
 
 def _or(reader: FieldReader, depth: int) -> Format:
-    return Alternatives(pointer=reader.pointer, elements=_elements(reader, depth))
+    return alternatives(_elements(reader, depth))
 
 
 def _content(reader: FieldReader, depth: int) -> Format:
@@ -147,15 +189,7 @@ def _content(reader: FieldReader, depth: int) -> Format:
 
 
 def _repeated(min_count: int, max_count: int | None) -> Callable[[FieldReader, int], Format]:
-    def parse_repeated(reader: FieldReader, depth: int) -> Format:
-        return Repeated(
-            pointer=reader.pointer,
-            content=_content(reader, depth),
-            min_count=min_count,
-            max_count=max_count,
-        )
-
-    return parse_repeated
+    return lambda reader, depth: repeated_format(_content(reader, depth), min_count, max_count)
 
 
 def _repeat(reader: FieldReader, depth: int) -> Format:
@@ -165,12 +199,32 @@ def _repeat(reader: FieldReader, depth: int) -> Format:
         max_count = None
     elif max_count is not None and max_count < min_count:
         raise reader.error("max is smaller than min", "max", hint="-1 stands for no bound")
-    return Repeated(
-        pointer=reader.pointer,
-        content=_content(reader, depth),
-        min_count=min_count,
-        max_count=max_count,
-    )
+    return repeated_format(_content(reader, depth), min_count, max_count)
+
+
+def _dispatch(reader: FieldReader, depth: int) -> Format:
+    given = list(_rules(reader, depth, "pattern", FieldReader.checked_string))
+    rules = grouped_rules(given, reader.at("rules"))
+    return text_dispatch(rules, reader.boolean("loop", True), reader.strings("excludes"))
+
+
+def _rules(
+    reader: FieldReader, depth: int, what: str, read: Callable[..., T]
+) -> Iterator[tuple[T, Format]]:
+    """Yield what begins each rule, which ``read`` checks, with the format after it."""
+    for index, pair in reader.items("rules"):
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise reader.error(f"a rule is a list of a {what} and a format", "rules", index)
+        found = read(reader, pair[0], "rules", index, 0)
+        yield found, _format(pair[1], reader.at("rules", index, 1), depth)
+
+
+# Tags.
+
+
+def _one_tag(reader: FieldReader, depth: int) -> Format:
+    tag = _tag(reader, depth)
+    return Format(language=tag.node, ends_in_text=tag.ends_in_text)
 
 
 def _tag(reader: FieldReader, depth: int) -> Tag:
@@ -186,12 +240,12 @@ def _tag(reader: FieldReader, depth: int) -> Tag:
     else:
         delimiter = _delimiter(reader, end, "end")
         ends = (delimiter,) if isinstance(delimiter, str) else delimiter
-    is_open = isinstance(ends, tuple) and not any(ends)
-    if is_open and is_unlimited(content) and not has_excludes(content):
+    is_open = not isinstance(ends, OneToken) and not any(ends)
+    if is_open and content.is_unlimited and not content.has_excludes:
         raise reader.error(
             "a tag around a text without bounds needs an end that is not empty", "end"
         )
-    return Tag(pointer=reader.pointer, begin=begin, content=content, ends=ends)
+    return Tag(reader.pointer, begin, content, ends)
 
 
 def _delimiter(reader: FieldReader, value: object, name: str) -> str | OneToken:
@@ -199,7 +253,7 @@ def _delimiter(reader: FieldReader, value: object, name: str) -> str | OneToken:
         return reader.checked_string(value, name, allows_empty=True)
     token = FieldReader(value, reader.at(name), "a token")
     token.choice("type", ["token"], "token")
-    found = _token(token, 0)
+    found = OneToken(_checked_token(token, token.member("token"), "token"))
     token.end()
     return found
 
@@ -214,52 +268,48 @@ def _tags(reader: FieldReader, depth: int) -> list[Tag]:
     return found
 
 
-def _triggers(reader: FieldReader) -> tuple[str, ...]:
-    return tuple(
+def _triggers(reader: FieldReader) -> list[str]:
+    return [
         reader.checked_string(value, "triggers", index) for index, value in reader.items("triggers")
-    )
+    ]
+
+
+def _legacy(reader: FieldReader) -> Format:
+    """Read the old form of structural tags."""
+    triggers, tags = _triggers(reader), []
+    for index, item in reader.items("structures"):
+        structure = FieldReader(item, reader.at("structures", index), "a structure")
+        schema = structure.member("schema")
+        if isinstance(schema, str):
+            try:
+                schema = json.loads(schema)
+            except (ValueError, RecursionError) as error:
+                raise structure.error(f"the schema is not JSON: {error}", "schema") from error
+        begin, end = structure.string("begin"), structure.string("end")
+        structure.end()
+        with _located(structure.at("schema")):
+            content = texts_of(json_machine(schema))
+        tags.append(Tag(structure.pointer, begin, content, (end,)))
+    return triggered_tags(grouped_tags(triggers, tags, reader.at("triggers")))
 
 
 def _triggered_tags(reader: FieldReader, depth: int) -> Format:
     triggers = _triggers(reader)
-    tags = _tags(reader, depth)
-    return TriggeredTags(
-        pointer=reader.pointer,
-        triggers=grouped_tags(triggers, tags, reader.at("triggers")),
-        excludes=reader.strings("excludes"),
-        at_least_one=reader.boolean("at_least_one", False),
-        stop_after_first=reader.boolean("stop_after_first", False),
-    )
+    groups = grouped_tags(triggers, _tags(reader, depth), reader.at("triggers"))
+    return triggered_tags(groups, reader.strings("excludes"), *_counts(reader))
+
+
+def _counts(reader: FieldReader) -> tuple[bool, bool]:
+    """Read whether there is at least one tag, and whether the first one is the last."""
+    return reader.boolean("at_least_one", False), reader.boolean("stop_after_first", False)
 
 
 def _tags_with_separator(reader: FieldReader, depth: int) -> Format:
-    return SeparatedTags(
-        pointer=reader.pointer,
-        tags=tuple(_tags(reader, depth)),
-        separator=reader.string("separator"),
-        at_least_one=reader.boolean("at_least_one", False),
-        stop_after_first=reader.boolean("stop_after_first", False),
-    )
+    tags = _tags(reader, depth)
+    return separated_tags(tags, reader.string("separator"), *_counts(reader))
 
 
-def _dispatch(reader: FieldReader, depth: int) -> Format:
-    rules = []
-    for index, pair in reader.items("rules"):
-        if not isinstance(pair, list | tuple) or len(pair) != 2:
-            raise reader.error("a rule is a list of a pattern and a format", "rules", index)
-        pattern = reader.checked_string(pair[0], "rules", index, 0)
-        rules.append((pattern, _format(pair[1], reader.at("rules", index, 1), depth)))
-    return Dispatch(
-        pointer=reader.pointer,
-        rules=grouped_rules(rules, reader.at("rules")),
-        loop=reader.boolean("loop", True),
-        excludes=reader.strings("excludes"),
-    )
-
-
-def _token(reader: FieldReader, depth: int) -> OneToken:
-    token = _checked_token(reader, reader.member("token"), "token")
-    return OneToken(pointer=reader.pointer, tokens=(token,))
+# Tokens.
 
 
 def _checked_token(reader: FieldReader, value: object, *names: str | int) -> Token:
@@ -271,61 +321,70 @@ def _checked_token(reader: FieldReader, value: object, *names: str | int) -> Tok
     return token_id
 
 
-def _token_list(reader: FieldReader, name: str, *, required: bool = False) -> tuple[Token, ...]:
+def _token_list(
+    reader: FieldReader, name: str = "exclude_tokens", *, required: bool = False
+) -> tuple[Token, ...]:
     items = reader.items(name, required=required)
     return tuple(_checked_token(reader, value, name, index) for index, value in items)
 
 
-def _exclude_token(reader: FieldReader, depth: int) -> Format:
-    return OtherToken(pointer=reader.pointer, excludes=_token_list(reader, "exclude_tokens"))
+def _token(reader: FieldReader, _: int) -> Format:
+    token = _checked_token(reader, reader.member("token"), "token")
+    return Format(language=lambda place: place.writer.token((token,)))
 
 
-def _any_tokens(reader: FieldReader, depth: int) -> Format:
-    return AnyTokens(
-        pointer=reader.pointer,
-        excludes=_token_list(reader, "exclude_tokens"),
-        max_tokens=reader.limit("max_tokens"),
+def _exclude_token(reader: FieldReader, _: int) -> Format:
+    excludes = _token_list(reader)
+    return Format(language=lambda place: other_token(excludes, place), ends_in_text=True)
+
+
+def _any_tokens(reader: FieldReader, _: int) -> Format:
+    excludes, max_tokens = _token_list(reader), reader.limit("max_tokens")
+    return free_format(
+        lambda place: repetition(other_token(excludes, place), 0, max_tokens), excludes
     )
 
 
 def _token_triggered_tags(reader: FieldReader, depth: int) -> Format:
     triggers = _token_list(reader, "trigger_tokens", required=True)
-    return TokenDispatch(
-        pointer=reader.pointer,
-        rules=grouped_token_tags(triggers, _tags(reader, depth), reader.at("trigger_tokens")),
-        loop=not reader.boolean("stop_after_first", False),
-        at_least_one=reader.boolean("at_least_one", False),
-        excludes=_token_list(reader, "exclude_tokens"),
-        knows_end=True,
+    rules: dict[Token, list[Callable[[Place], Node]]] = {trigger: [] for trigger in triggers}
+    for tag in _tags(reader, depth):
+        token = tag.begin[0] if isinstance(tag.begin, OneToken) else None
+        if token is None or token not in rules:
+            raise InvalidStructuralTagError(
+                "the tag does not begin with one of the trigger tokens",
+                pointer=f"{tag.pointer}/begin",
+                hint='Its begin is {"type": "token", "token": …}, with the same text or number',
+            )
+        rules[token].append(tag.rest)
+    for number, trigger in enumerate(triggers):
+        if not rules[trigger]:
+            raise reader.error(
+                f"no tag begins with the token {trigger!r}", "trigger_tokens", number
+            )
+    at_least_one, stop_after_first = _counts(reader)
+    return token_dispatch(
+        rules, not stop_after_first, _token_list(reader), at_least_one, knows_end=True
     )
 
 
 def _token_dispatch(reader: FieldReader, depth: int) -> Format:
-    rules: dict[Token, list[Format]] = {}
-    for index, pair in reader.items("rules"):
-        if not isinstance(pair, list | tuple) or len(pair) != 2:
-            raise reader.error("a rule is a list of a token and a format", "rules", index)
-        token = _checked_token(reader, pair[0], "rules", index, 0)
-        content = _format(pair[1], reader.at("rules", index, 1), depth)
-        rules.setdefault(token, []).append(content)
-    return TokenDispatch(
-        pointer=reader.pointer,
-        rules=tuple((token, tuple(contents)) for token, contents in rules.items()),
-        loop=reader.boolean("loop", True),
-        excludes=_token_list(reader, "exclude_tokens"),
-    )
+    rules: dict[Token, list[Callable[[Place], Node]]] = {}
+    for token, content in _rules(reader, depth, "token", _checked_token):
+        rules.setdefault(token, []).append(content.node)
+    return token_dispatch(rules, reader.boolean("loop", True), _token_list(reader))
 
 
-_PARSERS: Mapping[str, Callable[[FieldReader, int], Format]] = {
+_FORMATS: Mapping[str, Callable[[FieldReader, int], Format]] = {
     "const_string": _const_string,
-    "json_schema": json_schema,
-    "qwen_xml_parameter": qwen_xml_parameter,
+    "json_schema": _json_schema,
+    "qwen_xml_parameter": _qwen_xml_parameter,
     "any_text": _any_text,
-    "regex": regex,
-    "grammar": grammar,
+    "regex": _regex,
+    "grammar": _grammar,
     "sequence": _sequence,
     "or": _or,
-    "tag": _tag,
+    "tag": _one_tag,
     "triggered_tags": _triggered_tags,
     "tags_with_separator": _tags_with_separator,
     "optional": _repeated(0, 1),

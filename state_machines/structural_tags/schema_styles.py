@@ -1,0 +1,218 @@
+r"""The styles in which a structural tag writes the values of a JSON schema.
+
+``json`` writes a JSON text. The other styles are those of model families: an object as tags, with
+strings as they are, all other values in JSON, and white space between members and around values
+other than strings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from state_machines.argument_notations import (
+    DSML,
+    DSML_V4_1,
+    GLM,
+    MINIMAX,
+    MINIMAX_M3_XML,
+    QWEN_CODER,
+    XTML,
+    CoflNotation,
+    Notation,
+    NotationOptions,
+)
+from state_machines.argument_notations.argument_compiler import (
+    ArgumentCompiler,
+    values_of,
+    values_of_types,
+)
+from state_machines.argument_notations.plain_members import PlainMembers
+from state_machines.argument_notations.raw_text import texts_without
+from state_machines.grammar.boolean import intersection
+from state_machines.grammar.encoding import RAW, encoded
+from state_machines.grammar.node import EMPTY, Node
+from state_machines.grammar.nodes import concatenation, literal, union
+from state_machines.grammar.tokens import Spell
+from state_machines.grammar.words import word_language
+from state_machines.json_schema.closed_schema import closed_schema
+from state_machines.json_schema.compiler import Compilation, PropertyOrder
+from state_machines.json_schema.terms import Term
+from state_machines.json_schema.value_syntax import (
+    JSON_SYNTAXES,
+    ValueSyntax,
+    WhitespaceLayout,
+    white_space,
+)
+from state_machines.machine import StateMachine
+from state_machines.regex import compile_pattern
+
+_TAGGED_STYLES = {
+    "qwen_xml": QWEN_CODER,
+    "minimax_xml": MINIMAX,
+    "deepseek_xml": DSML,
+    "deepseek_v4_1_xml": DSML_V4_1,
+    "glm_xml": GLM,
+    "kimi_k3_xml": XTML,
+}
+"""The styles with the tags of a notation, and any white space where the notation has some."""
+
+STYLE_NAMES = (*_TAGGED_STYLES, "cohere_xml", "minimax_m3_xml")
+
+# Kimi K3 escapes names, and calls an integer that no property describes an integer.
+_ESCAPES = {"kimi_k3_xml": (("&", "&amp;"), ('"', "&quot;"))}
+_MORE_KINDS = {"kimi_k3_xml": {"integer": 'integer"<|sep|>'}}
+
+_NAMES = compile_pattern(r"^[^<>\"&\s]+$", search=True)
+
+
+class _BoundedWhitespace(WhitespaceLayout):
+    """Up to a number of white space characters between any two tokens of JSON."""
+
+    def __init__(self, run: Node) -> None:
+        super().__init__("json")
+        object.__setattr__(self, "_run", run)
+        object.__setattr__(self, "colon", concatenation(run, literal(b":"), run))
+        object.__setattr__(self, "_spaced_comma", concatenation(run, literal(b","), run))
+
+    def opening(self, depth: int) -> Node:
+        """Return the white space after a bracket."""
+        return self._run  # type: ignore[attr-defined,no-any-return]
+
+    closing = opening
+
+
+def _json_syntax(max_whitespace: int | None) -> ValueSyntax:
+    """Return the syntax of JSON with a bound on consecutive white space."""
+    if max_whitespace is None:
+        return JSON_SYNTAXES["json"]
+    if max_whitespace == 0:
+        return JSON_SYNTAXES["compact"]
+    return ValueSyntax(_BoundedWhitespace(white_space(max_whitespace)), plain_integers=False)
+
+
+def json_machine(
+    schema: Any,
+    order: PropertyOrder = "schema",
+    max_whitespace: int | None = None,
+    excludes: Iterable[str] = (),
+) -> StateMachine:
+    """Return the machine of the JSON texts of a schema.
+
+    Args:
+        schema: The schema. Objects that list properties have no others, unless the schema says so.
+        order: The order of properties.
+        max_whitespace: The greatest number of consecutive white space characters; ``None`` for
+            an optional space after ``,`` and ``:``.
+        excludes: Texts that no string and no name contains.
+
+    Raises:
+        SchemaError: As for :class:`~state_machines.json_schema.JsonSchemaStateMachine`.
+    """
+    compilation = Compilation(closed_schema(schema))
+    translator = compilation.translator(_json_syntax(max_whitespace), order)
+    term = compilation.term
+    if excludes:
+        texts = texts_without(excludes)
+        term = compilation.table.all_of((term, values_of(texts, texts)))
+    with compilation.bounded(term):
+        compilation.check(term, "no JSON value satisfies the schema")
+        return StateMachine(translator.value(term), translator.forget)
+
+
+def style_language(
+    schema: Any,
+    style: str,
+    order: PropertyOrder,
+    max_whitespace: int | None,
+    excludes: Iterable[str],
+) -> Callable[[Spell], Node]:
+    """Return the function from the spelling of markers to the language of a schema's objects.
+
+    The arguments are those of :func:`json_machine`; ``style`` is one of :data:`STYLE_NAMES`.
+
+    Raises:
+        SchemaError: The schema is refused, or its values cannot be written.
+    """
+    closed, avoid = closed_schema(schema), tuple(excludes)
+    if style in _TAGGED_STYLES:
+        return _TaggedStyle(closed, style, order, max_whitespace, avoid).node
+    cofl: Notation = CoflNotation(max_whitespace=max_whitespace)
+    notation = cofl if style == "cohere_xml" else MINIMAX_M3_XML
+
+    def compiled(spell: Spell) -> Node:
+        return notation.compile(closed, avoid=avoid, spell=spell, property_order=order).node
+
+    compiled(str.encode)
+    return compiled
+
+
+class _TaggedStyle(ArgumentCompiler):
+    """The language of one schema's objects in the tags of a notation."""
+
+    def __init__(
+        self,
+        schema: Any,
+        style: str,
+        order: PropertyOrder,
+        max_whitespace: int | None,
+        excludes: Iterable[str],
+    ) -> None:
+        options = NotationOptions(property_order=order)
+        super().__init__(schema, options, _json_syntax(max_whitespace))
+        self._notation = _TAGGED_STYLES[style]
+        self._more_kinds = _MORE_KINDS.get(style, {})
+        self._escapes = _ESCAPES.get(style, ())
+        self._space = white_space(max_whitespace)
+        texts = texts_without((self._notation.after_value.strip(), *excludes))
+        values = values_of(texts, texts)
+        names = _NAMES
+        if self._escapes:
+            # Only listed names are escaped.
+            names = union((names, word_language(filter(_has_no_tag, self.property_values))))
+        self._restricted = self.restrict(
+            lambda _: values, intersection((names, texts)), values, f"the style {style!r}"
+        )
+
+    def node(self, spell: Spell) -> Node:
+        """Return the language, with markers as ``spell`` writes them."""
+        first, *others = map(spell, self._notation.after_name.strip().split("\n"))
+        between = (part for text in others for part in (self._space, literal(text)))
+        # No name contains the first byte of the text after it, so a name ends there.
+        members = PlainMembers(
+            first[:1],
+            before_name=concatenation(self._space, literal(spell(self._notation.before_name))),
+            after_name=concatenation(literal(first[1:]), *between),
+            after_value=literal(spell(self._notation.after_value.strip())),
+            escapes=self._escapes,
+        )
+        node = self.object_node(
+            self._restricted, members, lambda term, name: self._value_node(term, name, spell)
+        )
+        return concatenation(node, self._space)
+
+    def _value_node(self, term: Term, name: str | None, spell: Spell) -> Node:
+        kinds = dict(self._notation.kinds)
+        if name is None:
+            kinds.update(self._more_kinds)
+        if not kinds:
+            return union((self._strings(term), self._others(term)))
+        table, nodes = self.compilation.table, []
+        for text in dict.fromkeys(kinds.values()):
+            types = [each for each, before in kinds.items() if before == text]
+            some = table.all_of((term, table.evaluated(values_of_types(types))))
+            node = self._strings(some) if types == ["string"] else self._others(some)
+            if node is not EMPTY:
+                nodes.append(concatenation(literal(spell(text)), node))
+        return union(nodes)
+
+    def _strings(self, term: Term) -> Node:
+        return encoded(self.evaluator.values(term).strings, RAW)
+
+    def _others(self, term: Term) -> Node:
+        others = self.translator.others_without(term, (), 1)
+        return others if others is EMPTY else concatenation(self._space, others, self._space)
+
+
+def _has_no_tag(name: str) -> bool:
+    return bool(name) and not set(name) & {"<", ">"}
