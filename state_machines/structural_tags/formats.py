@@ -177,8 +177,8 @@ class Writer:
             rules: Patterns, each with the language that follows it.
             excludes: Strings that the free text does not contain, nor end with.
             is_loop: Whether free text follows that language.
-            special: What may follow free text in place of a pattern; ``None`` for the patterns as
-                special tokens.
+            special: Languages that follow free text in place of a pattern; ``None`` for the
+                patterns as special tokens.
         """
         strings = (*excludes, *(pattern for pattern, _ in rules))
         free = free_text(strings)
