@@ -33,7 +33,7 @@ from .conversation.interaction import (
 from .conversation.interaction import (
     Role as Role,
 )
-from .conversation.raw_prompt import RawPrompt as RawPrompt
+from .conversation.encoded_prompt import RawPrompt as RawPrompt
 from .engine.inference_engine import InferenceEngine as InferenceEngine
 from .engine.transcripts import (
     Transcript as Transcript,
