@@ -276,7 +276,28 @@ class _Compilation:
             raise InvalidResponseFormatError(
                 f"a JSON Schema is an object or a boolean, not {type(schema).__name__}"
             )
-        return _json_format(self._machine(schema))
+        text = _json_key(schema, "the schema")
+        key = ("schema", text, self.additional_properties)
+        texts = self.sources() if f'"{SUBSTRING_OF}"' in text else {}
+
+        def compile_schema() -> ResponseFormat:
+            # A copy, since the caller may change the dict. Whitespace is fixed to that of
+            # `json.dumps`: forced text is not sampled.
+            machine = JsonSchemaStateMachine(
+                json.loads(text),
+                whitespace="spaced",
+                sources=texts,
+                additional_properties=self.additional_properties,
+            )
+            return _json_format(machine)
+
+        if not texts:
+            return self._cached(key, compile_schema)
+        if sum(map(len, texts.values())) > _CACHED_CHARACTERS:
+            return self.job.run(compile_schema)
+        digests = [(name, _digest(source)) for name, source in sorted(texts.items())]
+        response: ResponseFormat = self.quoting.get((*key, *digests), compile_schema, self.job)
+        return response
 
     def _type(self, given: Any) -> ResponseFormat:
         try:
@@ -293,32 +314,7 @@ class _Compilation:
         parse = _checked(
             adapter.validate_json, hint="The type has constraints that its JSON Schema lacks."
         )
-        return replace(_json_format(self._machine(schema)), parse=parse)
-
-    def _machine(self, schema: JsonSchema) -> JsonSchemaStateMachine:
-        text = _json_key(schema, "the schema")
-        key = ("schema", text, self.additional_properties)
-        texts = self.sources() if f'"{SUBSTRING_OF}"' in text else {}
-
-        def compile_schema() -> JsonSchemaStateMachine:
-            # A copy, since the caller may change the dict. Whitespace is fixed to that of
-            # `json.dumps`: forced text is not sampled.
-            return JsonSchemaStateMachine(
-                json.loads(text),
-                whitespace="spaced",
-                sources=texts,
-                additional_properties=self.additional_properties,
-            )
-
-        if not texts:
-            return self._cached(key, compile_schema)
-        if sum(map(len, texts.values())) > _CACHED_CHARACTERS:
-            return self.job.run(compile_schema)
-        digests = [(name, _digest(source)) for name, source in sorted(texts.items())]
-        machine: JsonSchemaStateMachine = self.quoting.get(
-            (*key, *digests), compile_schema, self.job
-        )
-        return machine
+        return replace(self._json(schema), parse=parse)
 
 
 def _digest(text: str) -> bytes:

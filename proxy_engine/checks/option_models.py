@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -43,9 +44,10 @@ class OptionModel(ParameterModel):
         )
 
 
-def argument_names(model: type[BaseModel]) -> list[str]:
+@cache
+def argument_names(model: type[BaseModel]) -> tuple[str, ...]:
     """Return the names of the arguments of a model's constructor."""
-    return [field.alias or name for name, field in model.model_fields.items()]
+    return tuple(field.alias or name for name, field in model.model_fields.items())
 
 
 def check_names(

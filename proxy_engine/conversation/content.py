@@ -15,7 +15,7 @@ part                 as a dict                                 text for a langua
 Images, audio, video and files have a ``url``, or ``data`` with a ``media_type``. In a dict, data is
 in base64. Constructors raise ``PromptError`` for invalid values. Those of images and audio also
 read files and objects in memory, which dicts cannot name: a dict can come from a stranger.
-OpenAI's forms of parts and tool calls are converted to these dicts by ``openai_forms``.
+OpenAI's forms of parts and tool calls are converted to these dicts by ``parsing``.
 """
 
 from __future__ import annotations

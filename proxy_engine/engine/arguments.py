@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NoReturn, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 from mlx.nn.layers.base import Module
 from pydantic import ConfigDict, Field, InstanceOf
@@ -27,6 +27,21 @@ from ..options.generation import MAX_DRAFT_TOKENS, GenerationOptions
 from ..options.overrides import OptionOverrides
 from ..prompt_cache.options import CacheOptions
 from ..transcription.options import OnSeconds, TranscriptionOptions, TranscriptionOverrides
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    from state_machines import StateMachine
+    from state_machines.root import Part
+
+    from ..answers.response_format import JsonSchema, MachineSource, OuterFormat
+
+    T = TypeVarWithDefault("T", default=Any)
+    Format: TypeAlias = (
+        TypeAdapter[T] | JsonSchema | StateMachine | MachineSource | OuterFormat | Part | None
+    )
+    """The response formats that are no types. Without a ``TypeAdapter``, ``T`` is ``Any``."""
 
 C = TypeVar("C", bound=type)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast, overload
 
 from ..checks.texts import as_list, is_iterable, short_repr
 from ..conversation.messages import Prompt
@@ -16,10 +16,9 @@ from .arguments import RequestArguments
 from .core import EngineProperties
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter as Adapter
     from typing_extensions import TypeForm
 
-T = TypeVar("T")
+    from .arguments import Format, T
 
 Prompts: TypeAlias = Iterable[Prompt]
 Requests: TypeAlias = Iterable[Prompt | BatchRequest]
@@ -40,15 +39,14 @@ class BatchEngine(EngineProperties):
     ) -> list[GenerationResult[T]]: ...
     @overload
     def generate_batch(
-        self, requests: Prompts, response_format: Adapter[T], **options: Unpack[OptionOverrides]
+        self,
+        requests: Prompts,
+        response_format: Format[T] = None,
+        **options: Unpack[OptionOverrides],
     ) -> list[GenerationResult[T]]: ...
     @overload
     def generate_batch(
         self, requests: Prompts, response_format: TypeForm[T], **arguments: Unpack[RequestArguments]
-    ) -> list[GenerationResult[T | None]]: ...
-    @overload
-    def generate_batch(
-        self, requests: Prompts, response_format: Adapter[T], **arguments: Unpack[RequestArguments]
     ) -> list[GenerationResult[T | None]]: ...
     @overload
     def generate_batch(
@@ -106,12 +104,11 @@ class BatchEngine(EngineProperties):
     ) -> BatchStream[T]: ...
     @overload
     def iter_batch(
-        self, requests: Prompts, response_format: Adapter[T], **arguments: Unpack[BatchArguments]
+        self,
+        requests: Requests,
+        response_format: Format[T] = None,
+        **arguments: Unpack[BatchArguments],
     ) -> BatchStream[T]: ...
-    @overload
-    def iter_batch(
-        self, requests: Requests, response_format: Any = None, **arguments: Unpack[BatchArguments]
-    ) -> BatchStream[Any]: ...
     def iter_batch(
         self,
         requests: Requests,
@@ -144,12 +141,11 @@ class BatchEngine(EngineProperties):
     ) -> AsyncBatchStream[T]: ...
     @overload
     def aiter_batch(
-        self, requests: Prompts, response_format: Adapter[T], **arguments: Unpack[BatchArguments]
+        self,
+        requests: Requests,
+        response_format: Format[T] = None,
+        **arguments: Unpack[BatchArguments],
     ) -> AsyncBatchStream[T]: ...
-    @overload
-    def aiter_batch(
-        self, requests: Requests, response_format: Any = None, **arguments: Unpack[BatchArguments]
-    ) -> AsyncBatchStream[Any]: ...
     def aiter_batch(
         self,
         requests: Requests,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast, overload
 
 from state_machines.errors import UnsatisfiableSchemaError
 
@@ -28,10 +28,9 @@ from .arguments import ExtractionArguments, RequestArguments
 from .batch_engine import BatchEngine
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter as Adapter
     from typing_extensions import TypeForm
 
-T = TypeVar("T")
+    from .arguments import Format, T
 
 Records: TypeAlias = Iterable[Any]
 
@@ -48,15 +47,8 @@ class ExtractionEngine(BatchEngine):
     ) -> ExtractionResults[T]: ...
     @overload
     def extract(
-        self,
-        records: Records,
-        response_format: Adapter[T],
-        **arguments: Unpack[ExtractionArguments],
+        self, records: Records, response_format: Format[T], **arguments: Unpack[ExtractionArguments]
     ) -> ExtractionResults[T]: ...
-    @overload
-    def extract(
-        self, records: Records, response_format: Any, **arguments: Unpack[ExtractionArguments]
-    ) -> ExtractionResults[Any]: ...
     def extract(
         self,
         records: Records,
@@ -127,15 +119,8 @@ class ExtractionEngine(BatchEngine):
     ) -> ExtractionStream[T]: ...
     @overload
     def iter_extract(
-        self,
-        records: Records,
-        response_format: Adapter[T],
-        **arguments: Unpack[ExtractionArguments],
+        self, records: Records, response_format: Format[T], **arguments: Unpack[ExtractionArguments]
     ) -> ExtractionStream[T]: ...
-    @overload
-    def iter_extract(
-        self, records: Records, response_format: Any, **arguments: Unpack[ExtractionArguments]
-    ) -> ExtractionStream[Any]: ...
     def iter_extract(
         self,
         records: Records,

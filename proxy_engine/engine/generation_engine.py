@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, overload
 
 from ..conversation.interaction import Interaction
 from ..conversation.messages import Prompt
@@ -19,10 +19,9 @@ from .arguments import RequestArguments
 from .core import EngineProperties
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter as Adapter
     from typing_extensions import TypeForm
 
-T = TypeVar("T")
+    from .arguments import Format, T
 
 OnTurn: TypeAlias = Callable[[Interaction], None]
 """Called with each new message of a tool loop."""
@@ -45,15 +44,11 @@ class GenerationEngine(EngineProperties):
     ) -> GenerationResult[T]: ...
     @overload
     def generate(
-        self, prompt: Prompt, response_format: Adapter[T], **options: Unpack[OptionOverrides]
+        self, prompt: Prompt, response_format: Format[T] = None, **options: Unpack[OptionOverrides]
     ) -> GenerationResult[T]: ...
     @overload
     def generate(
         self, prompt: Prompt, response_format: TypeForm[T], **arguments: Unpack[RequestArguments]
-    ) -> GenerationResult[T | None]: ...
-    @overload
-    def generate(
-        self, prompt: Prompt, response_format: Adapter[T], **arguments: Unpack[RequestArguments]
     ) -> GenerationResult[T | None]: ...
     @overload
     def generate(
@@ -103,15 +98,11 @@ class GenerationEngine(EngineProperties):
     ) -> GenerationResult[T]: ...
     @overload
     async def agenerate(
-        self, prompt: Prompt, response_format: Adapter[T], **options: Unpack[OptionOverrides]
+        self, prompt: Prompt, response_format: Format[T] = None, **options: Unpack[OptionOverrides]
     ) -> GenerationResult[T]: ...
     @overload
     async def agenerate(
         self, prompt: Prompt, response_format: TypeForm[T], **arguments: Unpack[RequestArguments]
-    ) -> GenerationResult[T | None]: ...
-    @overload
-    async def agenerate(
-        self, prompt: Prompt, response_format: Adapter[T], **arguments: Unpack[RequestArguments]
     ) -> GenerationResult[T | None]: ...
     @overload
     async def agenerate(
@@ -135,12 +126,11 @@ class GenerationEngine(EngineProperties):
     ) -> EventStream[T]: ...
     @overload
     def stream(
-        self, prompt: Prompt, response_format: Adapter[T], **arguments: Unpack[RequestArguments]
+        self,
+        prompt: Prompt,
+        response_format: Format[T] = None,
+        **arguments: Unpack[RequestArguments],
     ) -> EventStream[T]: ...
-    @overload
-    def stream(
-        self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
-    ) -> EventStream[Any]: ...
     def stream(
         self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
     ) -> EventStream[Any]:
@@ -160,12 +150,11 @@ class GenerationEngine(EngineProperties):
     ) -> AsyncEventStream[T]: ...
     @overload
     async def astream(
-        self, prompt: Prompt, response_format: Adapter[T], **arguments: Unpack[RequestArguments]
+        self,
+        prompt: Prompt,
+        response_format: Format[T] = None,
+        **arguments: Unpack[RequestArguments],
     ) -> AsyncEventStream[T]: ...
-    @overload
-    async def astream(
-        self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
-    ) -> AsyncEventStream[Any]: ...
     async def astream(
         self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
     ) -> AsyncEventStream[Any]:
@@ -181,15 +170,6 @@ class GenerationEngine(EngineProperties):
         tools: Iterable[Any],
         *,
         response_format: TypeForm[T],
-        **arguments: Unpack[ToolLoopArguments],
-    ) -> ToolRun[GenerationResult[T | None]]: ...
-    @overload
-    def run_tools(
-        self,
-        prompt: Prompt,
-        tools: Iterable[Any],
-        *,
-        response_format: Adapter[T],
         **arguments: Unpack[ToolLoopArguments],
     ) -> ToolRun[GenerationResult[T | None]]: ...
     @overload
@@ -244,15 +224,6 @@ class GenerationEngine(EngineProperties):
         tools: Iterable[Any],
         *,
         response_format: TypeForm[T],
-        **arguments: Unpack[ToolLoopArguments],
-    ) -> ToolRun[GenerationResult[T | None]]: ...
-    @overload
-    async def arun_tools(
-        self,
-        prompt: Prompt,
-        tools: Iterable[Any],
-        *,
-        response_format: Adapter[T],
         **arguments: Unpack[ToolLoopArguments],
     ) -> ToolRun[GenerationResult[T | None]]: ...
     @overload

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from .arguments import TranscriptionArguments
 from .core import EngineProperties
@@ -13,10 +13,9 @@ from .transcriber import Audio, transcribe
 from .transcripts import Transcript, TranscriptStream
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter as Adapter
     from typing_extensions import TypeForm
 
-T = TypeVar("T")
+    from .arguments import Format, T
 
 
 class TranscriptionEngine(EngineProperties):
@@ -31,12 +30,11 @@ class TranscriptionEngine(EngineProperties):
     ) -> Transcript[T]: ...
     @overload
     def transcribe(
-        self, audio: Audio, response_format: Adapter[T], **arguments: Unpack[TranscriptionArguments]
+        self,
+        audio: Audio,
+        response_format: Format[T] = None,
+        **arguments: Unpack[TranscriptionArguments],
     ) -> Transcript[T]: ...
-    @overload
-    def transcribe(
-        self, audio: Audio, response_format: Any = None, **arguments: Unpack[TranscriptionArguments]
-    ) -> Transcript[Any]: ...
     def transcribe(
         self, audio: Audio, response_format: Any = None, **arguments: Unpack[TranscriptionArguments]
     ) -> Transcript[Any]:
@@ -76,12 +74,11 @@ class TranscriptionEngine(EngineProperties):
     ) -> TranscriptStream[T]: ...
     @overload
     def transcribe_stream(
-        self, audio: Audio, response_format: Adapter[T], **arguments: Unpack[TranscriptionArguments]
+        self,
+        audio: Audio,
+        response_format: Format[T] = None,
+        **arguments: Unpack[TranscriptionArguments],
     ) -> TranscriptStream[T]: ...
-    @overload
-    def transcribe_stream(
-        self, audio: Audio, response_format: Any = None, **arguments: Unpack[TranscriptionArguments]
-    ) -> TranscriptStream[Any]: ...
     def transcribe_stream(
         self, audio: Audio, response_format: Any = None, **arguments: Unpack[TranscriptionArguments]
     ) -> TranscriptStream[Any]:
@@ -102,12 +99,11 @@ class TranscriptionEngine(EngineProperties):
     ) -> Transcript[T]: ...
     @overload
     async def atranscribe(
-        self, audio: Audio, response_format: Adapter[T], **arguments: Unpack[TranscriptionArguments]
+        self,
+        audio: Audio,
+        response_format: Format[T] = None,
+        **arguments: Unpack[TranscriptionArguments],
     ) -> Transcript[T]: ...
-    @overload
-    async def atranscribe(
-        self, audio: Audio, response_format: Any = None, **arguments: Unpack[TranscriptionArguments]
-    ) -> Transcript[Any]: ...
     async def atranscribe(
         self, audio: Audio, response_format: Any = None, **arguments: Unpack[TranscriptionArguments]
     ) -> Transcript[Any]:

@@ -12,7 +12,7 @@ description. From the fields derive
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import Field, PlainValidator, ValidationInfo, field_validator
 
@@ -270,12 +270,12 @@ class GenerationOptions(OptionModel, SamplingParameters):
     @property
     def stop_strings(self) -> tuple[str, ...]:
         """``stop`` as a tuple."""
-        return parse_stop_strings(self.stop)
+        return cast(tuple[str, ...], self.stop)
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
         """``stop_token_ids`` as a tuple."""
-        return parse_stop_token_ids(self.stop_token_ids)
+        return cast(tuple[int, ...], self.stop_token_ids)
 
     @property
     def reasoning_option(self) -> bool | ReasoningOptions | None:
@@ -309,8 +309,10 @@ class GenerationOptions(OptionModel, SamplingParameters):
             return self
         # Names that are not strings cannot be keyword arguments.
         check_names(overrides, GenerationOptions.model_fields, _HINTS)
-        values: dict[str, Any] = {**dict(self), **overrides}
-        return GenerationOptions(**values)
+        # Only these two are checked against each other; the values of this object are valid.
+        limits = {"max_tokens": self.max_tokens, "min_tokens": self.min_tokens}
+        valid = GenerationOptions(**{**limits, **overrides})  # type: ignore[arg-type]
+        return self.model_copy(update={name: getattr(valid, name) for name in overrides})
 
     def sampling(self, part: str = "") -> SamplingParameters:
         """Return the sampling parameters for a part of the answer, by its identifier."""

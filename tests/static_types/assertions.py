@@ -76,6 +76,20 @@ def streams(engine: InferenceEngine) -> None:
     assert_type(engine.stream("x", Person).result().parsed, Person | None)
     assert_type(engine.stream("x", response_format=int | None), EventStream[int | None])
     assert_type(engine.stream("x", adapter), EventStream[list[Person]])
+    assert_type(engine.stream("x", SCHEMA), EventStream[Any])
+    assert_type(engine.stream("x", RegexStateMachine("a"), seed=1), EventStream[Any])
+    assert_type(engine.stream("x"), EventStream[Any])
+    engine.stream("x", 5)  # type: ignore[call-overload]  # pyright: ignore
+
+
+def formats_of_several_kinds(
+    engine: InferenceEngine, unknown: Any, either: type[Person] | dict[str, Any] | None
+) -> None:
+    assert_type(engine.stream("x", unknown), EventStream[Any])
+    assert_type(engine.generate("x", unknown), GenerationResult[Any])
+    engine.stream("x", either)
+    engine.generate("x", either, temperature=0.5)
+    engine.generate("x", either, tools=[Weather])
 
 
 def batches(engine: InferenceEngine) -> None:

@@ -49,7 +49,7 @@ def edit(file: Path, **changes: Any) -> None:
 
 
 def test_keyword_arguments_are_those_of_the_options() -> None:
-    assert list(LoadArguments.__annotations__) == argument_names(LoadOptions)
+    assert tuple(LoadArguments.__annotations__) == argument_names(LoadOptions)
     assert LoadArguments.__optional_keys__ == set(argument_names(LoadOptions))
     assert all(field.description for field in LoadOptions.model_fields.values())
     defaults: Any = {
