@@ -52,7 +52,7 @@ VALUES_BY_TYPE: dict[str, ValueSet] = {
     "object": ValueSet(objects=ANY_VALUE.objects),
 }
 
-_PLAIN_INTEGER = ValueSet(numbers=PLAIN_INTEGERS)
+_PLAIN_VALUES_BY_TYPE = {**VALUES_BY_TYPE, "integer": ValueSet(numbers=PLAIN_INTEGERS)}
 
 _CHARACTER = symbols(ANY_CODE_POINT)
 
@@ -91,11 +91,7 @@ def type_(location: SchemaLocation, value: Any, _: TermEvaluator) -> ValueSet:
             raise location.error(f"{name!r} is not a type", "type", hint=hint)
     if not names:
         raise location.error("type is an empty array", "type", hint="Name at least one type")
-    types = (
-        {**VALUES_BY_TYPE, "integer": _PLAIN_INTEGER}
-        if location.dialect.plain_integers
-        else VALUES_BY_TYPE
-    )
+    types = _PLAIN_VALUES_BY_TYPE if location.dialect.plain_integers else VALUES_BY_TYPE
     return types[names[0]] if len(names) == 1 else disjoin(types[name] for name in names)
 
 

@@ -67,28 +67,22 @@ def closed_schema(schema: Any, *, closes_arrays: bool = True) -> Any:
         raise UnsupportedSchemaError("the schema is nested too deeply", pointer="") from error
 
 
-def compiled_closed(
-    schema: Any, compiled: Callable[[Any], C], *, additional_properties: AdditionalProperties
-) -> C:
-    """Compile a schema, closed if it is to be.
-
-    A schema whose closed form cannot be compiled is compiled as it is.
+def compiled_closed(schema: Any, compiled: Callable[[Any], C]) -> C:
+    """Compile a closed schema; if that is impossible, compile the schema as it is.
 
     Args:
         schema: The schema.
         compiled: Compiles a schema.
-        additional_properties: ``"closed"`` or ``"schema"``.
 
     Raises:
         SchemaError: ``compiled`` raised it for the schema.
     """
-    if additional_properties == "closed":
-        try:
-            closed = closed_schema(schema, closes_arrays=False)
-            if closed != schema:
-                return compiled(closed)
-        except SchemaError:
-            pass
+    try:
+        closed = closed_schema(schema, closes_arrays=False)
+        if closed != schema:
+            return compiled(closed)
+    except SchemaError:
+        pass
     return compiled(schema)
 
 

@@ -61,6 +61,7 @@ class Compilation:
     The options are those of :class:`~state_machines.json_schema.JsonSchemaStateMachine`.
 
     Attributes:
+        schema: The schema, copied.
         evaluator: Evaluates the terms of the schema.
         table: Builds terms.
         root: The location of the whole schema.
@@ -83,7 +84,9 @@ class Compilation:
             QuoteSources(sources), strict=strict, assert_formats=assert_formats
         )
         with located_errors(None), step_budget(LIMITS.compile_steps):
-            self.root = SchemaDocument(schema, registry, KEYWORD_NAMES_BY_VOCABULARY).root
+            document = SchemaDocument(schema, registry, KEYWORD_NAMES_BY_VOCABULARY)
+            self.schema = document.contents
+            self.root = document.root
             self.term = self.table.schema_ref(self.root)
 
     def translator(

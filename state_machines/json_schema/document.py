@@ -38,7 +38,7 @@ _Resolver = Any
 """``referencing._core.Resolver``, which its package does not export."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class SchemaLocation:
     """A schema and its location in a document.
 
@@ -123,6 +123,9 @@ class SchemaDocument:
         registry: The documents that references may lead to.
         keyword_names: The names of all keywords, by ``Keyword.vocabulary``.
 
+    Attributes:
+        contents: The copy.
+
     Raises:
         SchemaError: The schema is not JSON, is not a schema, or its dialect is unknown.
     """
@@ -133,9 +136,9 @@ class SchemaDocument:
         registry: Registry[Any] | None,
         keyword_names: Mapping[str, frozenset[str]],
     ) -> None:
-        self._contents, text = interned_copy(schema)
-        if not isinstance(self._contents, dict | bool):
-            raise _not_a_schema(self._contents, "")
+        self.contents, text = interned_copy(schema)
+        if not isinstance(self.contents, dict | bool):
+            raise _not_a_schema(self.contents, "")
         if not isinstance(registry, Registry | None):
             raise InvalidSchemaError(
                 f"the registry is not a referencing.Registry but {type(registry).__name__}",
@@ -146,9 +149,9 @@ class SchemaDocument:
         )
         self._dialects = DialectTable(known, keyword_names)
         self._without_ignored: dict[tuple[int, str], tuple[Any, tuple[str, ...]]] = {}
-        dialect = self._dialect_of(self._contents, DIALECTS["2020-12"], "", ())
-        _check_identifier(self._contents, dialect, "", ())
-        resource = dialect.specification.create_resource(self._contents)
+        dialect = self._dialect_of(self.contents, DIALECTS["2020-12"], "", ())
+        _check_identifier(self.contents, dialect, "", ())
+        resource = dialect.specification.create_resource(self.contents)
         self._dialect = dialect
         uri = resource.id() or ""
         known = known.with_resource(uri, resource)
@@ -168,7 +171,7 @@ class SchemaDocument:
     @property
     def root(self) -> SchemaLocation:
         """The location of the whole schema."""
-        return self.locate(self._contents, self._dialect, self._resolver, is_root=True)
+        return self.locate(self.contents, self._dialect, self._resolver, is_root=True)
 
     def locate(
         self,

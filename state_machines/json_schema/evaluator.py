@@ -171,6 +171,9 @@ class TermEvaluator(TermTable):
         """Return whether a term has no (finite) JSON value."""
         known = self._is_empty.get(term)
         if known is None:
+            if self.values(term).has_scalar:
+                self._is_empty[term] = False
+                return False
             return solve_emptiness(term, self._is_empty, self.values, self)
         return known
 

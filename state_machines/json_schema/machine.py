@@ -96,10 +96,12 @@ class JsonSchemaStateMachine(StateMachine):
                 compilation.check(term, "no JSON value satisfies the schema")
                 return compilation, translator, translator.value(term)
 
-        schema = interned_copy(schema)[0]
-        compilation, translator, start = compiled_closed(
-            schema, compiled, additional_properties=additional_properties
-        )
+        if additional_properties == "closed":
+            schema = interned_copy(schema)[0]
+            compilation, translator, start = compiled_closed(schema, compiled)
+        else:
+            compilation, translator, start = compiled(schema)
+            schema = compilation.schema
         super().__init__(start, translator.forget)
         self._schema = schema
         self._registry = registry

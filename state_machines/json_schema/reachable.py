@@ -44,18 +44,17 @@ def check_reachable(
         term, parent = stack.pop()
         spend()
         with located_errors(term, parent=parent):
-            children = _children(term, evaluator)
-        if any(array.unique for array in evaluator.values(term).arrays):
-            unique.append((term, parent))
-        location = next(schema_locations(term), parent)
-        stack.extend((child, location) for child in children if child not in seen)
-        seen.update(children)
-        with located_errors(term, parent=parent):
+            children = [each for each in _children(term, evaluator) if each not in seen]
+            seen.update(children)
             if len(seen) > LIMITS.schema_terms:
                 raise UnsupportedSchemaError(
                     f"the schema has more than {LIMITS.schema_terms:,} different sets of values",
                     hint="Simplify the schema",
                 )
+        if any(array.unique for array in evaluator.values(term).arrays):
+            unique.append((term, parent))
+        location = next(schema_locations(term), parent)
+        stack.extend((child, location) for child in children)
         # The evaluation of property names reads only the keywords for strings. The other keywords
         # must be well-formed, too.
         for names in evaluator.take_terms_read_for_strings():
@@ -92,7 +91,12 @@ def _member_terms(shape: ObjectShape, table: TermTable) -> Iterator[Term]:
                     present.setdefault(name, {})[term] = None
                 case Matching():
                     matching[condition] = None
-    for name in listed_names(shape):
+    names = listed_names(shape)
+    if not shape.clauses:
+        yield from (shape.value_of(name, table) for name in names)
+        yield from (cell.term for cell in name_cells(shape, table))
+        return
+    for name in names:
         spend(1 + len(matching) // 8)
         conditions = dict(present.get(name, {}))
         conditions.update((c.term, None) for c in matching if contains_word(c.names, name))

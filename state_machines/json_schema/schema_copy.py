@@ -34,8 +34,8 @@ def interned_copy(schema: Any) -> tuple[Any, str]:
 
     def intern(members: list[tuple[str, Any]]) -> dict[str, Any]:
         spend(1 + len(members) // MEMBERS_PER_STEP)
-        key = tuple((name, _interning_key(value)) for name, value in members)
-        return known.setdefault(key, dict(members))
+        schema = dict(members)
+        return known.setdefault((*schema, *map(_interning_key, schema.values())), schema)
 
     try:
         text = json.dumps(schema, allow_nan=False)
@@ -72,16 +72,19 @@ def _type_hint(schema: Any) -> str:
 
 def _interning_key(value: Any) -> object:
     """Return a key that is equal for equal values with equal member order and number types."""
-    if isinstance(value, dict):
-        return id(value)
-    if isinstance(value, list):
+    kind = type(value)
+    if kind is str:
+        return value
+    if kind is dict:
+        return id(value), None
+    if kind is list:
         parts: list[object] = []
         for start in range(0, len(value), MEMBERS_PER_CHARGE):
             items = value[start : start + MEMBERS_PER_CHARGE]
             spend(len(items) // MEMBERS_PER_STEP)
             parts.extend(map(_interning_key, items))
         return tuple(parts)
-    return (type(value), value)
+    return kind, value
 
 
 def _deepest_keyword(schema: Any) -> str | None:

@@ -108,11 +108,12 @@ class TermTable:
             return TRUE
         if location.schema is False:
             return FALSE
-        term = self._schema_refs.get(location.key)
+        key = location.key
+        term = self._schema_refs.get(key)
         if term is None:
             values = self.scalar_values(location)
             term = SchemaRef(location) if values is None else self.evaluated(values)
-            term = self._schema_refs.setdefault(location.key, term)
+            term = self._schema_refs.setdefault(key, term)
         return term
 
     def evaluated(self, values: Hashable) -> Term:
@@ -257,6 +258,8 @@ def _flattened(
             flat.update(dict.fromkeys(part.parts))
         elif part is not unit:
             flat[part] = None
+    if len(flat) < 2:
+        return flat
     if zero in flat or any(isinstance(part, Negation) and part.part in flat for part in flat):
         return {zero: None}
     return flat
