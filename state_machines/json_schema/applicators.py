@@ -78,8 +78,17 @@ def any_of(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Te
 
 
 def one_of(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
-    """``oneOf``: the value satisfies exactly one schema (10.2.1.3)."""
-    return in_exactly_one(_terms(_subschemas(location, "oneOf", value), evaluator), evaluator)
+    """``oneOf``: the value satisfies exactly one schema (10.2.1.3).
+
+    The adjacent ``required`` can make alternatives disjoint: it makes a property a discriminator.
+    """
+    terms = _terms(_subschemas(location, "oneOf", value), evaluator)
+    within = TRUE
+    if "required" in location.schema:
+        kept = ("type", "properties", "required")
+        adjacent = {name: location.schema[name] for name in kept if name in location.schema}
+        within = evaluator.schema_ref(location.child(adjacent))
+    return in_exactly_one(terms, within, evaluator)
 
 
 def not_(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:

@@ -31,9 +31,16 @@ _Tag = tuple[str, Hashable]
 _Kind = TypeVar("_Kind")
 
 
-def in_exactly_one(terms: Sequence[Term], evaluator: TermEvaluator) -> Term:
-    """Return the values that are in exactly one of the terms."""
-    values = [evaluator.values_unless_cyclic(term) for term in terms]
+def in_exactly_one(terms: Sequence[Term], within: Term, evaluator: TermEvaluator) -> Term:
+    """Return the values that are in exactly one of the terms.
+
+    Args:
+        terms: The terms.
+        within: The values for which the result has to be right.
+        evaluator: Evaluates the terms.
+    """
+    inside = [evaluator.all_of((within, term)) for term in terms]
+    values = [evaluator.values_unless_cyclic(term) for term in inside]
     known = [each for each in values if each is not None]
     candidates = _not_wholly_in_two(known)
     if candidates != ANY_VALUE:
@@ -52,7 +59,7 @@ def in_exactly_one(terms: Sequence[Term], evaluator: TermEvaluator) -> Term:
     for i, j in pairs:
         spend()
         # A pair that may be disjoint costs a complement, which changes no value.
-        if evaluator.are_disjoint(terms[i], terms[j]) is not Verdict.YES:
+        if evaluator.are_disjoint(inside[i], terms[j]) is not Verdict.YES:
             overlapping.append((i, j))
     return evaluator.exactly_one(terms, overlapping)
 
