@@ -45,6 +45,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from typing import Any, Self
 
 from state_machines.errors import CompositionError as CompositionError
@@ -59,6 +60,7 @@ class EngineError(ProxyError):
     """Base of the errors of ``proxy_engine``."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ModelError(EngineError):
     """A model cannot be used.
 
@@ -66,9 +68,7 @@ class ModelError(EngineError):
         model: The requested path or Hugging Face repo id.
     """
 
-    def __init__(self, what: str, *, model: str, hint: str = "") -> None:
-        super().__init__(what, hint=hint)
-        self.model = model
+    model: str
 
 
 class ModelNotFoundError(ModelError):
@@ -101,6 +101,7 @@ class AdapterError(ModelError):
         self.reason = reason
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DraftModelError(ModelError):
     """The draft model has another vocabulary than the model that it should draft for.
 
@@ -109,18 +110,15 @@ class DraftModelError(ModelError):
         token_id: The first token id that differs.
     """
 
-    def __init__(
-        self, what: str, *, model: str, target: str, token_id: int, hint: str = ""
-    ) -> None:
-        super().__init__(what, model=model, hint=hint)
-        self.target = target
-        self.token_id = token_id
+    target: str
+    token_id: int
 
 
 class ModelFetchError(ModelError):
     """The embedded model cannot be downloaded, or the file has another checksum."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class MissingExtraError(EngineError, ImportError):
     """A package of an optional extra, or a backend of MLX, is not installed or cannot be loaded.
 
@@ -128,11 +126,13 @@ class MissingExtraError(EngineError, ImportError):
         extra: The extra that contains the package.
     """
 
-    def __init__(self, what: str, *, extra: str, hint: str = "") -> None:
-        super().__init__(what, hint=hint or f"Run `pip install 'proxy-engine[{extra}]'`.")
-        self.extra = extra
+    extra: str
+
+    def __post_init__(self) -> None:
+        self.hint = self.hint or f"Run `pip install 'proxy-engine[{self.extra}]'`."
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PromptError(EngineError, ValueError):
     """The prompt is empty, malformed, or of an unknown type.
 
@@ -141,9 +141,7 @@ class PromptError(EngineError, ValueError):
             unknown, or the prompt as a whole.
     """
 
-    def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
-        super().__init__(what, hint=hint)
-        self.where = where
+    where: str = ""
 
     def at(self, where: str) -> Self:
         """Return the same error with ``where`` before its location."""
@@ -156,6 +154,7 @@ class PromptError(EngineError, ValueError):
         return f"{self.where}: {text}" if self.where else text
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class MediaError(PromptError):
     """An image or an audio recording cannot be read, or exceeds a limit.
 
@@ -163,13 +162,10 @@ class MediaError(PromptError):
         limit: The option of ``MediaOptions`` that refuses it; ``None`` if none does.
     """
 
-    def __init__(
-        self, what: str, *, where: str = "", limit: str | None = None, hint: str = ""
-    ) -> None:
-        super().__init__(what, where=where, hint=hint)
-        self.limit = limit
+    limit: str | None = None
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PromptTooLongError(PromptError):
     """The prompt leaves no room for an answer.
 
@@ -178,12 +174,8 @@ class PromptTooLongError(PromptError):
         context_length: Tokens of the model's context.
     """
 
-    def __init__(
-        self, what: str, *, prompt_tokens: int, context_length: int, hint: str = ""
-    ) -> None:
-        super().__init__(what, hint=hint)
-        self.prompt_tokens = prompt_tokens
-        self.context_length = context_length
+    prompt_tokens: int
+    context_length: int
 
 
 class InvalidOptionError(EngineError, ValueError):
@@ -207,6 +199,7 @@ class InvalidResponseFormatError(EngineError, ValueError):
     """The response format is neither a schema, nor a type, nor a state machine."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class InvalidToolError(EngineError, ValueError):
     """A tool is invalid, or conflicts with another tool.
 
@@ -215,12 +208,8 @@ class InvalidToolError(EngineError, ValueError):
         index: Its index in the list of tools, if it is in one.
     """
 
-    def __init__(
-        self, what: str, *, tool: str | None = None, index: int | None = None, hint: str = ""
-    ) -> None:
-        super().__init__(what, hint=hint)
-        self.tool = tool
-        self.index = index
+    tool: str | None = None
+    index: int | None = None
 
     def at(self, index: int) -> Self:
         """Return the same error with an index in the list of tools."""
@@ -265,6 +254,7 @@ class ToolSchemaError(InvalidToolError, SchemaError):
         return f"{SchemaError._where(self)}{InvalidToolError._where(self)}"
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class CompileLimitError(EngineError):
     """Compiling the response format and tools takes more processor time than the limit.
 
@@ -274,15 +264,14 @@ class CompileLimitError(EngineError):
         seconds: The limit.
     """
 
-    def __init__(self, what: str, *, seconds: float, hint: str = "") -> None:
-        super().__init__(what, hint=hint)
-        self.seconds = seconds
+    seconds: float
 
 
 class RequestCancelledError(EngineError):
     """The request was cancelled before it was queued."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ToolArgumentsError(EngineError, ValueError):
     """Arguments do not match a tool's parameters; the reason is ``__cause__``.
 
@@ -291,12 +280,11 @@ class ToolArgumentsError(EngineError, ValueError):
         arguments: The arguments.
     """
 
-    def __init__(self, what: str, *, tool: str, arguments: Any, hint: str = "") -> None:
-        super().__init__(what, hint=hint)
-        self.tool = tool
-        self.arguments = arguments
+    tool: str
+    arguments: Any
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class OutputValidationError(EngineError):
     """The output matches its grammar, but a validator rejects it; the reason is ``__cause__``.
 
@@ -307,11 +295,10 @@ class OutputValidationError(EngineError):
         text: The output.
     """
 
-    def __init__(self, what: str, *, text: str, hint: str = "") -> None:
-        super().__init__(what, hint=hint)
-        self.text = text
+    text: str
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class BatchError(EngineError):
     """Requests of a batch failed; the first error is ``__cause__``.
 
@@ -319,11 +306,10 @@ class BatchError(EngineError):
         items: The ``BatchItem`` of each request, in order.
     """
 
-    def __init__(self, what: str, *, items: Sequence[Any], hint: str = "") -> None:
-        super().__init__(what, hint=hint)
-        self.items = tuple(items)
+    items: Sequence[Any]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RecordError(EngineError, ValueError):
     """A record of an extraction has no text or image that can be read.
 
@@ -331,11 +317,10 @@ class RecordError(EngineError, ValueError):
         field: The field at fault; ``None`` if the record has no fields.
     """
 
-    def __init__(self, what: str, *, field: str | None = None, hint: str = "") -> None:
-        super().__init__(what, hint=hint)
-        self.field = field
+    field: str | None = None
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class EarlierRunError(EngineError):
     """A record of an extraction failed in the run that is resumed; read from the output file.
 
@@ -343,11 +328,10 @@ class EarlierRunError(EngineError):
         type: The name of the exception's class.
     """
 
-    def __init__(self, what: str, *, type: str, hint: str = "") -> None:
-        super().__init__(what, hint=hint)
-        self.type = type
+    type: str
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class OutputFileError(EngineError):
     """An output file cannot be written, for example on a full disk. Its rows are whole.
 
@@ -355,9 +339,7 @@ class OutputFileError(EngineError):
         path: The file.
     """
 
-    def __init__(self, what: str, *, path: str, hint: str = "") -> None:
-        super().__init__(what, hint=hint)
-        self.path = path
+    path: str
 
 
 class OutputFileRefusedError(OutputFileError):
@@ -367,6 +349,7 @@ class OutputFileRefusedError(OutputFileError):
     """
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PromptCacheFileError(EngineError):
     """A prompt cache cannot be saved, or a file holds none.
 
@@ -374,11 +357,10 @@ class PromptCacheFileError(EngineError):
         path: The file.
     """
 
-    def __init__(self, what: str, *, path: str, hint: str = "") -> None:
-        super().__init__(what, hint=hint)
-        self.path = path
+    path: str
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PromptCacheMismatchError(PromptCacheFileError):
     """A saved prompt cache belongs to another model, adapter, quantization or other cache options.
 
@@ -386,11 +368,7 @@ class PromptCacheMismatchError(PromptCacheFileError):
         differs: The differing properties by name: their values in the file and here.
     """
 
-    def __init__(
-        self, what: str, *, path: str, differs: Mapping[str, tuple[str, str]], hint: str = ""
-    ) -> None:
-        super().__init__(what, path=path, hint=hint)
-        self.differs = dict(differs)
+    differs: Mapping[str, tuple[str, str]]
 
 
 class EngineClosedError(EngineError):
@@ -405,6 +383,7 @@ class EngineForkedError(EngineClosedError):
     """
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DistributedError(EngineClosedError):
     """A rank of a distributed run has failed, so that no rank can continue.
 
@@ -412,6 +391,4 @@ class DistributedError(EngineClosedError):
         rank: The rank that failed; ``None`` if it is unknown.
     """
 
-    def __init__(self, what: str, *, rank: int | None = None, hint: str = "") -> None:
-        super().__init__(what, hint=hint)
-        self.rank = rank
+    rank: int | None = None

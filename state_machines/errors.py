@@ -39,11 +39,13 @@ Each error carries its facts as attributes: the problem (``what``), its location
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from state_machines.limits import LIMITS
 
 
+@dataclass(eq=False, repr=False)
 class ProxyError(Exception):
     """Base class of all exceptions that this project raises.
 
@@ -52,10 +54,8 @@ class ProxyError(Exception):
         hint: The remedy; may be empty.
     """
 
-    def __init__(self, what: str, *, hint: str = "") -> None:
-        super().__init__(what)
-        self.what = what
-        self.hint = hint
+    what: str
+    hint: str = field(default="", kw_only=True)
 
     @property
     def summary(self) -> str:
@@ -154,6 +154,7 @@ class MissingSourceError(SchemaError):
         self.known = known
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PatternError(ProxyError, ValueError):
     """A regular expression cannot be compiled.
 
@@ -162,10 +163,8 @@ class PatternError(ProxyError, ValueError):
         position: Offset of the error in the pattern, in code points.
     """
 
-    def __init__(self, what: str, *, pattern: str, position: int, hint: str = "") -> None:
-        super().__init__(what, hint=hint)
-        self.pattern = pattern
-        self.position = position
+    pattern: str
+    position: int
 
     def _where(self) -> str:
         shown = self.pattern
@@ -182,6 +181,7 @@ class UnsupportedPatternError(PatternError):
     """The pattern uses a construct that is not regular, or that is not implemented."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class GrammarError(ProxyError, ValueError):
     """A context-free grammar cannot be compiled.
 
@@ -193,21 +193,10 @@ class GrammarError(ProxyError, ValueError):
             error is in a schema inside the grammar; else ``None``.
     """
 
-    def __init__(
-        self,
-        what: str,
-        *,
-        line: int,
-        column: int,
-        rule: str = "",
-        pointer: str | None = None,
-        hint: str = "",
-    ) -> None:
-        super().__init__(what, hint=hint)
-        self.line = line
-        self.column = column
-        self.rule = rule
-        self.pointer = pointer
+    line: int
+    column: int
+    rule: str = ""
+    pointer: str | None = None
 
     def _where(self) -> str:
         return f" (at line {self.line}, column {self.column} of the grammar)"
@@ -225,6 +214,7 @@ class UnsatisfiableGrammarError(GrammarError):
     """No text matches the grammar, or none of a rule keeps the rule's limit on tokens."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class StructuralTagError(ProxyError, ValueError):
     """A structural tag cannot be compiled.
 
@@ -232,9 +222,7 @@ class StructuralTagError(ProxyError, ValueError):
         pointer: JSON Pointer (RFC 6901) of the error in the structural tag; ``""`` is all of it.
     """
 
-    def __init__(self, what: str, *, pointer: str, hint: str = "") -> None:
-        super().__init__(what, hint=hint)
-        self.pointer = pointer
+    pointer: str
 
     def _where(self) -> str:
         return f" (at #{self.pointer})"
@@ -252,6 +240,7 @@ class VocabularyError(ProxyError):
     """The tokens of a tokenizer cannot be read as bytes."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class UnknownTokenError(VocabularyError):
     """A grammar names a token that the vocabulary does not have, or whose place it cannot take.
 
@@ -262,26 +251,16 @@ class UnknownTokenError(VocabularyError):
         nearest: Texts of the special tokens that are most like it.
     """
 
-    def __init__(
-        self,
-        what: str,
-        *,
-        token: str,
-        line: int,
-        column: int,
-        nearest: tuple[str, ...] = (),
-        hint: str = "",
-    ) -> None:
-        super().__init__(what, hint=hint)
-        self.token = token
-        self.line = line
-        self.column = column
-        self.nearest = nearest
+    token: str
+    line: int
+    column: int
+    nearest: tuple[str, ...] = ()
 
     def _where(self) -> str:
         return f" (at line {self.line}, column {self.column} of the grammar)"
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class MarkerError(VocabularyError):
     """The vocabulary cannot write a marker that a tool format requires.
 
@@ -290,16 +269,15 @@ class MarkerError(VocabularyError):
         marker: The marker.
     """
 
-    def __init__(self, what: str, *, family: str, marker: str, hint: str = "") -> None:
-        super().__init__(what, hint=hint)
-        self.family = family
-        self.marker = marker
+    family: str
+    marker: str
 
 
 class UnwritableTextError(VocabularyError):
     """No tokens of the vocabulary were found that complete the text."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class CompositionError(ProxyError, ValueError):
     """Parts of an answer cannot be combined.
 
@@ -307,14 +285,13 @@ class CompositionError(ProxyError, ValueError):
         part: Name of the offending part.
     """
 
-    def __init__(self, what: str, *, part: str, hint: str = "") -> None:
-        super().__init__(what, hint=hint)
-        self.part = part
+    part: str
 
     def _where(self) -> str:
         return f" (in {self.part!r})"
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ToolNameError(CompositionError):
     """A tool format cannot write the name of a tool, or not distinguish it from another name.
 
@@ -323,11 +300,10 @@ class ToolNameError(CompositionError):
         family: Name of the tool format.
     """
 
-    def __init__(self, what: str, *, part: str, family: str, hint: str = "") -> None:
-        super().__init__(what, part=part, hint=hint)
-        self.family = family
+    family: str
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class InvalidArgumentError(ProxyError, ValueError):
     """An argument has a wrong type or an invalid value.
 
@@ -335,11 +311,10 @@ class InvalidArgumentError(ProxyError, ValueError):
         argument: Name of the argument.
     """
 
-    def __init__(self, what: str, *, argument: str, hint: str = "") -> None:
-        super().__init__(what, hint=hint)
-        self.argument = argument
+    argument: str
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class MaxTokensTooSmallError(ProxyError, ValueError):
     """No text of the language fits into ``max_tokens``.
 
@@ -350,15 +325,12 @@ class MaxTokensTooSmallError(ProxyError, ValueError):
         is_exact: Whether it is proven that ``needed`` is the smallest number that is enough.
     """
 
-    def __init__(
-        self, what: str, *, needed: int, given: int, is_exact: bool = True, hint: str = ""
-    ) -> None:
-        super().__init__(what, hint=hint)
-        self.needed = needed
-        self.given = given
-        self.is_exact = is_exact
+    needed: int
+    given: int
+    is_exact: bool = True
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class TokenRejectedError(ProxyError):
     """The current state forbids a token; the state is unchanged.
 
@@ -366,11 +338,10 @@ class TokenRejectedError(ProxyError):
         token_id: The token.
     """
 
-    def __init__(self, what: str, *, token_id: int, hint: str = "") -> None:
-        super().__init__(what, hint=hint)
-        self.token_id = token_id
+    token_id: int
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class GrammarBudgetError(ProxyError):
     """A computation on a grammar took more work than its budget allows.
 
@@ -378,6 +349,4 @@ class GrammarBudgetError(ProxyError):
         budget: The budget, in steps or states.
     """
 
-    def __init__(self, what: str, *, budget: int, hint: str = "") -> None:
-        super().__init__(what, hint=hint)
-        self.budget = budget
+    budget: int

@@ -328,11 +328,7 @@ def _json_format(machine: JsonSchemaStateMachine) -> ResponseFormat:
     response = ResponseFormat(machine, _checked(validator.read))
     if not sources:
         return response
-
-    def quotes(text: str) -> tuple[Quotation, ...]:
-        return tuple(Quotation(*quote) for quote in validator.quotes_in(text))
-
-    return replace(response, quotes=_checked(quotes), sources=frozenset(sources))
+    return replace(response, quotes=_checked(validator.quotes_in), sources=frozenset(sources))
 
 
 def _json_key(value: JsonSchema, what: str) -> str:

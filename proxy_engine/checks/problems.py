@@ -49,7 +49,7 @@ def problems_from(facts: Iterable[Mapping[str, Any]], value: object) -> list[Pro
     found: dict[Location, list[str]] = {}
     kinds: dict[Location, str] = {}
     for fact in facts:
-        location = _location_in(value, fact["loc"], is_missing=fact["type"] == "missing")
+        location = _location_in(value, fact["loc"], is_missing=fact["type"].startswith("missing"))
         kinds.setdefault(location, fact["type"])
         found.setdefault(location, []).append(description(fact["type"], fact["msg"], fact["input"]))
     return [

@@ -161,8 +161,7 @@ class AnswerFormat:
             return ()
         validator = JsonValidator(self.schema, sources=sources)
         try:
-            quotes = validator.quotes_in(self.written(value))
-            return tuple(Quotation(*quote) for quote in quotes)
+            return validator.quotes_in(self.written(value))
         except (ValueError, RecursionError, jsonschema.ValidationError):
             return ()
 

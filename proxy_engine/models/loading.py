@@ -26,8 +26,12 @@ from ..errors import (
     ModelFormatError,
     PromptError,
 )
-from ..multimodal.errors import UnsupportedModelError
-from ..multimodal.loading import is_multimodal, load_multimodal, whole_model
+from ..multimodal.loading import (
+    UnsupportedModelError,
+    is_multimodal,
+    load_multimodal,
+    whole_model,
+)
 from ..multimodal.processor import MultimodalProcessor
 from ..prompt_cache.options import CacheOptions
 from ..prompt_cache.prompt_caches import PromptCaches
@@ -36,9 +40,15 @@ from ..runtime.extras import is_installed
 from ..runtime.progress import OnProgress
 from ..transcription.loading import is_speech_model, load_speech_model
 from .adapters import apply_adapter, read_adapter
-from .configuration import context_length, hidden_size, num_layers
 from .embedded import EMBEDDED_MODEL, SPEECH_MODEL, embedded_model, speech_model
-from .files import FileProblem, config_problem, file_problem
+from .files import (
+    FileProblem,
+    config_problem,
+    context_length,
+    file_problem,
+    hidden_size,
+    num_layers,
+)
 from .load_options import LoadOptions
 from .locations import check_location, not_found_error, read_configuration
 
@@ -304,12 +314,14 @@ def _load_parts(
     if is_installed("vision"):
         _check_applicable(options, _NOT_OF_MULTIMODAL, name, "a multimodal model")
     try:
-        parts = load_multimodal(
-            path,
-            config,
-            lazy=options.lazy,
-            revision=options.revision,
-            tokenizer_arguments=options.tokenizer_arguments(),
+        return ModelParts(
+            *load_multimodal(
+                path,
+                config,
+                lazy=options.lazy,
+                revision=options.revision,
+                tokenizer_arguments=options.tokenizer_arguments(),
+            )
         )
     except Exception as error:
         try:
@@ -318,7 +330,6 @@ def _load_parts(
             raise error from None
         _log.warning("%r reads text only: %s", name, error)
         return loaded
-    return ModelParts(parts.model, parts.tokenizer, parts.config, parts.processor)
 
 
 def _load_text(path: str, options: LoadOptions) -> ModelParts:

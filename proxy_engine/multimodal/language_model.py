@@ -7,6 +7,7 @@ caches, and get the positions with every call, so that sequences can take turns.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -17,9 +18,7 @@ from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import KVCache
 
 from ..prompt_cache.layers import flat
-from .attention_scale import scale_each_row
-from .errors import UnsupportedModelError
-from .model_caches import to_mlx_lm, viewed
+from .model_caches import UnsupportedModelError, to_mlx_lm, viewed
 
 _STATE = ("_rope_deltas", "_position_ids")
 """Attributes in which mlx-vlm's language models keep positions from one call to the next."""
@@ -57,7 +56,7 @@ class LanguageModel(Module):
         self.args = SimpleNamespace(**config)
         self.model_type = str(config["model_type"])
         inner = multimodal.language_model
-        scale_each_row(inner)
+        _scale_each_row(inner)
         # Raises for a model whose caches have no counterpart in mlx-lm.
         self.make_cache()
         self.takes_rope_deltas = hasattr(inner, "_rope_deltas")
@@ -201,3 +200,49 @@ def _layout(model: Module, make_cache: Callable[[], list[Any]]) -> _Layout:
 
 _MAX_DIFFERENCE = 0.02
 """Relative to the largest logit. Rounding in half precision is less, other positions are more."""
+
+
+def _scale_each_row(language_model: Module) -> None:
+    """Scale the queries of each row of a batch by the row's own positions, in models that scale.
+
+    Mistral 3 and 4 multiply queries by a scale that grows with the position (from Llama 4).
+    mlx-vlm's models compute it for the positions of the first row and apply it to all rows.
+    """
+    config = getattr(language_model, "config", None)
+    parameters = getattr(config, "rope_parameters", None) or {}
+    if "llama_4_scaling_beta" not in parameters:
+        return
+    for layer in language_model.layers:
+        attention = layer.self_attn
+        if "attn_scale" in inspect.signature(type(attention).__call__).parameters:
+            layer.self_attn = _ScaledByRow(
+                attention,
+                parameters["llama_4_scaling_beta"],
+                parameters["original_max_position_embeddings"],
+            )
+
+
+class _ScaledByRow(Module):
+    """An attention layer that gets the scale of each row.
+
+    Args:
+        attention: The layer, called with the scale as its second argument.
+        beta: Factor of the logarithm in the scale.
+        period: Number of positions with the same scale.
+    """
+
+    def __init__(self, attention: Module, beta: float, period: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.attention = attention
+        self._beta = beta
+        self._period = period
+
+    def __call__(
+        self, x: mx.array, attn_scale: mx.array, mask: Any = None, cache: Any = None
+    ) -> Any:
+        offset = getattr(cache, "offset", None)
+        if isinstance(offset, mx.array) and offset.size > 1:
+            positions = offset.reshape(-1, 1) + mx.arange(x.shape[1])
+            scale = 1 + self._beta * mx.log(1 + mx.floor(positions / self._period))
+            attn_scale = scale[:, None, :, None].astype(x.dtype)
+        return self.attention(x, attn_scale, mask, cache)

@@ -6,7 +6,6 @@ import importlib.util
 import inspect
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,9 @@ from mlx_lm.utils import load_tokenizer
 
 from ..runtime.extras import import_extra, is_installed
 from .chat_template import MediaChatTemplate
-from .errors import UnsupportedModelError
 from .language_model import LanguageModel
 from .media_tokens import Kind
+from .model_caches import UnsupportedModelError as UnsupportedModelError
 from .processor import MultimodalProcessor
 
 MEDIA_KEYS: Mapping[Kind, tuple[str, ...]] = {
@@ -51,23 +50,6 @@ _REFUSED = {
 
 _TOWERS = ("vision_tower", "vision_model", "visual", "vision_embed_tokens")
 """Names of the module that reads images."""
-
-
-@dataclass(frozen=True, slots=True)
-class MultimodalParts:
-    """The parts of a multimodal model.
-
-    Attributes:
-        model: The language model, which holds the whole model.
-        tokenizer: Its tokenizer, with the processor's chat template.
-        config: Its configuration, with the text model's context length.
-        processor: Processes its media.
-    """
-
-    model: LanguageModel
-    tokenizer: TokenizerWrapper
-    config: dict[str, Any]
-    processor: MultimodalProcessor
 
 
 def is_multimodal(config: Mapping[str, Any]) -> bool:
@@ -105,7 +87,7 @@ def load_multimodal(
     lazy: bool = False,
     revision: str | None = None,
     tokenizer_arguments: Mapping[str, Any] | None = None,
-) -> MultimodalParts:
+) -> tuple[LanguageModel, TokenizerWrapper, dict[str, Any], MultimodalProcessor]:
     """Load a multimodal model. To be called on the thread that will run it.
 
     No code of the checkpoint is run, except that of its tokenizer if ``tokenizer_arguments`` has
@@ -117,6 +99,10 @@ def load_multimodal(
         lazy: Whether the weights are read when they are first needed.
         revision: Branch, tag or commit of a repo.
         tokenizer_arguments: Arguments of the tokenizer that replace those of its files.
+
+    Returns:
+        The language model, which holds the whole model; its tokenizer, with the processor's chat
+        template; its configuration, with the text model's context length; its processor.
 
     Raises:
         MissingExtraError: mlx-vlm is not installed.
@@ -139,10 +125,11 @@ def load_multimodal(
     if image_processor is not None:
         processor.image_processor = image_processor
     tokenizer = _tokenizer(directory, config, processor, tokenizer_arguments or {})
-    return MultimodalParts(
+    config = _with_context_length(config, model)
+    return (
         adapter,
         tokenizer,
-        _with_context_length(config, model),
+        config,
         MultimodalProcessor(model, processor, tokenizer, adapter.model_type),
     )
 

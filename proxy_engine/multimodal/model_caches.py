@@ -14,7 +14,9 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models import cache as caches
 
-from .errors import UnsupportedModelError
+
+class UnsupportedModelError(Exception):
+    """A model of mlx-vlm does not generate text token by token from a prompt with media."""
 
 
 def to_mlx_lm(layer: Any) -> Any:

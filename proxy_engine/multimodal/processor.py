@@ -11,7 +11,7 @@ import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import mlx.core as mx
 import numpy as np
@@ -23,6 +23,7 @@ from ..conversation.control_tokens import ControlTokens, is_marked
 from ..conversation.encoded_prompt import EncodedPrompt
 from ..errors import PromptError
 from ..runtime.extras import import_extra
+from .chat_template import MediaPlaces
 from .media_tokens import (
     Ids,
     Kind,
@@ -32,10 +33,7 @@ from .media_tokens import (
     joint_digest,
     placeholder_ids,
 )
-from .places import MediaPlaces
-from .prompt_inputs import MediaInputs, array_bytes, to_numpy
-from .segments import split_by_image
-from .single_pass import single_pass_end
+from .prompt_inputs import MediaInputs, array_bytes, single_pass_end, split_by_image, to_numpy
 
 _KINDS: tuple[Kind, ...] = ("image", "audio")
 _MAX_KNOWN_COUNTS = 1024
@@ -203,7 +201,7 @@ class MultimodalProcessor:
         split = by_medium(positions, len(media), lambda n: self._count_alone(kind, media[n]))
         if split is None:
             return [_Placed(kind, positions, joint_digest(digests))]
-        return [_Placed(kind, *own) for own in zip(split, digests, strict=True)]
+        return [_Placed(kind, *placed) for placed in zip(split, digests, strict=True)]
 
     def _count_alone(self, kind: Kind, medium: Any) -> int:
         """Return the number of placeholder tokens of a medium that is the only one of a prompt.
@@ -259,15 +257,12 @@ class MultimodalProcessor:
         )
 
 
-class _Placed:
+class _Placed(NamedTuple):
     """The placeholder tokens of one medium, or of several whose tokens cannot be separated."""
 
-    __slots__ = ("digest", "kind", "positions")
-
-    def __init__(self, kind: Kind, positions: Ids, digest: bytes) -> None:
-        self.kind = kind
-        self.positions = positions
-        self.digest = digest
+    kind: Kind
+    positions: Ids
+    digest: bytes
 
 
 def _kinds(model: Module, processor: Any) -> frozenset[Kind]:

@@ -1,16 +1,18 @@
 """The inputs of a multimodal model for one prompt beside its token ids.
 
 The processor's arrays are NumPy's until the prefill, since arrays of MLX belong to the thread that
-creates them.
+creates them. A prompt is split into segments of one image each, which is embedded when the prefill
+reaches it. So a pass waits for few images, and images that a cache holds are not embedded again.
 """
 
 from __future__ import annotations
 
 import inspect
+import itertools
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import mlx.core as mx
 import numpy as np
@@ -19,7 +21,7 @@ from mlx.nn.layers.base import Module
 
 from ..errors import PromptError
 from .language_model import without_state
-from .segments import Segment
+from .media_tokens import Ids
 
 _log = logging.getLogger(__name__)
 
@@ -36,6 +38,25 @@ _LAYERS = "deepstack_visual_embeds"
 _LEFT_OUT = frozenset({"attention_mask_4d", "position_ids", "rope_deltas"})
 """Features of segments that are not used: masks of models that attend to earlier tokens only, and
 positions, which depend on the whole prompt."""
+
+
+_Cut: TypeAlias = Callable[[int, int, int], Any]
+"""Returns the part of an array for image ``number`` and the tokens ``[start, end)``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Consecutive tokens of a prompt, and the arrays of their images.
+
+    Attributes:
+        start: The first token.
+        end: End of the tokens.
+        arrays: Arrays of the processor for these tokens and their images.
+    """
+
+    start: int
+    end: int
+    arrays: Mapping[str, Any]
 
 
 @dataclass(slots=True)
@@ -56,7 +77,7 @@ class MediaInputs:
     """
 
     model: Module
-    token_ids: npt.NDArray[np.int64]
+    token_ids: Ids
     arrays: Mapping[str, Any]
     segments: Sequence[Segment]
     media_end: int
@@ -170,7 +191,7 @@ class MediaInputs:
         return joined
 
     def _features(
-        self, token_ids: npt.NDArray[np.int64], arrays: Mapping[str, Any]
+        self, token_ids: Ids, arrays: Mapping[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the arguments of the language model: the processor's, and the computed ones."""
         given = to_mlx(arrays)
@@ -274,3 +295,78 @@ def _to_mlx(value: Any) -> Any:
 
 def _first(value: Any) -> int:
     return int(cast(int, mx.array(value).reshape(-1)[0].item()))
+
+
+def split_by_image(
+    arrays: Mapping[str, Any], length: int, spans: Sequence[tuple[int, int]]
+) -> list[Segment]:
+    """Return segments that cover a prompt, each with one image, or one segment with all.
+
+    Args:
+        arrays: The processor's other outputs than token ids.
+        length: Tokens of the prompt.
+        spans: Start and end of each image's tokens, ascending.
+    """
+    cuts = {name: _array_cut(name, arrays, length, len(spans)) for name in arrays}
+    if len(spans) < 2 or None in cuts.values():
+        return [Segment(0, length, arrays)]
+    edges = [0, *(end for _, end in spans[:-1]), length]
+    return [
+        Segment(start, end, {name: cut(number, start, end) for name, cut in cuts.items() if cut})
+        for number, (start, end) in enumerate(itertools.pairwise(edges))
+    ]
+
+
+def _array_cut(name: str, arrays: Mapping[str, Any], length: int, count: int) -> _Cut | None:
+    """Return how an array is split; ``None`` if it is not known which part belongs to an image."""
+    value = arrays[name]
+    if isinstance(value, list) and len(value) == count:
+        return lambda number, _start, _end: value[number : number + 1]
+    if not isinstance(value, np.ndarray):
+        return (lambda *_: value) if value is None or isinstance(value, str | int) else None
+    if value.shape == (1, length):
+        return lambda _number, start, end: value[:, start:end]
+    if value.shape[:1] == (count,):
+        return lambda number, _start, _end: value[number : number + 1]
+    grids = arrays.get("image_grid_thw")
+    if name == "pixel_values" and isinstance(grids, np.ndarray) and grids.shape == (count, 3):
+        # Qwen's processors write the patches of all images one after the other.
+        rows = np.concatenate([[0], np.cumsum(grids.prod(axis=1))])
+        if rows[-1] == len(value):
+            return lambda number, _start, _end: value[rows[number] : rows[number + 1]]
+    return None
+
+
+def single_pass_end(
+    model: Module, token_ids: Ids, arrays: Mapping[str, Any], media_end: int
+) -> int:
+    """Return the number of leading tokens that a model processes in one pass only.
+
+    The models of mlx-vlm state whether a prompt can be split, by a method or an attribute.
+
+    Args:
+        model: mlx-vlm's model.
+        token_ids: The prompt.
+        arrays: The processor's other outputs than token ids.
+        media_end: End of the last medium.
+    """
+    parts = [model, model.language_model]
+    policies = [getattr(part, "chunked_prefill_policy", None) for part in parts]
+    policy = next(filter(callable, policies), None)
+    if policy is not None:
+        numbers = {
+            name: mx.array(value)
+            for name, value in arrays.items()
+            if isinstance(value, np.ndarray) and np.issubdtype(value.dtype, np.integer)
+        }
+        allowed = policy(input_ids=mx.array(token_ids)[None], prefill_kwargs=numbers)
+        can_split = bool(getattr(allowed, "enabled", allowed))
+    else:
+        can_split = not any(getattr(part, "no_chunked_prefill", False) for part in parts)
+    if can_split:
+        return 0
+    configuration = getattr(model.language_model, "config", None)
+    if getattr(configuration, "use_bidirectional_attention", None) == "vision":
+        # Tokens attend to later ones within an image only.
+        return media_end
+    return len(token_ids)

@@ -8,8 +8,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ..models.configuration import Modality, context_length, input_modalities
-from ..models.files import FileProblem, file_problem, read_object, weight_files
+from ..models.files import (
+    FileProblem,
+    Modality,
+    context_length,
+    file_problem,
+    input_modalities,
+    read_object,
+    weight_files,
+)
 from .adapters import KnownAdapter
 
 FileSignature: TypeAlias = tuple[tuple[str, int, int], ...]

@@ -1,19 +1,19 @@
 """Tools that a model may call: dicts, types and functions.
 
-Reading order: ``tool`` (with the readers of arguments), ``input_format`` (custom tools),
-``python_tools`` and ``resolve`` (tools from functions, types and dicts), ``choice``;
-``tool_loop``; ``call_parsing`` (calls in text that was generated elsewhere).
+Reading order: ``tool``, ``input_format`` (custom tools), ``definitions`` (tools from functions,
+types and dicts), ``choice``; ``tool_loop``; ``call_parsing`` (calls in text that was generated
+elsewhere).
 """
 
 from .call_parsing import ParsedToolCalls as ParsedToolCalls
 from .call_parsing import parse_tool_calls as parse_tool_calls
 from .choice import ToolChoice as ToolChoice
 from .choice import ToolChoiceMode as ToolChoiceMode
+from .definitions import resolve_tool as resolve_tool
+from .definitions import resolve_tools as resolve_tools
+from .definitions import tool_from_dict as tool_from_dict
+from .definitions import tool_from_function as tool_from_function
+from .definitions import tool_from_type as tool_from_type
 from .input_format import InputFormat as InputFormat
-from .python_tools import tool_from_function as tool_from_function
-from .python_tools import tool_from_type as tool_from_type
-from .resolve import resolve_tool as resolve_tool
-from .resolve import resolve_tools as resolve_tools
-from .resolve import tool_from_dict as tool_from_dict
 from .tool import Tool as Tool
 from .tool import tool_schema_errors as tool_schema_errors

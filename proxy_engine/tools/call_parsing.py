@@ -28,7 +28,7 @@ from ..errors import (
     ProxyError,
     ToolArgumentsError,
 )
-from .resolve import resolve_tools
+from .definitions import resolve_tools
 from .tool import Tool, tool_schema_errors
 
 if TYPE_CHECKING:

@@ -12,10 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
-from typing import Any
+from typing import Any, TypeAlias
 
 import jsonschema
-import pydantic
 
 from state_machines import StateMachine
 from state_machines.argument_notations import INPUT
@@ -33,22 +32,9 @@ _NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": Fa
 _DRAFTS_WITH_LONE_REFERENCES = re.compile(r"draft-0[3-7]/")
 
 
-@dataclass(frozen=True, slots=True)
-class ArgumentReader:
-    """Validates arguments and calls a function with them.
-
-    Attributes:
-        read: Returns the arguments as Python values; raises ``ValueError`` if they are invalid.
-        by_keyword: Whether the value is a dict of keyword arguments, rather than the function's
-            only argument.
-    """
-
-    read: Callable[[Mapping[str, Any]], Any]
-    by_keyword: bool = True
-
-    def call(self, function: Callable[..., Any], value: Any) -> Any:
-        """Call ``function`` with the result of ``read``."""
-        return function(**value) if self.by_keyword else function(value)
+ArgumentReader: TypeAlias = Callable[[Mapping[str, Any]], Any]
+"""Converts arguments for a function: to a dict of keyword arguments, or its only argument. Raises
+``ValueError`` if they are invalid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +47,8 @@ class Tool:
         parameters: JSON Schema of the arguments; copied. By default there are none.
         strict: OpenAI's field. Every schema is enforced here.
         function: The function to call, sync or async; ``None`` if the caller runs the tool.
-        reader: Converts arguments for the function; by default they are passed by keyword.
+        reader: Converts arguments for the function; by default they are checked with the schema
+            and passed by keyword.
         input: For a custom tool, the format of its input, which is its only argument; ``None`` for
             other tools. The parameters then follow from it.
 
@@ -107,10 +94,10 @@ class Tool:
         '12:30'
         """
         try:
-            own = InputFormat.of(grammar, syntax)
+            input_format = InputFormat.of(grammar, syntax)
         except InvalidToolError as error:
             raise error.named(str(name)) from error
-        return cls(name, description, function=function, input=own)
+        return cls(name, description, function=function, input=input_format)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
@@ -133,7 +120,7 @@ class Tool:
                     hint="Tool.from_grammar makes a tool from a grammar.",
                 )
             object.__setattr__(self, "parameters", input_schema(self.input.description))
-            object.__setattr__(self, "reader", input_arguments())
+            object.__setattr__(self, "reader", _read_input)
         object.__setattr__(self, "parameters", self._copied_parameters())
         # Raises now, not at the first call, if the parameters are no object.
         _ = self.arguments_schema
@@ -178,7 +165,8 @@ class Tool:
                 arguments=arguments,
             )
         try:
-            value = self._reader.read(arguments)
+            read = self.reader or partial(_read_json, self.arguments_schema)
+            value = read(arguments)
             if self.input is not None:
                 self.input.check(value)
             return value
@@ -200,7 +188,7 @@ class Tool:
         if self.reader is None:
             return None
         try:
-            return self.reader.read(arguments)
+            return self.reader(arguments)
         except ValueError:
             return None
 
@@ -213,7 +201,7 @@ class Tool:
             Exception: The function raised it.
         """
         function = self._function()
-        result = self._reader.call(function, self.validate(arguments))
+        result = _call(function, self.validate(arguments))
         return _run(result) if isawaitable(result) else result
 
     async def ainvoke(self, arguments: Mapping[str, Any]) -> Any:
@@ -221,9 +209,9 @@ class Tool:
         function = self._function()
         value = self.validate(arguments)
         if iscoroutinefunction(function):
-            result = self._reader.call(function, value)
+            result = _call(function, value)
         else:
-            result = await asyncio.to_thread(self._reader.call, function, value)
+            result = await asyncio.to_thread(_call, function, value)
         return await result if isawaitable(result) else result
 
     @property
@@ -269,10 +257,6 @@ class Tool:
             function["strict"] = self.strict
         return {"type": "function", "function": function}
 
-    @property
-    def _reader(self) -> ArgumentReader:
-        return self.reader or json_arguments(self.arguments_schema)
-
     def _function(self) -> Callable[..., Any]:
         if self.function is None:
             raise self._invalid("the tool has no function to call")
@@ -296,39 +280,12 @@ class Tool:
         return InvalidToolError(what, tool=self.name, hint=hint)
 
 
-def json_arguments(schema: Mapping[str, Any]) -> ArgumentReader:
-    """Return the reader of a tool with a JSON Schema only: JSON values, passed by keyword."""
-    return ArgumentReader(partial(_read_json, schema))
-
-
-def instance_arguments(adapter: pydantic.TypeAdapter[Any]) -> ArgumentReader:
-    """Return the reader of a tool whose function takes an instance of a type."""
-    return ArgumentReader(partial(read_instance, adapter), by_keyword=False)
-
-
-def input_arguments() -> ArgumentReader:
-    """Return the reader of a custom tool: one text, the only argument of the function."""
-    return ArgumentReader(_read_input, by_keyword=False)
-
-
-def read_instance(adapter: pydantic.TypeAdapter[Any], arguments: Mapping[str, Any]) -> Any:
-    """Return arguments as an instance of a type; raises ``ValueError`` if they are invalid."""
-    try:
-        # As text: even in strict mode, pydantic reads dates, sets and tuples from JSON.
-        return adapter.validate_json(_written(arguments))
-    except pydantic.ValidationError as error:
-        # One line per error, without links and without the name of a generated model.
-        faults = error.errors(include_url=False, include_context=False)
-        places = (".".join(map(str, fault["loc"])) for fault in faults)
-        lines = (
-            f"{place}: {fault['msg']}" if place else fault["msg"]
-            for place, fault in zip(places, faults, strict=True)
-        )
-        raise ValueError("; ".join(lines)) from error
+def _call(function: Callable[..., Any], value: Any) -> Any:
+    return function(**value) if isinstance(value, dict) else function(value)
 
 
 def _read_json(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> Any:
-    value = json.loads(_written(arguments))
+    value = json.loads(written(arguments))
     try:
         JsonValidator(schema).validate(value)
     except jsonschema.ValidationError as error:
@@ -344,7 +301,8 @@ def _read_input(arguments: Mapping[str, Any]) -> str:
     return text
 
 
-def _written(arguments: Mapping[str, Any]) -> str:
+def written(arguments: Mapping[str, Any]) -> str:
+    """Return arguments as JSON; raises ``ValueError`` if they have no JSON."""
     try:
         return json.dumps(arguments if isinstance(arguments, dict) else dict(arguments))
     except (TypeError, ValueError) as error:

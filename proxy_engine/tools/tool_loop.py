@@ -21,7 +21,7 @@ from ..conversation.messages import Prompt, to_interactions
 from ..errors import InvalidOptionError, ToolArgumentsError
 from ..runtime.tracing import tool_span
 from .choice import ToolChoice
-from .resolve import resolve_tools
+from .definitions import resolve_tools
 from .tool import Tool
 
 _log = logging.getLogger(__name__)

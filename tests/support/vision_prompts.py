@@ -15,7 +15,7 @@ from vision_models import sample_image, sample_recording
 
 from proxy_engine.conversation.encoded_prompt import EncodedPrompt
 from proxy_engine.models.loading import LoadedModel
-from proxy_engine.multimodal.messages import media_content
+from proxy_engine.multimodal.chat_template import media_content
 
 __all__ = ["encoded", "image", "logits_behind", "read_prompt", "recording", "rendered"]
 

@@ -20,7 +20,6 @@ import hashlib
 import json
 import logging
 import time
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
@@ -30,11 +29,7 @@ from typing import Any
 import numpy as np
 from mlx_lm.models.cache import QuantizedKVCache
 
-from ..layers import flat, token_counts
-from ..store import TokenIds
-from .cost import ReadCost
-from .files import DiskFiles
-from .format import (
+from ..format import (
     FORMAT,
     Content,
     DamagedFileError,
@@ -46,6 +41,9 @@ from .format import (
     restore,
     snapshot,
 )
+from ..layers import flat, token_counts
+from ..store import TokenIds
+from .files import DiskFiles
 from .writer import DiskWriter
 
 BLOCK_TOKENS = 128
@@ -60,7 +58,47 @@ _MAX_JOBS = 4
 _RECENT_SECONDS = 60.0
 _MAX_RECENT = 20_000
 
+
+_WEIGHT = 0.3
+"""Weight of a new measurement in the moving averages."""
+_MIN_TOKENS = 16
+"""Smallest measured pass. Smaller ones take as long as one token."""
+_FORGET = 0.9
+"""Factor on the cost of reading for each read that was not worthwhile, so that it is measured again
+after some time."""
+
 _log = logging.getLogger(__name__)
+
+
+class ReadCost:
+    """Moving averages of the measured cost of reading and of processing.
+
+    Reading is worthwhile until both are known: on most devices a token takes longer to process than
+    to read. A fast GPU processes the tokens of a small model faster than a disk delivers them.
+    """
+
+    def __init__(self) -> None:
+        self._seconds_per_token: float | None = None
+        self._seconds_per_byte: float | None = None
+
+    def observe_prefill(self, tokens: int, seconds: float) -> None:
+        """Take note of a pass over a prompt."""
+        if tokens >= _MIN_TOKENS:
+            self._seconds_per_token = _average(self._seconds_per_token, seconds / tokens)
+
+    def observe_read(self, nbytes: int, seconds: float) -> None:
+        """Take note of a read."""
+        if nbytes:
+            self._seconds_per_byte = _average(self._seconds_per_byte, seconds / nbytes)
+
+    def is_worthwhile(self, nbytes: int, tokens: int) -> bool:
+        """Whether reading ``nbytes`` is faster than processing ``tokens``."""
+        if self._seconds_per_token is None or self._seconds_per_byte is None:
+            return True
+        if nbytes * self._seconds_per_byte <= tokens * self._seconds_per_token:
+            return True
+        self._seconds_per_byte *= _FORGET
+        return False
 
 
 class DiskCache:
@@ -95,8 +133,6 @@ class DiskCache:
         """The measured cost of reading and processing."""
         # By name: when this process has written the file, or found it. In order of insertion.
         self._recent: dict[str, float] = {}
-        # The names of files, and the lengths of the states among them.
-        self._listed: tuple[frozenset[str], list[int]] = (frozenset(), [])
 
     @property
     def directory(self) -> Path:
@@ -208,11 +244,9 @@ class DiskCache:
 
     def _stored_state(self, token_ids: TokenIds, min_length: int) -> list[str]:
         names = self._files.names()
-        if names is not self._listed[0]:
-            self._listed = names, sorted({_length(one) for one in names if one.startswith(_STATE)})
-        lengths = self._listed[1]
-        first, last = bisect_left(lengths, min_length), bisect_right(lengths, len(token_ids))
-        known = [name for name in _named(_STATE, token_ids, lengths[first:last]) if name in names]
+        found = {_length(name) for name in names if name.startswith(_STATE)}
+        lengths = sorted(n for n in found if min_length <= n <= len(token_ids))
+        known = [name for name in _named(_STATE, token_ids, lengths) if name in names]
         return known[-1:]
 
     def _readable(self, names: Sequence[str], max_bytes: int) -> tuple[list[str], int]:
@@ -234,7 +268,10 @@ class DiskCache:
             if content is None:
                 break
             try:
-                contents.append(decode(content, name))
+                decoded = decode(content)
+                if decoded.metadata.get("name") != name:
+                    raise DamagedFileError("it has been renamed")
+                contents.append(decoded)
             except DamagedFileError as error:
                 path = self._files.path(name)
                 _log.warning("removed a damaged prompt cache, %s: %s", path, error)
@@ -270,7 +307,7 @@ class DiskCache:
                 continue
             end = _length(name)
             tokens = None if name.startswith(_STATE) else slice(end - BLOCK_TOKENS, end)
-            if not self._files.write(name, encode(cache, name, tokens)):
+            if not self._files.write(name, encode(cache, {"name": name}, tokens)):
                 return
         self._files.touch(known)
 
@@ -306,3 +343,7 @@ def _without_media(token_ids: TokenIds) -> TokenIds:
     """
     media = token_ids < 0
     return token_ids[: int(np.argmax(media))] if media.any() else token_ids
+
+
+def _average(average: float | None, value: float) -> float:
+    return value if average is None else average + _WEIGHT * (value - average)

@@ -30,25 +30,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from filelock import FileLock, Timeout
 
 from ...checks.paths import privacy_problem
-
-Piece: TypeAlias = bytes | memoryview
-"""A part of a file's content, in bytes."""
-
-SUFFIX = ".safetensors"
+from ..files import SUFFIX
+from ..format import Piece
 
 _LOCK_SECONDS = 10.0
 _POLL_SECONDS = 0.005
 _ABANDONED_SECONDS = 3600.0
 _EVICT_TO = 0.9
 """Share of the bound that is left after an eviction, so that the next writes need none."""
-_RACY_SECONDS = 0.1
-"""A directory's time of change has a coarse clock: a listing this soon after it may be outdated."""
-
 _IDENTITY = re.compile(r"[0-9a-f]{32}")
 _NAME = re.compile(r"[a-z](\d+)-[0-9a-f]{64}")
 _PARTIAL = re.compile(rf"\.{_NAME.pattern}{re.escape(SUFFIX)}\.partial-.*")
@@ -82,7 +76,6 @@ class DiskFiles:
         self._lock = FileLock(root / ".lock", timeout=_LOCK_SECONDS, mode=0o600)
         self._publishing = threading.Lock()
         self._generation = 0
-        self._names: tuple[int, frozenset[str]] | None = None
 
     @property
     def directory(self) -> Path:
@@ -98,21 +91,12 @@ class DiskFiles:
         return os.path.exists(self.path(name))
 
     def names(self) -> frozenset[str]:
-        """Return the names of all files, possibly foreign ones as well.
-
-        The directory is listed if it has changed. The same object is returned if it has not.
-        """
+        """Return the names of all files, possibly foreign ones as well."""
         try:
-            changed = os.stat(self._directory).st_mtime_ns
-            if self._names is not None and self._names[0] == changed:
-                return self._names[1]
-            is_racy = time.time_ns() - changed < _RACY_SECONDS * 1e9
             found = os.listdir(self._directory)
-            names = frozenset(one[: -len(SUFFIX)] for one in found if one.endswith(SUFFIX))
         except OSError:
             return frozenset()
-        self._names = None if is_racy else (changed, names)
-        return names
+        return frozenset(file[: -len(SUFFIX)] for file in found if file.endswith(SUFFIX))
 
     def nbytes(self, name: str) -> int | None:
         """Return the size of a file; ``None`` if there is none."""
@@ -121,20 +105,14 @@ class DiskFiles:
         except OSError:
             return None
 
-    def read(self, name: str) -> bytearray | None:
+    def read(self, name: str) -> bytes | None:
         """Return the content of a file; ``None`` if it cannot be read."""
         try:
             with open(self.path(name), "rb", buffering=0) as file:
-                stat = os.fstat(file.fileno())
-                if stat.st_uid not in (0, os.geteuid()):
-                    return None
-                content = bytearray(stat.st_size)
-                view, done = memoryview(content), 0
-                while done < len(content) and (count := file.readinto(view[done:])):
-                    done += count
+                is_trusted = os.fstat(file.fileno()).st_uid in (0, os.geteuid())
+                return file.readall() if is_trusted else None
         except OSError:
             return None
-        return content
 
     def touch(self, names: Iterable[str]) -> None:
         """Mark files as used. Errors are ignored: the directory may be read-only."""
@@ -168,11 +146,8 @@ class DiskFiles:
         if partial is None:
             return False
         try:
-            with open(partial, "r+b", buffering=0) as file:
-                for piece in pieces:
-                    view = memoryview(piece)
-                    while len(view):
-                        view = view[file.write(view) :]
+            with open(partial, "r+b") as file:
+                file.writelines(pieces)
             with self._publishing:
                 if self._generation == generation and not self.exists(name):
                     os.replace(partial, self.path(name))
@@ -189,7 +164,6 @@ class DiskFiles:
         """Remove the model's files. Running writes are dropped. Errors are ignored."""
         with self._publishing:
             self._generation += 1
-        self._names = None
         with suppress(OSError, Timeout), self._locked():
             for found in self._scan(self._directory):
                 with suppress(OSError):

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from fastapi import APIRouter, Response
 
-from ...models.configuration import Modality
+from ...models.files import Modality
 from ..errors import ApiError, ErrorResponse
 from ..known_models import KnownModel
 from ..schemas.common import ResponseModel, json_reply

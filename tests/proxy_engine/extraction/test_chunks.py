@@ -17,7 +17,7 @@ from proxy_engine.extraction.answer_format import AnswerFormat
 from proxy_engine.extraction.chunks import Chunks
 from proxy_engine.extraction.merging import ItemList, Piece
 from proxy_engine.results.generation import GenerationResult
-from proxy_engine.results.parts import CutShort, Quotation, Usage
+from proxy_engine.results.parts import CutShort, Usage
 from proxy_engine.validation import JsonValidator
 
 
@@ -79,7 +79,7 @@ def answer(piece: Piece, response_format: Any, value: Any, **others: Any) -> Gen
     answers = AnswerFormat.of(response_format)
     text = json.dumps(value)
     validator = JsonValidator(answers.schema, sources={"input": piece.text})
-    quotes = tuple(Quotation(*quote) for quote in validator.quotes_in(text))
+    quotes = validator.quotes_in(text)
     usage = Usage(10, 5, 0.5, 0.25)
     return GenerationResult(
         text, answers.parse(text), "stop", usage, (1,), "m", quotes=quotes, **others

@@ -8,13 +8,8 @@ import pytest
 from mlx.nn.layers.base import Module
 from vision_model_configs import FAMILIES
 
-from proxy_engine.models import configuration
-from proxy_engine.models.configuration import (
-    context_length,
-    hidden_size,
-    input_modalities,
-    num_layers,
-)
+from proxy_engine.models import files
+from proxy_engine.models.files import context_length, hidden_size, input_modalities, num_layers
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -38,7 +33,7 @@ def test_other_models_read_text(config: dict[str, Any]) -> None:
 
 
 def test_without_the_extra_models_read_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(configuration, "is_installed", lambda extra: False)
+    monkeypatch.setattr(files, "is_installed", lambda extra: False)
     assert input_modalities(FAMILIES["qwen2_vl"].config) == {"text"}
 
 

@@ -18,8 +18,7 @@ from vision_prompts import encoded, image, read_prompt
 
 from proxy_engine import PromptError
 from proxy_engine.models.loading import LoadedModel, load_model
-from proxy_engine.multimodal.prompt_inputs import MediaInputs
-from proxy_engine.multimodal.segments import Segment
+from proxy_engine.multimodal.prompt_inputs import MediaInputs, Segment
 
 Load = Callable[[str], LoadedModel]
 QUESTION = [["Look:", "<image>", "What is this?"]]

@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 from cached_models import KINDS, VOCABULARY, ask, cold, fresh_model, is_close, model_of
 from mlx_lm.models import cache as mlx_caches
-from mlx_lm.models.cache import KVCache, load_prompt_cache, save_prompt_cache
+from mlx_lm.models.cache import KVCache, save_prompt_cache
 from mlx_lm.tuner.utils import linear_to_lora_layers
 
 from proxy_engine import InvalidOptionError, PromptCacheFileError, PromptCacheMismatchError
 from proxy_engine.prompt_cache import identity as identity_module
-from proxy_engine.prompt_cache.identity import model_identity
+from proxy_engine.prompt_cache.files import model_identity
 from proxy_engine.prompt_cache.options import CacheOptions
 from proxy_engine.prompt_cache.prompt_caches import PromptCaches
 
@@ -88,13 +88,6 @@ def test_options_are_part_of_a_saved_cache(options: CacheOptions, tmp_path: Path
     assert set(caught.value.differs) <= {"max_kv_size", "kv"}
 
 
-def test_mlx_lm_loads_the_file(saved: Path) -> None:
-    layers, metadata = load_prompt_cache(str(saved), return_metadata=True)
-    assert [type(layer) for layer in layers] == [KVCache, KVCache]
-    assert layers[0].offset == LONG
-    assert [int(token) for token in metadata["token_ids"].split()] == PROMPT
-
-
 def test_save_replaces_an_existing_file(saved: Path) -> None:
     model = model_of("plain")
     caches = PromptCaches(model)
@@ -135,7 +128,7 @@ def test_failed_save_leaves_the_old_file(saved: Path, monkeypatch: pytest.Monkey
     def full(*_: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr("proxy_engine.prompt_cache.files.save_prompt_cache", full)
+    monkeypatch.setattr("proxy_engine.prompt_cache.files.encode", full)
     with pytest.raises(OSError, match="no space"):
         caches.save(saved, text(3, 9))
     assert saved.read_bytes() == before
@@ -223,7 +216,7 @@ def test_cache_of_another_mlx_lm_version_is_rejected(
 def test_identity_of_a_model_is_the_same_in_every_process() -> None:
     program = (
         "from cached_models import model_of\n"
-        "from proxy_engine.prompt_cache.identity import model_identity\n"
+        "from proxy_engine.prompt_cache.files import model_identity\n"
         "print(model_identity(model_of('chunked')))"
     )
     path = [str(Path(__file__).parents[2] / "support"), *filter(None, sys.path)]

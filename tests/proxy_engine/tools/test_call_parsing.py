@@ -169,7 +169,7 @@ def test_several_fences_with_text_between_are_parsed() -> None:
 def test_arguments_are_converted_for_functions() -> None:
     text = CALL.replace("get_weather", "book").replace('"city": "Oslo"', '"title": "T"')
     (call,) = parse_tool_calls(text, tools=[book]).calls
-    assert call.parsed == {"title": "T"}
+    assert call.parsed == {"title": "T", "copies": 1}
     assert call.raw == '{"name": "book", "arguments": {"title": "T"}}'
 
 

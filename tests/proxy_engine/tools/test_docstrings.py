@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy_engine.tools.python_tools import read_docstring
+from proxy_engine.tools.definitions import read_docstring
 
 GOOGLE = """Look up the weather.
 

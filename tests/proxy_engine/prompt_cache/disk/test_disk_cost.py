@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxy_engine.prompt_cache.disk.cost import ReadCost
+from proxy_engine.prompt_cache.disk.disk_cache import ReadCost
 
 
 def test_unknown_costs_permit_reading() -> None:

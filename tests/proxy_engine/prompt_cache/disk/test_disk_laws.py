@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, QuantizedKVCache, RotatingKVCache
 
 from proxy_engine.prompt_cache.disk.disk_cache import BLOCK_TOKENS, DiskCache
-from proxy_engine.prompt_cache.disk.format import (
+from proxy_engine.prompt_cache.format import (
     decode,
     encode,
     restore,
@@ -145,7 +145,8 @@ def test_state_of_every_kind_is_restored() -> None:
     quantized = QuantizedKVCache(group_size=32, bits=4)
     quantized.update_and_fetch(mx.ones((1, 2, 7, 64)), mx.ones((1, 2, 7, 64)))
     cache = [CacheList(KVCache(), arrays), quantized, KVCache()]
-    (content,) = [decode(b"".join(encode(snapshot(cache), "s7-x")), "s7-x")]
+    (content,) = [decode(b"".join(encode(snapshot(cache), {"name": "s7-x"})))]
+    assert content.metadata["name"] == "s7-x"
     listed, restored, empty = restore([content], 7)
     assert (listed[0].keys, listed[0].offset, empty.keys) == (None, 0, None)
     assert listed[1][1] is None
@@ -159,7 +160,7 @@ def test_state_of_every_kind_is_restored() -> None:
 def test_files_are_safetensors(tmp_path: Path) -> None:
     cache = cache_of(key_of((1,), 5), by_token=True)
     path = tmp_path / "x.safetensors"
-    path.write_bytes(b"".join(encode(snapshot(cache), "b128-x", slice(0, BLOCK_TOKENS))))
+    path.write_bytes(b"".join(encode(snapshot(cache), {}, slice(0, BLOCK_TOKENS))))
     arrays: Any = mx.load(str(path))
     assert [arrays[str(index)].dtype for index in range(6)] == [one for one in DTYPES for _ in "kv"]
     assert mx.array_equal(arrays["0"], cache[0].keys[..., :BLOCK_TOKENS, :])

@@ -1,4 +1,4 @@
-"""Files of prompt caches on disk: safetensors, encoded and decoded without MLX's own input/output.
+"""Files of prompt caches: safetensors, encoded and decoded without MLX's own input/output.
 
 Encoding has two stages, so that only the first one needs the model thread: :func:`snapshot` returns
 NumPy views of a cache's arrays, :func:`encode` turns them into a file's content on any thread. A
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -22,10 +22,12 @@ import numpy.typing as npt
 from mlx_lm.models import cache as mlx_caches
 from mlx_lm.models.cache import CacheList, ConcatenateKVCache, KVCache, QuantizedKVCache
 
-from ..layers import flat
-from .files import Piece
+from .layers import flat
 
-FORMAT = "proxy_engine.prompt_cache_on_disk 1"
+FORMAT = "proxy_engine.prompt_cache 2"
+
+Piece: TypeAlias = bytes | memoryview
+"""A part of a file's content, in bytes."""
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -74,14 +76,14 @@ class Content:
     """The content of a file.
 
     Attributes:
+        metadata: The caller's metadata.
         layers: The layers in JSON, with references to arrays.
         arrays: The names of dtypes, and the arrays.
-        nbytes: Size of the arrays.
     """
 
+    metadata: dict[str, str]
     layers: str
     arrays: list[tuple[str, Array]]
-    nbytes: int
 
 
 def is_by_token(cache: Sequence[Any]) -> bool:
@@ -91,7 +93,8 @@ def is_by_token(cache: Sequence[Any]) -> bool:
 
 def is_supported(cache: Sequence[Any]) -> bool:
     """Whether all layers are mlx-lm's: they are read by the names of their classes."""
-    return all(getattr(mlx_caches, type(one).__name__, None) is type(one) for one in flat(cache))
+    kinds = {type(layer) for layer in flat(cache)}
+    return all(getattr(mlx_caches, kind.__name__, None) is kind for kind in kinds)
 
 
 def snapshot(cache: Sequence[Any]) -> Snapshot:
@@ -110,12 +113,14 @@ def snapshot(cache: Sequence[Any]) -> Snapshot:
     return Snapshot(json.dumps(layers), list(zip(names, map(np.asarray, views), strict=True)))
 
 
-def encode(cache: Snapshot, name: str, tokens: slice | None = None) -> list[Piece]:
+def encode(
+    cache: Snapshot, metadata: Mapping[str, str], tokens: slice | None = None
+) -> list[Piece]:
     """Return the content of a file, in pieces.
 
     Args:
         cache: The cache.
-        name: The file's name, which :func:`decode` checks.
+        metadata: Texts by name, which :func:`decode` returns.
         tokens: The range of tokens; ``None`` for the whole state.
     """
     arrays = [
@@ -130,7 +135,7 @@ def encode(cache: Snapshot, name: str, tokens: slice | None = None) -> list[Piec
             "shape": list(array.shape),
             "data_offsets": [start, end],
         }
-    metadata = {"format": FORMAT, "name": name, "layers": cache.layers}
+    metadata = {**metadata, "format": FORMAT, "layers": cache.layers}
     data = [np.ascontiguousarray(array).reshape(-1).view(np.uint8).data for _, array in arrays]
     metadata["sha256"] = _digest(header, metadata, data)
     text = json.dumps({"__metadata__": metadata, **header}).encode()
@@ -138,8 +143,8 @@ def encode(cache: Snapshot, name: str, tokens: slice | None = None) -> list[Piec
     return [len(text).to_bytes(8, "little") + text, *data]
 
 
-def decode(content: bytes | bytearray, name: str) -> Content:
-    """Return the content of a file that :func:`encode` has written under ``name``.
+def decode(content: bytes) -> Content:
+    """Return the content of a file that :func:`encode` has written.
 
     Raises:
         DamagedFileError: It has not, or the content has changed since.
@@ -149,15 +154,14 @@ def decode(content: bytes | bytearray, name: str) -> Content:
         if not 0 < length <= len(content) - 8:
             raise ValueError("the header is missing")
         header = dict(json.loads(bytes(content[8 : 8 + length])))
-        metadata = dict(header.pop("__metadata__"))
+        metadata = dict(header.pop("__metadata__", {}))
         if metadata.get("format") != FORMAT:
             raise ValueError(f"the format is not {FORMAT!r}")
-        if metadata.get("name") != name:
-            raise ValueError("it has been renamed")
         data = memoryview(content)[8 + length :]
         if metadata.pop("sha256") != _digest(header, metadata, [data]):
-            raise ValueError("the digest does not match")
-        return Content(metadata["layers"], [_array(header[key], data) for key in header], len(data))
+            raise ValueError("the digest does not match; the file is damaged")
+        arrays = [_array(header[key], data) for key in header]
+        return Content(metadata, metadata["layers"], arrays)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedFileError(str(error)) from error
 
@@ -183,7 +187,7 @@ def restore(contents: Sequence[Content], length: int) -> list[Any]:
         dtype, _ = _DTYPES[column[0][0]]
         array = mx.array(joined)
         arrays.append(array if array.dtype == dtype else array.view(dtype))
-    cache = [_layer(one, arrays) for one in json.loads(first.layers)]
+    cache = [_layer(layer, arrays) for layer in json.loads(first.layers)]
     if is_by_token(cache):
         for layer in flat(cache):
             if layer.keys is not None:
@@ -194,7 +198,7 @@ def restore(contents: Sequence[Content], length: int) -> list[Any]:
 def _description(layer: Any, arrays: list[mx.array]) -> dict[str, Any]:
     name = type(layer).__name__
     if isinstance(layer, CacheList):
-        return {"class": name, "caches": [_description(one, arrays) for one in layer.caches]}
+        return {"class": name, "caches": [_description(inner, arrays) for inner in layer.caches]}
     state = layer.state
     if type(layer) in _BY_TOKEN and layer.keys is not None:
         # Without the buffer's unused end.
@@ -204,7 +208,7 @@ def _description(layer: Any, arrays: list[mx.array]) -> dict[str, Any]:
 
 def _layer(description: dict[str, Any], arrays: Sequence[mx.array]) -> Any:
     if "caches" in description:
-        return CacheList(*(_layer(one, arrays) for one in description["caches"]))
+        return CacheList(*(_layer(inner, arrays) for inner in description["caches"]))
     kind = getattr(mlx_caches, description["class"])
     return kind.from_state(_with_arrays(description["state"], arrays))
 
@@ -212,7 +216,7 @@ def _layer(description: dict[str, Any], arrays: Sequence[mx.array]) -> Any:
 def _cut(state: Any, length: int) -> Any:
     if isinstance(state, mx.array):
         return state if state.shape[-2] == length else state[..., :length, :]
-    return [_cut(one, length) for one in state] if isinstance(state, list | tuple) else state
+    return [_cut(part, length) for part in state] if isinstance(state, list | tuple) else state
 
 
 def _without_arrays(state: Any, arrays: list[mx.array]) -> Any:
@@ -221,14 +225,14 @@ def _without_arrays(state: Any, arrays: list[mx.array]) -> Any:
         arrays.append(state)
         return {"array": len(arrays) - 1}
     if isinstance(state, list | tuple):
-        return [_without_arrays(one, arrays) for one in state]
+        return [_without_arrays(part, arrays) for part in state]
     return state
 
 
 def _with_arrays(state: Any, arrays: Sequence[mx.array]) -> Any:
     if isinstance(state, dict):
         return arrays[state["array"]]
-    return [_with_arrays(one, arrays) for one in state] if isinstance(state, list) else state
+    return [_with_arrays(part, arrays) for part in state] if isinstance(state, list) else state
 
 
 def _array(entry: dict[str, Any], data: memoryview) -> tuple[str, Array]:

@@ -1,0 +1,388 @@
+"""Tools from dicts, Python functions, pydantic models and dataclasses, and from lists of them.
+
+Pydantic derives the schema of the parameters from type hints. Descriptions come from
+``Field(description=…)``, a string in ``Annotated``, or the docstring.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar
+
+import docstring_parser
+import pydantic
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import JsonSchemaWarningKind
+
+from state_machines.pydantic_schemas import ClosedJsonSchema
+
+from ..checks.problems import problems_in
+from ..checks.texts import as_list, short_repr
+from ..errors import InvalidToolError
+from .input_format import input_format_from_dict
+from .tool import Tool, written
+
+_KEYS = {"name", "description", "parameters", "strict"}
+# The members that hold the schema, each with the types that tools with it have.
+_TYPES: Mapping[str, tuple[str | None, ...]] = {
+    "parameters": (None, "function", "object"),
+    "input_schema": (None, "function", "custom"),
+    "inputSchema": (None, "function"),
+}
+# Members of Anthropic's tools and of the Model Context Protocol that the model does not read.
+_IGNORED = {"cache_control", "title", "annotations", "outputSchema", "icons", "_meta"}
+_HINT = (
+    'A tool is {"type": "function", "function": {"name": …, "description": …, "parameters": …}}, '
+    '{"type": "custom", "custom": {"name": …, "description": …, "format": …}}, a pydantic model '
+    "or dataclass, a Python function, or a Tool."
+)
+_STARS: dict[Any, str] = {
+    inspect.Parameter.POSITIONAL_ONLY: "",
+    inspect.Parameter.VAR_POSITIONAL: "*",
+    inspect.Parameter.VAR_KEYWORD: "**",
+}
+
+
+def resolve_tool(given: Any) -> Tool:
+    """Return the tool for a ``Tool``, a dict, a pydantic model, a dataclass or a function.
+
+    Raises:
+        InvalidToolError: It is none of these, or invalid.
+        ToolSchemaError: Its schema is refused.
+    """
+    if isinstance(given, Tool):
+        return given
+    if isinstance(given, Mapping):
+        return tool_from_dict(given)
+    if is_tool_type(given):
+        return tool_from_type(given)
+    if callable(given) and not isinstance(given, type):
+        return tool_from_function(given)
+    what = f"the class {given.__name__}" if isinstance(given, type) else short_repr(given)
+    raise InvalidToolError(f"{what} is not a tool", hint=_HINT)
+
+
+def resolve_tools(given: Iterable[Any] | None) -> tuple[Tool, ...]:
+    """Return the tools of a mixed list, in order; none for ``None``.
+
+    Raises:
+        InvalidToolError: An item is no tool, or its name occurs twice; ``index`` is that of the
+        item.
+    """
+    if given is None:
+        return ()
+    items = as_list(given)
+    if items is None:
+        raise InvalidToolError(
+            f"tools should be a list, not {type(given).__name__}",
+            hint="Put a single tool in brackets.",
+        )
+    tools: dict[str, Tool] = {}
+    for index, item in enumerate(items):
+        try:
+            tool = resolve_tool(item)
+        except InvalidToolError as error:
+            raise error.at(index) from (error.__cause__ or error)
+        if tool.name in tools:
+            raise InvalidToolError(
+                "another tool has the same name",
+                tool=tool.name,
+                index=index,
+                hint=f"It is tool {list(tools).index(tool.name)}. Rename one of the two.",
+            )
+        tools[tool.name] = tool
+    return tuple(tools.values())
+
+
+def tool_from_dict(
+    definition: Mapping[str, Any], function: Callable[..., Any] | None = None
+) -> Tool:
+    """Return a tool from a dict.
+
+    ===================================================================  =====================
+    dict                                                                 used by
+    ===================================================================  =====================
+    ``{"type": "function", "function": {"name": …, "parameters": …}}``   OpenAI's chat API
+    ``{"type": "function", "name": …, "parameters": …}``                 OpenAI's Responses API
+    ``{"name": …, "parameters": …}``                                     OpenAI's ``functions``
+    ``{"name": …, "input_schema": …}``                                   Anthropic
+    ``{"name": …, "inputSchema": …}``                                    Model Context Protocol
+    ``{"name": …, "type": "object", "properties": …}``                   schemas with a name
+    ``{"type": "custom", "custom": {"name": …, "format": …}}``           OpenAI's custom tools
+    ``{"type": "custom", "name": …, "format": …}``                       OpenAI's Responses API
+    ===================================================================  =====================
+
+    ``description`` and ``strict`` may be added. Members that do not concern the model, such as
+    ``cache_control``, have no effect.
+
+    Args:
+        definition: The dict.
+        function: The function to call.
+
+    Raises:
+        InvalidToolError: The dict is malformed.
+    """
+    given = _flat(definition)
+    kind = given.pop("type", None)
+    key = next((key for key in _TYPES if key in given), None)
+    is_custom = kind == "custom" and key != "input_schema"
+    if is_custom:
+        _refuse_extra(given, {"name", "description", "format"}, "a custom tool")
+    elif key is not None and kind in _TYPES[key]:
+        _refuse_extra(given, _KEYS - {"parameters"} | {key})
+        given["parameters"] = given.pop(key)
+    elif key is None and kind == "object":
+        schema = {name: value for name, value in given.items() if name not in _KEYS}
+        given = {name: value for name, value in given.items() if name in _KEYS}
+        given["parameters"] = {"type": "object", **schema}
+    elif key is not None or kind != "function":
+        raise _unknown_type(given, kind)
+    else:
+        _refuse_extra(given, _KEYS)
+    name = given.get("name")
+    if name is None:
+        raise InvalidToolError("the tool has no name", hint=_HINT)
+    if is_custom:
+        try:
+            given["input"] = input_format_from_dict(given.pop("format", None))
+        except InvalidToolError as error:
+            raise error.named(str(name)) from error
+    known = {key: value for key, value in given.items() if key not in _IGNORED}
+    return Tool(**known, function=function)
+
+
+def tool_from_function(
+    function: Callable[..., Any],
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    strict: bool | None = None,
+) -> Tool:
+    """Return a tool that calls ``function`` with keyword arguments.
+
+    Constraints such as ``Annotated[int, Field(ge=0)]`` apply. A parameter without a hint accepts
+    any JSON value, one with a default is optional. Parameters bound by ``functools.partial`` are
+    hidden from the model.
+
+    Args:
+        function: The function, sync or async.
+        name: Default: the function's name.
+        description: Default: the docstring's text.
+        strict: OpenAI's field; every schema is enforced here.
+
+    Raises:
+        InvalidToolError: A parameter is positional-only or variadic, or pydantic has no schema for
+        it.
+    """
+    inner, bound = function, set[str]()
+    while isinstance(inner, functools.partial):
+        bound |= set(inner.keywords)
+        inner = inner.func
+    is_routine = inspect.isroutine(inner)
+    tool = name or getattr(inner, "__name__", None) or type(inner).__name__
+    try:
+        signature = inspect.signature(function)
+        hinted = inner if is_routine else type(inner).__call__
+        hints = typing.get_type_hints(hinted, include_extras=True)
+    except Exception as error:
+        # Evaluating annotations runs code, which may raise anything.
+        raise InvalidToolError(
+            f"the signature cannot be read: {error}",
+            tool=tool,
+            hint="Type hints must be names of the function's module.",
+        ) from error
+    docstring = inspect.getdoc(inner) if is_routine else type(inner).__doc__
+    text, documented = read_docstring(docstring or inspect.getdoc(hinted))
+    parameters = []
+    for parameter in signature.parameters.values():
+        if parameter.name in bound:
+            continue
+        if parameter.kind in _STARS:
+            raise InvalidToolError(
+                f"parameter {_STARS[parameter.kind]}{parameter.name} cannot be passed by name",
+                tool=tool,
+                hint="A tool's parameters are ordinary or keyword-only ones.",
+            )
+        parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
+        default = pydantic.Field() if parameter.default is parameter.empty else parameter.default
+        info = FieldInfo.from_annotated_attribute(hints.get(parameter.name, Any), default)
+        described = [entry for entry in info.metadata if isinstance(entry, str)]
+        description_of = described[0] if described else documented.pop(parameter.name, None)
+        if description_of is not None:
+            documented[str(info.validation_alias or parameter.name)] = description_of
+
+    def collect(**arguments: Any) -> dict[str, Any]:
+        return arguments
+
+    # Pydantic validates calls of functions by these attributes.
+    collect.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    collect.__annotations__ = hints
+    adapter, schema = _schema_of(collect, tool, documented)
+    return Tool(
+        tool,
+        text if description is None else description,
+        schema,
+        strict,
+        function,
+        functools.partial(_read_instance, adapter),
+    )
+
+
+def is_tool_type(given: Any) -> bool:
+    """Return whether ``tool_from_type`` accepts ``given``."""
+    return isinstance(given, type) and (
+        issubclass(given, pydantic.BaseModel) or dataclasses.is_dataclass(given)
+    )
+
+
+def tool_from_type(
+    given: type[Any],
+    *,
+    function: Callable[[Any], Any] | None = None,
+    name: str | None = None,
+    description: str | None = None,
+    strict: bool | None = None,
+) -> Tool:
+    """Return a tool whose arguments are an instance of ``given``.
+
+    Args:
+        given: A pydantic model or a dataclass.
+        function: Called with the instance. Default: the instance itself, if it is callable.
+        name: Default: the class's name.
+        description: Default: the class's docstring.
+        strict: OpenAI's field; every schema is enforced here.
+
+    Raises:
+        InvalidToolError: ``given`` is neither, or pydantic has no schema for it.
+    """
+    if not is_tool_type(given):
+        raise InvalidToolError(f"{short_repr(given)} is neither a pydantic model nor a dataclass")
+    tool = name or given.__name__
+    docstring = vars(given).get("__doc__") or ""
+    # The default docstring of a dataclass is its signature.
+    is_written = not docstring.startswith(f"{given.__name__}(")
+    text, documented = read_docstring(docstring if is_written else None)
+    adapter, parameters = _schema_of(given, tool, documented)
+    # Not `getattr`: a class is callable even if its instances are not.
+    calls = (vars(base)["__call__"] for base in given.__mro__ if "__call__" in vars(base))
+    return Tool(
+        tool,
+        text if description is None else description,
+        parameters,
+        strict,
+        next(calls, None) if function is None else function,
+        functools.partial(_read_instance, adapter),
+    )
+
+
+def _flat(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a definition without ``null`` and without the object inside that of the chat API.
+
+    Some clients write ``null`` for a missing value.
+    """
+    given = _stated(definition)
+    for kind in ("function", "custom"):
+        if kind in given:
+            if given.get("type") != kind:
+                raise _unknown_type(given[kind], given.get("type"))
+            _refuse_extra(given, {"type", kind})
+            if not isinstance(given[kind], Mapping):
+                raise InvalidToolError(f"{kind!r} is not an object", hint=_HINT)
+            # Some clients repeat the type in the inner object.
+            return {"type": kind, **_stated(given[kind])}
+    return given
+
+
+def _stated(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _unknown_type(given: Any, kind: object) -> InvalidToolError:
+    what = "a tool without a type" if kind is None else f"a tool of type {short_repr(kind)}"
+    return InvalidToolError(f"{what} is not known", tool=_name(given), hint=_HINT)
+
+
+def _refuse_extra(
+    given: Mapping[str, Any], known: set[str], what: str = "a tool's definition"
+) -> None:
+    extra = [key for key in given if key not in known and key not in _IGNORED]
+    if extra:
+        raise InvalidToolError(
+            f"{what} has no {', '.join(map(short_repr, extra))}",
+            tool=_name(given.get("function") or given.get("custom") or given),
+            hint=f"Known are {', '.join(map(repr, sorted(known)))}.",
+        )
+
+
+def _name(given: Any) -> str | None:
+    name = given.get("name") if isinstance(given, Mapping) else None
+    return name if isinstance(name, str) else None
+
+
+def read_docstring(docstring: str | None) -> tuple[str, dict[str, str]]:
+    """Read a docstring in Google's, NumPy's or Sphinx's style.
+
+    Returns:
+        The text before the sections of parameters and results; descriptions by parameter.
+    """
+    text = inspect.cleandoc(docstring or "")
+    try:
+        parsed = docstring_parser.parse(text)
+    except docstring_parser.ParseError:
+        return text.strip(), {}
+    parameters = {
+        name.strip().lstrip("*"): " ".join(parameter.description.split())
+        for parameter in parsed.params
+        # NumPy's style describes several parameters at once: `x, y : int`.
+        for name in parameter.arg_name.split(",")
+        if parameter.description and parameter.description.strip()
+    }
+    return (parsed.description or "").strip(), parameters
+
+
+class _ToolJsonSchema(ClosedJsonSchema):
+    # The model may omit a parameter whose default is not JSON.
+    ignored_warning_kinds: ClassVar[set[JsonSchemaWarningKind]] = {  # type: ignore[misc]
+        "skipped-choice",
+        "non-serializable-default",
+    }
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        """Omit titles that repeat the name, which would cost prompt tokens."""
+        return False
+
+
+def _schema_of(
+    target: Any, tool: str, documented: Mapping[str, str]
+) -> tuple[pydantic.TypeAdapter[Any], dict[str, Any]]:
+    """Return a type's adapter, and its schema with descriptions of properties without one."""
+    try:
+        adapter = pydantic.TypeAdapter(target)
+        schema = adapter.json_schema(schema_generator=_ToolJsonSchema)
+    except Exception as error:
+        # A type's own code, called for its schema, may raise anything.
+        raise InvalidToolError(
+            f"pydantic has no schema for the parameters: {error}", tool=tool
+        ) from error
+    schema.pop("title", None)
+    schema.pop("description", None)
+    for name, inner in schema.get("properties", {}).items():
+        if name in documented:
+            inner.setdefault("description", documented[name])
+    return adapter, schema
+
+
+def _read_instance(adapter: pydantic.TypeAdapter[Any], arguments: Mapping[str, Any]) -> Any:
+    """Return arguments as an instance of a type; raises ``ValueError`` if they are invalid."""
+    try:
+        # As text: even in strict mode, pydantic reads dates, sets and tuples from JSON.
+        return adapter.validate_json(written(arguments))
+    except pydantic.ValidationError as error:
+        problems = problems_in(error, arguments)
+        places = (".".join(map(str, problem.location)) for problem in problems)
+        lines = (f"{place} {p.what}".strip() for place, p in zip(places, problems, strict=True))
+        raise ValueError("; ".join(lines)) from error
