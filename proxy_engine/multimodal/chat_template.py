@@ -1,7 +1,6 @@
 """Chat templates of multimodal models: messages with media, and where a rendered prompt has them.
 
-A text of the conversation may contain what a template writes for a medium, and would take its
-place.
+A text of the conversation may contain the placeholder of a medium, and would take its place.
 """
 
 from __future__ import annotations
