@@ -87,8 +87,8 @@ class LanguageModel(Module):
         if self._is_prefix_lm and "inputs_embeds" not in arguments:
             arguments = {**arguments, "mask": _causal_mask(tokens, cache)}
         inner = self.multimodal.language_model
-        with without_state(inner), viewed(cache, shares_keys=self._shares_keys) as given:
-            logits: mx.array = inner(tokens, cache=given, **arguments).logits
+        with without_state(inner), viewed(cache, shares_keys=self._shares_keys) as views:
+            logits: mx.array = inner(tokens, cache=views, **arguments).logits
         return logits
 
     @property
@@ -182,8 +182,8 @@ def _layout(model: Module, make_cache: Callable[[], list[Any]]) -> _Layout:
             for tokens in (mx.array([[1, 2, 3]]), mx.array([[4]])):
                 positions = _positions(tokens, cache, None)
                 arguments = {} if layout is None else {"position_ids": layout(positions)}
-                with viewed(cache) as given:
-                    found.append(model(tokens, cache=given, **arguments).logits)
+                with viewed(cache) as views:
+                    found.append(model(tokens, cache=views, **arguments).logits)
         return mx.concatenate(found, axis=1)
 
     expected = logits(None)

@@ -54,10 +54,10 @@ def viewed(cache: list[Any] | None, *, shares_keys: bool = False) -> Iterator[li
     if cache is None:
         yield None
         return
-    given = [_viewed(layer, shares_keys=shares_keys) for layer in cache]
-    passed = list(given)
+    views = [_viewed(layer, shares_keys=shares_keys) for layer in cache]
+    passed = list(views)
     yield passed
-    for index, (before, after) in enumerate(zip(given, passed, strict=True)):
+    for index, (before, after) in enumerate(zip(views, passed, strict=True)):
         if after is not before:
             cache[index] = after.layer if isinstance(after, _View) else after
 

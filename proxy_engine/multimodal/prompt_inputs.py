@@ -97,16 +97,16 @@ class MediaInputs:
 
     def arguments(self, start: int, end: int) -> Mapping[str, Any]:
         """Return the keyword arguments of the model's call over the tokens [start, end)."""
-        given = {}
+        arguments = {}
         if self._positions is not None:
-            given["position_ids"] = self._cut(self._positions, start, end)
+            arguments["position_ids"] = self._cut(self._positions, start, end)
         if self._whole is None:
-            return {**given, **self._joined(start, end)}
+            return {**arguments, **self._joined(start, end)}
         for name, value in self._whole.items():
             # A slice is a new array: some models scale their input embeddings in place.
             by_token = name == "inputs_embeds" or name in _BY_TOKEN
-            given[name] = self._cut(value, start, end) if by_token else value
-        return given
+            arguments[name] = self._cut(value, start, end) if by_token else value
+        return arguments
 
     def release(self) -> None:
         """Drop the input embeddings."""
@@ -115,7 +115,7 @@ class MediaInputs:
     def _embed_whole(self) -> None:
         """Compute the input embeddings of the whole prompt."""
         language_model = self.model.language_model
-        given, features = self._features(self.token_ids, self.arrays)
+        arguments, features = self._features(self.token_ids, self.arrays)
         positions = features.pop("position_ids", None)
         if positions is None:
             positions = getattr(language_model, "_position_ids", None)
@@ -126,7 +126,7 @@ class MediaInputs:
         self.rope_delta = 0 if delta is None else _first(delta)
         # The vision tower runs here, so that its arrays are not kept until the last pass.
         mx.eval(list(features.values()))
-        self._whole = {**given, **features}
+        self._whole = {**arguments, **features}
 
     def _begin_segments(self, cached_tokens: int) -> bool:
         """Compute the positions, and the embeddings of the first segment that is not cached.
@@ -194,10 +194,10 @@ class MediaInputs:
         self, token_ids: Ids, arrays: Mapping[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the arguments of the language model: the processor's, and the computed ones."""
-        given = to_mlx(arrays)
-        pixels, mask = given.pop("pixel_values", None), given.pop("attention_mask", None)
+        arguments = to_mlx(arrays)
+        pixels, mask = arguments.pop("pixel_values", None), arguments.pop("attention_mask", None)
         ids = mx.array(token_ids)[None]
-        found = self.model.get_input_embeddings(ids, pixels, mask=mask, **given).to_dict()
+        found = self.model.get_input_embeddings(ids, pixels, mask=mask, **arguments).to_dict()
         features = {name: value for name, value in found.items() if value is not None}
         count = features["inputs_embeds"].shape[1]
         if count != len(token_ids):
@@ -205,7 +205,7 @@ class MediaInputs:
                 f"mlx-vlm computes {count} input embeddings for {len(token_ids)} tokens",
                 hint="This version of mlx-vlm does not support images of this model.",
             )
-        return given, features
+        return arguments, features
 
     def _rope_index(self) -> tuple[mx.array | None, int]:
         """Return the positions of the prompt, and the rope delta, without input embeddings."""
@@ -213,8 +213,8 @@ class MediaInputs:
         if rope_index is None:
             return None, 0
         names = inspect.signature(rope_index).parameters
-        given = {name: value for name, value in to_mlx(self.arrays).items() if name in names}
-        positions, delta = rope_index(mx.array(self.token_ids)[None], **given)
+        arguments = {name: value for name, value in to_mlx(self.arrays).items() if name in names}
+        positions, delta = rope_index(mx.array(self.token_ids)[None], **arguments)
         return positions, _first(delta)
 
     def _cut(self, array: mx.array, start: int, end: int) -> mx.array:

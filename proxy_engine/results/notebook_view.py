@@ -309,10 +309,10 @@ def segments_of(result: GenerationResult[Any]) -> Iterator[Segment]:
         while position < len(text):
             while not left:
                 left, origin, probability = next(tokens)
-            own = text[position : position + left]
-            position, left = position + len(own), left - len(own)
+            piece = text[position : position + left]
+            position, left = position + len(piece), left - len(piece)
             # A character belongs to the token that completes it.
-            yield Segment(kind, decoder.decode(own), origin, probability)
+            yield Segment(kind, decoder.decode(piece), origin, probability)
 
 
 def _probabilities(result: GenerationResult[Any]) -> Iterator[Logprob | None]:
@@ -325,9 +325,9 @@ def _probabilities(result: GenerationResult[Any]) -> Iterator[Logprob | None]:
 
 def merged(segments: Iterable[Segment]) -> Iterator[Segment]:
     """Join adjacent segments that are shown alike."""
-    groups = groupby(segments, lambda one: (one.kind, one.origin, one.probability))
+    groups = groupby(segments, lambda segment: (segment.kind, segment.origin, segment.probability))
     for number, ((kind, origin, probability), group) in enumerate(groups):
-        text = "".join(one.text for one in group)
+        text = "".join(segment.text for segment in group)
         if text:
             known = number < MAX_SEGMENTS
             yield Segment(kind, text, *((origin, probability) if known else ()))
@@ -336,7 +336,7 @@ def merged(segments: Iterable[Segment]) -> Iterator[Segment]:
 def segments_html(segments: Iterable[Segment]) -> str:
     """Return segments as preformatted HTML."""
     spans: list[str] = []
-    for kind, group in groupby(segments, lambda one: one.kind):
+    for kind, group in groupby(segments, lambda segment: segment.kind):
         inner = "".join(map(_token_html, group))
         style = PARTS[kind]
         spans.append(f'<span style="{style}">{inner}</span>' if style else inner)
@@ -361,14 +361,14 @@ def _legend(segments: Sequence[Segment]) -> str:
     chips = [
         _chip(PARTS[kind], kind)
         for kind in PARTS
-        if kind != "text" and any(one.kind == kind for one in segments)
+        if kind != "text" and any(segment.kind == kind for segment in segments)
     ]
     chips += [
         _chip(ORIGINS[origin], name)
         for origin, name in ORIGIN_NAMES.items()
-        if origin != "s" and any(one.origin == origin for one in segments)
+        if origin != "s" and any(segment.origin == origin for segment in segments)
     ]
-    if any(one.probability is not None for one in segments):
+    if any(segment.probability is not None for segment in segments):
         chips.append(_chip(shade(0.0), "low probability"))
     return f'<div style="{DIM}">{" ".join(chips)}</div>' if chips else ""
 

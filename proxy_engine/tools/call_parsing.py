@@ -119,18 +119,18 @@ def unique_call_id(
     return next(id for id in ids if id not in taken)
 
 
-def _format(given: Any) -> ToolFormat:
-    if isinstance(given, ToolFormat):
-        return given
-    if isinstance(given, str):
-        return format_named(given)
-    if not hasattr(given, "tool_parser"):
+def _format(source: Any) -> ToolFormat:
+    if isinstance(source, ToolFormat):
+        return source
+    if isinstance(source, str):
+        return format_named(source)
+    if not hasattr(source, "tool_parser"):
         raise InvalidOptionError(
-            f"the tool format is {short_repr(given)}",
+            f"the tool format is {short_repr(source)}",
             option="tool_format",
             hint="Give a ToolFormat, the name of one, or a tokenizer that mlx_lm.load returns.",
         )
-    return format_of(given)
+    return format_of(source)
 
 
 class _Reader:

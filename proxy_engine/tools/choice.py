@@ -38,11 +38,11 @@ class ToolChoice:
         return bool(self.tools)
 
     @classmethod
-    def of(cls, given: Any, tools: Sequence[Tool]) -> ToolChoice:
-        """Return the tool choice that ``given`` means for ``tools``.
+    def of(cls, choice: Any, tools: Sequence[Tool]) -> ToolChoice:
+        """Return the tool choice that ``choice`` means for ``tools``.
 
         Args:
-            given: ``"auto"`` (also ``None``), ``"required"``, ``"none"``, the name of a tool,
+            choice: ``"auto"`` (also ``None``), ``"required"``, ``"none"``, the name of a tool,
                 ``{"type": "function", "function": {"name": …}}`` or ``{"type": "function", "name":
                 …}``. A tool named like one of the three words needs a dict. OpenAI's ``{"type":
                 "allowed_tools", "allowed_tools": {"mode": "auto", "tools": […]}}``, also without
@@ -53,9 +53,9 @@ class ToolChoice:
         Raises:
             InvalidOptionError: It is none of these; the option is ``tool_choice``.
         """
-        match given:
+        match choice:
             case ToolChoice():
-                return cls(given.mode, tuple(_named(tool.name, tools) for tool in given.tools))
+                return cls(choice.mode, tuple(_named(tool.name, tools) for tool in choice.tools))
             case None:
                 return cls("auto", tuple(tools))
             case str(word):
@@ -66,15 +66,15 @@ class ToolChoice:
             case {"type": "allowed_tools", **members}:
                 return cls._allowed(members, tools)
             case Mapping():
-                return cls("named", (_referenced(given, tools),))
+                return cls("named", (_referenced(choice, tools),))
         raise _invalid(
-            f"a value of type {type(given).__name__} is not known",
+            f"a value of type {type(choice).__name__} is not known",
             "Known are 'auto', 'required', 'none', and the name of a tool.",
         )
 
     @classmethod
-    def _allowed(cls, given: Any, tools: Sequence[Tool]) -> ToolChoice:
-        match given:
+    def _allowed(cls, choice: Any, tools: Sequence[Tool]) -> ToolChoice:
+        match choice:
             case {"mode": "auto" | "required" as mode, "tools": [_, *_] as allowed, **rest}:
                 _refuse_extra(rest)
                 found = {tool.name: tool for tool in (_referenced(each, tools) for each in allowed)}
@@ -96,12 +96,12 @@ class ToolChoice:
         return cls("named", (_named(word, tools),))
 
 
-def requires_call(given: Any) -> bool:
+def requires_call(choice: Any) -> bool:
     """Return whether a tool choice, in any form, permits no answer without a call."""
-    if isinstance(given, Mapping) and given.get("type") == "allowed_tools":
-        inner = given.get("allowed_tools", given)
+    if isinstance(choice, Mapping) and choice.get("type") == "allowed_tools":
+        inner = choice.get("allowed_tools", choice)
         return not isinstance(inner, Mapping) or inner.get("mode") != "auto"
-    return given not in (None, "auto", "none")
+    return choice not in (None, "auto", "none")
 
 
 def _named(name: str, tools: Sequence[Tool]) -> Tool:
@@ -113,9 +113,9 @@ def _named(name: str, tools: Sequence[Tool]) -> Tool:
     raise _invalid(f"there is no tool {short_repr(name)}", hint)
 
 
-def _referenced(given: Any, tools: Sequence[Tool]) -> Tool:
+def _referenced(choice: Any, tools: Sequence[Tool]) -> Tool:
     """Return the tool that an OpenAI-style dict names."""
-    match given:
+    match choice:
         case {"type": "function" as kind, "function": {"name": str(name), **more}, **rest} | {
             "type": "custom" as kind,
             "custom": {"name": str(name), **more},
@@ -126,7 +126,7 @@ def _referenced(given: Any, tools: Sequence[Tool]) -> Tool:
             _refuse_extra(rest)
         case _:
             raise _invalid(
-                f"{short_repr(given)} is not known",
+                f"{short_repr(choice)} is not known",
                 'A tool is named by {"type": "function", "function": {"name": …}}.',
             )
     tool = _named(name, tools)

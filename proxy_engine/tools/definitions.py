@@ -47,38 +47,38 @@ _STARS: dict[Any, str] = {
 }
 
 
-def resolve_tool(given: Any) -> Tool:
+def resolve_tool(source: Any) -> Tool:
     """Return the tool for a ``Tool``, a dict, a pydantic model, a dataclass or a function.
 
     Raises:
         InvalidToolError: It is none of these, or invalid.
         ToolSchemaError: Its schema is refused.
     """
-    if isinstance(given, Tool):
-        return given
-    if isinstance(given, Mapping):
-        return tool_from_dict(given)
-    if is_tool_type(given):
-        return tool_from_type(given)
-    if callable(given) and not isinstance(given, type):
-        return tool_from_function(given)
-    what = f"the class {given.__name__}" if isinstance(given, type) else short_repr(given)
+    if isinstance(source, Tool):
+        return source
+    if isinstance(source, Mapping):
+        return tool_from_dict(source)
+    if is_tool_type(source):
+        return tool_from_type(source)
+    if callable(source) and not isinstance(source, type):
+        return tool_from_function(source)
+    what = f"the class {source.__name__}" if isinstance(source, type) else short_repr(source)
     raise InvalidToolError(f"{what} is not a tool", hint=_HINT)
 
 
-def resolve_tools(given: Iterable[Any] | None) -> tuple[Tool, ...]:
+def resolve_tools(source: Iterable[Any] | None) -> tuple[Tool, ...]:
     """Return the tools of a mixed list, in order; none for ``None``.
 
     Raises:
         InvalidToolError: An item is no tool, or its name occurs twice; ``index`` is that of the
         item.
     """
-    if given is None:
+    if source is None:
         return ()
-    items = as_list(given)
+    items = as_list(source)
     if items is None:
         raise InvalidToolError(
-            f"tools should be a list, not {type(given).__name__}",
+            f"tools should be a list, not {type(source).__name__}",
             hint="Put a single tool in brackets.",
         )
     tools: dict[str, Tool] = {}
@@ -126,32 +126,32 @@ def tool_from_dict(
     Raises:
         InvalidToolError: The dict is malformed.
     """
-    given = _flat(definition)
-    kind = given.pop("type", None)
-    key = next((key for key in _TYPES if key in given), None)
+    members = _flat(definition)
+    kind = members.pop("type", None)
+    key = next((key for key in _TYPES if key in members), None)
     is_custom = kind == "custom" and key != "input_schema"
     if is_custom:
-        _refuse_extra(given, {"name", "description", "format"}, "a custom tool")
+        _refuse_extra(members, {"name", "description", "format"}, "a custom tool")
     elif key is not None and kind in _TYPES[key]:
-        _refuse_extra(given, _KEYS - {"parameters"} | {key})
-        given["parameters"] = given.pop(key)
+        _refuse_extra(members, _KEYS - {"parameters"} | {key})
+        members["parameters"] = members.pop(key)
     elif key is None and kind == "object":
-        schema = {name: value for name, value in given.items() if name not in _KEYS}
-        given = {name: value for name, value in given.items() if name in _KEYS}
-        given["parameters"] = {"type": "object", **schema}
+        schema = {name: value for name, value in members.items() if name not in _KEYS}
+        members = {name: value for name, value in members.items() if name in _KEYS}
+        members["parameters"] = {"type": "object", **schema}
     elif key is not None or kind != "function":
-        raise _unknown_type(given, kind)
+        raise _unknown_type(members, kind)
     else:
-        _refuse_extra(given, _KEYS)
-    name = given.get("name")
+        _refuse_extra(members, _KEYS)
+    name = members.get("name")
     if name is None:
         raise InvalidToolError("the tool has no name", hint=_HINT)
     if is_custom:
         try:
-            given["input"] = input_format_from_dict(given.pop("format", None))
+            members["input"] = input_format_from_dict(members.pop("format", None))
         except InvalidToolError as error:
             raise error.named(str(name)) from error
-    known = {key: value for key, value in given.items() if key not in _IGNORED}
+    known = {key: value for key, value in members.items() if key not in _IGNORED}
     return Tool(**known, function=function)
 
 
@@ -232,43 +232,43 @@ def tool_from_function(
     )
 
 
-def is_tool_type(given: Any) -> bool:
-    """Return whether ``tool_from_type`` accepts ``given``."""
-    return isinstance(given, type) and (
-        issubclass(given, pydantic.BaseModel) or dataclasses.is_dataclass(given)
+def is_tool_type(source: Any) -> bool:
+    """Return whether ``tool_from_type`` accepts ``source``."""
+    return isinstance(source, type) and (
+        issubclass(source, pydantic.BaseModel) or dataclasses.is_dataclass(source)
     )
 
 
 def tool_from_type(
-    given: type[Any],
+    source: type[Any],
     *,
     function: Callable[[Any], Any] | None = None,
     name: str | None = None,
     description: str | None = None,
     strict: bool | None = None,
 ) -> Tool:
-    """Return a tool whose arguments are an instance of ``given``.
+    """Return a tool whose arguments are an instance of ``source``.
 
     Args:
-        given: A pydantic model or a dataclass.
+        source: A pydantic model or a dataclass.
         function: Called with the instance. Default: the instance itself, if it is callable.
         name: Default: the class's name.
         description: Default: the class's docstring.
         strict: OpenAI's field; every schema is enforced here.
 
     Raises:
-        InvalidToolError: ``given`` is neither, or pydantic has no schema for it.
+        InvalidToolError: ``source`` is neither, or pydantic has no schema for it.
     """
-    if not is_tool_type(given):
-        raise InvalidToolError(f"{short_repr(given)} is neither a pydantic model nor a dataclass")
-    tool = name or given.__name__
-    docstring = vars(given).get("__doc__") or ""
+    if not is_tool_type(source):
+        raise InvalidToolError(f"{short_repr(source)} is neither a pydantic model nor a dataclass")
+    tool = name or source.__name__
+    docstring = vars(source).get("__doc__") or ""
     # The default docstring of a dataclass is its signature.
-    is_written = not docstring.startswith(f"{given.__name__}(")
+    is_written = not docstring.startswith(f"{source.__name__}(")
     text, documented = read_docstring(docstring if is_written else None)
-    adapter, parameters = _schema_of(given, tool, documented)
+    adapter, parameters = _schema_of(source, tool, documented)
     # Not `getattr`: a class is callable even if its instances are not.
-    calls = (vars(base)["__call__"] for base in given.__mro__ if "__call__" in vars(base))
+    calls = (vars(base)["__call__"] for base in source.__mro__ if "__call__" in vars(base))
     return Tool(
         tool,
         text if description is None else description,
@@ -284,42 +284,42 @@ def _flat(definition: Mapping[str, Any]) -> dict[str, Any]:
 
     Some clients write ``null`` for a missing value.
     """
-    given = _stated(definition)
+    members = _stated(definition)
     for kind in ("function", "custom"):
-        if kind in given:
-            if given.get("type") != kind:
-                raise _unknown_type(given[kind], given.get("type"))
-            _refuse_extra(given, {"type", kind})
-            if not isinstance(given[kind], Mapping):
+        if kind in members:
+            if members.get("type") != kind:
+                raise _unknown_type(members[kind], members.get("type"))
+            _refuse_extra(members, {"type", kind})
+            if not isinstance(members[kind], Mapping):
                 raise InvalidToolError(f"{kind!r} is not an object", hint=_HINT)
             # Some clients repeat the type in the inner object.
-            return {"type": kind, **_stated(given[kind])}
-    return given
+            return {"type": kind, **_stated(members[kind])}
+    return members
 
 
-def _stated(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in given.items() if value is not None}
+def _stated(members: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in members.items() if value is not None}
 
 
-def _unknown_type(given: Any, kind: object) -> InvalidToolError:
+def _unknown_type(members: Any, kind: object) -> InvalidToolError:
     what = "a tool without a type" if kind is None else f"a tool of type {short_repr(kind)}"
-    return InvalidToolError(f"{what} is not known", tool=_name(given), hint=_HINT)
+    return InvalidToolError(f"{what} is not known", tool=_name(members), hint=_HINT)
 
 
 def _refuse_extra(
-    given: Mapping[str, Any], known: set[str], what: str = "a tool's definition"
+    members: Mapping[str, Any], known: set[str], what: str = "a tool's definition"
 ) -> None:
-    extra = [key for key in given if key not in known and key not in _IGNORED]
+    extra = [key for key in members if key not in known and key not in _IGNORED]
     if extra:
         raise InvalidToolError(
             f"{what} has no {', '.join(map(short_repr, extra))}",
-            tool=_name(given.get("function") or given.get("custom") or given),
+            tool=_name(members.get("function") or members.get("custom") or members),
             hint=f"Known are {', '.join(map(repr, sorted(known)))}.",
         )
 
 
-def _name(given: Any) -> str | None:
-    name = given.get("name") if isinstance(given, Mapping) else None
+def _name(members: Any) -> str | None:
+    name = members.get("name") if isinstance(members, Mapping) else None
     return name if isinstance(name, str) else None
 
 

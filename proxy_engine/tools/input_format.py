@@ -150,16 +150,16 @@ class InputFormat:
         return None
 
 
-def input_format_from_dict(given: Any) -> InputFormat:
+def input_format_from_dict(definition: Any) -> InputFormat:
     """Return the format of OpenAI's member ``format``, in the form of either API.
 
     Raises:
         InvalidToolError: The format is malformed.
     """
-    match given:
+    match definition:
         case None:
             return InputFormat()
-        case {"type": "text"} if len(given) == 1:
+        case {"type": "text"} if len(definition) == 1:
             return InputFormat()
         case {"type": "grammar", "grammar": Mapping() as grammar, **rest} if not rest:
             return input_format_from_dict({"type": "grammar", **grammar})
@@ -168,7 +168,7 @@ def input_format_from_dict(given: Any) -> InputFormat:
         ):
             return InputFormat(syntax, text)  # type: ignore[arg-type]  # a key of _READERS
     raise InvalidToolError(
-        f"the format of a custom tool's input is malformed: {short_repr(given)}",
+        f"the format of a custom tool's input is malformed: {short_repr(definition)}",
         hint='It is {"type": "text"} or {"type": "grammar", "grammar": {"syntax": …, '
         f'"definition": …}}}}. A syntax is one of {", ".join(map(repr, _READERS))}.',
     )
