@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from state_machines import JsonSchemaStateMachine
 from state_machines.argument_notations import INPUT, JSON
@@ -81,9 +81,8 @@ class AnswerReader:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._written: list[tuple[Part, list[str]]] = []
         self._call: _Call | None = None
-        self._value: PartialJson | None = None
+        self._value: tuple[str, PartialJson] | None = None
         self.calls: list[ToolCall] = []
-        self._values: list[tuple[SubState, list[str]]] = []
 
     def read(self, pieces: Sequence[Piece], *, is_last: bool = False) -> list[Event]:
         """Take pieces of output, and return the events.
@@ -106,60 +105,61 @@ class AnswerReader:
     @property
     def values(self) -> list[tuple[SubState, str]]:
         """The parts other than text and tool calls, with their output so far."""
-        return [(part, "".join(texts)) for part, texts in self._values]
+        return [(part, "".join(texts)) for part, texts in self._written if _is_value(part)]
 
     @property
     def text(self) -> str:
         """Free text and structured output so far."""
-        return self._joined(_is_content)
+        return "".join(
+            text
+            for part, texts in self._written
+            if _is_value(part) or (isinstance(part, Text) and part.name != REASONING)
+            for text in texts
+        )
 
     @property
     def reasoning(self) -> str:
         """Reasoning so far."""
-        return self._joined(_is_reasoning)
-
-    def _joined(self, is_meant: Callable[[Part], bool]) -> str:
-        return "".join(text for part, texts in self._written if is_meant(part) for text in texts)
+        return "".join(
+            text
+            for part, texts in self._written
+            if isinstance(part, Text) and part.name == REASONING
+            for text in texts
+        )
 
     @property
     def parts(self) -> tuple[AnswerPart, ...]:
-        """The output so far, by part."""
-        pointers = self._pointers()
-        return tuple(
-            AnswerPart(_name(part), "".join(texts), isinstance(part, Marker), pointer)
-            for (part, texts), pointer in zip(self._written, pointers, strict=True)
-            if any(texts)
-        )
-
-    def _pointers(self) -> Iterator[str | None]:
-        """Yield the JSON Pointer of the value of each part that was written, ``None`` without one.
+        """The output so far, by part, with the JSON Pointer of the value of each part.
 
         A single value is the whole answer. Several are members by name.
         """
-        is_single = len({part.name for part, _ in self._values}) == 1
+        is_single = len({part.name for part, _ in self._written if _is_value(part)}) == 1
         counts: Counter[str] = Counter()
         call = -1
         # Some formats write the call's id before the tool's name.
         unwritten_name = ""
-        for part, _ in self._written:
+        parts = []
+        for part, texts in self._written:
+            pointer = None
             if isinstance(part, CallStart):
                 call += 1
                 unwritten_name = part.tool.name
             if unwritten_name and isinstance(part, Marker) and unwritten_name in part.text:
                 unwritten_name = ""
-                yield f"/tool_calls/{call}/name"
-                continue
-            match part:
-                case CallArguments():
-                    is_json = part.notation is JSON
-                    yield f"/tool_calls/{call}/arguments" if is_json else None
-                case SubState() if not isinstance(part, CallId):
-                    name = "" if is_single else f"/{reference_token(part.name)}"
-                    index = f"/{counts[part.name]}" if part.name in self._repeated else ""
-                    counts[part.name] += 1
-                    yield name + index
-                case _:
-                    yield None
+                pointer = f"/tool_calls/{call}/name"
+            elif isinstance(part, CallArguments):
+                if part.notation is JSON:
+                    pointer = f"/tool_calls/{call}/arguments"
+            elif _is_value(part):
+                pointer = "" if is_single else f"/{reference_token(part.name)}"
+                if part.name in self._repeated:
+                    pointer += f"/{counts[part.name]}"
+                counts[part.name] += 1
+            if any(texts):
+                is_marker = isinstance(part, Marker)
+                name = getattr(part, "name", "")
+                parts.append(AnswerPart(name, "".join(texts), is_marker, pointer))
+        return tuple(parts)
 
     def _decoded(self, part: Part, written: bytes) -> str:
         if isinstance(part, Text):
@@ -190,9 +190,9 @@ class AnswerReader:
             case Marker():
                 yield from self._end_call()
             case Text() if text:
-                kind = ReasoningDelta if _is_reasoning(part) else TextDelta
+                kind = ReasoningDelta if part.name == REASONING else TextDelta
                 yield kind(part=part.name, text=text)
-            case SubState() if call is None or not isinstance(part, CallId):
+            case SubState() if _is_value(part):
                 yield from self._structured(part, text, is_new=is_new)
         if call is not None and isinstance(part, _CALL_PARTS):
             call.text.append(text)
@@ -244,20 +244,17 @@ class AnswerReader:
         yield call.event(ToolCallFinished, name=call.name, arguments=arguments, is_custom=is_custom)
 
     def _structured(self, part: SubState, text: str, *, is_new: bool) -> Iterator[Event]:
-        if is_new:
-            self._values.append((part, []))
-            if self._watches_value and isinstance(part.machine(), JsonSchemaStateMachine):
-                self._value = PartialJson()
-        self._values[-1][1].append(text)
+        if is_new and self._watches_value and isinstance(part.machine(), JsonSchemaStateMachine):
+            self._value = part.name, PartialJson()
         if text:
             yield TextDelta(part=part.name, text=text)
-        if self._value is not None and self._value.add(text):
-            yield PartialValue(part=part.name, value=self._value.value)
+        if self._value is not None and self._value[1].add(text):
+            yield PartialValue(part=part.name, value=self._value[1].value)
 
     def _end_value(self) -> Iterator[Event]:
-        value, self._value = self._value, None
-        if value is not None and value.add("", last=True):
-            yield PartialValue(part=self._values[-1][0].name, value=value.value)
+        ended, self._value = self._value, None
+        if ended is not None and ended[1].add("", last=True):
+            yield PartialValue(part=ended[0], value=ended[1].value)
 
 
 def _of(call: _Call | None) -> _Call:
@@ -266,14 +263,5 @@ def _of(call: _Call | None) -> _Call:
     return call
 
 
-def _name(part: Part) -> str:
-    return str(getattr(part, "name", ""))
-
-
-def _is_reasoning(part: Part) -> bool:
-    return isinstance(part, Text) and part.name == REASONING
-
-
-def _is_content(part: Part) -> bool:
-    is_value = isinstance(part, SubState) and not isinstance(part, CallArguments | CallId)
-    return is_value or (isinstance(part, Text) and not _is_reasoning(part))
+def _is_value(part: Part) -> TypeGuard[SubState]:
+    return isinstance(part, SubState) and not isinstance(part, CallArguments | CallId)

@@ -207,7 +207,7 @@ class Interaction(Validated):
 
     def to_dict(self) -> dict[str, Any]:
         """Return all attributes as JSON values, for ``from_dict``."""
-        values = {known.name: getattr(self, known.name) for known in fields(self)}
+        values = {name: getattr(self, name) for name in _FIELDS}
         return present(values) | {
             "role": self.role.value,
             "content": [part.to_dict() for part in self.content],
@@ -230,7 +230,7 @@ class Interaction(Validated):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A read-only view of a dict can be neither pickled nor deep-copied.
-        values = {known.name: getattr(self, known.name) for known in fields(self)}
+        values = {name: getattr(self, name) for name in _FIELDS}
         return Interaction._read, (values | {"metadata": dict(self.metadata)},)
 
 
@@ -244,8 +244,7 @@ def read_interaction(value: Any, new_call_id: Callable[[int], str]) -> Interacti
     Raises:
         PromptError: The message is malformed or has unknown keys.
     """
-    values: dict[str, Any] = dict.fromkeys(known.name for known in fields(Interaction))
-    values |= message_fields(value)
+    values: dict[str, Any] = dict.fromkeys(_FIELDS) | message_fields(value)
     for index, call in enumerate(values.pop("tool_calls")):
         try:
             read = ToolCall._read({"id": new_call_id(index), **call_fields(call)})
@@ -255,6 +254,7 @@ def read_interaction(value: Any, new_call_id: Callable[[int], str]) -> Interacti
     return Interaction._read(values)
 
 
+_FIELDS = tuple(known.name for known in fields(Interaction))
 _OWNERS = {"reasoning": Role.ASSISTANT, "tool_call_id": Role.TOOL, "name": Role.TOOL}
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, Literal, TypeAlias
 
 from ..checks.texts import as_list
@@ -133,81 +134,80 @@ def template_messages(
     # An answer that is to be continued is not the last one.
     answers = (i for i, turn in enumerate(interactions[:-1]) if turn.role is Role.ASSISTANT)
     history_end = max(answers, default=0)
-    messages = [
-        _template_message(turn, f"messages[{index}]", is_history=index < history_end)
-        for index, turn in enumerate(interactions)
-    ]
+    messages = [_template_message(turn, index) for index, turn in enumerate(interactions)]
     written = TemplateMessages(_linked(messages))
     for message in written.messages:
-        check_no_marker(repr(message | {"content": ""}))
+        check_no_marker(repr(message))
+        index = message["content"]
         # The model wrote the parts of an answer as one text.
         separator = "" if message["role"] == Role.ASSISTANT else part_separator
-        text, before = "", ""
-        for kind, piece in _pieces(message["content"], written, reads, media_in_history):
-            if piece:
-                text += _separator(text, piece, {before, kind}, separator) + piece
-                before = kind
-        message["content"] = text
+        unread = media_in_history if index < history_end else None
+        parts = interactions[index].content
+        message["content"] = _content(parts, index, written, reads, unread, separator)
     return written
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A content part, its location in the prompt, and whether it precedes the last answer."""
-
-    content: Content
-    where: str
-    is_history: bool
-
-    def unread_kind(self, reads: Collection[str]) -> str | None:
-        """Return the kind of a medium that is not read; ``None`` for other parts."""
-        is_medium = isinstance(self.content, ImageContent | AudioContent | VideoContent)
-        return self.content.kind if is_medium and self.content.kind not in reads else None
-
-
-def _pieces(
-    parts: Sequence[_Part],
+def _content(
+    parts: Sequence[Content],
+    index: int,
     written: TemplateMessages,
     reads: Collection[str],
-    media_in_history: MediaInHistory,
-) -> Iterator[tuple[str, str]]:
-    """Yield the kind and the text of each piece of a message; add its media to ``written``."""
-    for unread, run in groupby(parts, key=lambda part: part.unread_kind(reads)):
+    unread: MediaInHistory | None,
+    part_separator: str,
+) -> str:
+    """Return the text of a message, and add its media to ``written``.
+
+    Args:
+        parts: The content of the message.
+        index: The number of the message in the prompt.
+        written: Receives the media.
+        reads: The kinds of media that the model reads.
+        unread: What becomes of other media; ``None`` in the newest turn.
+        part_separator: Written between two parts of text.
+    """
+    pieces: list[tuple[str, str]] = []
+    for kind, run in groupby(enumerate(parts), key=lambda item: _unread_kind(item[1], reads)):
         items = list(run)
-        if unread is not None:
-            hint = _HINTS[unread]
-            if items[0].is_history and media_in_history == "placeholder":
-                yield "placeholder", _placeholder(unread, len(items))
-                continue
-            if items[0].is_history:
-                text = _placeholder(unread, 1)
-                hint = f"With media_in_history='placeholder', '{text}' replaces it."
-            what = f"the model does not read {unread} content"
-            raise MediaError(what, where=items[0].where, hint=hint)
-        for part in items:
-            match part.content:
-                case ImageContent() | AudioContent() as medium:
-                    written.media.append(medium)
-                    written.locations.append(part.where)
-                    yield "medium", media_marker(len(written.media) - 1)
-                case ToolCall():
-                    # The template writes calls.
-                    continue
-                case content:
-                    try:
-                        text = content.to_text()
-                        check_no_marker(text)
-                    except PromptError as error:
-                        raise error.at(part.where) from error
-                    yield "text", text
+        if kind is not None:
+            if unread != "placeholder":
+                where = f"messages[{index}].content[{items[0][0]}]"
+                raise _unread_error(kind, where, is_history=unread is not None)
+            pieces.append(("placeholder", _placeholder(kind, len(items))))
+            continue
+        for at, part in items:
+            where = f"messages[{index}].content[{at}]"
+            if isinstance(part, ImageContent | AudioContent):
+                pieces.append(("medium", media_marker(len(written.media))))
+                written.media.append(part)
+                written.locations.append(where)
+            elif not isinstance(part, ToolCall):
+                # The template writes calls.
+                try:
+                    pieces.append(("text", part.to_text()))
+                    check_no_marker(pieces[-1][1])
+                except PromptError as error:
+                    raise error.at(where) from error
+    text, before = "", ""
+    for piece_kind, piece in filter(itemgetter(1), pieces):
+        if text and not (text[-1].isspace() or piece[0].isspace()):
+            # A line feed separates a placeholder from anything else, nothing text from media.
+            kinds = {before, piece_kind}
+            text += "\n" if "placeholder" in kinds else "" if "medium" in kinds else part_separator
+        text, before = text + piece, piece_kind
+    return text
 
 
-def _separator(before: str, after: str, kinds: Collection[str], part_separator: str) -> str:
-    """Return the text between two pieces of content of these kinds."""
-    if not before or before[-1].isspace() or after[0].isspace():
-        return ""
-    # A line feed separates a placeholder from anything else. Nothing separates text from media.
-    return "\n" if "placeholder" in kinds else "" if "medium" in kinds else part_separator
+def _unread_kind(part: Content, reads: Collection[str]) -> str | None:
+    """Return the kind of a medium that is not read; ``None`` for other parts."""
+    is_medium = isinstance(part, ImageContent | AudioContent | VideoContent)
+    return part.kind if is_medium and part.kind not in reads else None
+
+
+def _unread_error(kind: str, where: str, *, is_history: bool) -> MediaError:
+    hint = _HINTS[kind]
+    if is_history:
+        hint = f"With media_in_history='placeholder', '{_placeholder(kind, 1)}' replaces it."
+    return MediaError(f"the model does not read {kind} content", where=where, hint=hint)
 
 
 def _placeholder(kind: str, count: int) -> str:
@@ -224,12 +224,8 @@ def _interaction(item: Message | Interaction, index: int) -> Interaction:
         raise error.at(f"messages[{index}]") from error
 
 
-def _template_message(interaction: Interaction, where: str, *, is_history: bool) -> dict[str, Any]:
-    """Return a message whose ``content`` is to be written, once the order of messages is known."""
-    parts = [
-        _Part(content, f"{where}.content[{at}]", is_history)
-        for at, content in enumerate(interaction.content)
-    ]
+def _template_message(interaction: Interaction, index: int) -> dict[str, Any]:
+    """Return a message whose ``content`` is written once the order of messages is known."""
     calls = [function_call(call, json_copy(call.arguments)) for call in interaction.tool_calls]
     more = {
         # Some templates test whether the key exists, not whether there is a call.
@@ -238,8 +234,7 @@ def _template_message(interaction: Interaction, where: str, *, is_history: bool)
         "tool_call_id": interaction.tool_call_id,
         "name": interaction.name,
     }
-    message = {"role": interaction.role.value, "content": parts}
-    return message | present(more)
+    return {"role": interaction.role.value, "content": index} | present(more)
 
 
 def _linked(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

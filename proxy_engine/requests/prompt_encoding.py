@@ -55,6 +55,7 @@ class PromptEncoder:
     def __post_init__(self) -> None:
         # Pixels take much more memory than files: one request at a time decodes its media.
         self._media_lock = threading.Lock()
+        self._context_length = self.loaded.context_length
 
     def encode(
         self,
@@ -81,7 +82,7 @@ class PromptEncoder:
             return prompt, ()
         loaded, lock = self.loaded, self.tokenizer_lock
         tokenizer, processor = loaded.tokenizer, loaded.processor
-        limits: dict[str, Any] = {"context_length": loaded.context_length, "lock": lock}
+        limits: dict[str, Any] = {"context_length": self._context_length, "lock": lock}
         with lock:
             template = chat_template(tokenizer)
             control, separator = template.control_tokens, template.part_separator
