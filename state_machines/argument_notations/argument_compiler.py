@@ -10,9 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
-from state_machines.argument_notations.notation import INPUT, NotationOptions, Schema
+from state_machines.argument_notations.notation import (
+    INPUT,
+    CompiledArguments,
+    NotationOptions,
+    Schema,
+)
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.boolean import complement
 from state_machines.grammar.node import Node
@@ -145,6 +151,42 @@ class ArgumentCompiler:
                 hint="Change its schema, or use another notation",
             )
 
+    def compiled_values(
+        self,
+        values: Term | None,
+        names: Node,
+        notation: str,
+        read: Callable[[str], dict[str, Any]],
+        members: MemberSyntax | None = None,
+    ) -> CompiledArguments:
+        """Return the arguments of the schema in the syntax of values.
+
+        Args:
+            values: The writable values of all properties; ``None`` for all values.
+            names: The language of the writable names.
+            notation: Its name in errors.
+            read: Returns the arguments of a text.
+            members: How the members of the arguments are written, if otherwise than in values.
+        """
+        term = self.term
+        if values is not None:
+            term = self.restrict(lambda _: values, names, values, notation)
+
+        def node(compiler: Self, some: Term) -> Node:
+            with compiler.compilation.bounded(some):
+                if members is None:
+                    return compiler.translator.value(some)
+                value = compiler.translator.value
+                return compiler.object_node(some, members, lambda each, _: value(each, 1))
+
+        return CompiledArguments(
+            node(self, term),
+            read,
+            self.parser_schema,
+            lambda arguments: node(*self.for_value(arguments)),
+            partial(self.count, term),
+        )
+
     def count(self, term: Term, limit: int) -> int:
         """Return a lower bound on the number of values of a term, up to a limit."""
         with self.compilation.bounded(term):
@@ -162,16 +204,6 @@ class ArgumentCompiler:
         )
         return twin, evaluator.evaluated(constant(arguments, evaluator))
 
-    def value_node(self, term: Term) -> Node:
-        """Return the language of a restricted term, in the syntax of values."""
-        with self.compilation.bounded(term):
-            return self.translator.value(term)
-
-    def value_spellings(self, arguments: Mapping[str, Any]) -> Node:
-        """Return every spelling of one object, in the syntax of values."""
-        twin, term = self.for_value(arguments)
-        return twin.value_node(term)
-
     def object_node(
         self, term: Term, members: MemberSyntax, value_node: Callable[[Term, str | None], Node]
     ) -> Node:
@@ -186,15 +218,6 @@ class ArgumentCompiler:
         with self.compilation.bounded(term):
             shapes = self._inhabited_shapes(term)
             return union(self.translator.object(shape, members, value_node) for shape in shapes)
-
-    def members_node(self, term: Term, members: MemberSyntax) -> Node:
-        """Return the language of a restricted term's objects, their values in the syntax's form."""
-        return self.object_node(term, members, lambda value, _: self.translator.value(value, 1))
-
-    def members_spellings(self, arguments: Mapping[str, Any], members: MemberSyntax) -> Node:
-        """Return every spelling of one object as :meth:`members_node` writes it."""
-        twin, term = self.for_value(arguments)
-        return twin.members_node(term, members)
 
 
 def values_of_types(types: Iterable[str]) -> ValueSet:

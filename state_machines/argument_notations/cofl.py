@@ -11,23 +11,21 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from state_machines.argument_notations.argument_compiler import (
     ArgumentCompiler,
     values_of,
 )
-from state_machines.argument_notations.elements import MAX_ELEMENT_DEPTH
 from state_machines.argument_notations.json_notation import read_json, read_json_object
+from state_machines.argument_notations.nested import MAX_ELEMENT_DEPTH
 from state_machines.argument_notations.notation import (
     CompiledArguments,
     Notation,
     NotationOptions,
     Schema,
 )
-from state_machines.argument_notations.plain_members import PlainMembers
-from state_machines.argument_notations.raw_text import texts_without
+from state_machines.argument_notations.raw_text import PlainMembers, texts_without
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation, literal
@@ -74,14 +72,9 @@ class CoflNotation(Notation):
         compiler = ArgumentCompiler(schema, options, syntax)
         names = texts_without(options.avoid)
         values = values_of(texts_without((_END, *self.avoid, *options.avoid)), names)
-        term = compiler.restrict(lambda _: values, names, values, f"the notation {self.name!r}")
         members = _members(space, options.spell)
-        return CompiledArguments(
-            compiler.members_node(term, members),
-            _read,
-            compiler.parser_schema,
-            lambda arguments: compiler.members_spellings(arguments, members),
-            partial(compiler.count, term),
+        return compiler.compiled_values(
+            values, names, f"the notation {self.name!r}", _read, members
         )
 
 

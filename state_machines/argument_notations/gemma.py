@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 from state_machines.argument_notations.argument_compiler import (
@@ -25,8 +25,7 @@ from state_machines.argument_notations.notation import (
     NotationOptions,
     Schema,
 )
-from state_machines.argument_notations.plain_members import PlainMembers
-from state_machines.argument_notations.raw_text import texts_without
+from state_machines.argument_notations.raw_text import PlainMembers, texts_without
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import Node
@@ -93,14 +92,7 @@ class MarkedNotation(Notation):
         else:
             scalars = ValueSet(True, ANY_VALUE.booleans, ANY_VALUE.numbers, texts)
             values = compiler.compilation.table.evaluated(scalars)
-        term = compiler.restrict(lambda _: values, names, values, notation)
-        return CompiledArguments(
-            compiler.value_node(term),
-            self._read,
-            compiler.parser_schema,
-            compiler.value_spellings,
-            partial(compiler.count, term),
-        )
+        return compiler.compiled_values(values, names, notation, self._read)
 
     def _read(self, text: str) -> dict[str, Any]:
         return read_json_object(self.as_json(text))

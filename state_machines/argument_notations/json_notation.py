@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar
 
 from state_machines.argument_notations.argument_compiler import ArgumentCompiler, values_of
@@ -66,19 +65,9 @@ class JsonNotation(Notation):
     ) -> CompiledArguments:
         syntax = JSON_SYNTAXES[layout]
         compiler = ArgumentCompiler(schema, options, syntax)
-        avoid = frozenset(options.avoid)
-        term = compiler.term
-        if avoid:
-            texts = texts_without(avoid)
-            values = values_of(texts, texts)
-            term = compiler.restrict(lambda _: values, texts, values, "JSON")
-        return CompiledArguments(
-            compiler.value_node(term),
-            read_json_object,
-            compiler.parser_schema,
-            compiler.value_spellings,
-            partial(compiler.count, term),
-        )
+        texts = texts_without(options.avoid)
+        values = values_of(texts, texts) if any(options.avoid) else None
+        return compiler.compiled_values(values, texts, "JSON", read_json_object)
 
 
 def compact_json(text: str) -> str:

@@ -11,22 +11,25 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from state_machines.argument_notations.argument_compiler import (
     ArgumentCompiler,
     check_names,
     property_pointer,
 )
-from state_machines.argument_notations.elements import Element, ElementReader
 from state_machines.argument_notations.notation import (
     CompiledArguments,
     Notation,
     NotationOptions,
     Schema,
 )
-from state_machines.argument_notations.plain_members import PlainMembers
-from state_machines.argument_notations.raw_text import NO_LITERAL, NOT_NULL, texts_without
+from state_machines.argument_notations.raw_text import (
+    NO_LITERAL,
+    NOT_NULL,
+    PlainMembers,
+    texts_without,
+)
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.encoding import RAW, encoded
@@ -43,6 +46,12 @@ from state_machines.json_schema.value_syntax import (
     JSON_SYNTAXES,
 )
 from state_machines.regex import compile_pattern
+
+Element: TypeAlias = "str | list[tuple[str, Element]]"
+"""The text of an element, or its members by name."""
+
+MAX_ELEMENT_DEPTH = 128
+"""Nesting above which a text is refused; vLLM's parser has the same bound."""
 
 _NO_WORD = compile_pattern(r"^(?!\s*(true|false|null)\s*$)[^]*$", search=True)
 # Python reads digits of other alphabets as numbers.
@@ -88,7 +97,38 @@ class NestedNotation(Notation):
 
     def end(self, text: str, start: int) -> int:
         """Return the position after the last element; see :meth:`Notation.end`."""
-        return ElementReader(self.mark).members(text, start)[1]
+        return self.elements(text, start)[1]
+
+    def elements(self, text: str, at: int, depth: int = 1) -> tuple[list[tuple[str, Element]], int]:
+        """Return the elements from a position on, and the position after the last one.
+
+        Raises:
+            ValueError: An element does not end, or the elements are nested too deeply.
+        """
+        if depth > MAX_ELEMENT_DEPTH:
+            raise ValueError("nested too deeply")
+        found: list[tuple[str, Element]] = []
+        begin = f"{self.mark}<"
+        while text.startswith(begin, at) and not text.startswith("/", at + len(begin)):
+            start = at + len(begin)
+            end_of_name = text.find(">", start)
+            if end_of_name < 0:
+                raise ValueError("a tag does not end")
+            name = text[start:end_of_name]
+            element, at = self._read_element(text, end_of_name + 1, name, depth)
+            found.append((name, element))
+        return found, at
+
+    def _read_element(self, text: str, at: int, name: str, depth: int) -> tuple[Element, int]:
+        closing = self.closing(name)
+        mark = text.find(self.mark, at)
+        content: Element = text[at:mark]
+        if mark >= 0 and not text.startswith(closing, mark):
+            content, end = self.elements(text, mark, depth + 1)
+            mark = -1 if text[at:mark].strip() or not content else end
+        if mark < 0 or not text.startswith(closing, mark):
+            raise ValueError(f"the element {name!r} does not end")
+        return content, mark + len(closing)
 
     def _compile(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
         compiler = _NestedCompiler(self, schema, options)
@@ -276,7 +316,7 @@ class _NestedCompiler(ArgumentCompiler):
 
     def read(self, text: str) -> dict[str, Any]:
         """Return the arguments of a text; raise ``ValueError`` for any other text."""
-        members, end = ElementReader(self._notation.mark).members(text, 0)
+        members, end = self._notation.elements(text, 0)
         if end != len(text):
             raise ValueError(f"no element: {text[end : end + 40]!r}")
         with self.compilation.bounded(self.term):

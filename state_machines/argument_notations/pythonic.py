@@ -13,7 +13,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 from state_machines.argument_notations.argument_compiler import ArgumentCompiler, values_of
@@ -24,8 +23,7 @@ from state_machines.argument_notations.notation import (
     Schema,
     unique_members,
 )
-from state_machines.argument_notations.plain_members import PlainMembers
-from state_machines.argument_notations.raw_text import texts_without
+from state_machines.argument_notations.raw_text import PlainMembers, texts_without
 from state_machines.grammar.boolean import difference, intersection
 from state_machines.grammar.encoding import PYTHON_STRING, encoded
 from state_machines.grammar.node import Node
@@ -87,13 +85,8 @@ class PythonicNotation(Notation):
             name for name in compiler.property_values if _is_keyword_name(name) and matches(name)
         )
         names = intersection((union((word_language(writable), self.name_language)), texts))
-        term = compiler.restrict(lambda _: values, names, values, "keyword arguments of Python")
-        return CompiledArguments(
-            compiler.members_node(term, _KEYWORD_ARGUMENTS),
-            read_keyword_arguments,
-            compiler.parser_schema,
-            lambda arguments: compiler.members_spellings(arguments, _KEYWORD_ARGUMENTS),
-            partial(compiler.count, term),
+        return compiler.compiled_values(
+            values, names, "keyword arguments of Python", read_keyword_arguments, _KEYWORD_ARGUMENTS
         )
 
 

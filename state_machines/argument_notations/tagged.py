@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from state_machines.argument_notations.argument_compiler import (
     ArgumentCompiler,
@@ -29,13 +29,13 @@ from state_machines.argument_notations.notation import (
     Schema,
     unique_members,
 )
-from state_machines.argument_notations.plain_members import PlainMembers
 from state_machines.argument_notations.raw_text import (
     NO_LITERAL,
     NO_NULL_WORD,
     NO_WORD_OF_VALUE,
     NOT_JSON,
     TRIMMED,
+    PlainMembers,
     raw_texts,
     texts_without,
 )
@@ -57,6 +57,16 @@ from state_machines.regex import compile_pattern
 _NULL = literal(b"null")
 _LINE_FEED = literal(b"\n")
 _NO_OUTER_LINE_FEED = compile_pattern(r"^(?!\n)[^]*(?<!\n)$", search=True)
+Form: TypeAlias = Literal["json", "raw", "nullable", "mixed"]
+"""How the values of a property are written: as JSON, as raw strings, as raw strings or ``null``, or
+strings raw and other values as JSON."""
+
+_PARSER_TYPES: Mapping[Form, Any] = {
+    "json": "object",
+    "raw": "string",
+    "nullable": ["string", "null"],
+    "mixed": "object",
+}
 _PYTHON_WORDS = {"True": True, "False": False, "None": None}
 
 
@@ -140,7 +150,7 @@ class TaggedNotation(Notation):
         return at
 
     def _compile(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
-        return _TaggedCompiler(self, schema, options).compile()
+        return _TaggedCompiler(self, schema, options).compiled()
 
     def spelled(self, text: str, spell: Spell) -> bytes:
         """Return the bytes of a text that may contain markers."""
@@ -174,64 +184,60 @@ class _TaggedCompiler(ArgumentCompiler):
         self._reads_null = notation.reads_null and not self._has_input
         self._trims = notation.trims and not self._has_input
         self._avoid = frozenset((notation.closing, *notation.avoid, *options.avoid))
-        self._raw_properties = {
-            name: (notation.knows_types or self._has_input)
-            and not notation.kinds
-            and self.admits_only_strings(name, or_null=self._reads_null or notation.reads_nullable)
-            for name in self.property_values
-        }
-        self._nullable = {
-            name
-            for name, is_raw in self._raw_properties.items()
-            if is_raw and notation.reads_nullable and not self.admits_only_strings(name)
-        }
+        self._forms = {name: self._form(name) for name in self.property_values}
+        self._unlisted: Form = "raw" if notation.unlisted_are_strings else "json"
 
-        self._mixed = {
-            name
-            for name, values in self.property_values.items()
-            if notation.raw_unions
-            and not self._raw_properties[name]
-            and any(not each.strings.is_empty for each in values)
-        }
-
-    def compile(self) -> CompiledArguments:
+    def _form(self, name: str) -> Form:
+        """Return how the values of a listed property are written."""
         notation = self._notation
+        if (notation.knows_types or self._has_input) and not notation.kinds:
+            reads_null = self._reads_null or notation.reads_nullable
+            if self.admits_only_strings(name):
+                return "raw"
+            if reads_null and self.admits_only_strings(name, or_null=True):
+                return "nullable" if notation.reads_nullable else "raw"
+        values = self.property_values[name]
+        has_strings = any(not each.strings.is_empty for each in values)
+        return "mixed" if notation.raw_unions and has_strings else "json"
+
+    def compiled(self) -> CompiledArguments:
+        """Return the arguments of the schema."""
+        notation, table = self._notation, self.evaluator
         texts = texts_without(self._avoid)
         values = values_of(texts, texts)
         raw, nullable = (
-            self.compilation.table.evaluated(
-                ValueSet(null=null, strings=raw_texts(self._avoid, self._trims, null))
-            )
+            table.evaluated(ValueSet(null=null, strings=raw_texts(self._avoid, self._trims, null)))
             for null in (self._reads_null, True)
         )
-
-        unquoted = replace(ANY_VALUE, strings=intersection((texts, NO_WORD_OF_VALUE)))
-        table = self.compilation.table
+        no_word = replace(ANY_VALUE, strings=intersection((texts, NO_WORD_OF_VALUE)))
         no_null_word = table.evaluated(replace(ANY_VALUE, strings=NO_NULL_WORD))
-        mixed = table.all_of((values, table.evaluated(unquoted)))
+        writable: dict[Form, Term] = {
+            "json": values,
+            "raw": raw,
+            "nullable": nullable,
+            "mixed": table.all_of((values, table.evaluated(no_word))),
+        }
 
         def term_of(name: str) -> Term:
-            if name in self._mixed:
-                return mixed
-            if notation.raw_unions and any(each.null for each in self.property_values[name]):
+            form = self._forms[name]
+            has_null = any(each.null for each in self.property_values[name])
+            if notation.raw_unions and has_null and form != "mixed":
                 return table.all_of((raw, no_null_word))
-            return nullable if name in self._nullable else raw if self._is_raw(name) else values
+            return writable[form]
 
         term = self.restrict(
             term_of,
             intersection((notation.name_language, texts)),
-            raw if notation.unlisted_are_strings else values,
+            writable[self._unlisted],
             f"the notation {notation.name!r}",
         )
-        node = self._node(term)
-        types: dict[str, Any] = {
-            name: {"type": "string" if is_raw else "object"}
-            for name, is_raw in self._raw_properties.items()
-        }
-        types.update((name, {"type": ["string", "null"]}) for name in self._nullable)
-        schema = {"type": "object", "properties": types}
+        types = {name: {"type": _PARSER_TYPES[form]} for name, form in self._forms.items()}
         return CompiledArguments(
-            node, self.read, schema, self._spellings, partial(self.count, term)
+            self._node(term),
+            self.read,
+            {"type": "object", "properties": types},
+            self._spellings,
+            partial(self.count, term),
         )
 
     def _node(self, term: Term) -> Node:
@@ -257,18 +263,15 @@ class _TaggedCompiler(ArgumentCompiler):
             between=literal(notation.between.encode()),
         )
 
-    def _is_raw(self, name: str | None) -> bool:
-        default = self._notation.unlisted_are_strings
-        return default if name is None else self._raw_properties.get(name, default)
-
     def _value_node(self, term: Term, name: str | None) -> Node:
         notation = self._notation
         values = self.evaluator.values(term)
         if notation.kinds:
             return self._value_with_kind(term)
-        if self._is_raw(name):
+        form = self._unlisted if name is None else self._forms.get(name, self._unlisted)
+        if form in ("raw", "nullable"):
             return union((self._raw(values.strings), _NULL if values.null else EMPTY))
-        if name in self._mixed:
+        if form == "mixed":
             strings = encoded(values.strings, RAW)
             return union((strings, self.translator.others_without(term, (), 1)))
         if notation.guesses and notation.literals == "json":
@@ -347,16 +350,17 @@ class _TaggedCompiler(ArgumentCompiler):
             text = text.removeprefix("\n").removesuffix("\n")
         if self._reads_null and text.lower() == "null":
             return None
-        if text == "null" and name in self._nullable:
+        form = self._forms.get(name, self._unlisted)
+        if text == "null" and form == "nullable":
             return None
-        if self._is_raw(name):
+        if form in ("raw", "nullable"):
             return text
         if notation.python_words and text in _PYTHON_WORDS:
             return _PYTHON_WORDS[text]
         try:
             return read_json(text)
         except ValueError:
-            if notation.guesses or name in self._mixed:
+            if notation.guesses or form == "mixed":
                 return text
             raise
 

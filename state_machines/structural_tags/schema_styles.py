@@ -10,25 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from state_machines.argument_notations import (
-    DSML,
-    DSML_V4_1,
-    GLM,
-    MINIMAX,
-    MINIMAX_M3_XML,
-    QWEN_CODER,
-    XTML,
-    CoflNotation,
-    Notation,
-    NotationOptions,
-)
+from state_machines.argument_notations import Notation, NotationOptions, tag_styles
 from state_machines.argument_notations.argument_compiler import (
     ArgumentCompiler,
     values_of,
     values_of_types,
 )
-from state_machines.argument_notations.plain_members import PlainMembers
-from state_machines.argument_notations.raw_text import texts_without
+from state_machines.argument_notations.cofl import CoflNotation
+from state_machines.argument_notations.nested import MINIMAX_M3_XML
+from state_machines.argument_notations.raw_text import PlainMembers, texts_without
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EMPTY, Node
@@ -48,12 +38,12 @@ from state_machines.machine import StateMachine
 from state_machines.regex import compile_pattern
 
 _TAGGED_STYLES = {
-    "qwen_xml": QWEN_CODER,
-    "minimax_xml": MINIMAX,
-    "deepseek_xml": DSML,
-    "deepseek_v4_1_xml": DSML_V4_1,
-    "glm_xml": GLM,
-    "kimi_k3_xml": XTML,
+    "qwen_xml": tag_styles.QWEN_CODER,
+    "minimax_xml": tag_styles.MINIMAX,
+    "deepseek_xml": tag_styles.DSML,
+    "deepseek_v4_1_xml": tag_styles.DSML_V4_1,
+    "glm_xml": tag_styles.GLM,
+    "kimi_k3_xml": tag_styles.XTML,
 }
 """The styles with the tags of a notation, and any white space where the notation has some."""
 

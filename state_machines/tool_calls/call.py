@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import string
+import uuid
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
+from secrets import choice as any_of
 from typing import Any
 
 from state_machines.argument_notations import CompiledArguments, Notation
@@ -14,7 +17,15 @@ from state_machines.grammar.encoding import decoded
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.tokens import Spell
 from state_machines.machine import RegexStateMachine, StateMachine
-from state_machines.root.parts import DistinctSubState, DistinctValue, Marker, SubState
+from state_machines.root.parts import (
+    Choice,
+    DistinctSubState,
+    DistinctValue,
+    Marker,
+    Optional,
+    Part,
+    SubState,
+)
 
 CALL = "tool_call"
 """The name of all parts of tool calls."""
@@ -34,6 +45,39 @@ class ToolSignature:
     name: str
     parameters: Mapping[str, Any] | bool
     input: StateMachine | None = None
+
+
+@dataclass(frozen=True)
+class CallIds:
+    """The ids of a family's calls.
+
+    Attributes:
+        pattern: The text that the model writes for ``{id}`` in the head or foot, as a pattern.
+        template: The id, with ``{id}`` for that text. If it is empty, the text is not an id.
+        length: The number of letters and digits of generated ids; ``None`` for any form.
+    """
+
+    pattern: str = ""
+    template: str = "{id}"
+    length: int | None = None
+
+    def new(self, name: str, index: int) -> str:
+        """Return an id for a call whose id the model did not write.
+
+        Args:
+            name: The name of the tool.
+            index: The number of the call in the answer, from 0.
+        """
+        if "{name}" in self.template:
+            return self.template.replace("{name}", name).replace("{id}", str(index))
+        if self.length is None:
+            return f"call_{uuid.uuid4().hex[:24]}"
+        letters = string.ascii_letters + string.digits
+        return "".join(any_of(letters) for _ in range(self.length))
+
+
+ANY_IDS = CallIds()
+"""The model writes no ids, and any id suits it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,3 +230,22 @@ class CallArguments(DistinctSubState):
 @dataclass(frozen=True, eq=False)
 class CallEnd(Marker):
     """The text from a call's arguments to its end."""
+
+
+def markers(text: str) -> tuple[Marker, ...]:
+    """Return the marker of a text around calls; none if it is empty."""
+    return (Marker(CALL, text),) if text else ()
+
+
+def inner_texts(text: str) -> tuple[Marker, ...]:
+    """Return the marker of a text inside a call; none if it is empty."""
+    return (CallText(CALL, text),) if text else ()
+
+
+def one_of(texts: tuple[str, ...]) -> Part | None:
+    """Return a part that writes one of the texts; ``None`` if they are all empty."""
+    written = [Marker(CALL, text) for text in texts if text]
+    if not written:
+        return None
+    part = Choice(*written) if len(written) > 1 else written[0]
+    return Optional(part) if "" in texts else part

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from state_machines.argument_notations import (
-    FUNCTION_GEMMA,
-    GEMMA4,
-    OLMO,
-    PYTHONIC,
-    PYTHONIC_JSON,
-)
+from state_machines.argument_notations.gemma import FUNCTION_GEMMA, GEMMA4
+from state_machines.argument_notations.pythonic import OLMO, PYTHONIC, PYTHONIC_JSON
 from state_machines.tool_calls.tool_format import Delimiters, ToolFormat
 
 _PYTHON_NAME = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"

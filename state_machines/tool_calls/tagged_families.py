@@ -3,28 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
-from state_machines.argument_notations import (
-    ATEM,
-    COFL,
-    DSML,
-    DSML_V4,
-    DSML_V4_1,
-    GCML,
-    GLM,
-    GLM_COMPACT,
-    LONGCAT,
-    MINICPM,
-    MINIMAX,
-    MINIMAX_M3_XML,
-    QWEN_CODER,
-    SEED,
-    STEPTML,
-    XTML,
-    Notation,
-)
-from state_machines.tool_calls.call_ids import CallIds
-from state_machines.tool_calls.json_families import COHERE_TEXT, LONGCAT_JSON
+from state_machines.argument_notations import Notation, tag_styles
+from state_machines.argument_notations.cofl import COFL
+from state_machines.argument_notations.nested import MINIMAX_M3_XML
+from state_machines.tool_calls.call import CallIds
+from state_machines.tool_calls.json_families import COHERE_TEXT, LONGCAT_JSON, json_list
 from state_machines.tool_calls.tool_format import Delimiters, ToolFormat
 
 QWEN3_CODER = ToolFormat(
@@ -32,7 +17,7 @@ QWEN3_CODER = ToolFormat(
     models="Qwen3-Coder, Qwen3.5, Step 3.5",
     start="<tool_call>",
     head="\n<function={name}>\n",
-    notation=QWEN_CODER,
+    notation=tag_styles.QWEN_CODER,
     foot=("</function>\n",),
     end="</tool_call>",
     wraps="each",
@@ -45,7 +30,7 @@ GLM4_5 = ToolFormat(
     models="GLM 4.5 and 4.6",
     start="<tool_call>",
     head="{name}\n",
-    notation=GLM,
+    notation=tag_styles.GLM,
     end="</tool_call>",
     wraps="each",
     between=("\n", ""),
@@ -57,7 +42,7 @@ GLM4_7 = replace(
     name="glm4_7",
     models="GLM 4.7 and 5, Laguna",
     head="{name}",
-    notation=GLM_COMPACT,
+    notation=tag_styles.GLM_COMPACT,
     between=("", "\n"),
 )
 
@@ -66,7 +51,7 @@ LONGCAT_TAGS = ToolFormat(
     models="LongCat Flash Thinking",
     start="<longcat_tool_call>",
     head="{name}\n",
-    notation=LONGCAT,
+    notation=tag_styles.LONGCAT,
     end="</longcat_tool_call>",
     wraps="each",
     between=("\n", ""),
@@ -80,7 +65,7 @@ MINIMAX_M2 = ToolFormat(
     start="<minimax:tool_call>",
     opening=("\n",),
     head='<invoke name="{name}">\n',
-    notation=MINIMAX,
+    notation=tag_styles.MINIMAX,
     foot=("</invoke>\n",),
     end="</minimax:tool_call>",
     wraps="all",
@@ -113,14 +98,14 @@ def _dsml(
     )
 
 
-DEEPSEEK_V3_2 = _dsml("deepseek_v3_2", "DeepSeek V3.2", DSML, "function_calls")
+DEEPSEEK_V3_2 = _dsml("deepseek_v3_2", "DeepSeek V3.2", tag_styles.DSML, "function_calls")
 
-DEEPSEEK_V4 = _dsml("deepseek_v4", "DeepSeek V4", DSML_V4, "tool_calls")
+DEEPSEEK_V4 = _dsml("deepseek_v4", "DeepSeek V4", tag_styles.DSML_V4, "tool_calls")
 
-DEEPSEEK_V4_1 = _dsml("deepseek_v4_1", "DeepSeek V4.1", DSML_V4_1, " calls", space=" ")
+DEEPSEEK_V4_1 = _dsml("deepseek_v4_1", "DeepSeek V4.1", tag_styles.DSML_V4_1, " calls", space=" ")
 
 GIGACHAT3_5 = replace(
-    _dsml("gigachat3_5", "GigaChat 3.5", GCML, "tool_calls", mark="｜GCML｜"), tokens=()
+    _dsml("gigachat3_5", "GigaChat 3.5", tag_styles.GCML, "tool_calls", mark="｜GCML｜"), tokens=()
 )
 
 _SEED_CUSTOM = ToolFormat(
@@ -128,7 +113,7 @@ _SEED_CUSTOM = ToolFormat(
     models="Seed-OSS",
     start="<seed:tool_call>",
     head="\n<function={name}>\n",
-    notation=replace(SEED, wraps_lines=False),
+    notation=replace(tag_styles.SEED, wraps_lines=False),
     foot=("</function>\n",),
     end="</seed:tool_call>",
     wraps="each",
@@ -154,7 +139,7 @@ COHERE_COFL = replace(
 SEED_OSS = replace(
     _SEED_CUSTOM,
     name="seed_oss",
-    notation=SEED,
+    notation=tag_styles.SEED,
     # No parser of the family reads the input of a custom tool.
     custom=_SEED_CUSTOM,
     reasoning=Delimiters("<seed:think>", "</seed:think>"),
@@ -166,7 +151,7 @@ STEP3 = ToolFormat(
     start="<｜tool_calls_begin｜>",
     opening=("\n",),
     head=('<｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="{name}">\n'),
-    notation=STEPTML,
+    notation=tag_styles.STEPTML,
     foot=("</steptml:invoke><｜tool_call_end｜>",),
     wraps="all",
     between=("\n",),
@@ -198,7 +183,7 @@ MINICPM5 = ToolFormat(
     models="MiniCPM5",
     start='<function name="',
     head='{name}">',
-    notation=MINICPM,
+    notation=tag_styles.MINICPM,
     end="</function>",
     is_delimited=False,
     wraps="each",
@@ -212,7 +197,7 @@ MUSE_SPARK = ToolFormat(
     start="<atem:function_calls>",
     opening=("\n",),
     head='<atem:invoke name="{name}">\n',
-    notation=ATEM,
+    notation=tag_styles.ATEM,
     foot=("</atem:invoke>\n",),
     end="</atem:function_calls>",
     wraps="all",
@@ -225,7 +210,7 @@ KIMI_K3 = ToolFormat(
     start="<|open|>tools<|sep|>",
     # Parsers of vLLM and SGLang read no arguments in the JSON block that the models also know.
     head='<|open|>call tool="{name}" index="{id}"<|sep|>',
-    notation=XTML,
+    notation=tag_styles.XTML,
     foot=("<|close|>call<|sep|>",),
     end="<|close|>tools<|sep|>",
     wraps="all",
@@ -243,3 +228,48 @@ TAGGED_FAMILIES = (
     *(DEEPSEEK_V3_2, DEEPSEEK_V4, DEEPSEEK_V4_1, SEED_OSS, STEP3, GIGACHAT3_5, MINIMAX_M3),
     COHERE_COFL,
 )
+
+# Tencent's Hunyuan.
+
+HUNYUAN = replace(
+    json_list("hunyuan", "Hunyuan A13B and 7B", start="<tool_calls>", end="</tool_calls>"),
+    result=Delimiters("<tool_response>", "</tool_response>"),
+)
+
+
+@cache
+def hunyuan_tags(version: int, suffix: str) -> ToolFormat:
+    """Return the format of Hunyuan 3 or 4.
+
+    Args:
+        version: 3 or 4.
+        suffix: The text before ``>`` in the tokenizer's tags: empty, or such as ``:opensource``.
+    """
+    gap, separator = ("\n", f"<tool_sep{suffix}>") if version == 3 else ("", "")
+    tags = ("tool_calls", "tool_call", "arg_key", "arg_value")
+    return ToolFormat(
+        name=f"hunyuan{version}",
+        models=f"Hunyuan {version} (Hy{version})",
+        start=f"<tool_calls{suffix}>",
+        opening=(gap,),
+        head=f"<tool_call{suffix}>{{name}}{separator}{gap}",
+        notation=tag_styles.hunyuan_pairs(version, suffix),
+        foot=(f"</tool_call{suffix}>",),
+        wraps="all",
+        between=(gap,),
+        closing=gap,
+        end=f"</tool_calls{suffix}>",
+        names=r"[A-Za-z0-9_.:/-]+",
+        tokens=(
+            *(f"<{slash}{tag}{suffix}>" for tag in tags for slash in ("", "/")),
+            *([separator] if separator else []),
+        ),
+        reasoning=Delimiters(f"<think{suffix}>", f"</think{suffix}>") if suffix else None,
+    )
+
+
+HUNYUAN_3 = hunyuan_tags(3, "")
+
+HUNYUAN_4 = hunyuan_tags(4, "")
+
+HUNYUAN_FAMILIES = (HUNYUAN, HUNYUAN_3, HUNYUAN_4)

@@ -26,15 +26,18 @@ from state_machines.root.parts import (
     check_texts,
 )
 from state_machines.tool_calls.call import (
+    ANY_IDS,
     CALL,
     CallArguments,
     CallEnd,
     CallId,
+    CallIds,
     CallStart,
     ToolSignature,
+    inner_texts,
+    markers,
+    one_of,
 )
-from state_machines.tool_calls.call_ids import ANY_IDS, CallIds
-from state_machines.tool_calls.call_texts import inner_texts, markers, one_of
 from state_machines.vocabulary import Vocabulary
 
 _NAME = re.compile(r"\{name\}")

@@ -10,25 +10,26 @@ from itertools import product
 from typing import Any
 
 from state_machines.argument_notations import (
-    COFL,
+    JSON,
+    PYTHONIC,
+    PYTHONIC_JSON,
+    Notation,
+    TaggedNotation,
+)
+from state_machines.argument_notations.cofl import COFL
+from state_machines.argument_notations.gemma import FUNCTION_GEMMA, GEMMA4
+from state_machines.argument_notations.tag_styles import (
     DSML,
     DSML_V4,
     DSML_V4_1,
-    FUNCTION_GEMMA,
-    GEMMA4,
     GLM,
     GLM_COMPACT,
-    JSON,
     LONGCAT,
     MINICPM,
     MINIMAX,
-    PYTHONIC,
-    PYTHONIC_JSON,
     QWEN_CODER,
     SEED,
     XTML,
-    Notation,
-    TaggedNotation,
 )
 
 __all__ = ["FAMILIES", "Family", "is_same", "names_in"]

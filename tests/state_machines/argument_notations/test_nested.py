@@ -15,7 +15,7 @@ from judging import Judge
 from schema_strategies import examples, object_schemas, schemas
 
 from state_machines import StateMachine
-from state_machines.argument_notations import MINIMAX_M3_XML
+from state_machines.argument_notations.nested import MINIMAX_M3_XML
 from state_machines.errors import SchemaError, UnsupportedSchemaError
 from state_machines.tool_calls import FORMATS, ToolSignature
 

@@ -21,7 +21,8 @@ from schema_strategies import (
 from small_vocabulary import an_ending
 
 from state_machines import UnsatisfiableSchemaError, UnsupportedSchemaError
-from state_machines.argument_notations import FUNCTION_GEMMA, GEMMA4, CompiledArguments
+from state_machines.argument_notations import CompiledArguments
+from state_machines.argument_notations.gemma import FUNCTION_GEMMA, GEMMA4
 from state_machines.errors import InvalidSchemaError
 from state_machines.grammar.exclusion import exclusion
 from state_machines.grammar.node import leading_bytes

@@ -10,24 +10,25 @@ from notation_families import FAMILIES, is_same
 
 from state_machines import UnsatisfiableSchemaError, UnsupportedSchemaError, Vocabulary
 from state_machines.argument_notations import (
+    JSON,
+    PYTHONIC,
+    PYTHONIC_JSON,
+    Notation,
+    TaggedNotation,
+)
+from state_machines.argument_notations.gemma import FUNCTION_GEMMA, GEMMA4
+from state_machines.argument_notations.tag_styles import (
     DSML,
     DSML_V4,
     DSML_V4_1,
-    FUNCTION_GEMMA,
-    GEMMA4,
     GLM,
     GLM_COMPACT,
-    JSON,
     LONGCAT,
     MINICPM,
     MINIMAX,
-    PYTHONIC,
-    PYTHONIC_JSON,
     QWEN_CODER,
     SEED,
     XTML,
-    Notation,
-    TaggedNotation,
 )
 from state_machines.matcher import Matcher
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from state_machines import GrammarStateMachine, StateMachine
-from state_machines.argument_notations import JSON, RAW_INPUT, Notation
+from state_machines.argument_notations import JSON, Notation
+from state_machines.argument_notations.raw_text import RAW_INPUT
 from state_machines.errors import SchemaError
 from state_machines.grammar.encoding import decoded
 from state_machines.root import RootStateMachine
