@@ -130,7 +130,7 @@ def hunyuan_pairs(version: int, suffix: str) -> TaggedNotation:
     included.
 
     Args:
-        version: 3 writes each tag on a line of its own; 4 writes no white space between tags.
+        version: 3 writes each tag on a separate line; 4 writes no white space between tags.
         suffix: The text before ``>`` in the tokenizer's tags: empty, or such as ``:opensource``.
     """
     return _by_pairs(
