@@ -21,7 +21,7 @@ from state_machines.grammar.word_lists import literals
 from state_machines.limits import LIMITS
 from state_machines.matcher import Matcher
 from state_machines.regex import PatternSyntax, compile_pattern
-from state_machines.syntax_tree import TokenSet
+from state_machines.syntax_tree import NamedTokens
 from state_machines.vocabulary import Vocabulary
 
 
@@ -53,7 +53,7 @@ class StateMachine:
         start: Node,
         forget: Callable[[], Iterable[Node]] | None = None,
         *,
-        token_sets: Iterable[TokenSet] = (),
+        token_sets: Iterable[NamedTokens] = (),
         limits_tokens: bool = False,
         limited_rules: Iterable[LimitedRule] = (),
         temperatures: Iterable[float] = (),

@@ -27,7 +27,7 @@ from state_machines.grammar.tokens import begins_with_spelling
 from state_machines.limits import LIMITS
 from state_machines.masks.mask_store import MaskStore
 from state_machines.notebook_view import error_html
-from state_machines.syntax_tree import TokenSet
+from state_machines.syntax_tree import NamedTokens
 from state_machines.token_references import check_token_sets
 from state_machines.vocabulary import Vocabulary
 
@@ -43,7 +43,7 @@ class MatchedMachine(Protocol):
     steps_taken: int
     """Derivatives that matchers have stored in the machine's states since they were released."""
 
-    token_sets: tuple[TokenSet, ...]
+    token_sets: tuple[NamedTokens, ...]
     """The tokens that the language has by name or by number."""
 
     limits_tokens: bool

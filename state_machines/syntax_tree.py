@@ -1,8 +1,7 @@
 """The syntax tree that parsers of patterns and of grammars build, and that compilers read.
 
 A regular expression is one :class:`Expression`. A :class:`Grammar` has rules, whose expressions
-refer to other rules. :mod:`state_machines.regex.assertions` adds the expressions that
-only regular expressions have.
+refer to other rules. The assertions at the end are those of patterns alone.
 """
 
 from __future__ import annotations
@@ -157,7 +156,7 @@ class Terminal(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class TokenSet(Expression):
+class NamedTokens(Expression):
     """One token out of a set.
 
     Attributes:
@@ -251,3 +250,69 @@ def walk(expression: Expression) -> Iterator[Expression]:
         expression = stack.pop()
         yield expression
         stack.extend(reversed(expression.children))
+
+
+@dataclass(frozen=True, slots=True)
+class Start(Expression):
+    """``^``: the start of the text."""
+
+    @property
+    def looks_left(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class End(Expression):
+    """``$``: the end of the text."""
+
+    @property
+    def reach(self) -> float:
+        return 1
+
+
+@dataclass(frozen=True, slots=True)
+class WordBoundary(Expression):
+    r"""``\b``, or ``\B`` if ``negated``; ``word`` is the set of word characters."""
+
+    word: CodePointSet
+    negated: bool
+
+    @property
+    def reach(self) -> float:
+        return 1
+
+    @property
+    def looks_left(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class LookBehind(Expression):
+    """``(?<=…)`` or, if ``negated``, ``(?<!…)`` of one character."""
+
+    members: CodePointSet
+    negated: bool
+
+    @property
+    def looks_left(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class LookAhead(Expression):
+    """``(?=…)`` or, if ``negated``, ``(?!…)``."""
+
+    body: Expression
+    negated: bool
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return (self.body,)
+
+    @property
+    def reach(self) -> float:
+        return self.body.max_length + max(self.body.reach, 0)
+
+    @property
+    def looks_left(self) -> bool:
+        return self.body.looks_left

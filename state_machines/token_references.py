@@ -8,16 +8,16 @@ from typing import NoReturn
 from weakref import WeakKeyDictionary
 
 from state_machines.errors import UnknownTokenError
-from state_machines.syntax_tree import TokenSet
+from state_machines.syntax_tree import NamedTokens
 from state_machines.vocabulary import Vocabulary
 
 _MAX_KNOWN = 10_000
 
-_KNOWN: WeakKeyDictionary[Vocabulary, set[TokenSet]] = WeakKeyDictionary()
+_KNOWN: WeakKeyDictionary[Vocabulary, set[NamedTokens]] = WeakKeyDictionary()
 """The sets that have been checked."""
 
 
-def check_token_sets(token_sets: Collection[TokenSet], vocabulary: Vocabulary) -> None:
+def check_token_sets(token_sets: Collection[NamedTokens], vocabulary: Vocabulary) -> None:
     """Check that a vocabulary has all tokens that a grammar names.
 
     A range may hold numbers without a token, as long as there is one token in it.
@@ -34,7 +34,7 @@ def check_token_sets(token_sets: Collection[TokenSet], vocabulary: Vocabulary) -
                 known.add(tokens)
 
 
-def _check(tokens: TokenSet, vocabulary: Vocabulary) -> None:
+def _check(tokens: NamedTokens, vocabulary: Vocabulary) -> None:
     ends, forms = vocabulary.end_token_ids, vocabulary.token_bytes
     named: set[int] = set()
     for name in tokens.names:
@@ -71,7 +71,7 @@ def _check(tokens: TokenSet, vocabulary: Vocabulary) -> None:
         )
 
 
-def _no_token(tokens: TokenSet, name: str, vocabulary: Vocabulary) -> NoReturn:
+def _no_token(tokens: NamedTokens, name: str, vocabulary: Vocabulary) -> NoReturn:
     nearest = tuple(get_close_matches(name, list(vocabulary.special_tokens), n=3, cutoff=0.5))
     raise UnknownTokenError(
         f"{name} is no token of the vocabulary",
@@ -85,7 +85,7 @@ def _no_token(tokens: TokenSet, name: str, vocabulary: Vocabulary) -> NoReturn:
     )
 
 
-def _end_token(tokens: TokenSet, name: str) -> NoReturn:
+def _end_token(tokens: NamedTokens, name: str) -> NoReturn:
     raise UnknownTokenError(
         f"{name} is an end token, which ends the whole text",
         token=name,

@@ -2,9 +2,9 @@
 
 Reading order: :mod:`~state_machines.context_free.notations` (text to
 :class:`~state_machines.syntax_tree.Grammar`), :mod:`~state_machines.context_free.analysis`
-(properties of rules), :mod:`~state_machines.context_free.rules` (nodes of recursive rules),
-:mod:`~state_machines.context_free.compiler` (rules to nodes),
-:mod:`~state_machines.context_free.left_recursion`, :mod:`~state_machines.context_free.machine`.
+(properties of rules), :mod:`~state_machines.context_free.compiler` (rules to nodes),
+:mod:`~state_machines.context_free.recursion` (nodes of recursive rules),
+:mod:`~state_machines.context_free.machine`.
 """
 
 from __future__ import annotations

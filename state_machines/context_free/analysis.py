@@ -20,13 +20,13 @@ from state_machines.syntax_tree import (
     Alternatives,
     Characters,
     Expression,
+    NamedTokens,
     Reference,
     Repeat,
     Rule,
     Series,
     String,
     Terminal,
-    TokenSet,
     walk,
 )
 
@@ -93,7 +93,7 @@ class Analysis:
         match expression:
             case Reference(name=name):
                 return name in self._bounded
-            case Repeat(max_count=None) | Terminal() | TokenSet():
+            case Repeat(max_count=None) | Terminal() | NamedTokens():
                 return False
         return all(map(self.is_bounded, expression.children))
 
@@ -183,7 +183,7 @@ def _shortest_length(
             return len(text.encode())
         case Characters(members=members):
             return len(chr(members.ranges[0][0]).encode()) if members else math.inf
-        case TokenSet():
+        case NamedTokens():
             return 1
         case Reference(name=name):
             return known[name]

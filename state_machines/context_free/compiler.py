@@ -15,8 +15,7 @@ from collections.abc import Iterable, Set
 
 from state_machines.budgets import spend
 from state_machines.context_free.analysis import Analysis
-from state_machines.context_free.left_recursion import LeftRecursion
-from state_machines.context_free.rules import RuleBook
+from state_machines.context_free.recursion import LeftRecursion, RuleBook
 from state_machines.errors import UnsatisfiableGrammarError, UnsupportedGrammarError
 from state_machines.grammar.encoding import RAW, encode_set, encoded
 from state_machines.grammar.node import EMPTY, EPSILON, Node
@@ -37,13 +36,13 @@ from state_machines.syntax_tree import (
     Alternatives,
     Characters,
     Expression,
+    NamedTokens,
     Reference,
     Repeat,
     Rule,
     Series,
     String,
     Terminal,
-    TokenSet,
 )
 
 MAX_EXCLUDED = 64
@@ -146,7 +145,7 @@ class GrammarCompiler:
                 return encode_set(members, RAW)
             case Terminal(number=number):
                 return EMPTY if number in self._empty_terminals else symbols(1 << number)
-            case TokenSet(names=names, ranges=ranges, is_negated=is_negated):
+            case NamedTokens(names=names, ranges=ranges, is_negated=is_negated):
                 return token_set(names, ranges, is_negated=is_negated)
             case Reference(name=name):
                 return self._expansion(name) if first else self._nodes[name]

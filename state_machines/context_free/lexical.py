@@ -6,16 +6,15 @@ from dataclasses import dataclass
 
 from state_machines.budgets import Verdict
 from state_machines.context_free.compiler import GrammarCompiler
-from state_machines.context_free.rules import RuleBook
+from state_machines.context_free.recursion import RuleBook
 from state_machines.context_free.separation import adjacency, has_dead_state
 from state_machines.errors import UnsatisfiableGrammarError
-from state_machines.grammar.lexer import TerminalLanguage
-from state_machines.grammar.lexicon import Lexicon
+from state_machines.grammar.lexer import Lexicon, TerminalLanguage
 from state_machines.grammar.lexing import before_lexeme
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.token_limits import LimitedRule
 from state_machines.machine import StateMachine
-from state_machines.syntax_tree import Rule, TokenSet
+from state_machines.syntax_tree import NamedTokens, Rule
 
 __all__ = ["LexicalCompiler", "LexicalGrammar", "TerminalLanguage"]
 
@@ -46,12 +45,12 @@ class LexicalGrammar:
     ignores_first: bool = False
     ignores_once: bool = False
     owners: tuple[StateMachine, ...] = ()
-    token_sets: tuple[TokenSet, ...] = ()
+    token_sets: tuple[NamedTokens, ...] = ()
     limited_rules: tuple[LimitedRule, ...] = ()
     is_greedy: bool = True
 
     @property
-    def all_token_sets(self) -> list[TokenSet]:
+    def all_token_sets(self) -> list[NamedTokens]:
         """The tokens by name or by number, those of owners included."""
         inner = (each for owner in self.owners for each in owner.token_sets)
         return [*self.token_sets, *inner]

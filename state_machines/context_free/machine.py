@@ -12,13 +12,13 @@ from state_machines.context_free.captures import CaptureReader
 from state_machines.context_free.compiler import GrammarCompiler
 from state_machines.context_free.lexical import LexicalCompiler, LexicalGrammar
 from state_machines.context_free.notations import NOTATIONS
-from state_machines.context_free.rules import RuleBook
+from state_machines.context_free.recursion import RuleBook
 from state_machines.context_free.terminals import lexical_grammar
 from state_machines.errors import GrammarBudgetError, InvalidArgumentError, UnsupportedGrammarError
 from state_machines.grammar.node import Node
 from state_machines.limits import LIMITS
 from state_machines.machine import StateMachine
-from state_machines.syntax_tree import Grammar, TokenSet, walk
+from state_machines.syntax_tree import Grammar, NamedTokens, walk
 
 _GBNF_DEFINITION = re.compile(r"^\s*[A-Za-z0-9_-]+\s*::=", re.MULTILINE)
 
@@ -77,7 +77,7 @@ class GrammarStateMachine(StateMachine):
         self._captures: CaptureReader | None = None
         if not isinstance(grammar, LexicalGrammar):
             parts = (part for rule in grammar.rules.values() for part in walk(rule.body))
-            token_sets = [part for part in parts if isinstance(part, TokenSet)]
+            token_sets = [part for part in parts if isinstance(part, NamedTokens)]
             super().__init__(first, book.clear, token_sets=token_sets)
             return
         super().__init__(

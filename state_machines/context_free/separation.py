@@ -26,8 +26,7 @@ from typing import TypeAlias
 
 from state_machines.budgets import Verdict, spend
 from state_machines.context_free.analysis import Analysis
-from state_machines.grammar.lexer import LexerState, terminals_in
-from state_machines.grammar.lexicon import Lexicon
+from state_machines.grammar.lexer import LexerState, Lexicon, terminals_in
 from state_machines.limits import LIMITS
 from state_machines.syntax_tree import Alternatives, Expression, Reference, Repeat, Series, Terminal
 

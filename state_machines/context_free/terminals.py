@@ -11,7 +11,7 @@ from __future__ import annotations
 from state_machines.context_free.analysis import Analysis
 from state_machines.context_free.compiler import GrammarCompiler
 from state_machines.context_free.lexical import LexicalGrammar
-from state_machines.context_free.rules import RuleBook, nonempty
+from state_machines.context_free.recursion import RuleBook, nonempty
 from state_machines.grammar.lexer import TerminalLanguage
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.symbols import CodePointSet

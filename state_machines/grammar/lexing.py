@@ -30,8 +30,7 @@ from typing import Any
 
 from state_machines.budgets import Verdict
 from state_machines.grammar.composition import Concatenation, concatenation, union
-from state_machines.grammar.lexer import LexemeEnd, LexerState, terminals_in
-from state_machines.grammar.lexicon import Lexicon
+from state_machines.grammar.lexer import LexemeEnd, LexerState, Lexicon, terminals_in
 from state_machines.grammar.liveness import has_word
 from state_machines.grammar.node import (
     EMPTY,

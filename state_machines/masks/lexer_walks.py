@@ -19,8 +19,7 @@ import numpy as np
 
 from state_machines.budgets import spend
 from state_machines.caches import WeakKeyLruCache
-from state_machines.grammar.lexer import LexerState
-from state_machines.grammar.lexicon import Lexicon
+from state_machines.grammar.lexer import LexerState, Lexicon
 from state_machines.grammar.lexing import Lexed
 from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import byte_set

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet
-from state_machines.regex.assertions import End, LookAhead, LookBehind, WordBoundary
 from state_machines.syntax_tree import (
     Alternatives,
     Characters,
+    End,
     Expression,
+    LookAhead,
+    LookBehind,
     Repeat,
     Series,
+    WordBoundary,
     walk,
 )
 

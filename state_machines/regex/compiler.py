@@ -53,9 +53,19 @@ from state_machines.regex.analysis import (
     single_word,
     without_end_assertions,
 )
-from state_machines.regex.assertions import End, LookAhead, LookBehind, Start, WordBoundary
 from state_machines.regex.parser import parse
-from state_machines.syntax_tree import Alternatives, Characters, Expression, Repeat, Series
+from state_machines.syntax_tree import (
+    Alternatives,
+    Characters,
+    End,
+    Expression,
+    LookAhead,
+    LookBehind,
+    Repeat,
+    Series,
+    Start,
+    WordBoundary,
+)
 
 _ANYTHING = everything(ANY_CODE_POINT)
 

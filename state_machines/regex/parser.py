@@ -28,10 +28,20 @@ from state_machines.budgets import spend
 from state_machines.errors import InvalidPatternError
 from state_machines.grammar.symbols import CodePointSet, code_points
 from state_machines.limits import LIMITS
-from state_machines.regex.assertions import End, LookAhead, LookBehind, Start, WordBoundary
 from state_machines.regex.characters import CharacterReader
 from state_machines.regex.unicode_classes import LINE_TERMINATOR, WORD
-from state_machines.syntax_tree import Alternatives, Characters, Expression, Repeat, Series
+from state_machines.syntax_tree import (
+    Alternatives,
+    Characters,
+    End,
+    Expression,
+    LookAhead,
+    LookBehind,
+    Repeat,
+    Series,
+    Start,
+    WordBoundary,
+)
 from state_machines.text_reader import REPETITION_MARKS
 
 _QUANTIFIER = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")

@@ -23,11 +23,17 @@ import re
 from state_machines.budgets import spend
 from state_machines.grammar.symbols import ANY_CODE_POINT, MAX_CODE_POINT, CodePointSet, code_points
 from state_machines.limits import LIMITS
-from state_machines.regex.assertions import End, Start
 from state_machines.regex.characters import CharacterReader
-from state_machines.regex.rust_classes import ascii_class, perl_class
-from state_machines.regex.unicode_classes import loose_property_set
-from state_machines.syntax_tree import Alternatives, Characters, Expression, Repeat, Series
+from state_machines.regex.unicode_classes import ascii_class, loose_property_set, perl_class
+from state_machines.syntax_tree import (
+    Alternatives,
+    Characters,
+    End,
+    Expression,
+    Repeat,
+    Series,
+    Start,
+)
 from state_machines.text_reader import CLASS_MEMBERS_PER_STEP, REPETITION_MARKS
 
 _QUANTIFIER = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")

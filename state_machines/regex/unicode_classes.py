@@ -3,7 +3,8 @@ r"""Sets of characters by name: ``\d``, ``\w``, ``\s``, ``.`` and Unicode proper
 The data of ``\p{…}`` comes from the ``regex`` package, and so does the Unicode version. The names,
 which are case-sensitive, are those of ECMA-262 ("Runtime Semantics: UnicodeMatchProperty"): general
 categories, ``Script``, ``Script_Extensions`` and the binary properties of characters. Properties of
-strings (``RGI_Emoji``) are not supported, since they are no sets of characters.
+strings (``RGI_Emoji``) are not supported, since they are no sets of characters. Rust's ``regex``
+crate has further names: ``[:alpha:]``, and its own ``\w``.
 """
 
 from __future__ import annotations
@@ -255,3 +256,45 @@ def _simple_fold(character: str) -> str:
         return full
     lower = character.lower()
     return lower if len(lower) == 1 else character
+
+
+_ASCII_CLASSES = {
+    "alnum": [("0", "9"), ("A", "Z"), ("a", "z")],
+    "alpha": [("A", "Z"), ("a", "z")],
+    "ascii": [("\0", "\x7f")],
+    "blank": [("\t", "\t"), (" ", " ")],
+    "cntrl": [("\0", "\x1f"), ("\x7f", "\x7f")],
+    "digit": [("0", "9")],
+    "graph": [("!", "~")],
+    "lower": [("a", "z")],
+    "print": [(" ", "~")],
+    "punct": [("!", "/"), (":", "@"), ("[", "`"), ("{", "~")],
+    "space": [("\t", "\r"), (" ", " ")],
+    "upper": [("A", "Z")],
+    "word": [("0", "9"), ("A", "Z"), ("_", "_"), ("a", "z")],
+    "xdigit": [("0", "9"), ("A", "F"), ("a", "f")],
+}
+
+
+def ascii_class(name: str) -> CodePointSet | None:
+    """Return the members of a class of POSIX, such as ``alpha``; ``None`` if there is none."""
+    pairs = _ASCII_CLASSES.get(name)
+    if pairs is None:
+        return None
+    return CodePointSet((ord(first), ord(last)) for first, last in pairs)
+
+
+@lru_cache(maxsize=3)
+def perl_class(letter: str) -> CodePointSet:
+    """Return the Unicode set of ``d``, ``s`` or ``w`` (UTS #18, Annex C)."""
+    names = {
+        "d": ("Nd",),
+        "s": ("White_Space",),
+        "w": ("Alphabetic", "M", "Nd", "Pc", "Join_Control"),
+    }
+    found = CodePointSet(())
+    for name in names[letter]:
+        members = loose_property_set(name)
+        assert members is not None, name
+        found = found | members
+    return found

@@ -27,7 +27,7 @@ from state_machines.root.parts import (
     Text,
     leaves,
 )
-from state_machines.syntax_tree import TokenSet
+from state_machines.syntax_tree import NamedTokens
 from state_machines.vocabulary import Vocabulary
 
 Skipped: TypeAlias = tuple[Part, ...]
@@ -114,7 +114,7 @@ class Positions:
         self._delimited: dict[int, Part] = {}
         self._rounds: dict[tuple[int, int, int | None, bool], _Rounds] = {}
         self._languages: dict[int, Node] = {}
-        self.token_sets: dict[TokenSet, None] = {}
+        self.token_sets: dict[NamedTokens, None] = {}
         """The tokens that sub-states have by name or by number."""
         self.limits_tokens = False
         """Whether a sub-state has parts that take a limited number of tokens."""

@@ -20,7 +20,7 @@ from state_machines.grammar.token_limits import token_limited
 from state_machines.grammar.tokens import Spell, token_set
 from state_machines.grammar.until import text_until, text_without
 from state_machines.machine import StateMachine
-from state_machines.syntax_tree import TokenSet
+from state_machines.syntax_tree import NamedTokens
 
 Token: TypeAlias = str | int
 """A token by its text or by its number."""
@@ -137,7 +137,7 @@ class Writer:
 
     def __init__(self, spell: Spell) -> None:
         self.spell = spell
-        self.token_sets: list[TokenSet] = []
+        self.token_sets: list[NamedTokens] = []
         self.limits_tokens = False
         self._number = next(_serial_numbers)
         self._dispatches = itertools.count()
@@ -148,7 +148,7 @@ class Writer:
         names = tuple(token for token in given if isinstance(token, str))
         ranges = tuple((token, token) for token in given if isinstance(token, int))
         if given:
-            self.token_sets.append(TokenSet(names, ranges, is_negated))
+            self.token_sets.append(NamedTokens(names, ranges, is_negated))
         return token_set(names, ranges, is_negated=is_negated)
 
     def string(self, text: str, after_text: bool) -> Node:

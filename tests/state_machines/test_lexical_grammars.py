@@ -14,7 +14,7 @@ from small_vocabulary import an_ending, brute_force_mask, small_vocabulary
 
 from state_machines import GrammarStateMachine, StateMachine, UnsatisfiableGrammarError
 from state_machines.context_free.lexical import LexicalCompiler
-from state_machines.context_free.rules import RuleBook
+from state_machines.context_free.recursion import RuleBook
 from state_machines.grammar.deep import compute_word_derivative
 from state_machines.grammar.node import EMPTY
 

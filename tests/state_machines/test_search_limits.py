@@ -53,7 +53,7 @@ from state_machines import (
 from state_machines.budgets import Verdict, step_budget
 from state_machines.completion import Guard
 from state_machines.context_free.lexical import LexicalCompiler
-from state_machines.context_free.rules import RuleBook
+from state_machines.context_free.recursion import RuleBook
 from state_machines.grammar.finite_choices import finite_choice
 from state_machines.json_schema.closed_schema import closed_schema
 from state_machines.limits import LIMITS

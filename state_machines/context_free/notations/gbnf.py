@@ -5,7 +5,7 @@ r"""Parse GBNF, the notation of llama.cpp. vLLM and XGrammar read the same but f
 
 A rule ends where the next name with ``::=`` after it begins, wherever lines end. An alternative may
 be empty. An escape of a character that is neither a letter nor a digit stands for the character.
-Tokens by name or number are written as :mod:`~state_machines.context_free.notations.token_syntax`
+Tokens by name or number are written as :mod:`~state_machines.context_free.notations.grammar_reader`
 says.
 """
 
@@ -16,8 +16,7 @@ from itertools import count
 from typing import NoReturn
 
 from state_machines.budgets import spend
-from state_machines.context_free.notations.grammar_reader import GrammarReader
-from state_machines.context_free.notations.token_syntax import read_token_set
+from state_machines.context_free.notations.grammar_reader import GrammarReader, read_named_tokens
 from state_machines.grammar.symbols import ANY_CODE_POINT, MAX_CODE_POINT, CodePointSet
 from state_machines.limits import LIMITS
 from state_machines.syntax_tree import (
@@ -186,10 +185,10 @@ class _Parser(GrammarReader):
         if self.peek("(") and not self.peek("(="):
             return self.group()
         if self.peek("<"):
-            return read_token_set(self)
+            return read_named_tokens(self)
         if self.take("!<"):
             self.position -= 1
-            return read_token_set(self, negated=True)
+            return read_named_tokens(self, negated=True)
         name = _NAME.match(self.text, start)
         if name is None:
             self.unexpected(start)

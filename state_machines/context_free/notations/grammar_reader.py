@@ -1,14 +1,35 @@
-"""Errors of a grammar's text, with line and column."""
+"""What the parsers of GBNF and Lark share: errors with line and column, and tokens.
+
+Both notations give tokens by name or by number:
+
+==========================  ==========================================================
+``<think>``, ``<|end|>``    the token with this text, which has the brackets
+``<[1000]>``                the token with this number
+``<[10-20,30]>``            any token of these numbers, ends included
+``<[^5,7-9]>``              any token but those of these numbers
+``<[*]>``                   any token
+``!<think>``, ``!<[5]>``    any token but this one (GBNF)
+==========================  ==========================================================
+"""
 
 from __future__ import annotations
 
+import re
 from typing import NoReturn
 
 import numpy as np
 
+from state_machines.budgets import spend
 from state_machines.errors import GrammarSyntaxError, UnsupportedGrammarError
-from state_machines.syntax_tree import SourcePosition
+from state_machines.grammar.tokens import MAX_TOKEN_ID
+from state_machines.limits import LIMITS
+from state_machines.syntax_tree import NamedTokens, SourcePosition
 from state_machines.text_reader import TextReader
+
+_NAME = re.compile(r"<[^<>\s\ud800-\udfff]{1,250}>")
+_NUMBERS = re.compile(r"<\[\s*+(\^?)\s*+([^\]]*+)\]>")
+_RANGE = re.compile(r"\s*+([0-9]++)\s*+(?:-\s*+([0-9]++)\s*+)?")
+_DIGITS = len(str(MAX_TOKEN_ID))
 
 
 class GrammarReader(TextReader):
@@ -40,3 +61,59 @@ class GrammarReader(TextReader):
         raise UnsupportedGrammarError(
             f"{what} is not supported", line=line, column=column, rule=self.rule, hint=hint
         )
+
+
+def read_named_tokens(reader: GrammarReader, *, negated: bool = False) -> NamedTokens:
+    """Read a token by name or numbers, from its ``<`` to its ``>``.
+
+    Args:
+        reader: The text; at a ``<``.
+        negated: Whether a ``!`` was read before.
+
+    Raises:
+        GrammarSyntaxError: The brackets do not hold a name without white space, or numbers.
+        UnsupportedGrammarError: There are more than ``LIMITS.token_ranges`` ranges.
+    """
+    start = reader.position
+    position = reader.source_position(start)
+    found = _NUMBERS.match(reader.text, start)
+    if found is None:
+        name = _NAME.match(reader.text, start)
+        if name is None or reader.text.startswith("<[", start):
+            reader.invalid(
+                "a token by name or number was expected",
+                start,
+                "Write <name> without spaces, <[1000]>, <[10-20,30]>, <[^5]> or <[*]>",
+            )
+        reader.position = name.end()
+        return NamedTokens(names=(name[0],), is_negated=negated, position=position)
+    reader.position = found.end()
+    is_negated = bool(found[1]) != negated
+    if found[2].strip() == "*":
+        if is_negated:
+            reader.invalid("no token is left", start, "<[*]> is every token")
+        return NamedTokens(is_negated=True, position=position)
+    return NamedTokens(
+        ranges=_ranges(reader, found[2], found.start(2)), is_negated=is_negated, position=position
+    )
+
+
+def _ranges(reader: GrammarReader, text: str, offset: int) -> tuple[tuple[int, int], ...]:
+    parts = text.split(",")
+    if len(parts) > LIMITS.token_ranges:
+        reader.unsupported(f"more than {LIMITS.token_ranges:,} ranges of tokens", offset)
+    ranges: list[tuple[int, int]] = []
+    for part in parts:
+        spend()
+        found = _RANGE.fullmatch(part)
+        if found is None:
+            reader.invalid("a number or a range of numbers was expected", offset)
+        numbers = [digits.lstrip("0") or "0" for digits in found.groups(found[1])]
+        if any(len(digits) > _DIGITS or int(digits) > MAX_TOKEN_ID for digits in numbers):
+            reader.invalid(f"a token number of more than {MAX_TOKEN_ID:,}", offset)
+        first, last = map(int, numbers)
+        if last < first:
+            reader.invalid("a range that is out of order", offset)
+        ranges.append((first, last))
+        offset += len(part) + 1
+    return tuple(ranges)

@@ -8,8 +8,7 @@ from abc import abstractmethod
 from typing import Any, NoReturn, TypeVar
 
 from state_machines.budgets import spend
-from state_machines.context_free.notations.grammar_reader import GrammarReader
-from state_machines.context_free.notations.lark.json_location import value_offset
+from state_machines.context_free.notations.grammar_reader import GrammarReader, read_named_tokens
 from state_machines.context_free.notations.lark.syntax import (
     JsonSchema,
     Negation,
@@ -44,6 +43,7 @@ _SPECIAL = re.compile(r"<[^<>\s]+>")
 _ESCAPES = {'"': 34, "\\": 92, "/": 47, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "'": 39}
 _DIGITS = {"x": 2, "u": 4, "U": 8}
 _DECODER = json.JSONDecoder()
+_JSON_SPACE = re.compile(r"[ \t\r\n]*")
 _SUBSTRINGS = ("substring_chars", "substring_words", "substring_chunks")
 
 _Raised = TypeVar("_Raised", bound=GrammarError)
@@ -220,8 +220,8 @@ class ItemReader(GrammarReader):
             self.invalid(
                 "a token was expected: <name> or <[number]>", start, "It has no white space inside"
             )
-        self.position = found.end()
-        return SpecialToken(found[0], self.source_position(start))
+        tokens = read_named_tokens(self)
+        return SpecialToken(tokens, found[0], tokens.position)
 
     # Inline languages
 
@@ -261,7 +261,7 @@ class ItemReader(GrammarReader):
                 kind = GrammarSyntaxError
             elif isinstance(error, UnsatisfiableSchemaError):
                 kind = UnsatisfiableGrammarError
-            where = value_offset(self.text, begin, error.pointer)
+            where = _value_offset(self.text, begin, error.pointer)
             line, column = self.source_position(where)
             raise kind(
                 f"in the schema behind %json, at #{error.pointer}: {error.what}",
@@ -297,3 +297,47 @@ class ItemReader(GrammarReader):
 
 def _is_text_list(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _value_offset(text: str, start: int, pointer: str) -> int:
+    """Return the offset of a value that a pointer names, or of its closest ancestor.
+
+    Args:
+        text: A text with valid JSON.
+        start: Where the JSON begins.
+        pointer: A JSON Pointer into it (RFC 6901), as a URI fragment without ``#``.
+    """
+    offset = start
+    for name in pointer.split("/")[1:]:
+        found = _child(text, offset, name.replace("~1", "/").replace("~0", "~"))
+        if found is None:
+            break
+        offset = found
+    return offset
+
+
+def _child(text: str, start: int, name: str) -> int | None:
+    """Return the offset of the member or item ``name`` of the value at ``start``."""
+    if text[start] not in "{[":
+        return None
+    position = _after_space(text, start + 1)
+    index = 0
+    while text[position] not in "]}":
+        key = str(index)
+        if text[start] == "{":
+            key, position = _DECODER.raw_decode(text, position)
+            position = _after_space(text, _after_space(text, position) + 1)
+        if key == name:
+            return position
+        _, position = _DECODER.raw_decode(text, position)
+        position = _after_space(text, position)
+        if text[position] == ",":
+            position = _after_space(text, position + 1)
+        index += 1
+    return None
+
+
+def _after_space(text: str, position: int) -> int:
+    found = _JSON_SPACE.match(text, position)
+    assert found is not None, "the pattern matches the empty text"
+    return found.end()

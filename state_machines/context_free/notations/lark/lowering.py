@@ -22,8 +22,7 @@ from state_machines.context_free.notations.lark.terminals import (
     TerminalCompiler,
     without_empty_text,
 )
-from state_machines.context_free.notations.token_syntax import parse_token_set
-from state_machines.context_free.rules import RuleBook
+from state_machines.context_free.recursion import RuleBook
 from state_machines.errors import GrammarSyntaxError, UnsupportedGrammarError
 from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import concatenation
@@ -33,6 +32,7 @@ from state_machines.machine import StateMachine
 from state_machines.syntax_tree import (
     Alternatives,
     Expression,
+    NamedTokens,
     Reference,
     Repeat,
     Rule,
@@ -40,7 +40,6 @@ from state_machines.syntax_tree import (
     SourcePosition,
     String,
     Terminal,
-    TokenSet,
     walk,
 )
 
@@ -84,7 +83,7 @@ class _TerminalTable:
     def __init__(self) -> None:
         self.terminals: list[TerminalLanguage] = []
         self.owners: dict[StateMachine, None] = {}
-        self.token_sets: dict[TokenSet, None] = {}
+        self.token_sets: dict[NamedTokens, None] = {}
         self.limited_rules: list[LimitedRule] = []
         self._numbers: dict[TerminalLanguage, int] = {}
 
@@ -271,19 +270,19 @@ class _Scope:
                 self._fail(
                     "an & outside of a terminal", position, "Define a terminal, in upper case"
                 )
-            case SpecialToken(source=source, position=position):
-                return self._token(source, position)
+            case SpecialToken():
+                return self._token(expression)
             case Nested(definitions=definitions, position=position):
                 return self._nested(definitions, position)
         raise AssertionError(f"{expression!r} is no expression of a rule")
 
-    def _token(self, source: str, position: SourcePosition) -> Expression:
+    def _token(self, token: SpecialToken) -> Expression:
         """Return a terminal of one token."""
-        tokens = parse_token_set(source, position, self._rule)
+        tokens = token.tokens
         self._table.token_sets[tokens] = None
         language = token_set(tokens.names, tokens.ranges, is_negated=tokens.is_negated)
-        number = self._table.number(language, source, temperature=self._temperature)
-        return Terminal(number, position)
+        number = self._table.number(language, token.source, temperature=self._temperature)
+        return Terminal(number, token.position)
 
     def _reference(self, name: str, position: SourcePosition) -> Expression:
         if name in self._definitions.rules or name.lower() == name:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from state_machines.grammar.node import Node
 from state_machines.machine import StateMachine
-from state_machines.syntax_tree import Expression, RuleOptions, SourcePosition
+from state_machines.syntax_tree import Expression, NamedTokens, RuleOptions, SourcePosition
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,9 @@ class Negation(Expression):
 
 @dataclass(frozen=True, slots=True)
 class SpecialToken(Expression):
-    """``<name>`` or ``<[1,3-5]>``: one token; ``source`` is the text with the brackets."""
+    """``<name>`` or ``<[1,3-5]>``: one of ``tokens``; ``source`` is the text with the brackets."""
 
+    tokens: NamedTokens
     source: str
     position: SourcePosition = field(compare=False)
 

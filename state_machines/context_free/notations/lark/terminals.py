@@ -7,10 +7,10 @@ negation is one of texts, and never of bytes that are no UTF-8.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NoReturn
 
 from state_machines.budgets import spend
-from state_machines.context_free.notations.lark.common_terminals import COMMON_TERMINALS
 from state_machines.context_free.notations.lark.syntax import (
     Conjunction,
     JsonSchema,
@@ -51,6 +51,49 @@ from state_machines.syntax_tree import (
     String,
     walk,
 )
+
+_INT = "[0-9]+"
+_SIGN = "[+-]?"
+_EXPONENT = "[eE][+-]?[0-9]+"
+_DECIMAL = r"(?:[0-9]+\.[0-9]*|\.[0-9]+)"
+_FLOAT = f"(?:{_DECIMAL}(?:{_EXPONENT})?|[0-9]+{_EXPONENT})"
+_NUMBER = f"(?:{_FLOAT}|{_INT})"
+
+COMMON_TERMINALS: Mapping[str, str] = MappingProxyType(
+    {
+        "DIGIT": "[0-9]",
+        "HEXDIGIT": "[0-9A-Fa-f]",
+        "INT": _INT,
+        "SIGNED_INT": _SIGN + _INT,
+        "DECIMAL": _DECIMAL,
+        "_EXP": _EXPONENT,
+        "FLOAT": _FLOAT,
+        "SIGNED_FLOAT": _SIGN + _FLOAT,
+        "NUMBER": _NUMBER,
+        "SIGNED_NUMBER": _SIGN + _NUMBER,
+        "ESCAPED_STRING": r'"(?:[^"\\]|\\.)*"',
+        "LCASE_LETTER": "[a-z]",
+        "UCASE_LETTER": "[A-Z]",
+        "LETTER": "[A-Za-z]",
+        "WORD": "[A-Za-z]+",
+        "CNAME": "[A-Za-z_][0-9A-Za-z_]*",
+        "WS_INLINE": r"[ \t]+",
+        "WS": r"[ \t\f\r\n]+",
+        "CR": r"\r",
+        "LF": r"\n",
+        "NEWLINE": r"(?:\r?\n)+",
+        "SH_COMMENT": r"#[^\n]*",
+        "CPP_COMMENT": r"//[^\n]*",
+        "C_COMMENT": r"/\*[^*]*\*+(?:[^*/][^*]*\*+)*/",
+        "SQL_COMMENT": r"--[^\n]*",
+    }
+)
+"""The terminals that ``%import common.…`` names, by the names of the Lark toolkit, as patterns of
+:mod:`state_machines.regex.rust_syntax`.
+
+As in llguidance, ``ESCAPED_STRING`` may contain line feeds, and ``NUMBER`` has an exponent only
+behind a fraction or directly behind the digits.
+"""
 
 MAX_EXCLUDED = 64
 """Largest complement of a repeated class that is compiled as text without these characters."""
