@@ -58,6 +58,11 @@ class Expression:
     def looks_left(self) -> bool:
         return False
 
+    @property
+    def only_characters(self) -> CodePointSet | None:
+        """The members of the class that the expression is, if it is one."""
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class String(Expression):
@@ -71,6 +76,10 @@ class Characters(Expression):
     """One character out of a set; the set may be empty."""
 
     members: CodePointSet
+
+    @property
+    def only_characters(self) -> CodePointSet | None:
+        return self.members
 
     @property
     def min_length(self) -> float:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Set
+from typing import NoReturn
 
 from state_machines.budgets import spend
 from state_machines.context_free.analysis import Analysis
@@ -27,7 +28,6 @@ from state_machines.grammar.nodes import (
     symbols,
     union,
 )
-from state_machines.grammar.symbols import code_points
 from state_machines.grammar.tokens import token_set
 from state_machines.grammar.until import text_without
 from state_machines.grammar.word_lists import literals
@@ -56,7 +56,111 @@ SMALL_COUNT = 16
 """Count up to which a repeated class is a counter like any other."""
 
 
-class GrammarCompiler:
+class ExpressionCompiler:
+    """Compiles expressions without assertions: to languages of bytes, or of code points.
+
+    Subclasses know the expressions that only they have.
+    """
+
+    def compile(self, expression: Expression, *, first: bool = False) -> Node:
+        """Return the language of an expression in bytes, :data:`EMPTY` if no text matches.
+
+        Args:
+            expression: The expression.
+            first: Whether a rule begins with the expression; for rules alone.
+        """
+        spend()
+        match expression:
+            case String(text=text):
+                return literal(text.encode())
+            case Characters(members=members):
+                return encode_set(members, RAW)
+            case Series(parts=parts):
+                last = len(parts) - 1
+                return self._concatenation_of(
+                    self.compile(part, first=first and number == last)
+                    for number, part in enumerate(reversed(parts))
+                )
+            case Alternatives(branches=branches):
+                return self._union(branches, first)
+            case Repeat(body=body, min_count=min_count, max_count=max_count):
+                if max_count == 0:
+                    return EPSILON
+                if not self.is_text(body) and _text_without(expression) is None:
+                    return repetition(self.compile(body, first=first), min_count, max_count)
+        return encoded(self.text(expression), RAW)
+
+    def text(self, expression: Expression) -> Node:
+        """Return the language of an expression in code points."""
+        spend()
+        match expression:
+            case String(text=text):
+                spend(len(text))
+                return literals([text])
+            case Characters(members=members):
+                return symbols(members)
+            case Series(parts=parts):
+                return self._concatenation_of(map(self.text, reversed(parts)))
+            case Alternatives(branches=branches):
+                words = [(branch, self.word(branch)) for branch in branches]
+                plain = literals(word for _, word in words if word is not None)
+                return union([plain, *(self.text(each) for each, word in words if word is None)])
+            case Repeat(body=body, min_count=min_count, max_count=max_count):
+                return _text_without(expression) or repetition(
+                    self.text(body), min_count, max_count
+                )
+        raise AssertionError(f"{expression!r} has no language of its own")
+
+    def is_text(self, expression: Expression) -> bool:
+        """Whether a repetition of an expression is compiled as one language of code points.
+
+        The inside of a string is then one lexeme, whose walk all states share.
+        """
+        raise NotImplementedError  # pragma: no cover - abstract
+
+    def word(self, expression: Expression) -> str | None:
+        """Return the only text of an expression, if it is written as one."""
+        return expression.text if isinstance(expression, String) else None
+
+    def too_many_optional_parts(self, what: str) -> NoReturn:
+        """Raise for a series that is compiled in too many steps."""
+        raise NotImplementedError  # pragma: no cover - abstract
+
+    def _union(self, branches: tuple[Expression, ...], first: bool) -> Node:
+        words = [(branch, self.word(branch)) for branch in branches]
+        plain = [word.encode() for _, word in words if word is not None]
+        found = [self.compile(branch, first=first) for branch, word in words if word is None]
+        return union([literals(plain), *found] if plain else found)
+
+    def _concatenation_of(self, backwards: Iterable[Node]) -> Node:
+        node = EPSILON
+        for part in backwards:
+            count, then = 0, node
+            while part.nullable and isinstance(then, Concatenation) and then.head.nullable:
+                count, then = count + 1, then.tail
+            if count >= LIMITS.adjacent_optional_parts:
+                self.too_many_optional_parts(
+                    f"more than {LIMITS.adjacent_optional_parts} optional parts in a row"
+                )
+            node = concatenation(part, node)
+        return node
+
+
+def _text_without(repeat: Repeat) -> Node | None:
+    """Return many characters of a class that leaves out few; ``None`` for other repetitions.
+
+    The masks of such texts do not depend on the count until its bound is near.
+    """
+    members = repeat.body.only_characters
+    if members is None or (repeat.max_count or repeat.min_count) <= SMALL_COUNT:
+        return None
+    excluded = ~members
+    if len(excluded) > MAX_EXCLUDED:
+        return None
+    return text_without(map(chr, excluded), repeat.min_count, repeat.max_count)
+
+
+class GrammarCompiler(ExpressionCompiler):
     """Compiles the rules that are reachable from ``start``; the node of that rule is ``start``.
 
     The expansions of recursive rules are defined in ``book``.
@@ -139,92 +243,37 @@ class GrammarCompiler:
                 they must have been defined in the book.
         """
         match expression:
-            case String(text=text):
-                return literal(text.encode())
-            case Characters(members=members):
-                return encode_set(members, RAW)
             case Terminal(number=number):
                 return EMPTY if number in self._empty_terminals else symbols(1 << number)
             case NamedTokens(names=names, ranges=ranges, is_negated=is_negated):
                 return token_set(names, ranges, is_negated=is_negated)
             case Reference(name=name):
                 return self._expansion(name) if first else self._nodes[name]
-            case Series(parts=parts):
-                node = EPSILON
-                for index in range(len(parts) - 1, -1, -1):
-                    part = self.compile(parts[index], first=first and index == 0)
-                    node = self._concatenation(part, node)
-                return node
-            case Alternatives(branches=branches):
-                return self._union(branches, first)
-            case Repeat():
-                return self._repetition(expression, first)
-        raise AssertionError(f"{expression!r} is not an expression of a grammar")
+        return super().compile(expression, first=first)
 
     def _expansion(self, name: str) -> Node:
         return EPSILON if name in self.analysis.empty_only else self._book.known(name)
 
-    def _repetition(self, repeat: Repeat, first: bool) -> Node:
-        body, min_count, max_count = repeat.body, repeat.min_count, repeat.max_count
-        if max_count == 0:
-            return EPSILON
-        if isinstance(body, Characters) and (max_count or min_count) > SMALL_COUNT:
-            excluded = ~body.members
-            if len(excluded) <= MAX_EXCLUDED:
-                return encoded(text_without(map(chr, excluded), min_count, max_count), RAW)
-        if self.analysis.is_bounded(body):
-            return encoded(repetition(self._characters(body), min_count, max_count), RAW)
-        return repetition(self.compile(body, first=first), min_count, max_count)
+    def text(self, expression: Expression) -> Node:
+        """Return the language of a bounded expression in code points."""
+        if not isinstance(expression, Reference):
+            return super().text(expression)
+        known = self._character_nodes.get(expression.name)
+        if known is None:
+            known = self.text(self._rules[expression.name].body)
+            self._character_nodes[expression.name] = known
+        return known
+
+    def is_text(self, expression: Expression) -> bool:
+        return self.analysis.is_bounded(expression)
 
     def _union(self, branches: tuple[Expression, ...], first: bool) -> Node:
-        texts = [branch.text.encode() for branch in branches if isinstance(branch, String)]
-        others = [branch for branch in branches if not isinstance(branch, String)]
-        is_long = any(len(text) > LONG_TEXT_BYTES for text in texts)
-        if others and not is_long and all(map(self.analysis.is_bounded, branches)):
-            return encoded(self._characters(Alternatives(branches)), RAW)
-        found = [self.compile(branch, first=first) for branch in others]
-        return union([literals(texts), *found] if texts else found)
+        texts = [branch.text for branch in branches if isinstance(branch, String)]
+        is_long = any(len(text.encode()) > LONG_TEXT_BYTES for text in texts)
+        if len(texts) < len(branches) and not is_long and all(map(self.is_text, branches)):
+            return encoded(self.text(Alternatives(branches)), RAW)
+        return super()._union(branches, first)
 
-    def _characters(self, expression: Expression) -> Node:
-        """Return the language of a bounded expression in code points."""
-        match expression:
-            case String(text=text):
-                spend(len(text))
-                return concatenation(*(symbols(code_points(ord(letter))) for letter in text))
-            case Characters(members=members):
-                return symbols(members)
-            case Reference(name=name):
-                known = self._character_nodes.get(name)
-                if known is None:
-                    known = self._character_nodes[name] = self._characters(self._rules[name].body)
-                return known
-            case Series(parts=parts):
-                return self._concatenation_of(map(self._characters, reversed(parts)))
-            case Alternatives(branches=branches):
-                plain = literals(b.text for b in branches if isinstance(b, String))
-                found = [self._characters(b) for b in branches if not isinstance(b, String)]
-                return union([plain, *found])
-            case Repeat(body=body, min_count=min_count, max_count=max_count):
-                return repetition(self._characters(body), min_count, max_count)
-        raise AssertionError(f"{expression!r} is not an expression of a grammar")
-
-    def _concatenation_of(self, backwards: Iterable[Node]) -> Node:
-        node = EPSILON
-        for part in backwards:
-            node = self._concatenation(part, node)
-        return node
-
-    def _concatenation(self, part: Node, then: Node) -> Node:
-        """Return ``concatenation(part, then)``; raise for too many adjacent optional parts."""
-        count, node = 0, then
-        while part.nullable and isinstance(node, Concatenation) and node.head.nullable:
-            count, node = count + 1, node.tail
-        if count >= LIMITS.adjacent_optional_parts:
-            line, column = self.rule.position
-            raise UnsupportedGrammarError(
-                f"more than {LIMITS.adjacent_optional_parts} optional parts in a row",
-                line=line,
-                column=column,
-                rule=self.rule.name,
-            )
-        return concatenation(part, then)
+    def too_many_optional_parts(self, what: str) -> NoReturn:
+        line, column = self.rule.position
+        raise UnsupportedGrammarError(what, line=line, column=column, rule=self.rule.name)

@@ -1,4 +1,4 @@
-"""What the parsers of GBNF and Lark share: errors with line and column, and tokens.
+"""The base of the parsers of GBNF and Lark: errors with line and column, and tokens.
 
 Both notations give tokens by name or by number:
 

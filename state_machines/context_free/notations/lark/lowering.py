@@ -179,11 +179,11 @@ class _Scope:
 
     def _lazy_body(self, definition: RuleDefinition) -> Expression:
         position, name = definition.position, definition.name
-        language = self._compiler.compile(definition.body, position, name)
+        language = self._compiler.language(definition.body, position, name)
         ending = before_ending = None
         if definition.ending is not None:
             before_ending = language
-            ending = self._compiler.compile(definition.ending, position, name)
+            ending = self._compiler.language(definition.ending, position, name)
             language = concatenation(language, ending)
         if language.nullable:
             return NOTHING  # The shortest match.
@@ -214,7 +214,7 @@ class _Scope:
         max_tokens: int | None = None,
     ) -> Expression:
         """Return a lexeme of a terminal; it is optional if the terminal has the empty text."""
-        language = self._compiler.compile(expression, position, self._rule)
+        language = self._compiler.language(expression, position, self._rule)
         if language is EPSILON:
             return NOTHING
         limited = self._limited(language, max_tokens, position)

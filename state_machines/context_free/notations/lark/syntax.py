@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from state_machines.grammar.node import Node
+from state_machines.grammar.symbols import CodePointSet
 from state_machines.machine import StateMachine
 from state_machines.syntax_tree import Expression, NamedTokens, RuleOptions, SourcePosition
 
@@ -26,6 +27,10 @@ class Text(Expression):
     body: Expression
     source: str
     position: SourcePosition = field(compare=False)
+
+    @property
+    def only_characters(self) -> CodePointSet | None:
+        return self.body.only_characters
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NoReturn
 
-from state_machines.budgets import spend
+from state_machines.context_free.compiler import ExpressionCompiler
 from state_machines.context_free.notations.lark.syntax import (
     Conjunction,
     JsonSchema,
@@ -23,30 +23,20 @@ from state_machines.context_free.notations.lark.syntax import (
 )
 from state_machines.errors import GrammarBudgetError, GrammarSyntaxError, UnsupportedGrammarError
 from state_machines.grammar.boolean import complement, intersection
-from state_machines.grammar.encoding import RAW, EncodedText, encode_set, encoded
-from state_machines.grammar.node import EMPTY, EPSILON, Node
+from state_machines.grammar.encoding import EncodedText, encoded
+from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import (
-    Concatenation,
     Repetition,
     Union,
     branch,
-    concatenation,
-    literal,
     repetition,
-    symbols,
     union,
 )
 from state_machines.grammar.symbols import ANY_CODE_POINT
-from state_machines.grammar.until import text_without
-from state_machines.grammar.word_lists import literals
 from state_machines.limits import LIMITS
 from state_machines.syntax_tree import (
-    Alternatives,
-    Characters,
     Expression,
     Reference,
-    Repeat,
-    Series,
     SourcePosition,
     String,
     walk,
@@ -95,14 +85,8 @@ As in llguidance, ``ESCAPED_STRING`` may contain line feeds, and ``NUMBER`` has 
 behind a fraction or directly behind the digits.
 """
 
-MAX_EXCLUDED = 64
-"""Largest complement of a repeated class that is compiled as text without these characters."""
 
-SMALL_COUNT = 16
-"""Count up to which a repeated class is a counter like any other."""
-
-
-class TerminalCompiler:
+class TerminalCompiler(ExpressionCompiler):
     """Compiles the terminals of one grammar; nested grammars have terminals of their own.
 
     Args:
@@ -115,7 +99,7 @@ class TerminalCompiler:
         self._texts: dict[str, Node] = {}
         self._rule = ""
 
-    def compile(self, expression: Expression, position: SourcePosition, name: str) -> Node:
+    def language(self, expression: Expression, position: SourcePosition, name: str) -> Node:
         """Return the language of a terminal; it may have the empty text.
 
         Args:
@@ -131,8 +115,8 @@ class TerminalCompiler:
         definitions = self._definitions
         try:
             for each in self._checked_references(expression):
-                self._texts[each] = _live(self._text(definitions[each].body))
-            node = self._bytes(expression)
+                self._texts[each] = _live(self.text(definitions[each].body))
+            node = self.compile(expression)
         except GrammarBudgetError as error:
             raise UnsupportedGrammarError(
                 f"compiling the terminal takes too much work: {error.what}",
@@ -203,97 +187,44 @@ class TerminalCompiler:
             what, line=position[0], column=position[1], rule=rule or self._rule, hint=hint
         )
 
-    # Languages of texts
+    # Languages
 
-    def _text(self, expression: Expression) -> Node:
-        """Return the language of an expression in code points."""
-        spend()
+    def compile(self, expression: Expression, *, first: bool = False) -> Node:
+        if isinstance(expression, Text):
+            return self.compile(expression.body)
+        return super().compile(expression, first=first)
+
+    def text(self, expression: Expression) -> Node:
         match expression:
             case Text(body=body):
-                return self._text(body)
+                return self.text(body)
             case Substring(language=language):
                 return language
-            case String(text=text):
-                spend(len(text))
-                return literals([text])
-            case Characters(members=members):
-                return symbols(members)
             case Reference(name=name):
                 return self._texts[name]
-            case Series(parts=parts):
-                return self._series(map(self._text, reversed(parts)))
-            case Alternatives(branches=branches):
-                words = [self._word(branch) for branch in branches]
-                plain = [word for word in words if word is not None]
-                others = zip(branches, words, strict=True)
-                found = [self._text(branch) for branch, word in others if word is None]
-                return union([literals(plain), *found])
-            case Repeat(body=body, min_count=min_count, max_count=max_count):
-                characters = _characters(body)
-                if characters is not None and (max_count or min_count) > SMALL_COUNT:
-                    excluded = ~characters.members
-                    if len(excluded) <= MAX_EXCLUDED:
-                        return text_without(map(chr, excluded), min_count, max_count)
-                return repetition(self._text(body), min_count, max_count)
             case Conjunction(members=members):
-                return _live(intersection(map(self._text, members)))
+                return _live(intersection(map(self.text, members)))
             case Negation(body=body):
-                return _live(complement(self._text(body), ANY_CODE_POINT))
-        raise AssertionError(f"{expression!r} is no part of a terminal")
+                return _live(complement(self.text(body), ANY_CODE_POINT))
+        return super().text(expression)
 
-    def _word(self, expression: Expression) -> str | None:
-        """Return the only text of an expression, if it is written as one."""
+    def is_text(self, expression: Expression) -> bool:
+        return True
+
+    def word(self, expression: Expression) -> str | None:
         match expression:
             case Text(body=String(text=text)):
                 return text
             case Reference(name=name):
-                return self._word(self._definitions[name].body)
+                return self.word(self._definitions[name].body)
         return None
 
-    def _series(self, backwards: Iterable[Node]) -> Node:
-        node = EPSILON
-        for part in backwards:
-            count, then = 0, node
-            while part.nullable and isinstance(then, Concatenation) and then.head.nullable:
-                count, then = count + 1, then.tail
-            if count >= LIMITS.adjacent_optional_parts:
-                raise GrammarBudgetError(
-                    f"more than {LIMITS.adjacent_optional_parts} optional parts in a row",
-                    budget=LIMITS.adjacent_optional_parts,
-                )
-            node = concatenation(part, node)
-        return node
-
-    # Languages of bytes
-
-    def _bytes(self, expression: Expression) -> Node:
-        """Return the language of an expression in bytes: each of its parts is encoded."""
-        spend()
-        match expression:
-            case Text(body=body):
-                return self._bytes(body)
-            case String(text=text):
-                return literal(text.encode())
-            case Characters(members=members):
-                return encode_set(members, RAW)
-            case Series(parts=parts):
-                return self._series(map(self._bytes, reversed(parts)))
-            case Alternatives(branches=branches):
-                words = [(branch, self._word(branch)) for branch in branches]
-                plain = [word.encode() for _, word in words if word is not None]
-                found = [self._bytes(branch) for branch, word in words if word is None]
-                return union([literals(plain), *found] if plain else found)
-        return encoded(self._text(expression), RAW)
+    def too_many_optional_parts(self, what: str) -> NoReturn:
+        raise GrammarBudgetError(what, budget=LIMITS.adjacent_optional_parts)
 
 
 def _live(node: Node) -> Node:
     return EMPTY if node.is_empty else node
-
-
-def _characters(expression: Expression) -> Characters | None:
-    if isinstance(expression, Text):
-        expression = expression.body
-    return expression if isinstance(expression, Characters) else None
 
 
 def without_empty_text(node: Node) -> Node:
