@@ -19,7 +19,7 @@ from ..extraction.details import DetailColumns
 from ..extraction.progress import Progress
 from ..extraction.prompts import Instruction
 from ..extraction.records import Field as RecordField
-from ..generation.custom_sampler import LogitsProcessor, LogprobsSampler
+from ..generation.sequence_samplers import LogitsProcessor, LogprobsSampler
 from ..media.options import MediaOptions
 from ..models.load_options import LoadArguments, LoadOptions
 from ..options.fields import list_options, option_defaults

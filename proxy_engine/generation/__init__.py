@@ -11,15 +11,11 @@ tokens: ``verification`` (of sampled and drafted tokens), ``fast_forward`` (forc
 from .batch import Batch, Step
 from .cache_layers import extract_kv_row
 from .constraint import Constraint
-from .custom_sampler import LogitsProcessor, LogprobsSampler, SamplingHooks
 from .device_masks import DeviceMasks, text_token_mask
-from .draft_model import DraftModel
-from .drafting import Drafting
 from .fast_forward import FastForward, text_encoder
 from .forward_pass import ForwardPass, NextLogits
-from .limits import Deadline, PartLimits
+from .limits import Deadline, PartLimits, SequenceOptions, end_token_ids, xtc_special_tokens
 from .model_checks import ModelChecks
-from .pass_cost import device_pass_cost
 from .prefill import (
     Prefill,
     can_join_prefill,
@@ -29,8 +25,10 @@ from .prefill import (
     prefill_together,
 )
 from .sequence import Sequence
-from .sequence_options import SequenceOptions, end_token_ids, xtc_special_tokens
-from .sequence_samplers import SequenceSamplers
+from .sequence_samplers import LogitsProcessor, LogprobsSampler, SamplingHooks, SequenceSamplers
+from .speculation.draft_length import device_pass_cost
+from .speculation.draft_model import DraftModel
+from .speculation.drafting import Drafting
 from .timings import Timings
 from .tokens import SampledToken, Token
 from .wired_memory import clear_cache, model_bytes, wired_memory

@@ -30,17 +30,17 @@ with requires_backend():
 from mlx.nn.layers.base import Module
 
 from ..runtime.blas import has_fast_blas
-from .batch_drafts import BatchDrafts
 from .batch_rows import BatchRows
 from .cache_layers import can_merge, can_pad, can_trim, padded_tokens
 from .constraint import SlowMaskError
-from .draft_model import DraftModel
 from .exact_choices import ExactChoices
 from .forward_pass import ForwardPass, position_arguments
 from .model_checks import ModelChecks
-from .pass_cost import most_efficient_count
+from .particles import KnownWeights
 from .sequence import Sequence
-from .token_weights import KnownWeights
+from .speculation.draft_length import most_efficient_count
+from .speculation.draft_model import DraftModel
+from .speculation.drafting import BatchDrafts
 from .tokens import Token
 from .verification import Verification, sample_together
 from .wired_memory import clear_cache
@@ -104,7 +104,7 @@ class Batch:
         self._draft_model = draft_model
         self._rows: BatchRows[Sequence] = BatchRows()
         self._drafts = BatchDrafts(self._rows, self._probe, draft_model, pads=pads)
-        self._choices = ExactChoices(self._pass.model)
+        self._choices = ExactChoices(self._pass.model, self._rows)
         self._passes = 0
 
     @property
@@ -231,12 +231,11 @@ class Batch:
         """Draw finite choices; return the tokens that they append, and the steps that fail."""
         drawn: dict[Sequence, list[Token]] = {}
         failed = []
-        rows = self._rows
-        for sequence in rows.sequences:
+        for sequence in self._rows.sequences:
             if not sequence.is_at_choice:
                 continue
             try:
-                drawn[sequence] = self._choices.draw(sequence, rows.cache)
+                drawn[sequence] = self._choices.draw(sequence)
             except Exception as error:
                 failed.append(_failed(sequence, error))
         return drawn, failed

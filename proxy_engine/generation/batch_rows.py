@@ -17,8 +17,17 @@ from typing import Any, Generic, TypeVar
 import mlx.core as mx
 
 from ..prompt_cache.layers import copy_cache
-from .cache_layers import drop_padding, extend, extract_row, keep_rows, merge, trim, trim_rows
-from .rollback import Rollback
+from .cache_layers import (
+    Rollback,
+    drop_padding,
+    extend,
+    extract_row,
+    keep_rows,
+    merge,
+    trim,
+    trim_rows,
+)
+from .shared_prefix import Layers, prefix_layers
 
 
 class CachedText:
@@ -201,6 +210,13 @@ class BatchRows(Generic[T]):
             sequence.tail = []
         # Of all rows, since not all caches can drop columns of a single one.
         trim(self.cache, 1)
+
+    def prefix(self, sequence: T) -> Layers:
+        """Return the keys and values of a text, to process its continuations in one pass.
+
+        They are not copied: the pass changes no row.
+        """
+        return prefix_layers(self.cache, sequence.row, sequence.processed, sequence.uncommitted)
 
     def merge(self) -> None:
         """Convert a plain cache to a batch cache of one row."""

@@ -7,6 +7,7 @@ left.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -182,3 +183,98 @@ def trim_rows(cache: Sequence[Any], counts: Sequence[int]) -> None:
         # To mlx-lm, the tokens to remove are right padding.
         layer.prepare(right_padding=[count - common for count in counts])
         layer.finalize()
+
+
+class Rollback:
+    """The state of the cache of one sequence before a pass.
+
+    Use :meth:`before` to create it, run the pass, then call :meth:`keep` once.
+    """
+
+    def __init__(self, cache: list[Any], token_count: int) -> None:
+        self._cache = cache
+        self.token_count = token_count
+        """The tokens of the pass."""
+        self._states = {
+            index: _state(layer)
+            for index, layer in enumerate(flat(cache))
+            if not _is_trimmable(layer, token_count)
+        }
+
+    @staticmethod
+    @replicated(creates=True)
+    def before(cache: list[Any], token_count: int) -> Rollback:
+        """Return to the state of a cache before a pass with this.
+
+        Args:
+            cache: The cache of a single sequence. The pass may replace its layers by quantized
+                ones.
+            token_count: The tokens of the pass.
+        """
+        return Rollback(cache, token_count)
+
+    @replicated()
+    def keep(self, accepted: int) -> int:
+        """Remove the tokens behind the accepted ones from the cache. The device is not waited for.
+
+        Args:
+            accepted: How many of the pass's tokens are kept, from the first one on.
+
+        Returns:
+            How many of them the cache holds now: ``accepted``, or 0 if it could only be restored to
+            the state before the pass. The accepted tokens are to be processed again then.
+        """
+        count = self.token_count
+        layers = list(flat(self._cache))
+        if accepted == count:
+            return accepted
+        if not all(_keeps_pass(layers[index]) for index in self._states):
+            accepted = 0
+        for index, layer in enumerate(layers):
+            if index not in self._states:
+                trim([layer], count - accepted)
+            elif accepted:
+                _drop_last(layer, count - accepted)
+            else:
+                vars(layer).update(self._states[index])
+        return accepted
+
+
+def must_replay(cache: Sequence[Any]) -> bool:
+    """Whether accepted tokens of a pass have to be processed again if others are refused."""
+    return any(not (_is_trimmable(layer, 1) or _keeps_pass(layer)) for layer in flat(cache))
+
+
+def _is_trimmable(layer: Any, count: int) -> bool:
+    """Whether the last ``count`` tokens of the next pass can be trimmed again."""
+    if isinstance(layer, RotatingKVCache):
+        return bool(layer.offset + count < layer.max_size)
+    return bool(layer.is_trimmable())
+
+
+def _keeps_pass(layer: Any) -> bool:
+    """Whether a cache that is not trimmable can drop all tokens of the last pass but the first."""
+    return isinstance(layer, RotatingKVCache)
+
+
+def _drop_last(layer: Any, count: int) -> None:
+    """Remove the last ``count`` tokens of the last pass, which had more, from a rotating cache.
+
+    A pass over several tokens leaves the entries in their order, and the ``max_size - 1`` entries
+    before its first token.
+    """
+    layer.keys = layer.keys[..., :-count, :]
+    layer.values = layer.values[..., :-count, :]
+    layer.offset -= count
+    layer._idx -= count
+
+
+def _state(layer: Any) -> dict[str, Any]:
+    return {name: _shared(value) for name, value in vars(layer).items()}
+
+
+def _shared(value: Any) -> Any:
+    """Copy containers, and arrays such that an assignment to a slice leaves the copy as it is."""
+    if isinstance(value, list | tuple):
+        return type(value)(_shared(one) for one in value)
+    return copy.copy(value) if isinstance(value, mx.array) else value

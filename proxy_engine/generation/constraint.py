@@ -20,8 +20,7 @@ from state_machines.root import Part, RootMatcher
 
 from .device_masks import SMALL_MASK_TOKENS, DeviceMasks
 from .fast_forward import MASK_STEPS, FastForward, must_end
-from .limits import PartLimits, end_boost
-from .sequence_options import SequenceOptions
+from .limits import PartLimits, SequenceOptions, end_boost
 from .tokens import Cut
 
 SLOW_MASK_STEPS = 500

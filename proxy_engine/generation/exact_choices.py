@@ -10,20 +10,33 @@ text is then forced, and the loop continues as after any other forced text.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
 from mlx.nn.layers.base import Module
 
+from samplers import Sampler
+from state_machines import Matcher, Vocabulary
+from state_machines.budgets import step_budget
+from state_machines.errors import GrammarBudgetError
+from state_machines.grammar.finite_choices import ChoiceOption, finite_choice
+from state_machines.grammar.temperatures import same_temperature
+
 from ..prompt_cache.layers import max_scorable_length
-from .choice_scores import ChoiceScorer, ChoiceScores
+from ..results.parts import ScoredChoice, ScoredOption
+from .batch_rows import BatchRows
+from .choice_scores import Candidate, ChoiceScorer, ChoiceScores
 from .forward_pass import position_arguments
-from .open_choices import OpenChoice, draw_option, draws_left_out
 from .sequence import Sequence as GeneratedSequence
-from .shared_prefix import prefix_layers
 from .tokens import Token
+
+_MASK_STEPS = 5_000
+"""Step budget of the masks behind the options, about 25 ms."""
+
+_TEMPERATURE_STEPS = 20_000
+"""Step budget of the temperatures of the options, about 0.1 s."""
 
 
 class ExactChoices:
@@ -31,12 +44,14 @@ class ExactChoices:
 
     Args:
         model: The model.
+        rows: The sequences with their cache, which is not changed.
     """
 
-    def __init__(self, model: Module) -> None:
+    def __init__(self, model: Module, rows: BatchRows[GeneratedSequence]) -> None:
         self._model = model
+        self._rows = rows
 
-    def draw(self, sequence: GeneratedSequence, cache: Sequence[Any]) -> list[Token]:
+    def draw(self, sequence: GeneratedSequence) -> list[Token]:
         """Draw the choice that a sequence has reached, and narrow its grammar to the option.
 
         A choice that cannot be scored, because of its masks or the kind of cache, is left to be
@@ -44,58 +59,52 @@ class ExactChoices:
 
         Args:
             sequence: A sequence at a choice.
-            cache: The cache of the batch.
 
         Returns:
             The tokens that were appended; none if the first one depends on what follows the option,
             and is sampled.
         """
-        choice, constraint = sequence.open_choice(), sequence.constraint
-        scores = None
+        # Work that exceeds its budget the first time may not do so again.
+        if sequence.unscorable_at == len(sequence.tokens):
+            return []
+        choice, scores = Choice.at(sequence), None
         if choice is not None:
             count = len(choice.options)
             drawn_noise = choice.sampler.option_noise(count + len(choice.left_out))
             noise = np.array(drawn_noise, np.float64)
-            if choice.left_out and not constraint.is_limited:
-                self._draw_without_limit(sequence, choice, cache, noise)
+            if choice.left_out and not sequence.constraint.is_limited:
+                self._draw_without_limit(sequence, choice, noise)
             noise = noise[:count]
-            scores = self._scores(choice, sequence, cache, noise)
+            scores = self._scores(choice, sequence, noise)
         if choice is None or scores is None:
+            sequence.unscorable_at = len(sequence.tokens)
             sequence.inexact_choice_tokens += 1
             return []
-        drawn = draw_option(choice, scores, noise, constraint.written, constraint.forced_text)
-        return sequence.take_option(drawn)
+        return choice.take(sequence, scores, noise)
 
     def _draw_without_limit(
-        self,
-        sequence: GeneratedSequence,
-        choice: OpenChoice,
-        cache: Sequence[Any],
-        noise: npt.NDArray[np.float64],
+        self, sequence: GeneratedSequence, choice: Choice, noise: npt.NDArray[np.float64]
     ) -> None:
         """Record the option that would be drawn if all of them fitted, if it does not fit."""
-        every = sequence.choice_without_limit(choice)
-        if every is None:
+        every = choice.without_limit(sequence)
+        scores = None if every is None else self._scores(every, sequence, noise)
+        if every is None or scores is None:
             return
-        scores = self._scores(every, sequence, cache, noise)
-        if scores is not None and (refused := draws_left_out(every, scores, noise)) is not None:
-            sequence.constraint.refuse_option(refused)
+        number = int(np.argmax(every.logprobs(scores) + noise))
+        if number >= len(choice.options):
+            sequence.constraint.refuse_option(every.options[number])
 
     def _scores(
-        self,
-        choice: OpenChoice,
-        sequence: GeneratedSequence,
-        cache: Sequence[Any],
-        noise: npt.NDArray[np.float64],
+        self, choice: Choice, sequence: GeneratedSequence, noise: npt.NDArray[np.float64]
     ) -> ChoiceScores | None:
         if len(choice.options) == 1:
             return ChoiceScores(*np.zeros((3, 1)))
         longest = max(len(candidate.tokens) for candidate in choice.candidates)
-        if sequence.processed + longest > max_scorable_length(cache):
+        if sequence.processed + longest > max_scorable_length(self._rows.cache):
             return None
-        needs_all = choice.sampler.has_filters or sequence.weights is not None
         sampler = choice.sampler
         has_penalties = sampler.has_penalties
+        needs_all = sampler.has_filters or sequence.weights is not None
 
         def temper(logits: mx.array, behind: Sequence[int]) -> mx.array:
             before = [*sequence.tokens, *behind] if has_penalties else ()
@@ -108,11 +117,190 @@ class ExactChoices:
             depends_on_tokens=has_penalties,
             arguments=position_arguments([sequence.rope_delta]),
         )
-        layers = prefix_layers(cache, sequence.row, sequence.processed, sequence.uncommitted)
-        if sequence.logits is None:
-            raise AssertionError("the sequence has logits")
         with sequence.timings.during("dispatch"):
             scores = scorer.scores(
-                choice.candidates, layers, sequence.logits.all(), None if needs_all else noise
+                choice.candidates,
+                self._rows.prefix(sequence),
+                sequence.next_logits.all(),
+                None if needs_all else noise,
             )
         return scores if np.isfinite(scores.log_scores).any() else None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A finite choice that a sequence has reached.
+
+    Attributes:
+        options: The options that fit into the token budget.
+        candidates: Their tokens, and the masks behind them.
+        sampler: Chooses among them.
+        left_out: The options that do not fit.
+    """
+
+    options: Sequence[ChoiceOption]
+    candidates: Sequence[Candidate]
+    sampler: Sampler
+    left_out: Sequence[ChoiceOption] = ()
+
+    @classmethod
+    def at(cls, sequence: GeneratedSequence) -> Choice | None:
+        """Return the choice that a sequence has reached.
+
+        Returns:
+            ``None`` if there is no choice, its options have several temperatures, or a mask behind
+            them takes too long.
+        """
+        constraint = sequence.constraint
+        constraint.begin_token()
+        guard, sampler = constraint.guard, sequence.next_sampler()
+        if guard is None or not isinstance(sampler, Sampler):
+            return None
+        matcher = guard.matcher
+        found = finite_choice(matcher.state) or ()
+        options: list[ChoiceOption] = []
+        left_out: list[ChoiceOption] = []
+        for option in found:
+            (options if guard.fits(option.state) else left_out).append(option)
+        if not options or not _has_one_temperature(matcher, found):
+            return None
+        candidates = _candidates(options, sequence)
+        return None if candidates is None else cls(options, candidates, sampler, left_out)
+
+    def without_limit(self, sequence: GeneratedSequence) -> Choice | None:
+        """Return the choice among all options, first the options that fit.
+
+        ``None`` if a mask takes too long.
+        """
+        more = _candidates(self.left_out, sequence)
+        if more is None:
+            return None
+        options, candidates = [*self.options, *self.left_out], [*self.candidates, *more]
+        return Choice(options, candidates, self.sampler)
+
+    def logprobs(self, scores: ChoiceScores) -> npt.NDArray[np.float64]:
+        """Return the log-probabilities by which options are drawn, shape (options,).
+
+        Args:
+            scores: The scores of the options; at least one is finite.
+        """
+        logprobs = np.asarray(scores.log_scores - np.logaddexp.reduce(scores.log_estimates))
+        if self.sampler.has_filters:
+            filtered = self.sampler.filtered_options(mx.array(logprobs.astype(np.float32)))
+            logprobs = np.array(filtered, np.float64)
+        return logprobs
+
+    def take(
+        self,
+        sequence: GeneratedSequence,
+        scores: ChoiceScores,
+        noise: npt.NDArray[np.float64],
+    ) -> list[Token]:
+        """Draw an option, narrow the grammar to it, and append the tokens that this forces.
+
+        If every token is to be sampled, nothing is appended.
+
+        Args:
+            sequence: The sequence.
+            scores: The scores of the options; at least one is finite.
+            noise: The sampler's noise, shape (options,); 0 for greedy requests.
+        """
+        logprobs = self.logprobs(scores)
+        number = int(np.argmax(logprobs + noise))
+        option, tokens = self.options[number], self.candidates[number].tokens
+        shown = np.exp(scores.log_estimates - np.logaddexp.reduce(scores.log_estimates))
+        constraint = sequence.constraint
+        sequence.scored_choices.append(
+            _record(
+                self.options, shown.tolist(), option, constraint.written, constraint.forced_text
+            )
+        )
+        constraint.narrow(option.state, tokens)
+        start = len(sequence.tokens)
+        appended = sequence.advance_forced()
+        weights = sequence.weights
+        if weights is not None:
+            is_greedy = self.sampler.parameters.temperature == 0
+            log_proposal = 0.0 if is_greedy else float(logprobs[number])
+            ids = tuple(token.token_id for token in appended[: len(tokens)])
+            if len(self.options) > 1 and ids == tokens and not constraint.is_scripted:
+                # The whole score is known: with the first token, so that particles are not compared
+                # by the beginnings of their options.
+                weights.settle(len(ids), float(scores.log_scores[number]) - log_proposal)
+                weights.add_factor(-float(scores.log_masses[number]))
+            else:
+                weights.add_factor(-log_proposal)
+            logits = sequence.next_logits.all()
+            weights.weigh(logits, start - 1, sequence.tokens, sequence.prompt_tokens, {})
+        return appended
+
+
+def _candidates(
+    options: Sequence[ChoiceOption], sequence: GeneratedSequence
+) -> list[Candidate] | None:
+    """Return the options as tokens; ``None`` if a mask behind them takes too long."""
+    matcher, tokenize = sequence.constraint.matcher, sequence.choices
+    if matcher is None or tokenize is None:
+        return None
+    vocabulary = matcher.vocabulary
+    candidates = []
+    try:
+        with step_budget(_MASK_STEPS):
+            for option in options:
+                behind = Matcher(option.state, vocabulary)
+                tokens = tokenize.tokens(behind, sequence.tokens)
+                text = b"".join(vocabulary.token_bytes[token_id] or b"" for token_id in tokens)
+                behind.narrow(option.state.word_derivative(text))
+                candidates.append(Candidate(tokens, behind.allowed_tokens()))
+    except GrammarBudgetError:
+        return None
+    return candidates
+
+
+def _has_one_temperature(matcher: Matcher, options: Sequence[ChoiceOption]) -> bool:
+    """Whether all options can be drawn at the temperature of their first token."""
+    if not matcher.temperatures:
+        return True
+    try:
+        with step_budget(_TEMPERATURE_STEPS):
+            return all(same_temperature(matcher.state, one.text) for one in options)
+    except GrammarBudgetError:
+        return False
+
+
+def _record(
+    options: Sequence[ChoiceOption],
+    probabilities: Sequence[float],
+    chosen: ChoiceOption,
+    offset: int,
+    forced: bytes,
+) -> ScoredChoice:
+    """Return the record of a choice; options that differ in whitespace before them are one."""
+    by_label: dict[str, float] = {}
+    for option, probability in zip(options, probabilities, strict=True):
+        label = _label(option, forced)[1]
+        by_label[label] = by_label.get(label, 0.0) + probability
+    ordered = sorted(by_label.items(), key=lambda item: -item[1])
+    scored = tuple(ScoredOption(text, min(1.0, probability)) for text, probability in ordered)
+    before, label = _label(chosen, forced)
+    return ScoredChoice(
+        offset - len(forced) + before,
+        scored,
+        next(one for one in scored if one.text == label),
+        # What precedes the label in the option's own text belongs to the choice.
+        forced_bytes=before,
+    )
+
+
+def _label(option: ChoiceOption, forced: bytes) -> tuple[int, str]:
+    """Return the length of the text before an option's label, ``forced`` included, and the label.
+
+    The opening quote of a string belongs to the label, even if it was forced before.
+    """
+    before = forced + option.text[: option.start].replace(Vocabulary.SPECIAL_MARK, b"")
+    label = option.label.replace(Vocabulary.SPECIAL_MARK, b"")
+    is_rest = label.endswith(b'"') and (label == b'"' or not label.startswith(b'"'))
+    if is_rest and before.endswith(b'"'):
+        before, label = before[:-1], b'"' + label
+    # A state can begin within a character.
+    return len(before), label.decode("utf-8", "replace")

@@ -20,14 +20,13 @@ from state_machines.completion import Guard
 from ..errors import InvalidOptionError
 from .batch import Batch
 from .constraint import Constraint
-from .custom_sampler import CustomSampler, LogitsProcessor, LogprobsSampler
 from .device_masks import DeviceMasks, text_token_mask
 from .fast_forward import FastForward, text_encoder
 from .forward_pass import ForwardPass
-from .limits import PartLimits
+from .limits import PartLimits, SequenceOptions, end_token_ids, xtc_special_tokens
 from .prefill import Prefill, default_prefill_step_size
 from .sequence import Sequence as GeneratedSequence
-from .sequence_options import SequenceOptions, end_token_ids, xtc_special_tokens
+from .sequence_samplers import CustomSampler, LogitsProcessor, LogprobsSampler
 
 _UNLIMITED = 1 << 62
 

@@ -22,8 +22,7 @@ from mlx_lm.models.cache import RotatingKVCache, make_prompt_cache
 
 from ..prompt_cache.layers import copy_cache, flat
 from ..replication import replicated
-from .cache_layers import merge, right_padded
-from .rollback import Rollback
+from .cache_layers import Rollback, merge, right_padded
 from .shared_prefix import prefix_caches, prefix_layers
 
 _log = logging.getLogger(__name__)

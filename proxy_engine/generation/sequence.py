@@ -19,11 +19,10 @@ from .constraint import ADVANCE_STEPS, Constraint
 from .device_masks import DeviceMask, DeviceMasks
 from .fast_forward import FastForward
 from .forward_pass import NextLogits
-from .open_choices import DrawnOption, OpenChoice
-from .sequence_samplers import RandomState, SequenceSamplers, TokenSamplers
+from .particles import KnownWeights, TokenWeights
+from .sequence_samplers import CustomSampler, RandomState, SequenceSamplers, TokenSamplers
 from .timings import Timings
 from .token_distribution import TokenDistribution
-from .token_weights import KnownWeights, TokenWeights
 from .tokens import Proposal, SampledToken, Token
 
 
@@ -61,6 +60,8 @@ class Sequence(CachedText):
         group: Identifies the sequences that were forked from the same one.
         scored_choices: The finite choices that were drawn so far.
         inexact_choice_tokens: Tokens of finite choices that could not be scored.
+        choices: Tokenizes the options of finite choices, if they are drawn exactly.
+        unscorable_at: The number of tokens at which a choice could not be scored.
         forward_passes: Passes after the prompt in which the sequence took part.
         rope_delta: Position of the next token minus its index, see ``PromptInputs``.
     """
@@ -91,9 +92,8 @@ class Sequence(CachedText):
         self.inexact_choice_tokens = 0
         self.forward_passes = 0
         self.rope_delta = 0
-        self._choices = choices
-        # The number of tokens at which a choice was looked for, and the choice.
-        self._open_choice: tuple[int, OpenChoice | None] | None = None
+        self.choices = choices
+        self.unscorable_at = -1
 
     # The state of the text.
 
@@ -123,7 +123,7 @@ class Sequence(CachedText):
         Raises:
             SlowMaskError: The mask takes too long. The state is unchanged.
         """
-        return self._distribution(self.constraint, self._width, exact=exact)
+        return self._distribution(self.constraint, self.next_logits.width, exact=exact)
 
     def sample(
         self,
@@ -198,10 +198,15 @@ class Sequence(CachedText):
         return None if without_limit is None else self.masks.on_device(without_limit)
 
     @property
-    def _width(self) -> int:
+    def next_logits(self) -> NextLogits:
+        """The logits of the next token."""
         if self.logits is None:
             raise AssertionError("a sequence without pending tokens has logits")
-        return self.logits.width
+        return self.logits
+
+    def next_sampler(self) -> Sampler | CustomSampler:
+        """Return the sampler of the next token."""
+        return self.samplers.sampler(self.constraint.part_name, self.constraint.temperature)
 
     # Tokens.
 
@@ -264,62 +269,13 @@ class Sequence(CachedText):
     @property
     def has_choice(self) -> bool:
         """Whether the next tokens write an option of a choice that is to be drawn exactly."""
-        return self._choices is not None and self.constraint.has_choice
+        return self.choices is not None and self.constraint.has_choice
 
     @property
     def is_at_choice(self) -> bool:
         """Whether such a choice comes next, and its logits are there."""
         is_ready = self.processed == len(self.tokens) and not self.finished
         return is_ready and self.logits is not None and self.has_choice
-
-    def open_choice(self) -> OpenChoice | None:
-        """Return the finite choice that comes next, if it is to be drawn exactly.
-
-        It is decided once for each position whether a choice can be drawn: work that exceeds its
-        budget the first time may not do so again.
-        """
-        if not self.has_choice:
-            return None
-        if self._open_choice is None or self._open_choice[0] != len(self.tokens):
-            self._open_choice = len(self.tokens), self._find_choice()
-        return self._open_choice[1]
-
-    def _find_choice(self) -> OpenChoice | None:
-        constraint = self.constraint
-        constraint.begin_token()
-        sampler = self.samplers.sampler(constraint.part_name, constraint.temperature)
-        if constraint.guard is None or self._choices is None or not isinstance(sampler, Sampler):
-            return None
-        return OpenChoice.at(constraint.guard, sampler, self._choices, self.tokens)
-
-    def choice_without_limit(self, choice: OpenChoice) -> OpenChoice | None:
-        """Return the choice of :meth:`open_choice` among all options, if they can be scored."""
-        matcher = self.constraint.matcher
-        if matcher is None or self._choices is None:
-            return None
-        return choice.without_limit(matcher.vocabulary, self._choices, self.tokens)
-
-    def take_option(self, drawn: DrawnOption) -> list[Token]:
-        """Narrow the grammar to an option, and append the tokens that this forces.
-
-        If every token is to be sampled, nothing is appended.
-        """
-        self.constraint.narrow(drawn.option.state, drawn.tokens)
-        self.scored_choices.append(drawn.record)
-        start = len(self.tokens)
-        appended = self.advance_forced()
-        if self.weights is not None and self.logits is not None:
-            ids = tuple(token.token_id for token in appended[: len(drawn.tokens)])
-            is_whole = ids == drawn.tokens and not self.constraint.is_scripted
-            if drawn.log_score is not None and is_whole:
-                # The whole score is known: with the first token, so that particles are not compared
-                # by the beginnings of their options.
-                self.weights.settle(len(ids), drawn.log_score - drawn.log_proposal)
-                self.weights.add_factor(-drawn.log_mass)
-            else:
-                self.weights.add_factor(-drawn.log_proposal)
-            self.weights.weigh(self.logits.all(), start - 1, self.tokens, self.prompt_tokens, {})
-        return appended
 
     # Copies.
 
@@ -357,7 +313,7 @@ class Sequence(CachedText):
             ``None`` if the token ends the sequence or is refused.
         """
         ends = self.constraint.options.end_token_ids
-        if token_id in ends or not self.constraint.is_usable(token_id, self._width):
+        if token_id in ends or not self.constraint.is_usable(token_id, self.next_logits.width):
             return None
         twin = self._copy(self.constraint.draft())
         # The limits of a token are set before its mask is computed.
@@ -376,7 +332,6 @@ class Sequence(CachedText):
         twin = copy(self)
         twin.constraint = constraint
         twin.tokens = list(self.tokens)
-        twin._open_choice = None
         return twin
 
     def _plain_sampler(self) -> Sampler:

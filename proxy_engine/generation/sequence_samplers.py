@@ -2,15 +2,155 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
 
 import mlx.core as mx
 
 from samplers import Sampler, SamplingParameters, make_sampler
 
+from ..checks.texts import as_list, short_repr
+from ..errors import InvalidOptionError
 from ..options.generation import GenerationOptions
-from .custom_sampler import CustomSampler, SamplingHooks
+
+LogprobsSampler: TypeAlias = Callable[[mx.array], mx.array]
+"""From log-probabilities, float32, shape (1, vocabulary), to a token id, shape (1,)."""
+
+LogitsProcessor: TypeAlias = Callable[[mx.array, mx.array], mx.array]
+"""From the token ids so far, shape (tokens,), and logits, shape (1, vocabulary), to logits."""
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingHooks:
+    """What a caller in Python can add to the sampling of a request.
+
+    Attributes:
+        sampler: Selects the tokens, in place of the sampling parameters.
+        logits_processors: Applied to the model's logits before the mask.
+        logprob_vectors: Whether the log-probabilities of all tokens are reported.
+    """
+
+    sampler: LogprobsSampler | None = None
+    logits_processors: tuple[LogitsProcessor, ...] = ()
+    logprob_vectors: bool = False
+
+    @classmethod
+    def of(cls, sampler: Any, logits_processors: Any, logprob_vectors: Any) -> SamplingHooks:
+        """Check a caller's arguments.
+
+        Raises:
+            InvalidOptionError: One of them has another type.
+        """
+        if sampler is not None and not callable(sampler):
+            raise InvalidOptionError(
+                f"sampler should be a function of log-probabilities, not {short_repr(sampler)}",
+                option="sampler",
+            )
+        processors = [] if logits_processors is None else as_list(logits_processors)
+        if processors is None or not all(map(callable, processors)):
+            raise InvalidOptionError(
+                "logits_processors should be a list of functions of tokens and logits, not "
+                f"{short_repr(logits_processors)}",
+                option="logits_processors",
+            )
+        if logprob_vectors is not None and not isinstance(logprob_vectors, bool):
+            raise InvalidOptionError(
+                f"logprob_vectors should be true or false, not {short_repr(logprob_vectors)}",
+                option="logprob_vectors",
+            )
+        return cls(sampler, tuple(processors), bool(logprob_vectors))
+
+    @property
+    def changes_tokens(self) -> bool:
+        """Whether functions of the caller take part in the choice of tokens."""
+        return self.sampler is not None or bool(self.logits_processors)
+
+    def customized(self, sampler: Sampler) -> Sampler | CustomSampler:
+        """Return ``sampler`` with the caller's functions."""
+        if not self.changes_tokens:
+            return sampler
+        return CustomSampler(self.sampler or sampler, self.logits_processors)
+
+
+class CustomSampler:
+    """Applies logits processors, then a sampler. Tokens that the mask excludes stay excluded.
+
+    Args:
+        sampler: Selects the tokens.
+        processors: Applied in order, to the logits of all tokens.
+
+    Attributes:
+        logprobs: The log-probabilities that the last token was selected from: float32, shape
+            (vocabulary,), normalised over the allowed tokens, ``-inf`` elsewhere.
+        returned: The id that the caller's sampler returned last, a lazy int64 of shape (1,);
+            ``None`` if there is no such sampler. See :meth:`SampledToken.check`.
+    """
+
+    def __init__(
+        self, sampler: Sampler | LogprobsSampler, processors: Sequence[LogitsProcessor] = ()
+    ) -> None:
+        self._sampler = sampler
+        self._processors = processors
+        self.logprobs = mx.array([])
+        self.returned: mx.array | None = None
+
+    def __call__(
+        self,
+        logits: mx.array,
+        tokens: Sequence[int],
+        among: mx.array | None = None,
+        /,
+        *,
+        prompt_tokens: int = 0,
+    ) -> mx.array:
+        """Select a token; see :class:`samplers.Sampler`.
+
+        Raises:
+            InvalidOptionError: A function of the caller does not return what it should.
+        """
+        masked = logits
+        if among is not None:
+            is_allowed = mx.zeros(logits.shape[-1], mx.bool_)
+            is_allowed[among] = True
+            masked = mx.where(is_allowed, logits, -mx.inf)
+        for processor in self._processors:
+            processed = processor(mx.array(list(tokens)), logits)
+            if not isinstance(processed, mx.array) or processed.shape != logits.shape:
+                raise InvalidOptionError(
+                    f"a logits processor returned {_described(processed)}, not logits of shape "
+                    f"{logits.shape}",
+                    option="logits_processors",
+                )
+            logits = processed
+        if self._processors:
+            # A processor must not allow a masked token.
+            logits = masked = mx.where(masked == -mx.inf, -mx.inf, logits)
+        masked = masked.astype(mx.float32)
+        logprobs = masked - mx.logsumexp(masked, axis=-1, keepdims=True)
+        self.logprobs = logprobs.reshape(-1)
+        if isinstance(self._sampler, Sampler):
+            return self._sampler(logits, tokens, among, prompt_tokens=prompt_tokens)
+        token = self._sampler(logprobs)
+        is_id = isinstance(token, mx.array) and mx.issubdtype(token.dtype, mx.integer)
+        if not is_id or token.size != 1:
+            raise InvalidOptionError(
+                f"the sampler returned {_described(token)}, not an array of one token id",
+                option="sampler",
+            )
+        self.returned = token.reshape(1).astype(mx.int64)
+        # MLX checks no bounds, and the next pass may begin before the id is read. An invalid id is
+        # replaced by one that is allowed, and so differs from the one that was returned.
+        known = mx.clip(self.returned, 0, self.logprobs.size - 1)
+        is_allowed = (known == self.returned) & (self.logprobs[known] > -mx.inf)
+        return mx.where(is_allowed, known, mx.argmax(self.logprobs)).astype(mx.uint32)
+
+
+def _described(value: object) -> str:
+    if isinstance(value, mx.array):
+        return f"{str(value.dtype).removeprefix('mlx.core.')} of shape {value.shape}"
+    return short_repr(value)
+
 
 RandomState: TypeAlias = Mapping[SamplingParameters, mx.array]
 """The next random keys of a sequence's samplers."""

@@ -16,9 +16,9 @@ from samplers import (
     sample_rows,
 )
 
-from .custom_sampler import CustomSampler
 from .device_masks import DeviceMask
 from .forward_pass import NextLogits
+from .sequence_samplers import CustomSampler
 from .tokens import Proposal, SampledToken
 
 Boost: TypeAlias = tuple[mx.array, float]

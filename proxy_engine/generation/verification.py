@@ -26,11 +26,11 @@ from state_machines.budgets import step_limit
 from state_machines.errors import GrammarBudgetError
 
 from .constraint import SlowMaskError
-from .drafts import Draft
 from .fast_forward import MASK_STEPS
 from .forward_pass import NextLogits
 from .sequence import Sequence
 from .sequence_samplers import RandomState
+from .speculation.drafts import Draft
 from .token_distribution import TokenDistribution, sample_distributions
 from .tokens import Proposal, SampledToken, Token
 

@@ -35,10 +35,11 @@ from proxy_engine import (
     TextContent,
     TokenGenerated,
 )
-from proxy_engine.generation import DraftModel, batch_drafts
+from proxy_engine.generation import DraftModel
 from proxy_engine.generation.choice_scores import ChoiceScorer
 from proxy_engine.generation.constraint import Constraint, SlowMaskError
 from proxy_engine.generation.speculation import CopyDrafter
+from proxy_engine.generation.speculation import drafting as drafting_module
 from proxy_engine.generation.speculation.draft_length import PassCost
 from proxy_engine.requests import groups
 from proxy_engine.requests.groups import SequenceFactory
@@ -307,7 +308,7 @@ def drafting(alone: Alone) -> Iterator[None]:
 
     with (
         patch.object(groups, "device_pass_cost", cost),
-        patch.object(batch_drafts, "device_pass_cost", cost),
+        patch.object(drafting_module, "device_pass_cost", cost),
         patch.object(SequenceFactory, "drafters", lambda *given: alone.drafters(*given)),
         complete_masks(),
     ):

@@ -1,9 +1,11 @@
-"""Speculative decoding (Leviathan et al. 2023): drafters, and how many tokens to draft.
+"""Speculative decoding (Leviathan et al. 2023): drafters, drafts, and their lengths.
 
-Reading order: ``drafter`` (the interface), ``copy_drafter``, ``acceptance``, ``draft_length``.
+Reading order: ``drafts`` (the interface of a drafter; a draft), ``copy_drafter``, ``draft_length``
+(the cost of passes, acceptance rates), ``drafting`` (the drafters of a sequence, the drafts of a
+batch), ``draft_model``.
 """
 
 from .copy_drafter import CopyDrafter
-from .drafter import Drafter
+from .drafts import Drafter
 
 __all__ = ["CopyDrafter", "Drafter"]

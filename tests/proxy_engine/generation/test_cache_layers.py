@@ -1,4 +1,4 @@
-"""A cache that drops the last tokens of its rows equals one that never took them."""
+"""A cache that gave up tokens equals one that never took them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,39 @@ from typing import Any
 
 import mlx.core as mx
 import numpy as np
-from cached_models import VOCABULARY, is_close, model_of
+import numpy.typing as npt
+import pytest
+from architectures import (
+    ARCHITECTURES,
+    REPRESENTATIVES,
+    VOCABULARY,
+    WINDOW,
+    WRONG_WIDE_PASSES,
+    small_model,
+)
+from cached_models import VOCABULARY as SMALL
+from cached_models import is_close, model_of, read
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mlx_lm.models.cache import make_prompt_cache
+from mlx.nn.layers.base import Module
+from mlx_lm.models.cache import (
+    ArraysCache,
+    KVCache,
+    QuantizedKVCache,
+    RotatingKVCache,
+    make_prompt_cache,
+)
 
-from proxy_engine.generation.cache_layers import extract_row, merge, right_padded, trim_rows
+from proxy_engine.generation.cache_layers import (
+    Rollback,
+    extract_row,
+    merge,
+    must_replay,
+    right_padded,
+    trim_rows,
+)
 
-TOKENS = st.integers(0, VOCABULARY - 1)
+TOKENS = st.integers(0, SMALL - 1)
 
 
 def cache_of(texts: list[list[int]]) -> list[Any]:
@@ -77,3 +102,115 @@ def test_trimming_nothing_leaves_the_cache_as_it_is() -> None:
     arrays = [layer.keys for layer in cache]
     trim_rows(cache, [0, 0])
     assert all(layer.keys is array for layer, array in zip(cache, arrays, strict=True))
+
+
+TEXT = [(7919 * n * n + 31) % VOCABULARY for n in range(6 * WINDOW)]
+DRAFT = [5, 90, 41, 7, 300, 2]
+
+every_architecture = pytest.mark.parametrize(
+    "architecture",
+    [
+        pytest.param(one, marks=[] if one in REPRESENTATIVES else pytest.mark.soak)
+        for one in ARCHITECTURES
+        if one not in WRONG_WIDE_PASSES
+    ],
+)
+
+
+def processed(model: Module, tokens: list[int]) -> list[Any]:
+    cache = make_prompt_cache(model)
+    read(model, tokens, cache)
+    return cache
+
+
+def logits_of(model: Module, tokens: list[int], cache: list[Any]) -> npt.NDArray[np.float32]:
+    """Return the logits behind every token, shape (tokens, vocabulary)."""
+    return np.array(model(mx.array([tokens]), cache=cache)[0])
+
+
+@every_architecture
+def test_refused_tokens_leave_no_trace(architecture: str) -> None:
+    """The text grows from below the window to beyond it, by passes with and without a draft."""
+    model = small_model(architecture)
+    text = TEXT[:3]
+    cache = processed(model, text[:-1])
+    pending = text[-1:]
+    found = []
+    for accepted in (1, None, 4, 0, 5, None, 6, 2, 0):
+        draft = [] if accepted is None else DRAFT
+        tokens = [*pending, *draft]
+        rollback = Rollback.before(cache, len(tokens))
+        logits = logits_of(model, tokens, cache)
+        count = len(pending) + (accepted or 0)
+        kept = rollback.keep(count)
+        assert kept in (0, count)
+        found += list(logits[len(pending) - 1 : count])
+        new = TEXT[len(text)]
+        text += [*tokens[len(pending) : count], new]
+        pending = [*tokens[kept:count], new]
+    assert len(text) > 2 * WINDOW
+    expected = logits_of(model, text[:-1], make_prompt_cache(model))[2:]
+    assert all(is_close(*pair) for pair in zip(found, expected, strict=True))
+
+
+@every_architecture
+def test_nothing_accepted_restores_the_cache(architecture: str) -> None:
+    model = small_model(architecture)
+    text = TEXT[: 2 * WINDOW]
+    cache = processed(model, text)
+    rollback = Rollback.before(cache, len(DRAFT))
+    read(model, DRAFT, cache)
+    assert rollback.keep(0) == 0
+    found = [read(model, [token], cache) for token in (17, 3)]
+    expected = logits_of(model, [*text, 17, 3], make_prompt_cache(model))[-2:]
+    assert all(is_close(*pair) for pair in zip(found, expected, strict=True))
+
+
+def test_accepted_draft_stays_in_the_cache() -> None:
+    model = small_model("jamba")
+    cache = processed(model, TEXT[:20])
+    expected = processed(model, TEXT[:20] + DRAFT)
+    rollback = Rollback.before(cache, len(DRAFT))
+    read(model, DRAFT, cache)
+    assert rollback.keep(len(DRAFT)) == len(DRAFT)
+    assert is_close(read(model, [3], cache), read(model, [3], expected))
+
+
+def test_only_states_without_positions_are_replayed() -> None:
+    replayed = {one for one in REPRESENTATIVES if must_replay(make_prompt_cache(small_model(one)))}
+    assert replayed == {
+        "baichuan_m1",
+        "deepseek_v41",
+        "falcon_h1",
+        "jamba",
+        "kimi_k3",
+        "longcat_flash_ngram",
+        "mamba",
+        "recurrent_gemma",
+    }
+
+
+def test_layers_may_be_quantized_by_the_pass() -> None:
+    cache: list[Any] = [ArraysCache(1), KVCache()]
+    cache[0][0] = mx.array([[1.0]])
+    cache[1].update_and_fetch(mx.ones((1, 1, 3, 64)), mx.ones((1, 1, 3, 64)))
+    rollback = Rollback.before(cache, 2)
+    cache[0][0] = mx.array([[2.0]])
+    cache[1].update_and_fetch(mx.ones((1, 1, 2, 64)), mx.ones((1, 1, 2, 64)))
+    cache[1] = cache[1].to_quantized()
+    assert rollback.keep(1) == 0
+    assert cache[0][0].item() == 1.0
+    assert isinstance(cache[1], QuantizedKVCache)
+    assert cache[1].offset == 3
+
+
+def test_kept_arrays_do_not_follow_assignments_to_slices() -> None:
+    """A rotating cache assigns a single token to a slice of its buffer."""
+    layer = RotatingKVCache(max_size=4)
+    for value in range(6):
+        layer.update_and_fetch(mx.full((1, 1, 1, 1), value), mx.full((1, 1, 1, 1), value))
+    rollback = Rollback.before([layer], 1)
+    layer.update_and_fetch(mx.full((1, 1, 1, 1), 9), mx.full((1, 1, 1, 1), 9))
+    assert rollback.keep(0) == 0
+    assert np.array(layer.keys).ravel().tolist() == [4, 5, 2, 3]
+    assert layer.offset == 6

@@ -7,13 +7,57 @@ away after verification. The sequence itself advances over accepted tokens only.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import mlx.core as mx
 
-from .forward_pass import NextLogits
-from .sequence import Sequence
-from .tokens import Proposal
+from state_machines import Matcher
+
+from ..forward_pass import NextLogits
+from ..sequence import Sequence as GeneratedSequence
+from ..tokens import Proposal
+
+
+class Drafter(Protocol):
+    """Proposes the next tokens of one sequence from its tokens and the state of its grammar.
+
+    A proposal is a function of the past: it uses no random numbers. The loop ends it where the
+    grammar refuses a token, so a drafter need not know the grammar.
+
+    Attributes:
+        name: Names the drafter.
+        source: Names its last proposal in acceptance rates: the drafter, or a kind of proposals.
+    """
+
+    name: str
+    source: str
+
+    def update(self, tokens: Sequence[int]) -> None:
+        """Take the tokens of prompt and answer so far.
+
+        Called before each draft, with tokens that begin with those of the last call.
+        """
+
+    def propose(
+        self, tokens: Sequence[int], matcher: Matcher | None, at_most: int
+    ) -> Sequence[int]:
+        """Return tokens that may follow.
+
+        Args:
+            tokens: Those of the last :meth:`update`, then the draft so far.
+            matcher: The grammar's state behind ``tokens``; ``None`` for unconstrained text.
+            at_most: Maximum number of tokens to propose.
+        """
+
+    def expects_draft(self, matcher: Matcher | None) -> bool:
+        """Whether a draft is likely once the next token is known.
+
+        Args:
+            matcher: The grammar's state before that token.
+        """
+
 
 MAX_TOKENS_PER_STEP = 8
 """Tokens of a draft, forced ones included, for each token that may be proposed."""
@@ -37,7 +81,7 @@ class DraftStep:
     source: str
     part: str
     forced: tuple[int, ...]
-    state: Sequence
+    state: GeneratedSequence
     log_q: mx.array | None = None
 
     @property
@@ -63,7 +107,7 @@ class Draft:
             verified, those would be more likely in the output than in the target distribution.
     """
 
-    def __init__(self, sequence: Sequence) -> None:
+    def __init__(self, sequence: GeneratedSequence) -> None:
         self.steps: list[DraftStep] = []
         self.tokens: list[int] = []
         self.logits: list[NextLogits] = []
@@ -74,7 +118,7 @@ class Draft:
         )
 
     @property
-    def state(self) -> Sequence:
+    def state(self) -> GeneratedSequence:
         """The sequence behind the draft so far."""
         return self.steps[-1].state if self.steps else self.sequence
 

@@ -33,7 +33,7 @@ from proxy_engine import (
     TokenGenerated,
 )
 from proxy_engine.generation import DraftModel
-from proxy_engine.generation import draft_model as draft_model_module
+from proxy_engine.generation.speculation import draft_model as draft_model_module
 from state_machines import RegexStateMachine
 
 PERSON: dict[str, Any] = {

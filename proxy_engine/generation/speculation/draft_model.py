@@ -28,16 +28,16 @@ from mlx_lm.models.cache import make_prompt_cache
 
 from state_machines.budgets import step_limit
 
-from ..prompt_cache.layers import copy_cache, is_trimmable
-from ..prompt_cache.prompt_caches import PromptCaches
-from .batch_rows import BatchRows, CachedText
-from .cache_layers import can_pad, can_trim, padded_tokens, right_padded
-from .constraint import ADVANCE_STEPS, SlowMaskError
+from ...prompt_cache.layers import copy_cache, is_trimmable
+from ...prompt_cache.prompt_caches import PromptCaches
+from ..batch_rows import BatchRows, CachedText
+from ..cache_layers import can_pad, can_trim, padded_tokens, right_padded
+from ..constraint import ADVANCE_STEPS, SlowMaskError
+from ..forward_pass import NextLogits
+from ..model_checks import ModelChecks
+from ..prefill import MAX_TOKENS_WITH_LOGITS, default_prefill_step_size
+from ..sequence import Sequence as GeneratedSequence
 from .drafts import MAX_TOKENS_PER_STEP, Draft
-from .forward_pass import NextLogits
-from .model_checks import ModelChecks
-from .prefill import MAX_TOKENS_WITH_LOGITS, default_prefill_step_size
-from .sequence import Sequence as GeneratedSequence
 
 _log = logging.getLogger(__name__)
 

@@ -21,7 +21,8 @@ from proxy_engine import (
     PartOptions,
     ReasoningOptions,
 )
-from proxy_engine.generation import drafting, verification
+from proxy_engine.generation import verification
+from proxy_engine.generation.speculation import drafting
 from state_machines import MaxTokensTooSmallError, RegexStateMachine
 from state_machines.completion import Guard
 from state_machines.root import Choice, Loop, Marker, Structured, Text
