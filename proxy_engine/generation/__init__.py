@@ -2,10 +2,10 @@
 
 Reading order: ``tokens``, ``timings``, ``forward_pass`` and ``output_layer`` (logits on demand),
 ``limits``, ``constraint`` (the grammar of a sequence, and its next mask), ``sequence_samplers``,
-``token_distribution``, ``sequence`` (one row of the batch), ``batch_rows`` (the cache of a batch),
-``prefill``, ``batch`` (the loop), ``generate_step`` (the loop as a plain generator). Policies about
-tokens: ``verification`` (of sampled and drafted tokens), ``fast_forward`` (forced text),
-``drafting``, ``drafts``, ``batch_drafts``, ``draft_model``; ``exact_choices``; ``particles``.
+``sampling`` (the next token), ``batch_rows`` (a cache, and the texts that have rows in it),
+``sequence`` (a text of the batch), ``prefill``, ``batch`` (the loop), ``generate_step`` (the loop
+as a plain generator). Policies about tokens: ``verification`` (of sampled and drafted tokens),
+``fast_forward`` (forced text), ``exact_choices``, ``particles``, ``speculation`` (drafts).
 """
 
 from .batch import Batch, Step
@@ -24,13 +24,14 @@ from .prefill import (
     joint_prefill_tokens,
     prefill_together,
 )
+from .sampling import NextToken
 from .sequence import Sequence
 from .sequence_samplers import LogitsProcessor, LogprobsSampler, SamplingHooks, SequenceSamplers
 from .speculation.draft_length import device_pass_cost
 from .speculation.draft_model import DraftModel
 from .speculation.drafting import Drafting
 from .timings import Timings
-from .tokens import SampledToken, Token
+from .tokens import Token
 from .wired_memory import clear_cache, model_bytes, wired_memory
 
 __all__ = [
@@ -46,9 +47,9 @@ __all__ = [
     "LogprobsSampler",
     "ModelChecks",
     "NextLogits",
+    "NextToken",
     "PartLimits",
     "Prefill",
-    "SampledToken",
     "SamplingHooks",
     "Sequence",
     "SequenceOptions",

@@ -253,12 +253,9 @@ class Batch:
                 others.append(Step(sequence, [], is_slow=True))
             except Exception as error:
                 others.append(_failed(sequence, error))
-        if len(sampled) > 1:
-            sample_together(sampled)
-        for verification in sampled.copy():
+        for verification in sample_together(sampled) if len(sampled) > 1 else sampled.copy():
             try:
-                if not verification.is_sampled:
-                    verification.sample()
+                verification.sample()
             except Exception as error:
                 sampled.remove(verification)
                 others.append(_failed(verification.sequence, error))
@@ -320,7 +317,7 @@ class Batch:
             self._rows.withdraw()
         elif ran_ahead:
             for verification in accepted:
-                verification.sequence.tail = [verification.first_id]
+                verification.sequence.tail = [verification.first.token_id]
         return accepted
 
     def _advance(self, sampled: Verification) -> Step:

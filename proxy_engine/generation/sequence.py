@@ -9,21 +9,21 @@ from typing import Protocol, cast
 
 import mlx.core as mx
 
-from samplers import Sampler, apply_mask
+from samplers import Sampler
 from state_machines.budgets import step_budget
 from state_machines.errors import GrammarBudgetError, TokenRejectedError
 
 from ..results.parts import ScoredChoice
 from .batch_rows import CachedText
 from .constraint import ADVANCE_STEPS, Constraint
-from .device_masks import DeviceMask, DeviceMasks
+from .device_masks import DeviceMasks
 from .fast_forward import FastForward
 from .forward_pass import NextLogits
 from .particles import KnownWeights, TokenWeights
+from .sampling import NextToken
 from .sequence_samplers import CustomSampler, RandomState, SequenceSamplers, TokenSamplers
 from .timings import Timings
-from .token_distribution import TokenDistribution
-from .tokens import Proposal, SampledToken, Token
+from .tokens import Token
 
 
 class DraftCounts(Protocol):
@@ -114,88 +114,38 @@ class Sequence(CachedText):
 
     # Sampling.
 
-    def distribution(self, *, exact: bool = False) -> TokenDistribution:
-        """Return the distribution of the next token, whose mask is computed.
+    def next_token(self, *, exact: bool = False, constraint: Constraint | None = None) -> NextToken:
+        """Return the next token, whose mask is computed, to be sampled.
 
         Args:
             exact: Allow only tokens that the constraint accepts.
+            constraint: A copy of the constraint, for a token that is drawn for a draft: the mask
+                will be computed again for verification. ``None``: the sequence's own.
 
         Raises:
             SlowMaskError: The mask takes too long. The state is unchanged.
         """
-        return self._distribution(self.constraint, self.next_logits.width, exact=exact)
-
-    def sample(
-        self,
-        logits: NextLogits,
-        distribution: TokenDistribution,
-        proposed: Proposal | None = None,
-    ) -> SampledToken:
-        """Sample the next token on the device, without waiting for it.
-
-        Args:
-            logits: Logits of the token.
-            distribution: From :meth:`distribution`.
-            proposed: A proposed token. The sampled token equals it exactly if it is accepted.
-        """
-        options, mask = self.constraint.options, distribution.mask
-        top, vectors = options.logprobs, options.logprob_vectors
-        # Before the token is sampled, so that it takes its logits from these.
-        every = logits.all() if vectors or top is not None else None
-        if self.weights is None:
-            sampled = distribution.sample(logits, proposed)
-        else:
-            sampled = distribution.sample_weighted(logits, wide=self._wide())
-        if mask is not None and mask.count == 1:
-            sampled = replace(sampled, has_alternatives=False)
-        if every is None:
-            return sampled
-        masked = every if mask is None else apply_mask(every, mask.mask)
-        return sampled.with_logprobs(every, masked, top, vectors=vectors)
-
-    @property
-    def is_sampled_plainly(self) -> bool:
-        """Whether a sampled token needs neither a weight nor log-probabilities."""
-        options = self.constraint.options
-        return self.weights is None and options.logprobs is None and not options.logprob_vectors
-
-    def draw_draft(self, logits: NextLogits, key: mx.array) -> tuple[mx.array, mx.array | None]:
-        """Draw the next token of a draft from the logits of a draft model.
-
-        The logits are masked, penalised and filtered as in :meth:`sample`. With a seed, the token
-        is drawn with the random key that :meth:`sample` would use, and takes it.
-
-        Args:
-            logits: Logits of the token.
-            key: The random key of a token without a seed.
-
-        Returns:
-            The lazy token, shape (1,), and ``log_q`` of :class:`Proposal`.
-
-        Raises:
-            SlowMaskError: The mask takes too long. The state is unchanged.
-        """
-        # The mask is computed again for verification, so its state must not change here.
-        constraint = copy(self.constraint)
-        return self._distribution(constraint, logits.width, exact=False).draw_draft(logits, key)
-
-    def _distribution(
-        self, constraint: Constraint, width: int, *, exact: bool
-    ) -> TokenDistribution:
+        constraint = constraint or self.constraint
         constraint.begin_token()
-        allowed = constraint.mask(width, exact=exact)
-        return TokenDistribution(
+        allowed = constraint.mask(self.vocabulary_size, exact=exact)
+        wide, options = constraint.without_limit, constraint.options
+        return NextToken(
             self.samplers.sampler(constraint.part_name, constraint.temperature),
             constraint.end_boost(allowed),
             None if allowed is None else self.masks.on_device(allowed),
             self.tokens,
             self.prompt_tokens,
+            weighs=self.weights is not None,
+            wide=None if wide is None else self.masks.on_device(wide),
             is_redrawn=exact,
+            top=options.logprobs,
+            vectors=options.logprob_vectors,
         )
 
-    def _wide(self) -> DeviceMask | None:
-        without_limit = self.constraint.without_limit
-        return None if without_limit is None else self.masks.on_device(without_limit)
+    @property
+    def vocabulary_size(self) -> int:
+        """The number of tokens of the model."""
+        return self.next_logits.width
 
     @property
     def next_logits(self) -> NextLogits:
@@ -210,7 +160,7 @@ class Sequence(CachedText):
 
     # Tokens.
 
-    def advance(self, sampled: SampledToken, token_id: int) -> Token:
+    def advance(self, sampled: NextToken) -> Token:
         """Append a sampled token.
 
         Raises:
@@ -222,7 +172,7 @@ class Sequence(CachedText):
             self.weights.add(sampled.log_weight)
             self.weights.read()
         with step_budget(ADVANCE_STEPS):
-            token = self._append(token_id, is_choice=sampled.has_alternatives)
+            token = self._append(sampled.token_id, is_choice=sampled.has_alternatives)
         logprobs, vectors = sampled.logprobs(), sampled.logprob_vectors()
         if logprobs is None and vectors is None:
             return token
@@ -313,7 +263,7 @@ class Sequence(CachedText):
             ``None`` if the token ends the sequence or is refused.
         """
         ends = self.constraint.options.end_token_ids
-        if token_id in ends or not self.constraint.is_usable(token_id, self.next_logits.width):
+        if token_id in ends or not self.constraint.is_usable(token_id, self.vocabulary_size):
             return None
         twin = self._copy(self.constraint.draft())
         # The limits of a token are set before its mask is computed.

@@ -84,7 +84,7 @@ class CustomSampler:
         logprobs: The log-probabilities that the last token was selected from: float32, shape
             (vocabulary,), normalised over the allowed tokens, ``-inf`` elsewhere.
         returned: The id that the caller's sampler returned last, a lazy int64 of shape (1,);
-            ``None`` if there is no such sampler. See :meth:`SampledToken.check`.
+            ``None`` if there is no such sampler. See :meth:`NextToken.check`.
     """
 
     def __init__(

@@ -17,7 +17,6 @@ import time
 from collections.abc import Sequence as Items
 from contextlib import suppress
 from dataclasses import replace
-from typing import cast
 
 import mlx.core as mx
 
@@ -28,11 +27,11 @@ from state_machines.errors import GrammarBudgetError
 from .constraint import SlowMaskError
 from .fast_forward import MASK_STEPS
 from .forward_pass import NextLogits
+from .sampling import NextToken, Proposal
 from .sequence import Sequence
 from .sequence_samplers import RandomState
 from .speculation.drafts import Draft
-from .token_distribution import TokenDistribution, sample_distributions
-from .tokens import Proposal, SampledToken, Token
+from .tokens import Token
 
 
 class Verification:
@@ -50,7 +49,6 @@ class Verification:
         draft: Its draft, if it has one.
         accepted: Number of proposed tokens that are accepted.
         logits: Logits of the first position.
-        distribution: The distribution of its token.
 
     Raises:
         SlowMaskError: The mask of the first position takes too long.
@@ -60,20 +58,23 @@ class Verification:
         self.sequence = sequence
         self.draft = draft
         self.accepted = 0
-        if sequence.logits is None:
-            raise AssertionError("a sequence without pending tokens has logits")
         # A pass that is dispatched before the tokens are read replaces those of the sequence.
-        self.logits = sequence.logits
-        self._samples: list[SampledToken] = []
+        self.logits = sequence.next_logits
+        # The random states before the positions, and behind the last one.
         self._random_states: list[RandomState] = []
-        self._ids: list[int] = []
         started = time.perf_counter()
-        self.distribution = sequence.distribution()
+        self._tokens = [sequence.next_token()]
         sequence.timings.add("mask", started, time.perf_counter())
 
-    def take(self, token: mx.array) -> None:
-        """Take the token of the first position, shape (1,), sampled from ``distribution``."""
-        self._samples.append(SampledToken(token))
+    @property
+    def first(self) -> NextToken:
+        """The token of the first position."""
+        return self._tokens[0]
+
+    @property
+    def arrays(self) -> list[mx.array]:
+        """Arrays to evaluate."""
+        return [array for token in self._tokens for array in token.arrays]
 
     def sample(self) -> None:
         """Sample all positions.
@@ -83,61 +84,30 @@ class Verification:
         """
         draft, started = self.draft, time.perf_counter()
         if draft is None:
-            self._samples.append(self.sequence.sample(self.logits, self.distribution))
+            self.first.sample(self.logits)
         else:
-            self._random_states.append(self.sequence.random_state)
             proposals = draft.proposals
-            self._sample(self.sequence, self.logits, self.distribution, proposals[0])
+            self._random_states.append(self.sequence.random_state)
+            self._sample(self.first, self.logits, proposals[0])
             # All later masks together have the budget of one. Positions with a slow mask, and those
             # behind them, are left out: they are sampled once the sequence has reached them.
             with suppress(GrammarBudgetError, SlowMaskError), step_limit(MASK_STEPS):
                 for step, logits, proposed in zip(
                     draft.steps, draft.logits, proposals[1:], strict=False
                 ):
-                    self._sample(step.state, logits, step.state.distribution(), proposed)
+                    token = step.state.next_token()
+                    self._sample(token, logits, proposed)
+                    self._tokens.append(token)
         self.sequence.timings.add("sample", started, time.perf_counter())
 
-    def _sample(
-        self,
-        state: Sequence,
-        logits: NextLogits,
-        distribution: TokenDistribution,
-        proposed: Proposal | None,
-    ) -> None:
-        """Sample a position of a draft.
-
-        Args:
-            state: The sequence, or its copy behind a part of the draft.
-            logits: Logits of the position.
-            distribution: The distribution of the state.
-            proposed: The proposed token.
-        """
-        self._samples.append(state.sample(logits, distribution, proposed))
+    def _sample(self, token: NextToken, logits: NextLogits, proposed: Proposal | None) -> None:
+        """Sample a position of a draft."""
+        token.sample(logits, proposed)
         self._random_states.append(self.sequence.random_state)
-
-    @property
-    def is_sampled(self) -> bool:
-        """Whether the first position is sampled."""
-        return bool(self._samples)
-
-    @property
-    def arrays(self) -> list[mx.array]:
-        """Arrays to evaluate."""
-        return [array for sampled in self._samples for array in sampled.arrays]
-
-    @property
-    def first(self) -> SampledToken:
-        """The token of the first position."""
-        return self._samples[0]
-
-    @property
-    def first_id(self) -> int:
-        """The id of the token of the first position, once it is read."""
-        return self._ids[0]
 
     def read(self) -> None:
         """Wait for the tokens."""
-        self._ids = [cast(int, sampled.token.item()) for sampled in self._samples]
+        mx.eval([token.token for token in self._tokens])
 
     def check(self) -> bool:
         """Whether the sequence accepts the token of the first position.
@@ -146,7 +116,7 @@ class Verification:
             InvalidOptionError: A sampler of the caller has returned an invalid token.
         """
         self.first.check(self.logits.width)
-        return self.sequence.constraint.accepts(self._ids[0])
+        return self.sequence.constraint.accepts(self.first.token_id)
 
     def sample_again(self) -> None:
         """Sample the first position again, from the tokens that the sequence accepts.
@@ -155,16 +125,17 @@ class Verification:
         completion gives up earlier than that for the mask. Then the completion plan has the token.
         """
         sequence, logits = self.sequence, self.logits
-        sequence.constraint.refuse(self._ids[0])
+        sequence.constraint.refuse(self.first.token_id)
         if self.draft is not None:
             sequence.random_state = self._random_states[1]
-        sampled = sequence.sample(logits, sequence.distribution(exact=True))
-        sampled.check(logits.width)
-        if not sequence.constraint.accepts(cast(int, sampled.token.item())):
+        token = sequence.next_token(exact=True)
+        token.sample(logits)
+        token.check(logits.width)
+        if not sequence.constraint.accepts(token.token_id):
             sequence.constraint.follow_plan()
-            sampled = sequence.sample(logits, sequence.distribution())
-        self._samples = [sampled]
-        self._ids = [cast(int, sampled.token.item())]
+            token = sequence.next_token()
+            token.sample(logits)
+        self._tokens = [token]
         if self.draft is not None:
             self._random_states[1:] = [sequence.random_state]
 
@@ -175,7 +146,7 @@ class Verification:
             GrammarBudgetError: The state after a token exceeds the step budget.
         """
         sequence = self.sequence
-        tokens = [sequence.advance(self._samples[0], self._ids[0])]
+        tokens = [sequence.advance(self.first)]
         tokens += sequence.advance_forced()
         if self.draft is not None:
             self._advance_over(self.draft, tokens)
@@ -189,15 +160,15 @@ class Verification:
             self.accepted += 1
             tokens[proposed] = replace(tokens[proposed], is_drafted=True)
             proposed = len(tokens)
-            if sequence.finished or self.accepted == len(self._ids):
+            if sequence.finished or self.accepted == len(self._tokens):
                 break
             number = self.accepted
             sequence.constraint.begin_token()
-            if not sequence.constraint.accepts(self._ids[number]):
+            if not sequence.constraint.accepts(self._tokens[number].token_id):
                 # It is sampled once the sequence has reached it, and refused there.
-                del self._samples[number:], self._ids[number:], self._random_states[number + 1 :]
+                del self._tokens[number:], self._random_states[number + 1 :]
                 break
-            tokens.append(sequence.advance(self._samples[number], self._ids[number]))
+            tokens.append(sequence.advance(self._tokens[number]))
             tokens += sequence.advance_forced()
         used = min(self.accepted + 1, len(self._random_states) - 1)
         sequence.random_state = self._random_states[used]
@@ -205,7 +176,9 @@ class Verification:
     def _is_accepted(self, draft: Draft) -> bool:
         """Whether the token of the current position is the proposed one, and all before it."""
         number = self.accepted
-        if number == len(draft.steps) or self._ids[number] != draft.steps[number].token_id:
+        if number == len(draft.steps):
+            return False
+        if self._tokens[number].token_id != draft.steps[number].token_id:
             return False
         # The forced tokens behind it have to be those of the draft, too, but for an end token.
         pending = self.sequence.pending
@@ -216,7 +189,7 @@ class Verification:
     @property
     def judged(self) -> int:
         """Number of proposed tokens that are verified. Slow masks end a verification early."""
-        return 0 if self.draft is None else min(len(self._ids), len(self.draft.steps))
+        return 0 if self.draft is None else min(len(self._tokens), len(self.draft.steps))
 
     def settle(self) -> None:
         """End the draft, once the tokens that it shares with the text are committed."""
@@ -228,22 +201,20 @@ class Verification:
             sequence.logits = draft.logits[self.accepted - 1]
 
 
-def sample_together(verifications: Items[Verification]) -> None:
-    """Sample the first positions of plain sequences by operations on all rows at once."""
-    rows: dict[SamplingParameters, list[Verification]] = {}
+def sample_together(verifications: Items[Verification]) -> list[Verification]:
+    """Sample first positions by operations on several rows at once; return the others."""
+    rows: dict[SamplingParameters | None, list[Verification]] = {}
     for verification in verifications:
-        parameters = None
-        if verification.draft is None and verification.sequence.is_sampled_plainly:
-            parameters = verification.distribution.row_parameters
-        if parameters is not None:
-            rows.setdefault(parameters, []).append(verification)
+        parameters = None if verification.draft else verification.first.row_parameters
+        rows.setdefault(parameters, []).append(verification)
+    others = rows.pop(None, [])
     for group in rows.values():
-        if len(group) > 1:
-            started = time.perf_counter()
-            logits = NextLogits.stacked([verification.logits for verification in group])
-            tokens = sample_distributions(
-                [verification.distribution for verification in group], logits
-            )
-            for row, verification in enumerate(group):
-                verification.take(tokens[row : row + 1])
-                verification.sequence.timings.add("sample", started, time.perf_counter())
+        if len(group) == 1:
+            others += group
+            continue
+        started = time.perf_counter()
+        logits = NextLogits.stacked([verification.logits for verification in group])
+        NextToken.sample_together([verification.first for verification in group], logits)
+        for verification in group:
+            verification.sequence.timings.add("sample", started, time.perf_counter())
+    return others

@@ -277,9 +277,12 @@ class DraftModel:
         """Draw a token; ``None`` if the mask of its position is slow."""
         self._key, key = mx.random.split(self._key)
         try:
-            return job.draft.state.draw_draft(NextLogits.known(logits), key)
+            # The mask is computed again for verification, so the state must not change here.
+            state = job.draft.state
+            token = state.next_token(constraint=copy(state.constraint))
         except SlowMaskError:
             return None
+        return token.draw_draft(NextLogits.known(logits), key)
 
     def _forward(
         self, rows: BatchRows[_DraftedText], fed: Mapping[_DraftedText, Sequence[int]]

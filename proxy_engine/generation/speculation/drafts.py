@@ -16,8 +16,8 @@ import mlx.core as mx
 from state_machines import Matcher
 
 from ..forward_pass import NextLogits
+from ..sampling import Proposal
 from ..sequence import Sequence as GeneratedSequence
-from ..tokens import Proposal
 
 
 class Drafter(Protocol):

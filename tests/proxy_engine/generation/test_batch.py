@@ -21,9 +21,9 @@ from proxy_engine.generation import (
     DeviceMasks,
     ForwardPass,
     NextLogits,
+    NextToken,
     PartLimits,
     Prefill,
-    SampledToken,
     SequenceOptions,
     Token,
 )
@@ -53,6 +53,18 @@ class ScriptedConstraint(Constraint):
         return self.script.chosen % 3 == 0
 
 
+class ScriptedToken(NextToken):
+    """A token that is not sampled."""
+
+    def __init__(self, token_id: int, returned: int | None = None) -> None:
+        super().__init__(cast(Any, None), None, None, (), 0)
+        self.token = mx.array([token_id])
+        self.returned = None if returned is None else mx.array([returned])
+
+    def sample(self, logits: NextLogits, proposed: Any = None) -> None:
+        assert logits.all().shape == (1, VOCABULARY)
+
+
 class ScriptedSequence(GeneratedSequence):
     """A sequence with scripted tokens.
 
@@ -73,21 +85,19 @@ class ScriptedSequence(GeneratedSequence):
         self.rejected = rejected
         self.chosen = 0
 
-    is_sampled_plainly = False
-
     @property
     def is_at_limit(self) -> bool:
         return len(self.stretches) == 1
 
-    def distribution(self, *, exact: bool = False) -> Any:
+    def next_token(
+        self, *, exact: bool = False, constraint: Constraint | None = None
+    ) -> ScriptedToken:
         token = self.stretches[0][0]
-        return (token + 1) % VOCABULARY if self.chosen in self.rejected and not exact else token
+        if self.chosen in self.rejected and not exact:
+            token = (token + 1) % VOCABULARY
+        return ScriptedToken(token)
 
-    def sample(self, logits: NextLogits, distribution: Any, proposed: Any = None) -> SampledToken:
-        assert logits.all().shape == (1, VOCABULARY)
-        return SampledToken(mx.array([distribution]))
-
-    def advance(self, sampled: SampledToken, token_id: int) -> Token:
+    def advance(self, sampled: NextToken) -> Token:
         self.chosen += 1
         return self.write(self.stretches[0].pop(0))
 
@@ -179,7 +189,7 @@ def test_failing_sequence_does_not_affect_others() -> None:
     model = model_of("plain")
     batch, draw = Batch(model), random.Random(2)
     good, bad = sequence_of(draw, rejects=False), sequence_of(draw, rejects=False)
-    bad.sample = lambda *_: 1 / 0  # type: ignore
+    bad.next_token = lambda **_: 1 / 0  # type: ignore
     for sequence in (good, bad):
         joined(batch, sequence, model)
     steps = {id(step.sequence): step for step in batch.generate_step()}
@@ -207,14 +217,11 @@ def test_sequence_that_fails_while_another_is_sampled_again_does_not_affect_it(k
         for length in (3, 5)
     )
 
-    def broken(*_: Any) -> SampledToken:
-        return SampledToken(mx.array([1]), returned=mx.array([VOCABULARY]))
-
     for sequence in (good, bad):
         joined(batch, sequence, model)
     batch.generate_step()
     batch.feed()
-    bad.sample = broken  # type: ignore
+    bad.next_token = lambda **_: ScriptedToken(1, returned=VOCABULARY)  # type: ignore
     # This pass is dispatched before its tokens are read.
     steps = {id(step.sequence): step for step in batch.generate_step()}
     assert isinstance(steps[id(bad)].error, InvalidOptionError)

@@ -187,10 +187,10 @@ def test_error_behind_a_proposed_token_fails_the_request(
 ) -> None:
     sample = verification.Verification._sample
 
-    def broken(self: Any, state: Any, *arguments: Any) -> None:
-        if state is not self.sequence:
+    def broken(self: Any, token: Any, *arguments: Any) -> None:
+        if token is not self.first:
             raise LookupError("broken")
-        sample(self, state, *arguments)
+        sample(self, token, *arguments)
 
     compared = Comparison(engine, "hello", max_tokens=20)
     monkeypatch.setattr(verification.Verification, "_sample", broken)
