@@ -1,9 +1,9 @@
 """Selects a token from logits. Functions on ``mx.array``; independent of grammars and models.
 
 Reading order: ``parameters`` (the parameters of a request), ``transforms`` (one function for each
-parameter), ``adjustments`` (biases and penalties), ``filters``, ``sampler`` (the composition, with
-its own random key), ``rows`` (several samplers at once), ``verification`` (of drafted tokens),
-``logprobs`` (probabilities of chosen and of most likely tokens).
+parameter, and their compositions), ``sampler`` (with a random key of its own), ``rows`` (several
+samplers at once), ``verification`` (of drafted tokens), ``logprobs`` (probabilities of chosen and
+of most likely tokens).
 
 ``__init__.pyi`` lists the public names. ``samplers.parameters`` can be imported without mlx; the
 other names load it at their first use.

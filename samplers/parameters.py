@@ -191,8 +191,9 @@ class SamplingParameters(ParameterModel):
 
     @property
     def has_filters(self) -> bool:
-        """Whether ``top_p``, ``min_p``, ``top_k`` or XTC may exclude tokens."""
-        return self.top_p < 1 or self.min_p > 0 or self.top_k > 0 or self.has_xtc
+        """Whether ``top_p``, ``min_p``, ``top_k`` or XTC may exclude tokens that are not greedy."""
+        filters = self.top_p < 1 or self.min_p > 0 or self.top_k > 0 or self.has_xtc
+        return filters and self.temperature > 0
 
     @property
     def has_xtc(self) -> bool:

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import mlx.core as mx
 
-from samplers.filters import apply_filters
 from samplers.random_keys import KeyRow
 from samplers.sampler import Sampler
-from samplers.transforms import apply_temperature
+from samplers.transforms import apply_filters, apply_temperature
 
 
 def sample_rows(samplers: Sequence[Sampler], logits: mx.array) -> mx.array:

@@ -7,12 +7,10 @@ from typing import NamedTuple
 
 import mlx.core as mx
 
-from samplers.adjustments import adjust_logits
-from samplers.filters import apply_filters
 from samplers.logprobs import log_sum
 from samplers.parameters import InvalidSamplingParameterError, SamplingParameters
 from samplers.random_keys import KeyRow, random_key
-from samplers.transforms import apply_mask, apply_temperature
+from samplers.transforms import adjust_logits, apply_filters, apply_mask, apply_temperature
 from samplers.verification import verify_draft
 
 
@@ -291,11 +289,6 @@ class Sampler:
         self.random_state, key = mx.random.split(self.random_state)
         return key
 
-    @property
-    def has_penalties(self) -> bool:
-        """Whether the distribution of a token depends on the tokens before it by penalties."""
-        return self.parameters.has_penalties
-
     def scaled_logits(
         self, logits: mx.array, tokens: Sequence[int], *, prompt_tokens: int = 0
     ) -> mx.array:
@@ -311,11 +304,6 @@ class Sampler:
         """
         adjusted = adjust_logits(logits, self.parameters, tokens, prompt_tokens)
         return apply_temperature(adjusted, self.parameters.temperature or 1.0)
-
-    @property
-    def has_filters(self) -> bool:
-        """Whether tokens are dropped by their probability."""
-        return self.parameters.has_filters and self.parameters.temperature != 0
 
     def filtered_options(self, logprobs: mx.array) -> mx.array:
         """Apply the filters to a distribution of whole options, and normalise it.
@@ -394,9 +382,8 @@ class Sampler:
         if parameters.has_xtc:
             key, other = mx.random.split(key)
             excludes = mx.random.uniform(key=other) < parameters.xtc_probability
-        filtered = self._filtered(logits, ids, excludes)
-        is_kept = filtered > -mx.inf if parameters.has_filters else None
-        scaled = apply_temperature(filtered, parameters.temperature)
+        scaled = self._filtered(logits, ids, excludes)
+        is_kept = scaled > -mx.inf if parameters.has_filters else None
         # Of one dimension: MLX draws rows of two by another method, which takes twice the time on a
         # CPU, and which cannot be vectorized over keys.
         token = mx.random.categorical(scaled.reshape(-1), key=key)
@@ -405,13 +392,10 @@ class Sampler:
     def _filtered(
         self, logits: mx.array, ids: mx.array | None, excludes: mx.array | None
     ) -> mx.array:
-        """Filter the logits of the tokens ``ids``, or of all; see :func:`apply_filters`."""
-        is_protected = None
-        if excludes is not None and self._xtc_special_tokens:
-            among = mx.arange(logits.shape[-1]) if ids is None else ids
-            special = mx.array(self._xtc_special_tokens, among.dtype)
-            is_protected = (among[:, None] == special).any(axis=-1)
-        return apply_filters(logits, self.parameters, excludes, is_protected)
+        """Filter and scale the logits of the tokens ``ids``, or of all."""
+        special = self._xtc_special_tokens
+        filtered = apply_filters(logits, self.parameters, excludes, special, ids)
+        return apply_temperature(filtered, self.parameters.temperature)
 
     def _log_draw(self, logits: mx.array, ids: mx.array | None = None) -> mx.array:
         """Return the distribution that :meth:`_draw` draws from, float32, shape (n,)."""
@@ -421,8 +405,7 @@ class Sampler:
             return mx.where(is_best, mx.array(0.0), -mx.inf)
 
         def distribution(excludes: mx.array | None) -> mx.array:
-            filtered = self._filtered(logits, ids, excludes)
-            scaled = apply_temperature(filtered, parameters.temperature)
+            scaled = self._filtered(logits, ids, excludes)
             return scaled - log_sum(scaled)
 
         if not parameters.has_xtc:

@@ -1,4 +1,4 @@
-"""Functions from logits to logits, one for each sampling parameter.
+"""Functions from logits to logits: one for each sampling parameter, and their compositions.
 
 ``logits`` have shape (vocabulary,) or (1, vocabulary) and any float type; results have the same
 shape and type. ``-inf`` marks a token that cannot be selected; every function keeps it. Results
@@ -14,10 +14,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import cast
 
 import mlx.core as mx
 
-from samplers.parameters import InvalidSamplingParameterError
+from samplers.parameters import InvalidSamplingParameterError, SamplingParameters
 
 # Any number below 1 / vocabulary keeps the most likely token alone.
 _LEAST_TOP_P = 1e-30
@@ -226,3 +227,75 @@ def _lowest(logits: mx.array) -> mx.array:
 
 def _put(logits: mx.array, ids: mx.array, values: mx.array) -> mx.array:
     return mx.put_along_axis(logits, mx.broadcast_to(ids, values.shape), values, axis=-1)
+
+
+def adjust_logits(
+    logits: mx.array,
+    parameters: SamplingParameters,
+    tokens: Sequence[int],
+    prompt_tokens: int,
+    among: mx.array | None = None,
+) -> mx.array:
+    """Apply the biases and penalties of a request.
+
+    Args:
+        logits: Shape (..., n), any float type: of all tokens, or of the candidates ``among``.
+        parameters: The sampling parameters.
+        tokens: The token ids so far.
+        prompt_tokens: Number of leading ``tokens`` that are the prompt.
+        among: Ids of candidates, ascending integers, shape (n,). Evaluated if there are biases or
+            penalties.
+
+    Returns:
+        float32, the same shape.
+    """
+    bias: Iterable[tuple[int, float]] = parameters.bias_pairs
+    if among is not None and (bias or parameters.has_penalties):
+        # Positions among the candidates replace ids; both are in the same order.
+        ids = cast("list[int]", among.tolist())
+        places = {token_id: place for place, token_id in enumerate(ids)}
+        start = max(0, len(tokens) - parameters.repetition_context_size)
+        prompt_tokens = max(0, prompt_tokens - start)
+        # Other tokens keep their position in the window, with an id outside the vocabulary.
+        tokens = [places.get(token_id, -1) for token_id in tokens[start:]]
+        bias = [(places[token_id], number) for token_id, number in bias if token_id in places]
+    # Half precision would lose sums of penalties and of small probabilities.
+    return apply_penalties(
+        apply_logit_bias(logits.astype(mx.float32), bias),
+        tokens,
+        prompt_tokens=prompt_tokens,
+        repetition_penalty=parameters.repetition_penalty,
+        presence_penalty=parameters.presence_penalty,
+        frequency_penalty=parameters.frequency_penalty,
+        window=parameters.repetition_context_size,
+    )
+
+
+def apply_filters(
+    logits: mx.array,
+    parameters: SamplingParameters,
+    excludes: mx.array | None = None,
+    protected: Sequence[int] = (),
+    ids: mx.array | None = None,
+) -> mx.array:
+    """Apply the filters of a request in mlx-lm's order: top-p → min-p → XTC → top-k.
+
+    Args:
+        logits: Shape (..., n), float32. They need not be normalised.
+        parameters: The sampling parameters.
+        excludes: Whether XTC excludes tokens, bool, shape (); ``None``: it does not.
+        protected: Ids of the tokens that XTC never excludes.
+        ids: Ids of the tokens that ``logits`` belong to, integers, shape (n,); ``None``: all.
+
+    Returns:
+        The logits, with those of excluded tokens at ``-inf``.
+    """
+    logits = apply_top_p(logits, parameters.top_p)
+    logits = apply_min_p(logits, parameters.min_p, parameters.min_tokens_to_keep)
+    if excludes is not None:
+        among = mx.arange(logits.shape[-1]) if ids is None else ids
+        special = mx.array(protected, among.dtype)
+        is_protected = (among[:, None] == special).any(axis=-1) if protected else None
+        rest = apply_xtc(logits, parameters.xtc_threshold, is_protected)
+        logits = mx.where(excludes, rest, logits)
+    return apply_top_k(logits, parameters.top_k)

@@ -15,20 +15,6 @@ from __future__ import annotations
 import mlx.core as mx
 
 
-def acceptance_probabilities(log_p: mx.array, log_q: mx.array) -> mx.array:
-    """Return the probability that a drafted token is accepted, for each token.
-
-    Args:
-        log_p: The target's distribution.
-        log_q: The distribution that the tokens are drawn from.
-
-    Returns:
-        min(1, p / q), float32, shape (n,); 0 where p is 0.
-    """
-    ratios = mx.exp(mx.minimum(log_p - log_q, 0.0))
-    return mx.where(log_p > -mx.inf, ratios, 0.0)
-
-
 def residual_logits(log_p: mx.array, log_q: mx.array) -> mx.array:
     """Return logits of the distribution that replaces a rejected token.
 

@@ -103,8 +103,8 @@ class ExactChoices:
         if sequence.processed + longest > max_scorable_length(self._rows.cache):
             return None
         sampler = choice.sampler
-        has_penalties = sampler.has_penalties
-        needs_all = sampler.has_filters or sequence.weights is not None
+        has_penalties = sampler.parameters.has_penalties
+        needs_all = sampler.parameters.has_filters or sequence.weights is not None
 
         def temper(logits: mx.array, behind: Sequence[int]) -> mx.array:
             before = [*sequence.tokens, *behind] if has_penalties else ()
@@ -185,7 +185,7 @@ class Choice:
             scores: The scores of the options; at least one is finite.
         """
         logprobs = np.asarray(scores.log_scores - np.logaddexp.reduce(scores.log_estimates))
-        if self.sampler.has_filters:
+        if self.sampler.parameters.has_filters:
             filtered = self.sampler.filtered_options(mx.array(logprobs.astype(np.float32)))
             logprobs = np.array(filtered, np.float64)
         return logprobs

@@ -83,11 +83,6 @@ class ParticleSystem(Generic[P]):
         """The logarithm of the mean weight."""
         return _log_mean(self.log_weights)
 
-    @property
-    def effective_sample_size(self) -> float:
-        """(sum of weights)² / sum of squared weights, between 1 and the number of particles."""
-        return _effective_size(self.log_weights)
-
     def resample(
         self, copy: Callable[[P], P], log_weight: Callable[[P], float] | None = None
     ) -> bool:

@@ -93,7 +93,7 @@ def test_scores_equal_those_of_single_passes(
         lambda given, behind: sampler.scaled_logits(
             given, [*prompt, *behind], prompt_tokens=len(prompt)
         ),
-        depends_on_tokens=sampler.has_penalties,
+        depends_on_tokens=sampler.parameters.has_penalties,
     )
     scores = scorer.scores(candidates, prefix_layers(cache, 0, len(prompt)), logits)
 

@@ -97,19 +97,13 @@ def with_weights(*weights: float) -> ParticleSystem[Text]:
     return ParticleSystem([Text(str(n), log) for n, log in enumerate(logs)], seed=0)
 
 
-def test_effective_sample_size() -> None:
-    assert with_weights(1, 1, 1, 1).effective_sample_size == pytest.approx(4)
-    assert with_weights(1, 0, 0, 0).effective_sample_size == pytest.approx(1)
-    assert with_weights(2, 1).effective_sample_size == pytest.approx(9 / 5)
-
-
 def test_particles_are_resampled_only_below_half_of_the_effective_sample_size() -> None:
     assert not with_weights(1, 1, 0, 0).resample(replace)
     system = with_weights(1, 0.9, 0, 0, 0, 0)
     evidence = system.log_evidence
     assert system.resample(replace)
     assert system.log_evidence == pytest.approx(evidence)
-    assert system.effective_sample_size == pytest.approx(6)
+    assert system.probabilities == pytest.approx([1 / 6] * 6)
     assert {particle.text for particle in system.particles} == {"0", "1"}
     assert len(set(map(id, system.particles))) == 6
 
