@@ -1,7 +1,7 @@
 """Selects a token from logits. Functions on ``mx.array``; independent of grammars and models.
 
 Reading order: ``parameters`` (the parameters of a request), ``transforms`` (one function for each
-parameter, and their compositions), ``sampler`` (with a random key of its own), ``rows`` (several
+parameter, and their compositions), ``sampler`` (with its random key), ``rows`` (several
 samplers at once), ``verification`` (of drafted tokens), ``logprobs`` (probabilities of chosen and
 of most likely tokens).
 

@@ -275,7 +275,7 @@ def apply_filters(
     logits: mx.array,
     parameters: SamplingParameters,
     excludes: mx.array | None = None,
-    protected: Sequence[int] = (),
+    protected: tuple[int, ...] = (),
     ids: mx.array | None = None,
 ) -> mx.array:
     """Apply the filters of a request in mlx-lm's order: top-p → min-p → XTC → top-k.

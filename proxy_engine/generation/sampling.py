@@ -1,4 +1,4 @@
-"""The next token of a sequence: how it is sampled, and what the device has sampled."""
+"""The next token of a sequence: its sampler, its mask, and the token sampled on the device."""
 
 from __future__ import annotations
 

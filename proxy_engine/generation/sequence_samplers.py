@@ -23,7 +23,7 @@ LogitsProcessor: TypeAlias = Callable[[mx.array, mx.array], mx.array]
 
 @dataclass(frozen=True, slots=True)
 class SamplingHooks:
-    """What a caller in Python can add to the sampling of a request.
+    """Functions of a caller that take part in the sampling of a request.
 
     Attributes:
         sampler: Selects the tokens, in place of the sampling parameters.
@@ -107,7 +107,7 @@ class CustomSampler:
         """Select a token; see :class:`samplers.Sampler`.
 
         Raises:
-            InvalidOptionError: A function of the caller does not return what it should.
+            InvalidOptionError: A function of the caller returns a wrong type or shape.
         """
         masked = logits
         if among is not None:
