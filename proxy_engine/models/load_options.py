@@ -8,11 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, TypedDict, cast
 
-import jinja2
-from jinja2.ext import Extension
-from jinja2.nodes import Node
-from jinja2.parser import Parser
+from jinja2 import TemplateSyntaxError
 from pydantic import Field, ValidationInfo, field_validator
+from transformers.utils.chat_template_utils import _compile_jinja_template
 
 from ..checks.option_models import OptionModel
 from ..checks.paths import directory_path
@@ -125,8 +123,8 @@ class LoadOptions(OptionModel):
         if "chat_template" in info.data.get("tokenizer_config", ()):
             raise ValueError("should not be given together with that of tokenizer_config")
         try:
-            _ENVIRONMENT.parse(template)
-        except jinja2.TemplateSyntaxError as error:
+            _compile_jinja_template(template)
+        except TemplateSyntaxError as error:
             raise ValueError(
                 f"should be a template in Jinja (line {error.lineno}: {error})"
             ) from error
@@ -151,16 +149,3 @@ class LoadOptions(OptionModel):
             # A template in code, which a checkpoint can name, would take precedence.
             arguments |= {"chat_template": self.chat_template, "chat_template_type": None}
         return arguments
-
-
-class _Generation(Extension):
-    """The tag ``{% generation %}``, by which templates mark answers for training."""
-
-    tags = {"generation"}  # noqa: RUF012 - declared by jinja2.
-
-    def parse(self, parser: Parser) -> Node | list[Node]:
-        next(parser.stream)
-        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
-
-
-_ENVIRONMENT = jinja2.Environment(extensions=["jinja2.ext.loopcontrols", _Generation])

@@ -11,11 +11,10 @@ import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import mlx.core as mx
 import numpy as np
-import numpy.typing as npt
 from mlx.nn.layers.base import Module
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
@@ -35,29 +34,14 @@ from .media_tokens import (
 )
 from .prompt_inputs import MediaInputs, array_bytes, single_pass_end, split_by_image, to_numpy
 
+if TYPE_CHECKING:
+    # Pillow and the decoders are imported with the first medium.
+    from ..media.audio import LoadedAudio
+    from ..media.images import LoadedImage
+
 _KINDS: tuple[Kind, ...] = ("image", "audio")
 _MAX_KNOWN_COUNTS = 1024
 _AUDIO_MODULE = re.compile("audio|sound|speech")
-
-
-class Image(Protocol):
-    """An image: PIL's object, and a digest of its content."""
-
-    @property
-    def image(self) -> Any: ...
-
-    @property
-    def digest(self) -> bytes: ...
-
-
-class Recording(Protocol):
-    """An audio recording: samples, float32, mono; and a digest of its content."""
-
-    @property
-    def samples(self) -> npt.NDArray[np.float32]: ...
-
-    @property
-    def digest(self) -> bytes: ...
 
 
 class MultimodalProcessor:
@@ -96,8 +80,8 @@ class MultimodalProcessor:
     def encode(
         self,
         text: str,
-        images: Sequence[Image] = (),
-        recordings: Sequence[Recording] = (),
+        images: Sequence[LoadedImage] = (),
+        recordings: Sequence[LoadedAudio] = (),
         control: ControlTokens | None = None,
     ) -> EncodedPrompt:
         """Return the tokens of a rendered prompt with its media.

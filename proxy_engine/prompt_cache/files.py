@@ -18,11 +18,9 @@ from mlx.nn.layers.base import Module
 from mlx.utils import tree_flatten
 
 from ..errors import InvalidOptionError, PromptCacheFileError, PromptCacheMismatchError
+from .disk.files import SUFFIX
 from .format import DamagedFileError, decode, encode, is_supported, restore, snapshot
 from .store import TokenIds, token_array
-
-SUFFIX = ".safetensors"
-"""Suffix of cache files."""
 
 _NOTHING = "none"
 _UNSIGNED = {1: mx.uint8, 2: mx.uint16, 4: mx.uint32, 8: mx.uint32}

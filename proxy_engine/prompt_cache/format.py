@@ -22,12 +22,10 @@ import numpy.typing as npt
 from mlx_lm.models import cache as mlx_caches
 from mlx_lm.models.cache import CacheList, ConcatenateKVCache, KVCache, QuantizedKVCache
 
+from .disk.files import Piece
 from .layers import flat
 
 FORMAT = "proxy_engine.prompt_cache 2"
-
-Piece: TypeAlias = bytes | memoryview
-"""A part of a file's content, in bytes."""
 
 Array: TypeAlias = npt.NDArray[Any]
 

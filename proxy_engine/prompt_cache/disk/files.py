@@ -30,13 +30,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from filelock import FileLock, Timeout
 
 from ...checks.paths import privacy_problem
-from ..files import SUFFIX
-from ..format import Piece
+
+Piece: TypeAlias = bytes | memoryview
+"""A part of a file's content, in bytes."""
+
+SUFFIX = ".safetensors"
+"""Suffix of cache files."""
 
 _LOCK_SECONDS = 10.0
 _POLL_SECONDS = 0.005

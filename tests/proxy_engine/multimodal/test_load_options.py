@@ -12,7 +12,7 @@ import pytest
 from adapters import write_adapter_of
 from mlx_vlm.trainer import get_peft_model, save_adapter
 
-from proxy_engine import AdapterError, InvalidOptionError
+from proxy_engine import InvalidOptionError
 from proxy_engine.models.load_options import LoadOptions
 from proxy_engine.models.loading import LoadedModel, load_model
 from proxy_engine.multimodal.loading import whole_model
@@ -59,13 +59,6 @@ def test_adapter_of_mlx_vlm_is_applied(checkpoint: Find, tmp_path: Path, use_dor
     found = logits(path, adapter_path=tmp_path / "adapter")
     assert mx.allclose(found, by_mlx_vlm(path, tmp_path / "adapter"), atol=1e-5)
     assert not mx.allclose(found, logits(path), atol=0.1)
-
-
-def test_adapter_of_another_model_is_refused(checkpoint: Find, tmp_path: Path) -> None:
-    module = whole_model(load_model(checkpoint("qwen2_vl")).model)
-    adapter = write_adapter_of(tmp_path / "adapter", module, num_layers=1)
-    with pytest.raises(AdapterError, match="trained with"):
-        load_model(checkpoint("smolvlm"), options=LoadOptions(adapter_path=adapter))
 
 
 def test_model_config_does_not_apply(checkpoint: Find) -> None:

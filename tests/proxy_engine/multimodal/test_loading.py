@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
-import mlx_lm
 import pytest
 from vision_models import VISION_ARCHITECTURES
 
 from proxy_engine import InferenceEngine, MissingExtraError, ModelFormatError
+from proxy_engine.models.files import file_problem
 from proxy_engine.models.loading import LoadedModel, load_model
 from proxy_engine.multimodal.loading import is_multimodal
 from proxy_engine.runtime import extras
@@ -107,6 +107,7 @@ def test_model_that_mlx_lm_cannot_load_requires_the_extra(
     with pytest.raises(MissingExtraError) as caught:
         load_model(checkpoint("smolvlm"))
     assert caught.value.extra == "vision"
+    assert "pip install 'proxy-engine[vision]'" in str(file_problem(checkpoint("smolvlm")))
     assert "pip install 'proxy-engine[vision]'" in str(caught.value)
     with pytest.raises(MissingExtraError):
         InferenceEngine(checkpoint("smolvlm"))
@@ -188,26 +189,3 @@ def test_code_of_a_tokenizer_or_processor_is_not_run(
     with contextlib.suppress(ModelFormatError):
         load_model(path)
     assert not marker.exists()
-
-
-@pytest.mark.parametrize(
-    ("file", "message"),
-    [("tokenizer.json", r"tokenizer\.json"), ("model.safetensors", "damaged or incomplete")],
-)
-def test_damaged_file_is_reported(edited: Callable[..., Path], file: str, message: str) -> None:
-    path = edited("smolvlm")
-    (path / file).write_bytes((path / file).read_bytes()[:100])
-    with pytest.raises(ModelFormatError, match=message):
-        load_model(path)
-
-
-def test_model_of_text_is_loaded_with_mlx_lm(
-    tiny_model_directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    called: list[Any] = []
-    load = mlx_lm.load
-    monkeypatch.setattr(
-        "mlx_lm.load", lambda *args, **named: called.append(args) or load(*args, **named)
-    )
-    assert load_model(tiny_model_directory).processor is None
-    assert len(called) == 1

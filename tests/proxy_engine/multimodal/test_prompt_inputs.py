@@ -86,20 +86,6 @@ def test_cached_media_are_not_read_again(loaded: Load, name: str) -> None:
     np.testing.assert_allclose(logits, expected, atol=1e-4)
 
 
-@some_by_default("paligemma")
-def test_image_behind_a_cached_image_is_read(loaded: Load, name: str) -> None:
-    model = loaded(name)
-    prompt = encoded(
-        model, [["<image>", "A?"], ["B."], ["<image>", "And?"]], image(0), image(1, (48, 96))
-    )
-    _, delta, expected = read_prompt(model, prompt)
-    cut = prompt.media_spans[0][1] + 2
-    cache, _, _ = read_prompt(model, _first_tokens(prompt, cut))
-    _, found, logits = read_prompt(model, prompt, 5, cache=cache, cached=cut)
-    assert found == delta
-    np.testing.assert_allclose(logits, expected, atol=1e-4)
-
-
 @pytest.mark.parametrize("name", ["qwen2_vl", "gemma4"])
 def test_images_are_embedded_when_a_pass_reaches_them(loaded: Load, name: str) -> None:
     model = loaded(name)
@@ -144,13 +130,6 @@ def test_embeddings_of_segments_are_those_of_the_whole_prompt(loaded: Load, name
 
 def flat(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
-
-
-def test_inputs_can_be_prepared_again(loaded: Load) -> None:
-    model = loaded("qwen3_vl")
-    prompt = encoded(model, QUESTION, image(0))
-    first, again = (read_prompt(model, prompt, 4)[2] for _ in range(2))
-    np.testing.assert_array_equal(first, again)
 
 
 def test_released_inputs_hold_no_embeddings(loaded: Load) -> None:

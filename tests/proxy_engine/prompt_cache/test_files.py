@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,6 @@ import pytest
 from cached_models import KINDS, VOCABULARY, ask, cold, fresh_model, is_close, model_of
 from mlx_lm.models import cache as mlx_caches
 from mlx_lm.models.cache import KVCache, save_prompt_cache
-from mlx_lm.tuner.utils import linear_to_lora_layers
 
 from proxy_engine import InvalidOptionError, PromptCacheFileError, PromptCacheMismatchError
 from proxy_engine.prompt_cache import files
@@ -183,27 +180,6 @@ def test_cache_of_another_model_is_rejected(
     assert caught.value.path == str(saved)
 
 
-def test_cache_of_another_adapter_is_rejected(saved: Path, tmp_path: Path) -> None:
-    model = fresh_model("plain")
-    config = {"rank": 2, "scale": 2.0, "dropout": 0.0}
-    linear_to_lora_layers(model, 1, config)
-    # It changes nothing yet, but it is another model.
-    with pytest.raises(PromptCacheMismatchError) as caught:
-        PromptCaches(model).load(saved)
-    assert "adapter" in caught.value.differs
-    path = tmp_path / "adapted.safetensors"
-    caches = PromptCaches(model)
-    ask(caches, model, PROMPT)
-    caches.save(path, PROMPT)
-    assert PromptCaches(model).load(path) == LONG
-    for name, module in model.named_modules():
-        if name.endswith("q_proj") and hasattr(module, "scale"):
-            module.scale = 3.0
-    with pytest.raises(PromptCacheMismatchError) as caught:
-        PromptCaches(model).load(path)
-    assert set(caught.value.differs) == {"adapter"}
-
-
 def test_cache_of_another_mlx_lm_version_is_rejected(
     saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,18 +189,8 @@ def test_cache_of_another_mlx_lm_version_is_rejected(
     assert set(caught.value.differs) == {"mlx_lm"}
 
 
-def test_identity_of_a_model_is_the_same_in_every_process() -> None:
-    program = (
-        "from cached_models import model_of\n"
-        "from proxy_engine.prompt_cache.files import model_identity\n"
-        "print(model_identity(model_of('chunked')))"
-    )
-    path = [str(Path(__file__).parents[2] / "support"), *filter(None, sys.path)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONHASHSEED": "7"}
-    ran = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment
-    )
-    assert ran.stdout.strip() == str(model_identity(model_of("chunked")))
+def test_identity_of_equal_models_is_equal() -> None:
+    assert model_identity(fresh_model("chunked")) == model_identity(model_of("chunked"))
 
 
 def test_file_larger_than_max_bytes_is_rejected(saved: Path) -> None:

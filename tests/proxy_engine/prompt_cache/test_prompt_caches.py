@@ -15,10 +15,10 @@ from cached_models import (
     model_of,
     read,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import ConcatenateKVCache, QuantizedKVCache, RotatingKVCache
+from schema_strategies import examples
 
 from proxy_engine import InvalidOptionError
 from proxy_engine.prompt_cache.layers import trim_to
@@ -38,8 +38,8 @@ def text(seed: int, length: int) -> list[int]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_shared_prefix_of_any_length_is_provided(kind: str, length: int) -> None:
     model = model_of(kind)
-    around = (0, 1, 4, WINDOW - 1, WINDOW, WINDOW + 1, 2 * WINDOW, LONG - 2, LONG - 1)
-    for shared in range(5) if length == 5 else around:
+    around = (0, 4, WINDOW - 1, WINDOW, LONG - 2, LONG - 1)
+    for shared in (0, 1, 4) if length == 5 else around:
         caches = PromptCaches(model)
         ask(caches, model, text(0, length))
         other = [*text(0, shared), (text(0, length)[shared] + 1) % VOCABULARY, *text(1, 6)]
@@ -52,25 +52,12 @@ def test_shared_prefix_of_any_length_is_provided(kind: str, length: int) -> None
         assert cached == expected or (kind == "chunked" and cached == shared)
 
 
-@pytest.mark.parametrize("length", [2, 5, LONG])
-@pytest.mark.parametrize("kind", KINDS)
-def test_last_token_is_never_provided(kind: str, length: int) -> None:
-    model = model_of(kind)
-    caches = PromptCaches(model)
-    prompt = text(0, length)
-    for turn in range(3):
-        cached, logits, _ = ask(caches, model, prompt, count=4)
-        known = kind in ALWAYS_TRIMMABLE or kind not in NEVER_TRIMMABLE or length == LONG
-        assert cached == (length - 1 if turn and known else 0)
-        assert is_close(logits, cold(model, prompt))
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_alternating_conversations_keep_their_caches(kind: str) -> None:
     model = model_of(kind)
     caches = PromptCaches(model)
     start = text(9, 20)
-    talks = [[*start, *text(talk, 3)] for talk in range(3)]
+    talks = [[*start, *text(talk, 3)] for talk in range(2)]
     for turn in range(3):
         for talk in talks:
             cached, logits, answer = ask(caches, model, talk, count=5, boundaries=[20])
@@ -83,22 +70,7 @@ def test_alternating_conversations_keep_their_caches(kind: str) -> None:
             talk += [*answer, *text(turn, 3)]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_inserted_cache_does_not_change_when_a_copy_is_extended(kind: str) -> None:
-    model = model_of(kind)
-    caches = PromptCaches(model)
-    ask(caches, model, text(0, LONG))
-    whole = [*text(0, LONG), *text(1, 3)]
-    for seed in range(3):
-        started = caches.fetch(whole)
-        assert started.cached_tokens == LONG
-        read(model, text(seed, 7), started.cache)
-        for token in text(seed + 5, 7):
-            read(model, [token], started.cache)
-    assert is_close(ask(caches, model, whole)[1], cold(model, whole))
-
-
-@settings(max_examples=25, deadline=None)
+@examples(8)
 @given(
     st.sampled_from(KINDS),
     st.lists(
@@ -126,22 +98,6 @@ def test_answers_do_not_depend_on_cached_requests(
         assert is_close(logits, cold(model, prompt))
         assert answer == ask(PromptCaches(model), model, prompt, count=count)[2]
         assert caches.nbytes <= max_bytes
-
-
-def test_least_recently_used_text_is_evicted_within_max_bytes() -> None:
-    model = model_of("plain")
-    caches = PromptCaches(model)
-    ask(caches, model, text(0, 20))
-    size = caches.nbytes
-    caches = PromptCaches(model, CacheOptions(max_bytes=2 * size))
-    for seed in (1, 2, 1, 3):
-        ask(caches, model, text(seed, 20))
-        assert caches.nbytes <= 2 * size
-    assert len(caches) == 2
-    assert [caches.fetch(text(seed, 20)).cached_tokens for seed in (2, 1, 3)] == [0, 19, 19]
-    caches.clear()
-    assert len(caches) == caches.nbytes == 0
-    assert caches.fetch(text(1, 20)).cached_tokens == 0
 
 
 def test_trimmed_copy_does_not_retain_the_memory_of_the_longer_text() -> None:
@@ -346,21 +302,3 @@ def test_trimmed_concatenated_cache_drops_its_keys() -> None:
     trim_to([layer], 2)
     keys, _ = layer.update_and_fetch(numbers[..., 5:, :], numbers[..., 5:, :])
     assert keys.reshape(-1).tolist() == [0, 1, 5]
-
-
-def test_cached_prompt_takes_far_less_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = model_of("plain")
-    run: list[int] = []
-    original = type(model).__call__
-
-    def counting(self: Module, inputs: mx.array, cache: object = None) -> mx.array:
-        run.append(inputs.size)
-        result: mx.array = original(self, inputs, cache)
-        return result
-
-    monkeypatch.setattr(type(model), "__call__", counting)
-    caches = PromptCaches(model)
-    ask(caches, model, text(0, 100))
-    run.clear()
-    ask(caches, model, [*text(0, 80), *text(1, 20)])
-    assert sum(run) == 20

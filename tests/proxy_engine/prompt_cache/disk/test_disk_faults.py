@@ -63,27 +63,16 @@ def check_answer(caches: PromptCaches, cached_tokens: int) -> None:
     assert is_close(logits, cold(MODEL, PROMPT))
 
 
-DAMAGES: dict[str, Callable[[bytes], bytes]] = {
-    "empty": lambda whole: b"",
-    "truncated header": lambda whole: whole[:50],
-    "truncated data": lambda whole: whole[:-1],
-    "longer": lambda whole: whole + b"x",
-    "bit in the data": lambda whole: whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:],
-    "bit in the header": lambda whole: whole[:30] + bytes([whole[30] ^ 1]) + whole[31:],
-    "not written": lambda whole: bytes(len(whole)),
-    "nested header": lambda whole: (200_000).to_bytes(8, "little") + b"[" * 200_000,
-}
-
-
 def test_damaged_file_is_removed(
     open_caches: Callable[[], PromptCaches], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     write(open_caches())
     first, second, third = blocks(tmp_path)
     whole = second.read_bytes()
-    for damage in DAMAGES.values():
+    # Bits of any place are changed in the tests of saved caches, which have the same format.
+    for damaged in (whole[:-1], bytes(len(whole)), first.read_bytes()):
         caplog.clear()
-        second.write_bytes(damage(whole))
+        second.write_bytes(damaged)
         with caplog.at_level(logging.WARNING, "proxy_engine"):
             for _ in range(2):
                 assert open_caches().fetch(PROMPT).cached_tokens == BLOCK_TOKENS
@@ -94,13 +83,6 @@ def test_damaged_file_is_removed(
     write(open_caches())
     assert blocks(tmp_path) == [first, second, third]
     check_answer(open_caches(), 3 * BLOCK_TOKENS)
-
-
-def test_renamed_file_is_not_used(open_caches: Callable[[], PromptCaches], tmp_path: Path) -> None:
-    write(open_caches())
-    first, second, _ = blocks(tmp_path)
-    second.write_bytes(first.read_bytes())
-    check_answer(open_caches(), BLOCK_TOKENS)
 
 
 def test_file_may_vanish_while_it_is_read(
