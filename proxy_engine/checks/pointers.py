@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator
-
-from ..errors import InvalidOptionError
-from .problems import suggestion
-from .texts import short_repr
-
-_POINTER = re.compile(r"(?:/(?:[^~/]|~[01])*)*")
+from collections.abc import Iterable, Iterator
 
 
 def reference_token(name: str) -> str:
     """Return the reference token of a member's name."""
     return name.replace("~", "~0").replace("/", "~1")
+
+
+def json_pointer(location: Iterable[int | str]) -> str:
+    """Return the pointer of keys and indices; each name is cut to 80 characters."""
+    return "".join(f"/{reference_token(str(name)[:80])}" for name in location)
 
 
 def prefixes(pointer: str) -> Iterator[str]:
@@ -23,20 +21,3 @@ def prefixes(pointer: str) -> Iterator[str]:
         yield pointer
         pointer = pointer.rpartition("/")[0]
     yield ""
-
-
-def check_pointer(pointer: object, known: Collection[str]) -> None:
-    """Raise ``InvalidOptionError`` unless ``pointer`` is one of ``known``."""
-    if not isinstance(pointer, str) or not _POINTER.fullmatch(pointer):
-        hint = "A pointer is empty, or a '/' before each name or index, such as '/items/0/price'."
-        if isinstance(pointer, str) and pointer.startswith("#"):
-            hint = "Leave out the '#', which belongs to URI fragments."
-        raise InvalidOptionError(
-            f"{short_repr(pointer)} is not a JSON Pointer (RFC 6901)", option="pointer", hint=hint
-        )
-    if pointer not in known:
-        names = [each for each in known if each]
-        hint = suggestion(pointer, names) if names else "The answer is one value, at ''."
-        raise InvalidOptionError(
-            f"the answer has no value at {short_repr(pointer)}", option="pointer", hint=hint
-        )

@@ -9,6 +9,7 @@ from typing import Any
 
 import pydantic
 
+from .pointers import json_pointer
 from .texts import short_repr
 
 Location = tuple[int | str, ...]
@@ -58,12 +59,6 @@ def problems_from(facts: Iterable[Mapping[str, Any]], value: object) -> list[Pro
         # An alternative that fits apart from something inside it is the one that was meant.
         if not any(other[: len(location)] == location != other for other in found)
     ]
-
-
-def json_pointer(location: Iterable[int | str]) -> str:
-    """Return a JSON Pointer (RFC 6901); each of its names is cut to 80 characters."""
-    names = (str(name)[:80].replace("~", "~0").replace("/", "~1") for name in location)
-    return "".join(f"/{name}" for name in names)
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -19,8 +19,13 @@ from itertools import takewhile
 from typing import Any, Literal, TypeAlias
 
 from ..checks.pointers import prefixes
+from ..checks.problems import suggestion
+from ..checks.texts import short_repr
+from ..errors import InvalidOptionError
 from .json_cursor import JsonCursor
 from .parts import AnswerPart, Particle, ScoredChoice, ScoredOption
+
+_POINTER = re.compile(r"(?:/(?:[^~/]|~[01])*)*")
 
 _Span: TypeAlias = tuple[int, int]
 _Entries: TypeAlias = frozenset[tuple[str, Hashable]]
@@ -87,6 +92,20 @@ class AnswerValues:
         if not values.spans:
             values._add_leaf("", answer.text, None)
         return values
+
+    def check(self, pointer: object) -> None:
+        """Raise ``InvalidOptionError`` unless the answer has a value at ``pointer``."""
+        if not isinstance(pointer, str) or not _POINTER.fullmatch(pointer):
+            hint = "A pointer is empty, or a '/' before each name or index, as in '/items/0/price'."
+            if isinstance(pointer, str) and pointer.startswith("#"):
+                hint = "Leave out the '#', which belongs to URI fragments."
+            what = f"{short_repr(pointer)} is not a JSON Pointer (RFC 6901)"
+            raise InvalidOptionError(what, option="pointer", hint=hint)
+        if pointer not in self.spans:
+            names = [name for name in self.spans if name]
+            hint = suggestion(pointer, names) if names else "The answer is one value, at ''."
+            what = f"the answer has no value at {short_repr(pointer)}"
+            raise InvalidOptionError(what, option="pointer", hint=hint)
 
     def _add_part(self, answer: Particle[Any], part: AnswerPart, pointer: str, offset: int) -> None:
         text, calls = part.text.encode(), answer.tool_calls

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, T
 
 import pydantic
 
-from ..checks.pointers import check_pointer
 from ..conversation.content import ToolCall
 from ..conversation.interaction import Interaction, Role
 from .confidence import AnswerValues, confidences
@@ -127,7 +126,7 @@ class GenerationResult(Generic[T]):
             InvalidOptionError: ``pointer`` is malformed, or the answer has no value there.
         """
         values = self._values()
-        check_pointer(pointer, values.spans)
+        values.check(pointer)
         return confidences(values, self.scored_choices, self.particles).get(pointer)
 
     def confidences(self) -> dict[str, float]:
