@@ -273,17 +273,17 @@ class Limits:
     plans: int = 1 << 12
     """States whose plan is cached."""
 
-    listed_tokens: int = 1 << 20
-    """Tokens of a plan that is listed."""
+    completion_bytes: int = 1 << 18
+    """Bytes of a text that completes an output; longer ones are counted, and not written."""
 
-    endings: int = 1 << 16
-    """States whose ending is cached."""
+    completion_texts: int = 1 << 16
+    """States whose completing text is cached."""
 
-    ending_weights: int = 1 << 14
-    """States for which a lower bound on the weight of their ending is cached."""
+    completion_weights: int = 1 << 14
+    """States for which a lower bound on the weight of that text is cached."""
 
-    ending_improvement_steps: int = 20_000
-    """Steps of one search after which the first ending found is taken."""
+    completion_improvement_steps: int = 20_000
+    """Steps of one search after which the first text found is taken."""
 
     captured_words: int = 2000
     """Words that are tried where the continuation depends on the word."""
@@ -307,7 +307,7 @@ class Limits:
     """Characters of a repetition that is spelled out at once."""
 
     word_branches: int = 12
-    """Branches of a state that are considered as beginnings of an ending."""
+    """Branches of a state that are considered as beginnings of such a text."""
 
     word_detour_bytes: int = 4
     """Bytes by which such a branch may be longer than the shortest one."""

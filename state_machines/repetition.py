@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from state_machines.budgets import recursion_budget, step_budget
 from state_machines.completion.completion import Completion
-from state_machines.completion.plan import Plan
+from state_machines.completion.texts import Plan
 from state_machines.errors import GrammarBudgetError, UnwritableTextError
 from state_machines.grammar.capture import Captured
 from state_machines.grammar.encoding import EncodedText

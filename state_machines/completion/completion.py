@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -11,10 +12,9 @@ import numpy.typing as npt
 from state_machines.budgets import Verdict, recursion_budget, spend, step_budget
 from state_machines.caches import WeakKeyLruCache
 from state_machines.completion.narrowing import MaskNarrowing
-from state_machines.completion.plan import COMPLETE, Plan, Shortest
 from state_machines.completion.search import TokenSearch
-from state_machines.completion.segmenter import UNWRITABLE, Segmenter
-from state_machines.completion.shortest_words import ShortestWords
+from state_machines.completion.shortest_texts import ShortestTexts
+from state_machines.completion.texts import COMPLETE, UNWRITABLE, Plan, Segmenter
 from state_machines.errors import GrammarBudgetError, UnwritableTextError
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import union
@@ -25,6 +25,30 @@ from state_machines.masks.spelled_tokens import SpelledTokens
 from state_machines.vocabulary import Vocabulary
 
 __all__ = ["Completion", "Shortest"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shortest:
+    """The shortest plan that a search has found.
+
+    Attributes:
+        plan: The plan.
+        is_exact: Whether it is proven that no plan has fewer tokens.
+    """
+
+    plan: Plan
+    is_exact: bool
+
+    @property
+    def length(self) -> int:
+        """The number of tokens."""
+        return self.plan.length
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """The tokens; see :attr:`Plan.tokens`."""
+        return self.plan.tokens
+
 
 _RECURSION_BUDGET = recursion_budget()
 
@@ -44,7 +68,7 @@ class Completion:
         self._forms = vocabulary.token_bytes
         self._spelled = spelled = SpelledTokens.of(vocabulary)
         self._segmenter = Segmenter(trie)
-        self._words = ShortestWords(self._segmenter, spelled)
+        self._texts = ShortestTexts(self._segmenter, spelled)
         self._search = TokenSearch(trie, spelled, self._estimate, self._first_byte, self.fits)
         self._narrowing = MaskNarrowing(vocabulary, trie, self.fits)
         self._plans: WeakKeyLruCache[Node, Plan] = WeakKeyLruCache(LIMITS.plans)
@@ -85,11 +109,11 @@ class Completion:
 
     def _make_plan(self, state: Node, steps: int) -> Plan:
         with step_budget(steps), _RECURSION_BUDGET:
-            ending = self._words.ending(state, steps)
-            length = self._segmenter.fewest(ending)
+            text = self._texts.text(state, steps)
+            length = self._segmenter.fewest(text)
             if length < UNWRITABLE:
-                found = Plan.of_ending(self._segmenter, ending, length)
-                if not ending.is_limited or self._is_allowed(state, found):
+                found = Plan.of_text(self._segmenter, text, length)
+                if not text.is_limited or self._is_allowed(state, found):
                     return found
             return Plan(self._searched(state, steps))
 
@@ -249,10 +273,11 @@ class Completion:
     def _estimate(self, state: Node) -> int:
         if state.nullable:
             return 0
-        return self._segmenter.fewest(self._words.ending(state, LIMITS.plan_steps))
+        return self._segmenter.fewest(self._texts.text(state, LIMITS.plan_steps))
 
     def _first_byte(self, state: Node) -> bytes:
-        return self._words.ending(state, LIMITS.plan_steps).first
+        pieces = self._texts.text(state, LIMITS.plan_steps).pieces
+        return b"" if pieces is None else pieces.content[:1]
 
     def _searched(self, state: Node, steps: int) -> tuple[int, ...]:
         """Return tokens for a state whose short words cannot be written."""

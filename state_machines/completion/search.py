@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from state_machines.best_first import Edge, Visit, best_first
 from state_machines.budgets import recursion_budget, spend, step_budget
-from state_machines.completion.segmenter import UNWRITABLE
+from state_machines.completion.texts import UNWRITABLE
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.symbols import bytes_in

@@ -56,17 +56,8 @@ class Spelling:
         """
         if not self.escapes:
             return text.encode()
-        parts: list[bytes] = []
-        spend(len(text) // 16)
-        for character in text:
-            point = ord(character)
-            if point in SHORT_ESCAPES:
-                parts.append(b"\\" + SHORT_ESCAPES[point])
-            elif point < 0x20 and point in BY_HEXADECIMAL:
-                parts.append(b"\\u%04x" % point)
-            else:
-                parts.append(character.encode())
-        return b"".join(parts)
+        spend(len(text) // 64)
+        return text.translate(_ESCAPES).encode()
 
 
 RAW = Spelling("raw", escapes=False)
@@ -82,6 +73,10 @@ _CONTROLS_WITHOUT_SHORT_FORM = CodePointSet([(0, 7), (11, 11), (14, 0x1F)])
 
 BY_HEXADECIMAL = _CONTROLS_WITHOUT_SHORT_FORM | code_points(0x7F, 0x10FFFF)
 """The characters that may be written as ``\\uXXXX``."""
+
+_ESCAPES = {point: f"\\u{point:04x}" for point in range(0x20)} | {
+    point: "\\" + byte.decode() for point, byte in SHORT_ESCAPES.items()
+}
 
 _HAS_ESCAPE = _NEEDS_ESCAPE | BY_HEXADECIMAL
 _HAS_SINGLE_ESCAPE = _HAS_ESCAPE & code_points(0, 0xFFFF)

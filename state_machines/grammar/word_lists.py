@@ -333,15 +333,6 @@ class Word(Node):
     def leading_text(self) -> bytes:
         return self.text[self.start :] if isinstance(self.text, bytes) else b""
 
-    def divided(self, size: int) -> tuple[Text, Node]:
-        """Return the first symbols, at most ``size``, and the node after them.
-
-        The number of the other symbols is a multiple of ``size``.
-        """
-        length = (len(self.text) - self.start) % size or size
-        stop = self.start + length
-        return self.text[self.start : stop], _word(self.text, stop, self.end)
-
     def compute_transitions(self) -> Transitions:
         rest = _word(self.text, self.start + 1, self.end)
         return collect_transitions(((_symbol_set(self.text, self.start), rest),))

@@ -1,4 +1,4 @@
-"""Short words of states, composed from the words of their parts.
+"""Short texts that complete states, composed from the texts of their parts.
 
 The shortest word of a concatenation consists of those of its parts, that of a union is one of its
 members'. So a word is found without walking the states byte by byte, and the word of a part serves
@@ -16,9 +16,16 @@ from itertools import chain
 
 from state_machines.budgets import recursion_budget, spend, step_budget
 from state_machines.caches import WeakKeyLruCache
-from state_machines.completion.endings import NOTHING, Ending, joined, limited
-from state_machines.completion.segmenter import TOKEN_WEIGHT, Segmenter
-from state_machines.completion.words import LONG, Words
+from state_machines.completion.leaf_texts import LeafTexts
+from state_machines.completion.texts import (
+    NOTHING,
+    SHORT,
+    TOKEN_WEIGHT,
+    CompletionText,
+    Segmenter,
+    joined,
+    limited,
+)
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.atoms import Literal
 from state_machines.grammar.capture import Captured
@@ -32,7 +39,7 @@ from state_machines.limits import LIMITS
 from state_machines.masks.spelled_tokens import SpelledTokens
 
 WEIGHT_LIMITS = (1 << 12, 1 << 16, 1 << 20, 1 << 28, 1 << 58, 1 << 90)
-"""Upper bounds on the weight of an ending, from about 200 tokens to more than can be written."""
+"""Upper bounds on the weight of a text, from about 200 tokens to more than can be written."""
 
 LONG_LITERAL = 512
 """Bytes of a literal above which its weight is estimated."""
@@ -51,14 +58,14 @@ _COMPOSED = (
     TokenLimited,
 )
 
-_Steps = Generator["tuple[Node, int]", "Ending | None", "Ending | None"]
+_Steps = Generator["tuple[Node, int]", "CompletionText | None", "CompletionText | None"]
 
 
 class _Frame:
     """A node that is being evaluated.
 
     Attributes:
-        limit: Upper bound on the weight of its ending.
+        limit: Upper bound on the weight of its text.
         above: Smallest depth of a frame whose node was met again below this one.
     """
 
@@ -71,20 +78,20 @@ class _Frame:
         self.above = 1 << 30
 
 
-class ShortestWords:
-    """Finds short endings of states. Thread-safe.
+class ShortestTexts:
+    """Finds short texts that complete states. Thread-safe.
 
     Results are cached and shared by all searches; each search has its own working state.
     """
 
     def __init__(self, segmenter: Segmenter, spelled: SpelledTokens) -> None:
         self.segmenter = segmenter
-        self.words = Words(segmenter, spelled)
-        self.known: WeakKeyLruCache[Node, Ending] = WeakKeyLruCache(LIMITS.endings)
-        self.floors: WeakKeyLruCache[Node, int] = WeakKeyLruCache(LIMITS.ending_weights)
+        self.leaves = LeafTexts(segmenter, spelled)
+        self.known: WeakKeyLruCache[Node, CompletionText] = WeakKeyLruCache(LIMITS.completion_texts)
+        self.floors: WeakKeyLruCache[Node, int] = WeakKeyLruCache(LIMITS.completion_weights)
 
-    def ending(self, node: Node, steps: int) -> Ending:
-        """Return a short ending of a state that is not dead.
+    def text(self, node: Node, steps: int) -> CompletionText:
+        """Return a short text that completes a state that is not dead.
 
         Raises:
             GrammarBudgetError: None is found within ``steps`` steps.
@@ -114,22 +121,22 @@ class ShortestWords:
 
 
 class _Solver:
-    """One search. ``passing`` holds endings that may improve once a cycle has been left."""
+    """One search. ``passing`` holds texts that may improve once a cycle has been left."""
 
-    def __init__(self, shared: ShortestWords) -> None:
+    def __init__(self, shared: ShortestTexts) -> None:
         self._segmenter = shared.segmenter
-        self._words = shared.words
+        self._leaves = shared.leaves
         self._known = shared.known
         self._floors = shared.floors
-        self._passing: dict[Node, tuple[Ending, int]] = {}
+        self._passing: dict[Node, tuple[CompletionText, int]] = {}
         self._steps = 0
 
-    def solve(self, root: Node, limit: int) -> Ending | None:
-        """Return the lightest ending within a weight limit, if there is one."""
+    def solve(self, root: Node, limit: int) -> CompletionText | None:
+        """Return the lightest text within a weight limit, if there is one."""
         known, passing = self._known, self._passing
         stack = [_Frame(root, limit, self._evaluate(root, limit))]
         depth_of = {root: 0}
-        answer: Ending | None = None
+        answer: CompletionText | None = None
         while True:
             self._steps += 1
             spend()
@@ -143,6 +150,8 @@ class _Solver:
                 self._keep(frame, answer, len(stack))
                 if not stack:
                     return answer
+                if answer is not None and answer.weight > frame.limit:
+                    answer = None
                 parent = stack[-1]
                 if frame.above < len(stack):
                     parent.above = min(parent.above, frame.above)
@@ -160,7 +169,7 @@ class _Solver:
                 continue
             at = depth_of.get(child)
             if at is not None:
-                # No shortest ending passes through its own state.
+                # No shortest text passes through its own state.
                 frame.above = min(frame.above, at)
                 continue
             if self._floor(child) > child_limit:
@@ -168,8 +177,8 @@ class _Solver:
             depth_of[child] = len(stack)
             stack.append(_Frame(child, child_limit, self._evaluate(child, child_limit)))
 
-    def _keep(self, frame: _Frame, answer: Ending | None, depth: int) -> None:
-        is_final = frame.above >= depth or self._steps > LIMITS.ending_improvement_steps
+    def _keep(self, frame: _Frame, answer: CompletionText | None, depth: int) -> None:
+        is_final = frame.above >= depth or self._steps > LIMITS.completion_improvement_steps
         if answer is not None:
             if is_final:
                 self._known.put(frame.node, answer)
@@ -179,7 +188,7 @@ class _Solver:
             self._floors.put(frame.node, frame.limit + 1)
 
     def _floor(self, node: Node) -> int:
-        """Return a lower bound on the weight of a node's ending, from what is known already."""
+        """Return a lower bound on the weight of a node's text, from cached results."""
         total = 0
         for _ in range(8):
             if type(node) is not Concatenation:
@@ -199,7 +208,10 @@ class _Solver:
         return self._floors.get(node) or TOKEN_WEIGHT + node.min_length
 
     def _evaluate(self, node: Node, limit: int) -> _Steps:
-        """Yield the nodes whose endings are needed, each with a limit; return the node's ending."""
+        """Yield the nodes whose texts are needed, each with a limit; return the node's text.
+
+        Its weight may exceed the limit.
+        """
         if isinstance(node, Concatenation):
             room = limit - self._floor(node.tail)
             head = yield node.head, room
@@ -217,62 +229,54 @@ class _Solver:
             members = sorted(node.members, key=self._floor)
             return (yield from self._shortest_of(((b"", member) for member in members), limit))
         if isinstance(node, EncodedText):
-            word = self._words.encoded(node)
-            if word is not None:
-                return word if word.weight <= limit else None
-            return (yield node.expansion, limit)
+            return self._leaves.encoded(node) or (yield node.expansion, limit)
         if isinstance(node, Lazy):
             return (yield node.expansion, limit)
         if isinstance(node, Literal):
-            text = self._segmenter.leaf(node.text)
-            return text if text.weight <= limit else None
+            return self._segmenter.text(node.text)
+        if isinstance(node, TokenNode):
+            return self._leaves.token(node)
         if isinstance(node, Repetition):
             body = yield node.body, limit // node.min_count
-            if body is None:
-                return None
-            word = self._segmenter.repeated(body, node.min_count)
-            return word if word.weight <= limit else None
+            return None if body is None else self._segmenter.repeated(body, node.min_count)
         if isinstance(node, TokenLimited):
             body = yield node.body, limit
             return None if body is None else limited(body)
-        if isinstance(node, TokenNode):
-            form = self._words.token_form(node)
-            if form is None:
-                return None
-            spelled = self._segmenter.leaf(form)
-            return spelled if spelled.weight <= limit else None
         if isinstance(node, WordTransitions):
             return (yield from self._shortest_of(node.word_transitions(), limit))
         if isinstance(node, Captured):
             return (yield from self._captured(node, limit))
-        word = self._words.of_bytes(node) if node.min_length > LONG else None
-        if word is not None:
-            return word if word.weight <= limit else None
-        return (yield from self._shortest_of(self._words.branches(node, _COMPOSED), limit))
+        beginning = node.leading_text
+        if len(beginning) > SHORT:
+            # A long literal text.
+            after = node.compute_word_derivative(beginning)
+            return (yield from self._shortest_of(((beginning, after),), limit))
+        return (yield from self._shortest_of(self._leaves.branches(node, _COMPOSED), limit))
 
     def _shortest_of(self, branches: Iterable[tuple[bytes, Node]], limit: int) -> _Steps:
-        """Return the lightest ending of several branches: a text, followed by a node."""
-        best: Ending | None = None
+        """Return the lightest text of several branches: a text, followed by a node."""
+        best: CompletionText | None = None
         for text, then in branches:
             spend()
-            weight = self._segmenter.weight(text) if text else 0
+            beginning = self._segmenter.text(text)
+            weight = beginning.weight
             if weight > limit:
                 continue
             if then.nullable:
-                found: Ending | None = NOTHING
+                found: CompletionText | None = NOTHING
             elif weight + self._floor(then) > limit:
                 continue
             else:
                 found = yield then, limit - weight
             if found is not None:
-                best = joined(self._segmenter.leaf(text), found) if text else found
+                best = joined(beginning, found)
                 limit = best.weight - 1
-                if self._steps > LIMITS.ending_improvement_steps:
+                if self._steps > LIMITS.completion_improvement_steps:
                     break
         return best
 
     def _captured(self, node: Captured, limit: int) -> _Steps:
-        """Return an ending whose captured word has a continuation; not every word has one."""
+        """Return a text whose captured word has a continuation; not every word has one."""
         shortest = yield node.lexeme, limit
         if shortest is None:
             return None
@@ -280,7 +284,7 @@ class _Solver:
         first = [required] if required is not None else []
         if shortest.size <= LIMITS.captured_word_bytes:
             first.append(shortest.flat)
-        others = self._words.several(node.lexeme, LIMITS.captured_words)
+        others = self._leaves.several(node.lexeme, LIMITS.captured_words)
         for word in chain(first, others):
             spend(1 + len(word) // 64)
             then = node.dispatch.after(node.written + word)

@@ -1,0 +1,401 @@
+"""Texts that complete an output, and their segmentation into the fewest tokens.
+
+A text is a linked list of pieces. Texts share their ends, since states with the same continuation
+end alike. A text of more than ``LIMITS.completion_bytes`` bytes is not written: only its size and
+an upper bound on its tokens are known.
+
+Texts are segmented by dynamic programming from their end, one byte at a time. The result for a
+piece depends only on its *context*: the first bytes behind it, as many as the longest token has,
+and the fewest tokens from each of these positions to the end. The counts of a context are relative,
+so a piece that is repeated is segmented once for each different context.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+
+from state_machines.budgets import spend
+from state_machines.caches import LruCache
+from state_machines.errors import GrammarBudgetError
+from state_machines.grammar.tokens import ID_BYTES, SPECIAL_MARK, SPELLING_MARK
+from state_machines.limits import LIMITS
+from state_machines.masks.token_trie import TokenTrie
+
+UNWRITABLE = 1 << 60
+"""The number of tokens, and the weight, of a text that no tokens write."""
+
+MAX_WEIGHT = 1 << 50
+"""The bound at which weights saturate."""
+
+TOKEN_WEIGHT = 16
+"""The weight of a token, in bytes, where texts are compared."""
+
+PIECE = 256
+"""Bytes of a piece: longer texts are divided, counted from their end."""
+
+BLOCKS = (16, 256)
+"""Bytes up to which a repeated text is one piece: at the beginning of the text, and behind it."""
+
+SHORT = 64
+"""Bytes up to which a text becomes one piece where it is joined with another."""
+
+BYTES_PER_STEP = 2
+"""Bytes that are segmented in one step of work."""
+
+_Context = tuple[bytes, tuple[int, ...]]
+"""The first bytes behind a piece, and the fewest tokens from each position among them to the end.
+
+There is one position more than there are bytes. Numbers are relative to their minimum;
+:data:`UNWRITABLE` is absolute.
+"""
+
+_Cut = tuple[int, _Context, "array[int]"]
+"""A segmentation: the tokens to be added to the counts of the context, the context of the text
+before it, and, for each position of the first piece, the length of the token there."""
+
+_NO_LENGTHS = array("H")
+_END: _Cut = (0, (b"", (0,)), _NO_LENGTHS)
+_MARK = SPELLING_MARK[0]
+
+
+class Piece:
+    """The first bytes of a text, and the piece behind them.
+
+    Attributes:
+        content: The bytes.
+        then: The piece behind them, if there is one.
+        cut: How the text from this piece on is segmented; owned by the segmenter.
+    """
+
+    __slots__ = ("content", "cut", "then")
+
+    def __init__(self, content: bytes, then: Piece | None) -> None:
+        self.content = content
+        self.then = then
+        self.cut: _Cut | None = None
+
+
+class CompletionText:
+    """A text that completes an output. Immutable.
+
+    Attributes:
+        pieces: The first piece; ``None`` if the text is empty, or too long to be written.
+        size: Number of bytes.
+        weight: Cost by which texts are compared before they are segmented: that of the tokens of
+            each piece, plus the bytes. Saturates at :data:`MAX_WEIGHT`.
+        is_limited: Whether a part is written in a limited number of tokens, so that not any
+            segmentation is allowed.
+    """
+
+    __slots__ = ("is_limited", "pieces", "size", "weight")
+
+    def __init__(
+        self, pieces: Piece | None, size: int, weight: int, *, is_limited: bool = False
+    ) -> None:
+        self.pieces = pieces
+        self.size = size
+        self.weight = weight
+        self.is_limited = is_limited
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the pieces are there."""
+        return self.pieces is not None or not self.size
+
+    def contents(self) -> list[bytes]:
+        """Return the contents of the pieces."""
+        found: list[bytes] = []
+        piece = self.pieces
+        while piece is not None:
+            found.append(piece.content)
+            piece = piece.then
+        spend(1 + len(found) // 8)
+        return found
+
+    @property
+    def flat(self) -> bytes:
+        """The whole text, which must be written."""
+        return b"".join(self.contents())
+
+
+NOTHING = CompletionText(None, 0, 0)
+"""The empty text."""
+
+
+def joined(head: CompletionText, tail: CompletionText) -> CompletionText:
+    """Return the concatenation of two texts."""
+    if not tail.size:
+        return head
+    if not head.size:
+        return tail
+    size = head.size + tail.size
+    pieces = None
+    if size <= LIMITS.completion_bytes:
+        contents = head.contents()
+        if head.size <= SHORT:
+            contents = [b"".join(contents)]
+        pieces = tail.pieces
+        for content in reversed(contents):
+            pieces = Piece(content, pieces)
+    weight = _saturated(head.weight, tail.weight)
+    return CompletionText(pieces, size, weight, is_limited=head.is_limited or tail.is_limited)
+
+
+def limited(text: CompletionText) -> CompletionText:
+    """Return a text that is marked as limited in tokens."""
+    return CompletionText(text.pieces, text.size, text.weight, is_limited=bool(text.size))
+
+
+def _saturated(*weights: int) -> int:
+    """Return the sum of weights, saturating; :data:`UNWRITABLE` if one of them is."""
+    return UNWRITABLE if max(weights) >= UNWRITABLE else min(MAX_WEIGHT, sum(weights))
+
+
+class Segmenter:
+    """Segments texts into the fewest tokens of a vocabulary. Thread-safe."""
+
+    def __init__(self, trie: TokenTrie) -> None:
+        self.trie = trie
+        self.longest = max(1, len(trie.levels) - 2)
+        """Bytes of the longest token."""
+        self._weights: LruCache[bytes, int] = LruCache(LIMITS.weighed_texts)
+        self._chains: LruCache[tuple[bytes, int], CompletionText] = LruCache(LIMITS.weighed_texts)
+        self._cuts: LruCache[tuple[bytes, _Context], _Cut] = LruCache(LIMITS.segmentations)
+
+    def text(self, content: bytes) -> CompletionText:
+        """Return a byte string as a text."""
+        pieces, weight, size = None, 0, len(content)
+        if not size:
+            return NOTHING
+        # Divided from the end, so that a text and its suffixes have the same pieces.
+        for end in range(size, 0, -PIECE):
+            part = content[max(0, end - PIECE) : end]
+            weight = _saturated(weight, self.weight(part))
+            pieces = Piece(part, pieces)
+        return CompletionText(pieces if size <= LIMITS.completion_bytes else None, size, weight)
+
+    def repeated(self, unit: CompletionText, times: int) -> CompletionText:
+        """Return a text ``times`` times."""
+        size = unit.size * times
+        if not size or times == 1:
+            return unit if size else NOTHING
+        if not unit.is_written or size > LIMITS.completion_bytes:
+            return self._too_long(unit, times)
+        chain = self._chains.get((unit.flat, times))
+        if chain is None:
+            content, chain, left = unit.flat, NOTHING, times
+            for block_size in reversed(BLOCKS):
+                in_block = max(1, block_size // unit.size)
+                chain = joined(self._blocks(content * in_block, left // in_block), chain)
+                left %= in_block
+            chain = joined(self.text(content * left), chain)
+            self._chains.put((content, times), chain)
+        return limited(chain) if unit.is_limited else chain
+
+    def _blocks(self, content: bytes, times: int) -> CompletionText:
+        """Return a text of equal pieces."""
+        known = self._chains.get((content, times))
+        if known is None:
+            block, known = self.text(content), NOTHING
+            for _ in range(times):
+                known = joined(block, known)
+            self._chains.put((content, times), known)
+        return known
+
+    def _too_long(self, unit: CompletionText, times: int) -> CompletionText:
+        weight, size = unit.weight, unit.size * times
+        in_block = BLOCKS[-1] // unit.size
+        if in_block:
+            # A token may write the text more than once.
+            rest = self.text(unit.flat * (times % in_block)).weight
+            weight, times = self.text(unit.flat * in_block).weight, times // in_block
+            weight = weight * times + rest
+        else:
+            weight *= times
+        weight = UNWRITABLE if unit.weight >= UNWRITABLE else min(MAX_WEIGHT, weight)
+        return CompletionText(None, size, weight, is_limited=unit.is_limited)
+
+    def weight(self, content: bytes) -> int:
+        """Return the weight of a byte string."""
+        weight = self._weights.get(content)
+        if weight is None:
+            tokens = _nearest(self._cut(content, _END))
+            weight = TOKEN_WEIGHT * tokens + len(content) if tokens < UNWRITABLE else UNWRITABLE
+            self._weights.put(content, weight)
+        return weight
+
+    def fewest(self, text: CompletionText) -> int:
+        """Return the fewest tokens that write a text, or :data:`UNWRITABLE`.
+
+        Of a text that is not written, this is an upper bound.
+        """
+        if not text.is_written:
+            weight = text.weight
+            return weight if weight >= MAX_WEIGHT else (weight - text.size) // TOKEN_WEIGHT
+        return _nearest(self._cut_of(text.pieces))
+
+    def tokens(self, text: CompletionText) -> Iterator[int]:
+        """Yield the fewest tokens that write a text, which must be writable.
+
+        Raises:
+            GrammarBudgetError: The text is too long to be written.
+        """
+        if not text.is_written:
+            raise GrammarBudgetError(
+                f"the shortest output found has {text.size} bytes, too many to write",
+                budget=LIMITS.completion_bytes,
+                hint="Require less text: lower minLength, minItems or the repetition counts",
+            )
+        piece, skipped = text.pieces, 0
+        while piece is not None:
+            spend()
+            size = len(piece.content)
+            if skipped < size:
+                lengths = self._cut_of(piece)[2]
+                letters = piece.content + self._cut_of(piece.then)[1][0]
+                while skipped < size:
+                    length = lengths[skipped]
+                    yield self._token(letters[skipped : skipped + length])
+                    skipped += length
+            skipped -= size
+            piece = piece.then
+
+    def _cut_of(self, piece: Piece | None) -> _Cut:
+        """Return how the text from a piece on is segmented."""
+        uncut: list[Piece] = []
+        while piece is not None and piece.cut is None:
+            uncut.append(piece)
+            piece = piece.then
+        found = _END if piece is None or piece.cut is None else piece.cut
+        spend(len(uncut))
+        for piece in reversed(uncut):
+            found = piece.cut = self._cut(piece.content, found)
+        return found
+
+    def _cut(self, content: bytes, behind: _Cut) -> _Cut:
+        """Return how a piece and the text behind it are segmented."""
+        count, context, _ = behind
+        is_long = len(content) >= BLOCKS[0]
+        known = self._cuts.get((content, context)) if is_long else None
+        if known is None:
+            known = self._segment(content, context)
+            if is_long:
+                self._cuts.put((content, context), known, 1 + len(content) // 64)
+        return count + known[0], known[1], known[2]
+
+    def _segment(self, content: bytes, context: _Context) -> _Cut:
+        head, ahead = context
+        size = len(content)
+        letters = content + head
+        # Positions are counted from the end, so that each new count is appended.
+        costs = list(reversed(ahead))
+        top = len(letters)
+        lengths: list[int] = []
+        endings_of = self.trie.endings_of
+        spend(1 + size // BYTES_PER_STEP)
+        for place in range(size - 1, -1, -1):
+            fewest, token_length = UNWRITABLE, 0
+            is_marked = letters[place] == _MARK and letters.startswith(SPELLING_MARK, place)
+            found_lengths = _spelled(letters, place) if is_marked else endings_of(letters, place)
+            for length in found_lengths:
+                cost = costs[top - place - length]
+                if cost <= fewest:
+                    fewest, token_length = cost, length
+            costs.append(fewest + 1 if fewest < UNWRITABLE else UNWRITABLE)
+            lengths.append(token_length)
+        lengths.reverse()
+        near = costs[-self.longest - 1 :]
+        near.reverse()
+        base = min(near)
+        if base and base < UNWRITABLE:
+            near = [cost - base if cost < UNWRITABLE else UNWRITABLE for cost in near]
+        else:
+            base = 0
+        return base, (letters[: self.longest], tuple(near)), array("H", lengths)
+
+    def _token(self, content: bytes) -> int:
+        if content.startswith(SPELLING_MARK):
+            return int.from_bytes(content[len(SPELLING_MARK) :][:ID_BYTES], "big")
+        vertex = self.trie.vertex(content)
+        if vertex is None:
+            raise AssertionError(f"{content!r} was found in the trie")
+        return int(self.trie.tokens_at(vertex)[0])
+
+
+def _spelled(text: bytes, place: int) -> list[int]:
+    """Return the length of the spelling of a token at a position, if it is a whole one."""
+    end = text.find(SPECIAL_MARK, place + len(SPELLING_MARK) + ID_BYTES)
+    return [end + 1 - place] if end >= 0 else []
+
+
+def _nearest(cut: _Cut) -> int:
+    """Return the tokens from the start of a text to its end."""
+    count, (_, ahead), _ = cut
+    return count + ahead[0] if ahead[0] < UNWRITABLE else UNWRITABLE
+
+
+class Plan:
+    """Tokens that complete a text, each allowed in its turn; listed on demand. Immutable.
+
+    Attributes:
+        length: Number of tokens; an upper bound for a text that is too long to be written.
+        is_written: Whether the tokens can be listed.
+    """
+
+    __slots__ = ("_at", "_first", "_segmenter", "_text", "_tokens", "is_written", "length")
+
+    def __init__(self, tokens: tuple[int, ...], at: int = 0) -> None:
+        self.length = len(tokens) - at
+        self.is_written = True
+        self._tokens: tuple[int, ...] | None = tokens
+        self._at = at
+        self._segmenter: Segmenter | None = None
+        self._text = NOTHING
+        self._first: int | None = tokens[at] if self.length else None
+
+    @classmethod
+    def of_text(cls, segmenter: Segmenter, text: CompletionText, length: int) -> Plan:
+        """Return the plan that writes a text in the fewest tokens, which are ``length``."""
+        plan = cls(())
+        plan.length = length
+        plan.is_written = text.is_written
+        plan._tokens, plan._segmenter, plan._text = None, segmenter, text
+        return plan
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the tokens have been listed."""
+        return self._tokens is not None
+
+    @property
+    def first(self) -> int | None:
+        """The first token, or ``None`` if the text is complete."""
+        if self._first is None and self.length:
+            assert self._segmenter is not None
+            self._first = next(self._segmenter.tokens(self._text))
+        return self._first
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """All tokens.
+
+        Raises:
+            GrammarBudgetError: The text is too long to be written.
+        """
+        return self._listed()[self._at :]
+
+    @property
+    def rest(self) -> Plan:
+        """The plan that remains after the first token."""
+        return Plan(self._listed(), self._at + 1)
+
+    def _listed(self) -> tuple[int, ...]:
+        if self._tokens is None:
+            assert self._segmenter is not None
+            self._tokens = tuple(self._segmenter.tokens(self._text))
+        return self._tokens
+
+
+COMPLETE = Plan(())
+"""The plan of a text that is complete."""
