@@ -469,8 +469,8 @@ def test_max_seconds_of_a_batch_counts_from_the_begin_of_each_request(
 ) -> None:
     submit = Scheduler.submit
 
-    def submit_long_ago(self: Scheduler, request: Request, emit: Any) -> Any:
-        future = submit(self, request, emit)
+    def submit_long_ago(self: Scheduler, request: Request, *emit: Any) -> Any:
+        future = submit(self, request, *emit)
         request.created -= 5000
         return future
 
