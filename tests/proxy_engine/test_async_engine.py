@@ -32,15 +32,6 @@ def find(word: str, limit: int = 3) -> str:
     return word * limit
 
 
-def test_async_methods_answer_like_the_others(tiny_engine: InferenceEngine) -> None:
-    async def ask() -> tuple[str, list[str]]:
-        result = await tiny_engine.agenerate("x", response_format=YES)
-        several = (tiny_engine.agenerate(prompt, response_format=YES) for prompt in ("x", "y"))
-        return result.parsed, [one.parsed for one in await asyncio.gather(*several)]
-
-    assert asyncio.run(ask()) == ("yes", ["yes", "yes"])
-
-
 def test_async_context_manager_closes_the_engine(tiny_model: Any, tiny_tokenizer: Any) -> None:
     async def use() -> InferenceEngine:
         async with InferenceEngine(tiny_model, tiny_tokenizer) as engine:

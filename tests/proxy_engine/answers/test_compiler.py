@@ -94,13 +94,14 @@ def test_required_calls_are_well_formed(roomy_engine: InferenceEngine, seed: int
         "x",
         tools=TOOLS,
         tool_choice="required",
+        parallel_tool_calls=seed % 2 == 0,
         max_tool_calls=2,
         temperature=1.0,
         seed=seed,
         max_tokens=300,
     )
     assert result.finish_reason == "tool_calls"
-    assert 1 <= len(result.tool_calls) <= 2
+    assert 1 <= len(result.tool_calls) <= (1 if seed % 2 else 2)
     for call in result.tool_calls:
         check_call(call)
     assert len({call.id for call in result.tool_calls}) == len(result.tool_calls)
@@ -124,19 +125,6 @@ def test_a_named_tool_is_called(roomy_engine: InferenceEngine) -> None:
         names = [call.name for call in result.tool_calls]
         assert names == ([] if choice == "none" else ["none"])
         assert result.finish_reason == ("length" if choice == "none" else "tool_calls")
-
-
-def test_disabled_parallel_calls_allow_one_call(roomy_engine: InferenceEngine) -> None:
-    result = roomy_engine.generate(
-        "x",
-        tools=TOOLS,
-        tool_choice="required",
-        parallel_tool_calls=False,
-        temperature=1.0,
-        seed=1,
-        max_tokens=200,
-    )
-    assert len(result.tool_calls) == 1
 
 
 def test_auto_lets_the_model_talk(roomy_engine: InferenceEngine) -> None:
@@ -392,12 +380,6 @@ def test_stop_strings_end_custom_texts(roomy_engine: InferenceEngine) -> None:
         assert result.parts[-1].text in "bc" or len(result.text) == 50
 
 
-def test_no_stop_strings_are_none(roomy_engine: InferenceEngine) -> None:
-    for stop in (None, [], ()):
-        result = roomy_engine.generate("x", response_format=CITY, stop=stop)
-        assert "city" in result.parsed
-
-
 def test_stop_strings_of_an_engine_hold_where_there_is_free_text(
     tiny_model: Any, tiny_tokenizer: Any
 ) -> None:
@@ -543,15 +525,6 @@ def test_invalid_requests_raise_before_the_model_runs(
     with pytest.raises(error) as caught:
         roomy_engine.generate("x", **arguments)
     assert told in str(caught.value)
-
-
-def test_refused_schemas_name_tool_and_pointer(roomy_engine: InferenceEngine) -> None:
-    parameters = {"type": "object", "properties": {"a": {"type": "string", "pattern": r"(a)\1"}}}
-    with pytest.raises(SchemaError) as caught:
-        roomy_engine.generate("x", tools=[tool("strange", parameters)])
-    assert "strange" in str(caught.value)
-    assert caught.value.tool == "strange"
-    assert caught.value.pointer == "/properties/a/pattern"
 
 
 def test_the_refusal_of_a_tools_schema_is_one_of_tools(roomy_engine: InferenceEngine) -> None:

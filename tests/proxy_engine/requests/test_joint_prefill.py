@@ -11,7 +11,7 @@ import pytest
 from proxy_engine import BatchRequest, CacheOptions, InferenceEngine, PromptProgress, RawPrompt
 from proxy_engine.requests import prefills, scheduler
 from proxy_engine.requests.preparation import Preparation
-from proxy_engine.requests.request import Request
+from proxy_engine.requests.request import Request, ignore
 from proxy_engine.results.events import Event
 
 OPTIONS: Any = {"max_tokens": 12, "min_tokens": 12, "temperature": 0.0}
@@ -154,7 +154,7 @@ def test_cancelled_requests_are_left_out_of_a_joint_prefill(
         requests.append(prepare(self, *arguments))
         return requests[-1]
 
-    def submitted(self: scheduler.Scheduler, request: Request, emit: Any) -> Any:
+    def submitted(self: scheduler.Scheduler, request: Request, emit: Any = ignore) -> Any:
         own = told.setdefault(id(request), [])
 
         def watched(event: Event) -> None:

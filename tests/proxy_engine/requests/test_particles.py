@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 import threading
@@ -318,18 +317,6 @@ def test_particles_wait_for_their_rows_in_the_order_of_the_queue(engine: Inferen
     assert [len(one.particles) for one in results] == [
         r.options.get("particles", 0) for r in requests
     ]
-
-
-def test_async_requests_have_particles(engine: InferenceEngine) -> None:
-    async def run() -> list[Any]:
-        requests = [
-            engine.agenerate("x", response_format=PERSON, particles=count, seed=1)
-            for count in (3, 8, 5)
-        ]
-        return await asyncio.gather(*requests)
-
-    results = asyncio.run(run())
-    assert [len(result.particles) for result in results] == [3, 8, 5]
 
 
 def test_prompt_is_processed_once_and_cached(
