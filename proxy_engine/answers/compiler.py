@@ -237,7 +237,7 @@ class _Composition:
 
 def reasoning_delimiters(options: GenerationOptions, dialect: Dialect) -> tuple[Delimiters, ...]:
     """Return the markers that may open reasoning in a prompt."""
-    return tuple(filter(None, (_own_delimiters(options), dialect.reasoning)))
+    return tuple(filter(None, (_chosen_delimiters(options), dialect.reasoning)))
 
 
 def _unwanted(options: GenerationOptions, dialect: Dialect) -> tuple[str, ...]:
@@ -254,7 +254,7 @@ def _reasoning(
     if opened is None and not thinks:
         return None
     # Reasoning that the prompt has opened needs the matching end marker.
-    delimiters = opened or _own_delimiters(options) or dialect.reasoning
+    delimiters = opened or _chosen_delimiters(options) or dialect.reasoning
     if delimiters is None and option is None:
         return None
     if isinstance(option, ReasoningOptions):
@@ -292,15 +292,17 @@ def _token_text(form: bytes) -> str:
 
 def _max_calls(choice: ToolChoice, options: GenerationOptions) -> int:
     # A named tool is called exactly once.
-    is_one = choice.mode == "named" or not options.parallel_tool_calls
-    return 1 if is_one else options.max_tool_calls
+    if choice.mode == "named" or not options.parallel_tool_calls:
+        return 1
+    return options.max_tool_calls
 
 
-def _own_delimiters(options: GenerationOptions) -> Delimiters | None:
-    given = options.reasoning
-    if not isinstance(given, ReasoningOptions) or given.begin is None or given.end is None:
+def _chosen_delimiters(options: GenerationOptions) -> Delimiters | None:
+    reasoning = options.reasoning
+    if not isinstance(reasoning, ReasoningOptions):
         return None
-    return Delimiters(given.begin, given.end)
+    begin, end = reasoning.begin, reasoning.end
+    return None if begin is None or end is None else Delimiters(begin, end)
 
 
 def _is_limited(options: GenerationOptions) -> bool:

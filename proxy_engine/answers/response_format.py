@@ -79,7 +79,7 @@ class OuterFormat(ABC):
 
     @abstractmethod
     def around(self, inner: ResponseFormat, cached: Cached) -> ResponseFormat:
-        """Return the compiled format, given that of ``response_format``."""
+        """Return the compiled format, for the compiled ``response_format``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class ResponseFormatCompiler:
 
     def compile(
         self,
-        given: Any,
+        response_format: Any,
         job: CompileJob | None = None,
         sources: Callable[[], Mapping[str, str]] = dict,
         additional_properties: AdditionalProperties = "closed",
@@ -175,7 +175,7 @@ class ResponseFormatCompiler:
         """Compile a response format of any kind, as part of ``job``.
 
         Args:
-            given: The response format.
+            response_format: The response format.
             job: The job that the compilation is part of.
             sources: Returns the texts that strings are quoted from, by name. Called if a schema has
                 quotes.
@@ -189,7 +189,7 @@ class ResponseFormatCompiler:
         """
         job = job or CompileJob()
         caches = self._machines, self._quoting
-        return _Compilation(*caches, job, sources, additional_properties).compile(given)
+        return _Compilation(*caches, job, sources, additional_properties).compile(response_format)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,43 +202,45 @@ class _Compilation:
     sources: Callable[[], Mapping[str, str]]
     additional_properties: AdditionalProperties
 
-    def compile(self, given: Any) -> ResponseFormat:
+    def compile(self, response_format: Any) -> ResponseFormat:
         """Compile a response format of any kind."""
-        match given:
+        match response_format:
             case None:
                 return _FREE_TEXT
             case bool():
-                return self._json(given)
+                return self._json(response_format)
             case Mapping():
-                return self._mapping(given)
+                return self._mapping(response_format)
             case JsonSchemaStateMachine():
-                return _json_format(given)
+                return _json_format(response_format)
             case StateMachine():
-                return ResponseFormat(given, str)
-            case MachineSource():
-                return ResponseFormat(self._cached(given, lambda: given.compile(given.source)), str)
+                return ResponseFormat(response_format, str)
+            case MachineSource(compile=compile_source, source=source):
+                machine = self._cached(response_format, lambda: compile_source(source))
+                return ResponseFormat(machine, str)
             case Part():
-                return ResponseFormat(None, _no_value, given)
+                return ResponseFormat(None, _no_value, response_format)
             case OuterFormat():
-                return given.around(self.compile(given.response_format), self._cached)
-        return self._type(given)
+                inner = self.compile(response_format.response_format)
+                return response_format.around(inner, self._cached)
+        return self._type(response_format)
 
     def _cached(self, key: Hashable, compile: Callable[[], T]) -> T:
         value: T = self.machines.get(key, compile, self.job)
         return value
 
-    def _mapping(self, given: Mapping[str, Any]) -> ResponseFormat:
+    def _mapping(self, fields: Mapping[str, Any]) -> ResponseFormat:
         # JSON Schema has no type of these names, so there is no ambiguity.
-        match given.get("type"):
+        match fields.get("type"):
             case "text":
-                _refuse_extra_keys(given, {"type"})
+                _refuse_extra_keys(fields, {"type"})
                 return _FREE_TEXT
             case "json_object":
-                _refuse_extra_keys(given, {"type", "delimiters"})
-                return _delimited(self._json({"type": "object"}), given.get("delimiters"))
+                _refuse_extra_keys(fields, {"type", "delimiters"})
+                return _delimited(self._json({"type": "object"}), fields.get("delimiters"))
             case "json_schema":
-                _refuse_extra_keys(given, {"type", "json_schema", "delimiters"})
-                wrapped = given.get("json_schema")
+                _refuse_extra_keys(fields, {"type", "json_schema", "delimiters"})
+                wrapped = fields.get("json_schema")
                 if not isinstance(wrapped, Mapping) or "schema" not in wrapped:
                     raise InvalidResponseFormatError(
                         "a response format of type 'json_schema' needs a 'json_schema' object "
@@ -249,15 +251,15 @@ class _Compilation:
                     wrapped, {"name", "description", "schema", "strict", "delimiters"}
                 )
                 # The Responses API has one object for both.
-                delimiters = given.get("delimiters", wrapped.get("delimiters"))
+                delimiters = fields.get("delimiters", wrapped.get("delimiters"))
                 return _delimited(self._json(wrapped["schema"]), delimiters)
             case "structural_tag":
-                key = _json_key(given, "the structural tag")
+                key = _json_key(fields, "the structural tag")
                 part = self._cached(("structural_tag", key), lambda: StructuralTagPart.of(key))
                 return ResponseFormat(None, _no_value, part)
             case "grammar":
-                _refuse_extra_keys(given, {"type", "grammar"})
-                text = given.get("grammar")
+                _refuse_extra_keys(fields, {"type", "grammar"})
+                text = fields.get("grammar")
                 if not isinstance(text, str):
                     raise InvalidResponseFormatError(
                         "a response format of type 'grammar' needs a string 'grammar'"
@@ -269,7 +271,7 @@ class _Compilation:
                     hint=f"Known are {', '.join(_FORMAT_TYPES)}, and JSON Schemas, whose types are "
                     f"{', '.join(sorted(_SCHEMA_TYPES))}.",
                 )
-        return self._json(given)
+        return self._json(fields)
 
     def _json(self, schema: Any) -> ResponseFormat:
         if not isinstance(schema, Mapping | bool):
@@ -299,15 +301,15 @@ class _Compilation:
         response: ResponseFormat = self.quoting.get((*key, *digests), compile_schema, self.job)
         return response
 
-    def _type(self, given: Any) -> ResponseFormat:
+    def _type(self, response_format: Any) -> ResponseFormat:
         try:
-            is_adapter = isinstance(given, pydantic.TypeAdapter)
-            adapter = given if is_adapter else pydantic.TypeAdapter[Any](given)
+            is_adapter = isinstance(response_format, pydantic.TypeAdapter)
+            adapter = response_format if is_adapter else pydantic.TypeAdapter[Any](response_format)
             schema = adapter.json_schema(schema_generator=ClosedJsonSchema)
         except Exception as error:
             # A type's own code, called for its schema, may raise anything.
             raise InvalidResponseFormatError(
-                f"{short_repr(given)} is not a response format: {error}",
+                f"{short_repr(response_format)} is not a response format: {error}",
                 hint="Give a pydantic model, a type with a JSON Schema, a JSON Schema, or a "
                 "state machine.",
             ) from error
@@ -381,10 +383,10 @@ def _checked(read: Callable[[str], T], hint: str = "") -> Callable[[str], T]:
     return read_output
 
 
-def _refuse_extra_keys(given: Mapping[str, Any], known: set[str]) -> None:
-    extra = set(given) - known
+def _refuse_extra_keys(fields: Mapping[str, Any], known: set[str]) -> None:
+    extra = set(fields) - known
     if extra:
-        kind = given.get("type")
+        kind = fields.get("type")
         what = "its 'json_schema'" if kind is None else f"a response format of type {kind!r}"
         raise InvalidResponseFormatError(
             f"{what} has no {', '.join(sorted(map(short_repr, extra)))}"

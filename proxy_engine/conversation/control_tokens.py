@@ -274,8 +274,8 @@ class ControlTokens:
 def has_own_renderer(tokenizer: TokenizerWrapper) -> bool:
     """Return whether code of the tokenizer's class converts conversations to tokens."""
     render = getattr(type(tokenizer._tokenizer), "apply_chat_template", None)
-    is_own = render is not PreTrainedTokenizerBase.apply_chat_template
-    return is_own and tokenizer.has_chat_template and tokenizer._chat_template is None
+    is_inherited = render is PreTrainedTokenizerBase.apply_chat_template
+    return not is_inherited and tokenizer.has_chat_template and tokenizer._chat_template is None
 
 
 def unmarked(text: str) -> str:

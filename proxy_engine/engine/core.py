@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, TypeVar, cast
 
@@ -100,16 +99,19 @@ class EngineCore:
         worker.at_close(self.caches.close)
         # Tokenizers are not safe to call from several threads at once.
         lock = threading.Lock()
-        factory = SequenceFactory.of(loaded, self.vocabulary, lock)
         self.drafter: DraftModel | None = None
+        draft_cost = None
         if self.draft_model is not None:
             make_drafter = partial(_drafter, self.draft_model, loaded, options.cache)
             self.drafter = worker.submit(make_drafter).result()
-            factory = replace(
-                factory,
-                draft_cost=model_bytes(self.draft_model.model) / model_bytes(loaded.model),
-                num_draft_tokens=options.num_draft_tokens,
-            )
+            draft_cost = model_bytes(self.draft_model.model) / model_bytes(loaded.model)
+        factory = SequenceFactory(
+            loaded,
+            self.vocabulary,
+            lock,
+            draft_cost=draft_cost,
+            num_draft_tokens=options.num_draft_tokens,
+        )
         compile_queue = CompileQueue()
         self.preparation = Preparation(
             loaded,

@@ -204,7 +204,7 @@ class ContinuousBatch:
         group.multiply()
         samples = group.samples
         if not group.is_single:
-            group.first.report_progress(len(group.job.request.prompt_ids))
+            group.first.report_progress(len(group.job.request.prompt.token_ids))
         if not any(sample.is_active for sample in samples):
             self._end(group)
         elif group.is_single or self._batch.can_fork(cache):

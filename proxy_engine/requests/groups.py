@@ -43,7 +43,6 @@ from ..generation import (
 )
 from ..generation.particles import ParticleSystem
 from ..generation.speculation import CopyDrafter, Drafter
-from ..generation.speculation.draft_length import PassCost
 from ..models.loading import LoadedModel
 from ..options.generation import GenerationOptions
 from ..results.events import Event
@@ -245,49 +244,42 @@ def _particle(
     )
 
 
-@dataclass(frozen=True, slots=True)
 class SequenceFactory:
     """Creates the sequences of one model.
 
-    Attributes:
+    Args:
         loaded: The model.
         vocabulary: Its vocabulary.
-        fast_forward: Tokenizes forced text.
-        masks: Masks on the device.
-        text_tokens: Mask of unconstrained text, see ``text_token_mask``.
-        pass_cost: The cost of passes, from which the length of drafts follows.
-        xtc_special_tokens: Tokens that XTC never excludes.
+        tokenizer_lock: Held while the tokenizer is used. The model thread does not need it, unless
+            the tokenizer has no copy that nothing changes.
         draft_cost: Time of a pass of the draft model, in the time of one of the model; ``None``:
             there is no draft model.
         num_draft_tokens: Tokens that the draft model drafts, for requests that do not set it.
+
+    Attributes:
+        fast_forward: Tokenizes forced text.
+        masks: Masks on the device.
     """
 
-    loaded: LoadedModel
-    vocabulary: Vocabulary
-    fast_forward: FastForward
-    masks: DeviceMasks
-    text_tokens: npt.NDArray[np.bool_] | None
-    pass_cost: PassCost
-    xtc_special_tokens: tuple[int, ...]
-    draft_cost: float | None = None
-    num_draft_tokens: int | None = None
-
-    @classmethod
-    def of(
-        cls, loaded: LoadedModel, vocabulary: Vocabulary, tokenizer_lock: threading.Lock
-    ) -> SequenceFactory:
-        """Return the factory of a model.
-
-        ``tokenizer_lock`` is held while the tokenizer is used. The model thread does not need it,
-        unless the tokenizer has no copy that nothing changes.
-        """
+    def __init__(
+        self,
+        loaded: LoadedModel,
+        vocabulary: Vocabulary,
+        tokenizer_lock: threading.Lock,
+        *,
+        draft_cost: float | None = None,
+        num_draft_tokens: int | None = None,
+    ) -> None:
+        self.loaded = loaded
+        self.vocabulary = vocabulary
         control = chat_template(loaded.tokenizer).control_tokens
-        encode = partial(control.encode, lock=tokenizer_lock)
-        fast_forward = FastForward(encode, vocabulary)
-        cost = device_pass_cost(make_prompt_cache(loaded.model))
-        text_tokens = text_token_mask(vocabulary)
-        special = xtc_special_tokens(vocabulary)
-        return cls(loaded, vocabulary, fast_forward, DeviceMasks(), text_tokens, cost, special)
+        self.fast_forward = FastForward(partial(control.encode, lock=tokenizer_lock), vocabulary)
+        self.masks = DeviceMasks()
+        self._text_tokens = text_token_mask(vocabulary)
+        self._pass_cost = device_pass_cost(make_prompt_cache(loaded.model))
+        self._xtc_special_tokens = xtc_special_tokens(vocabulary)
+        self._draft_cost = draft_cost
+        self._num_draft_tokens = num_draft_tokens
 
     def sequence(self, request: Request) -> Sequence:
         """Return the sequence that answers a request."""
@@ -304,7 +296,7 @@ class SequenceFactory:
             options,
             () if matcher is None else matcher.temperatures,
             hooks=request.hooks,
-            xtc_special_tokens=self.xtc_special_tokens,
+            xtc_special_tokens=self._xtc_special_tokens,
         )
         ends, usable_tokens = end_token_ids(self.vocabulary, self.loaded.tokenizer), None
         if matcher is None:
@@ -329,7 +321,7 @@ class SequenceFactory:
             fast_forward=self.fast_forward if options.fast_forward else None,
         )
         return Sequence(
-            request.prompt_ids,
+            request.prompt.token_ids,
             constraint,
             samplers,
             masks=self.masks,
@@ -344,7 +336,7 @@ class SequenceFactory:
 
     def _usable_tokens(self, options: GenerationOptions) -> npt.NDArray[np.bool_] | None:
         """Return the mask of unconstrained text, which also allows the request's stop tokens."""
-        usable = self.text_tokens
+        usable = self._text_tokens
         stop = list(options.stop_ids)
         if usable is None or usable[stop].all():
             return usable
@@ -358,11 +350,11 @@ class SequenceFactory:
         if options is None or request.sequences > 1 or request.hooks.changes_tokens:
             return None
         # Where no draft pays, drafters need not search.
-        has_drafters = options.prompt_lookup and (self.pass_cost.base or not options.is_adaptive)
-        drafters = self.drafters(request.prompt_ids) if has_drafters else []
+        has_drafters = options.prompt_lookup and (self._pass_cost.base or not options.is_adaptive)
+        drafters = self.drafters(request.prompt.token_ids) if has_drafters else []
         model_cost = None
         # A draft model reads text only.
-        if self.draft_cost is not None and request.prompt.inputs is None:
-            model_cost = replace(self.pass_cost, per_draft_token=self.draft_cost)
-        options = options.with_defaults(self.num_draft_tokens)
-        return Drafting(drafters, options, self.pass_cost, model_cost)
+        if self._draft_cost is not None and request.prompt.inputs is None:
+            model_cost = replace(self._pass_cost, per_draft_token=self._draft_cost)
+        options = options.with_defaults(self._num_draft_tokens)
+        return Drafting(drafters, options, self._pass_cost, model_cost)

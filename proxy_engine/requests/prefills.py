@@ -80,7 +80,7 @@ class Prefills:
             return False
         key = request.cache_key()
         cached = self._caches.cached_tokens(key)
-        lengths = [len(request.prompt_ids) - cached, *(prefill.left for prefill in prefills)]
+        lengths = [len(request.prompt.token_ids) - cached, *(prefill.left for prefill in prefills)]
         max_tokens = joint_prefill_tokens(step_size, others_wait=bool(batch.sequences))
         if not is_joint_prefill_worthwhile(lengths, max_tokens):
             return False

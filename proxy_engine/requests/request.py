@@ -82,11 +82,6 @@ class Request:
     preparation_seconds: float = 0.0
     counts_waiting: bool = True
 
-    @property
-    def prompt_ids(self) -> list[int]:
-        """The prompt's token ids."""
-        return self.prompt.token_ids
-
     def cache_key(self, token_ids: Sequence[int] | None = None) -> TokenIds:
         """Return the identity of a text in prompt caches.
 
@@ -94,7 +89,7 @@ class Request:
             token_ids: The text: a prefix of the prompt, or the prompt and generated tokens.
                 ``None``: the prompt.
         """
-        key = token_array(self.prompt_ids if token_ids is None else token_ids)
+        key = token_array(self.prompt.token_ids if token_ids is None else token_ids)
         media_key = self.prompt.cache_key
         if media_key is not None:
             length = min(len(media_key), len(key))

@@ -124,13 +124,13 @@ class Sample:
 
     def report_progress(self, processed: int) -> None:
         """Report how many tokens of the prompt have been processed."""
-        self.emit(PromptProgress(processed=processed, total=len(self.request.prompt_ids)))
+        self.emit(PromptProgress(processed=processed, total=len(self.request.prompt.token_ids)))
 
     def report(self) -> None:
         """Report new ``tokens``; emit their events if the request is watched."""
         if self.tokens and not self.has_reported:
             self.has_reported = True
-            self.report_progress(len(self.request.prompt_ids))
+            self.report_progress(len(self.request.prompt.token_ids))
         if self.request.watches:
             self._read()
         elif isinstance(self._matcher, RootMatcher):

@@ -163,13 +163,13 @@ class Enumeration:
             raise ValueError("unconstrained text cannot be enumerated")
         if request.options.parts or request.options.max_seconds is not None:
             raise ValueError("options by part and time limits are not supported")
-        logits = model_logits(core.loaded.model, request.prompt_ids)
+        logits = model_logits(core.loaded.model, request.prompt.token_ids)
         encode = text_encoder(core.loaded.tokenizer, threading.Lock())
         fast_forward = FastForward(encode, core.vocabulary)
         forces = request.options.fast_forward and request.options.soft_max_tokens is None
         return cls(
             lambda rows: core.worker.submit(lambda: logits(rows)).result(),
-            request.prompt_ids,
+            request.prompt.token_ids,
             request.guard,
             SequenceOptions(
                 end_token_ids(core.vocabulary, core.loaded.tokenizer),

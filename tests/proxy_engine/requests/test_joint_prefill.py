@@ -179,4 +179,4 @@ def test_cancelled_requests_are_left_out_of_a_joint_prefill(
     for request in (requests[0], requests[-1]):
         progress = told[id(request)]
         assert progress[0].processed == 0
-        assert progress[-1].processed == progress[-1].total == len(request.prompt_ids)
+        assert progress[-1].processed == progress[-1].total == len(request.prompt.token_ids)
