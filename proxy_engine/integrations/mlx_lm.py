@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from state_machines.processors.vocabularies import EndTokens, vocabulary_of
+from state_machines.processors.arguments import EndTokens, vocabulary_of
 
 from .mlx_processors import LogitsProcessor, make_processor
 

@@ -8,8 +8,7 @@ import mlx.core as mx
 import numpy as np
 
 from state_machines import InvalidArgumentError, StateMachine, Vocabulary
-from state_machines.processors.mask_copies import MaskCopies
-from state_machines.processors.row_masks import RowMasks
+from state_machines.processors.row_masks import MaskCopies, RowMasks
 from state_machines.root import RootStateMachine
 
 from ..answers.compiler import structured_part

@@ -221,7 +221,7 @@ class _TaggedCompiler(ArgumentCompiler):
         def term_of(name: str) -> Term:
             form = self._forms[name]
             has_null = any(each.null for each in self.property_values[name])
-            if notation.raw_unions and has_null and form != "mixed":
+            if notation.raw_unions and has_null and form == "raw":
                 return table.all_of((raw, no_null_word))
             return writable[form]
 

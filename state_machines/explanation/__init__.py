@@ -1,7 +1,7 @@
 """Explanations of masks: why a token may come next or not, and what may follow.
 
-``continuations`` says in words what a state begins with, ``characters`` describes sets of
-characters, ``tokens`` explains one token, ``masks`` the allowed tokens of a state.
+``continuations`` describes the beginnings of a state in words, ``tokens`` explains one token,
+``masks`` the allowed tokens of a state.
 """
 
 from state_machines.explanation.continuations import Continuation, continuations

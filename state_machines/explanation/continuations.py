@@ -7,21 +7,22 @@ derivatives otherwise, so that a quoted text is always the beginning of a contin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from html import escape
 from typing import Literal, TypeAlias
 
 from state_machines.budgets import recursion_budget, spend, step_budget
 from state_machines.errors import GrammarBudgetError
-from state_machines.explanation.characters import characters_in_words
 from state_machines.grammar.capture import Captured
 from state_machines.grammar.configurations import all_configurations, joined
 from state_machines.grammar.encoding import EncodedText
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import Repetition
-from state_machines.grammar.symbols import CodePointSet, byte_set, bytes_in
+from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet, byte_set, bytes_in
 from state_machines.grammar.until import UntilText
 from state_machines.limits import LIMITS
+from state_machines.notebook_view import code
 
 Kind: TypeAlias = Literal["text", "characters", "string", "free text", "special token", "end"]
 
@@ -36,6 +37,14 @@ _FEW = 12
 
 _SPECIAL_TOKENS = 4096
 """Special tokens that are tried."""
+
+_MAX_RANGES = 8
+"""Ranges of a set that are written out."""
+
+_EXCEPTIONS = 6
+"""Characters up to which a set is described by what it lacks."""
+
+_NAMES = {" ": "space", "\t": r"\t", "\n": r"\n", "\r": r"\r"}
 
 _SPECIAL_BYTE = 0xFF
 _WHITESPACE = byte_set(b" \t\n\r")
@@ -67,6 +76,21 @@ class Continuation:
         if self.kind == "text":
             return f"{self.text!r}{' …' if self.is_cut else ''}"
         return self.text
+
+    @property
+    def html(self) -> str:
+        """The continuation as HTML."""
+        if self.kind == "special token":
+            return f"the special token {code(self.text)}"
+        if self.kind == "text":
+            return code(self.text) + (" …" if self.is_cut else "")
+        return escape(self.text)
+
+
+def list_html(expected: Iterable[Continuation]) -> str:
+    """Return continuations as a list in HTML."""
+    items = (f'<li style="margin:0">{each.html}</li>' for each in expected)
+    return f'<ul style="margin:0 0 0.2em 0;padding-left:1.4em">{"".join(items)}</ul>'
 
 
 END = Continuation("end", "the end of the text")
@@ -265,3 +289,35 @@ def _special(state: Node, special_tokens: Mapping[str, int]) -> Iterator[Continu
             yield Continuation("special token", name)
     if not found:
         yield Continuation("characters", "a special token")
+
+
+def characters_in_words(members: CodePointSet) -> str:
+    """Return a set of characters in words, such as ``"one of A–Z, _"``."""
+    absent = ANY_CODE_POINT & ~members
+    if not absent:
+        return "any character"
+    if len(absent) <= _EXCEPTIONS:
+        return f"any character except {_ranges(absent)}"
+    if members.ranges and members.ranges[0][0] >= ord("0") and members.ranges[-1][1] <= ord("9"):
+        return f"a digit {_ranges(members)}"
+    return f"one of {_ranges(members)}"
+
+
+def character_name(character: str) -> str:
+    """Return a character for display; whitespace and control characters by name."""
+    if character in _NAMES:
+        return _NAMES[character]
+    return character if character.isprintable() else f"U+{ord(character):04X}"
+
+
+def _ranges(members: CodePointSet) -> str:
+    shown = [_range(*limits) for limits in members.ranges[:_MAX_RANGES]]
+    if len(members.ranges) > _MAX_RANGES:
+        shown.append("…")
+    return ", ".join(shown)
+
+
+def _range(first: int, last: int) -> str:
+    if last - first < 2:
+        return ", ".join(character_name(chr(point)) for point in range(first, last + 1))
+    return f"{character_name(chr(first))}–{character_name(chr(last))}"

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from state_machines.explanation.continuations import Continuation, continuations
+from state_machines.explanation.continuations import Continuation, continuations, list_html
 from state_machines.grammar.node import Node
-from state_machines.notebook_view import Printer, mask_explanation_html
+from state_machines.notebook_view import Printer, box, table_html, tokens_html
 from state_machines.vocabulary import Vocabulary
 
 _EXAMPLES = 8
@@ -29,6 +29,11 @@ class TokenGroup:
     name: str
     count: int
     examples: tuple[tuple[int, str], ...]
+
+    @property
+    def more(self) -> str:
+        """An ellipsis if there are more tokens than examples."""
+        return " …" if self.count > len(self.examples) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +63,7 @@ class MaskExplanation:
             lines.append(f"May follow: {', or '.join(map(str, self.expected))}.")
         for group in self.groups:
             texts = " ".join(repr(text) for _, text in group.examples)
-            more = " …" if group.count > len(group.examples) else ""
-            lines.append(f"  {group.name} ({group.count:,}): {texts}{more}")
+            lines.append(f"  {group.name} ({group.count:,}): {texts}{group.more}")
         return "\n".join(lines)
 
     def _repr_pretty_(self, printer: Printer, _: bool) -> None:
@@ -68,7 +72,21 @@ class MaskExplanation:
 
     def _repr_html_(self) -> str:
         """Return the explanation as HTML, which notebooks show."""
-        return mask_explanation_html(self)
+        end = "may" if self.is_end_allowed else "cannot"
+        rows = [
+            f"<div><b>{self.allowed:,}</b> of {self.size:,} tokens may come next; "
+            f"the text {end} end here</div>"
+        ]
+        if self.expected:
+            rows.append(list_html(self.expected))
+        if self.groups:
+            rows.append(
+                table_html(
+                    (f"{group.name}, {group.count:,}", tokens_html(group.examples) + group.more)
+                    for group in self.groups
+                )
+            )
+        return box(rows)
 
 
 def explain_mask(

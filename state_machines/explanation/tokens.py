@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from html import escape
 from operator import index
 
 from state_machines.budgets import recursion_budget, spend, step_budget
 from state_machines.errors import InvalidArgumentError
-from state_machines.explanation.continuations import END, Continuation, continuations
+from state_machines.explanation.continuations import END, Continuation, continuations, list_html
 from state_machines.grammar.deep import compute_word_derivative
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.limits import LIMITS
-from state_machines.notebook_view import Printer, token_explanation_html
+from state_machines.notebook_view import DIM, FAILS, FITS, Printer, box, code, visible
 from state_machines.vocabulary import Vocabulary
 
 _BLOCK = 64
@@ -21,6 +22,7 @@ _BLOCK = 64
 _SHOWN = 60
 """Characters of a text that are shown."""
 
+_FINISHED = "is refused: an end token has been taken"
 _RECURSION_BUDGET = recursion_budget()
 
 
@@ -53,7 +55,7 @@ class TokenExplanation:
     @property
     def name(self) -> str:
         """The token with its id, or the text, for display."""
-        shown = self.text if len(self.text) <= _SHOWN else f"{self.text[: _SHOWN - 1]}…"
+        shown = _beginning(self.text)
         return repr(shown) if self.token_id is None else f"token {self.token_id} ({shown!r})"
 
     def __str__(self) -> str:
@@ -71,8 +73,27 @@ class TokenExplanation:
         printer.text(str(self))
 
     def _repr_html_(self) -> str:
-        """Return the explanation as HTML, which notebooks show."""
-        return token_explanation_html(self)
+        """Return the explanation as HTML, which notebooks show.
+
+        The text is green where it fits and red where it does not.
+        """
+        fits, fails = self.fitting_text, self.text.removeprefix(self.fitting_text)
+        if not (self.is_allowed or fails):
+            # The grammar allows the token, and a guard refuses it.
+            fits, fails = "", fits
+        fits, fails = _end(fits), _beginning(fails)
+        parts = [f'<span style="{FITS}">{visible(fits)}</span>'] if fits else []
+        if fails:
+            style = FITS if self.is_allowed else FAILS
+            parts.append(f'<span style="{style}">{visible(fails)}</span>')
+        rows = [f"<div>{''.join(parts)} {escape(self.reason)}</div>"]
+        if self.expected:
+            place = f"after {code(fits)}" if fits else "here"
+            rows.append(f'<div><span style="{DIM}">{place} may follow</span></div>')
+            rows.append(list_html(self.expected))
+        if self.hint:
+            rows.append(f'<div style="{DIM}">{escape(self.hint)}</div>')
+        return box(rows)
 
 
 def explain_token(
@@ -90,10 +111,11 @@ def explain_token(
         InvalidArgumentError: ``token`` is neither an integer nor a string.
         GrammarBudgetError: Following the bytes takes more than ``LIMITS.mask_steps`` steps.
     """
+    explainer = _Explainer(state, vocabulary, is_finished)
     with step_budget(LIMITS.mask_steps), _RECURSION_BUDGET:
         if isinstance(token, str):
-            return _explain_text(state, vocabulary, token, is_finished)
-        return _explain_id(state, vocabulary, _checked_id(token), is_finished)
+            return explainer.text(token)
+        return explainer.token(_checked_id(token))
 
 
 def refused(explanation: TokenExplanation, why: str, hint: str = "") -> TokenExplanation:
@@ -113,87 +135,81 @@ def _checked_id(token: object) -> int:
         ) from None
 
 
-def _explain_id(
-    state: Node, vocabulary: Vocabulary, token_id: int, is_finished: bool
-) -> TokenExplanation:
-    in_range = 0 <= token_id < vocabulary.size
-    form = vocabulary.token_bytes[token_id] if in_range else None
-    if form is None:
-        why = (
-            "the vocabulary gives this id no text"
-            if in_range
-            else f"the vocabulary has {vocabulary.size:,} token ids, 0 to {vocabulary.size - 1}"
+@dataclass(frozen=True, slots=True)
+class _Explainer:
+    """Explains tokens and texts at one state.
+
+    Attributes:
+        state: The state.
+        vocabulary: The tokens.
+        is_finished: Whether an end token has been taken.
+    """
+
+    state: Node
+    vocabulary: Vocabulary
+    is_finished: bool
+
+    def token(self, token_id: int) -> TokenExplanation:
+        vocabulary = self.vocabulary
+        in_range = 0 <= token_id < vocabulary.size
+        form = vocabulary.token_bytes[token_id] if in_range else None
+        if form is None:
+            why = (
+                "the vocabulary gives this id no text"
+                if in_range
+                else f"the vocabulary has {vocabulary.size:,} token ids, 0 to {vocabulary.size - 1}"
+            )
+            return self._silent(token_id, "", f"is refused: {why}")
+        if token_id not in vocabulary.end_token_ids:
+            return self._followed(token_id, form)
+        if self.state.nullable and not self.is_finished:
+            reason = "ends the text, which is complete"
+            return self._silent(token_id, _shown(form), reason, is_allowed=True)
+        reason = "is refused: it ends the text, which is not complete"
+        return self._silent(token_id, _shown(form), reason)
+
+    def _silent(
+        self, token_id: int, text: str, reason: str, *, is_allowed: bool = False
+    ) -> TokenExplanation:
+        """Return the explanation of a token that writes nothing."""
+        if self.is_finished:
+            reason = _FINISHED
+        expected = () if is_allowed else self._expected(self.state)
+        name = f"token {token_id}" + (f" ({text!r})" if text else "")
+        return TokenExplanation(token_id, text, is_allowed, 0, 0, "", f"{name} {reason}.", expected)
+
+    def _expected(self, state: Node) -> tuple[Continuation, ...]:
+        return () if self.is_finished else continuations(state, self.vocabulary.special_tokens)
+
+    def text(self, text: str) -> TokenExplanation:
+        found = self._followed(None, text.encode("utf-8", "surrogatepass"))
+        found = replace(found, text=text.encode("utf-8", "replace").decode())
+        special = self.vocabulary.special_tokens.get(text)
+        if not found.is_allowed and special is not None:
+            hint = f"As a special token this is token {special}: explain({special})"
+            found = replace(found, hint=hint)
+        return found
+
+    def _followed(self, token_id: int | None, form: bytes) -> TokenExplanation:
+        text = _shown(form)
+        fitting, whole, place = (0, 0, EMPTY) if self.is_finished else _fitting(self.state, form)
+        is_allowed = not self.is_finished and fitting == len(form)
+        found = TokenExplanation(
+            token_id,
+            text,
+            is_allowed,
+            fitting,
+            len(form),
+            _shown(form[:whole]),
+            "",
+            self._expected(place),
+            "" if is_allowed or self.is_finished else _hint(self.state, text, fitting),
         )
-        return _without_text(state, vocabulary, token_id, "", f"is refused: {why}", is_finished)
-    if token_id in vocabulary.end_token_ids:
-        return _explain_end(state, vocabulary, token_id, _shown(form), is_finished)
-    return _followed(state, vocabulary, token_id, form, is_finished)
+        reason = _FINISHED if self.is_finished else _reason(found, form, whole)
+        return replace(found, reason=f"{found.name} {reason}.")
 
 
-def _explain_end(
-    state: Node, vocabulary: Vocabulary, token_id: int, text: str, is_finished: bool
-) -> TokenExplanation:
-    if state.nullable and not is_finished:
-        found = _without_text(
-            state, vocabulary, token_id, text, "ends the text, which is complete", is_finished
-        )
-        return replace(found, is_allowed=True, expected=())
-    why = "is refused: it ends the text, which is not complete"
-    return _without_text(state, vocabulary, token_id, text, why, is_finished)
-
-
-def _without_text(
-    state: Node,
-    vocabulary: Vocabulary,
-    token_id: int,
-    text: str,
-    reason: str,
-    is_finished: bool,
-) -> TokenExplanation:
-    """Return the refusal of a token that writes nothing."""
-    expected = () if is_finished else continuations(state, vocabulary.special_tokens)
-    if is_finished:
-        reason = "is refused: an end token has been taken"
-    name = f"token {token_id}" + (f" ({text!r})" if text else "")
-    return TokenExplanation(token_id, text, False, 0, 0, "", f"{name} {reason}.", expected)
-
-
-def _explain_text(
-    state: Node, vocabulary: Vocabulary, text: str, is_finished: bool
-) -> TokenExplanation:
-    form = text.encode("utf-8", "surrogatepass")
-    found = _followed(state, vocabulary, None, form, is_finished)
-    found = replace(found, text=text.encode("utf-8", "replace").decode())
-    special = vocabulary.special_tokens.get(text)
-    if not found.is_allowed and special is not None:
-        hint = f"As a special token this is token {special}: explain({special})"
-        found = replace(found, hint=hint)
-    return found
-
-
-def _followed(
-    state: Node, vocabulary: Vocabulary, token_id: int | None, form: bytes, is_finished: bool
-) -> TokenExplanation:
-    text = _shown(form)
-    fitting, whole, place = (0, 0, EMPTY) if is_finished else _fitting(state, form)
-    is_allowed = not is_finished and fitting == len(form)
-    found = TokenExplanation(
-        token_id,
-        text,
-        is_allowed,
-        fitting,
-        len(form),
-        _shown(form[:whole]),
-        "",
-        () if is_finished else continuations(place, vocabulary.special_tokens),
-        "" if is_allowed or is_finished else _hint(state, text, fitting),
-    )
-    return replace(found, reason=f"{found.name} {_reason(found, form, whole, is_finished)}.")
-
-
-def _reason(found: TokenExplanation, form: bytes, whole: int, is_finished: bool) -> str:
-    if is_finished:
-        return "is refused: an end token has been taken"
+def _reason(found: TokenExplanation, form: bytes, whole: int) -> str:
     if found.is_allowed:
         return "may come next"
     if found.expected == (END,) and not found.fitting_bytes:
@@ -265,3 +281,7 @@ def _shown(form: bytes) -> str:
 
 def _end(text: str) -> str:
     return text if len(text) <= _SHOWN else f"…{text[1 - _SHOWN :]}"
+
+
+def _beginning(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"

@@ -10,7 +10,7 @@ module            runtime                                arrays
 Each module has the function ``logits_processor(output, tokenizer, *, max_tokens, end_token_ids)``.
 Those of MLX are in ``proxy_engine.integrations``.
 
-Reading order: ``outputs`` (machines from schemas and types), ``vocabularies`` (from tokenizers),
-``written_text`` (one text), ``row_masks`` (the rows of a loop, by their histories), ``mask_copies``
-(masks as arrays of a runtime). This package imports none of the runtimes by itself.
+Reading order: ``arguments`` (machines from schemas and types, vocabularies from tokenizers),
+``row_masks`` (the rows of a loop, by their histories, and their masks as arrays of a runtime). This
+package imports none of the runtimes by itself.
 """

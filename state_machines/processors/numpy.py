@@ -14,12 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from state_machines.errors import InvalidArgumentError
-from state_machines.processors.mask_copies import MaskCopies
-from state_machines.processors.outputs import machine_of
-from state_machines.processors.row_masks import RowMasks
-from state_machines.processors.vocabularies import EndTokens, vocabulary_of
-from state_machines.processors.written_text import Mask
-from state_machines.vocabulary import Vocabulary
+from state_machines.processors.arguments import EndTokens, machine_of, vocabulary_of
+from state_machines.processors.row_masks import Mask, MaskCopies, RowMasks, RowProcessor
 
 _Scores = TypeVar("_Scores", bound=npt.NDArray[np.floating[Any]])
 
@@ -63,7 +59,7 @@ def logits_processor(
     return LogitsProcessor(RowMasks(machine_of(output), vocabulary, max_tokens))
 
 
-class LogitsProcessor:
+class LogitsProcessor(RowProcessor):
     """A function from token ids and logits to logits, in NumPy. Not thread-safe.
 
     Args:
@@ -71,17 +67,8 @@ class LogitsProcessor:
     """
 
     def __init__(self, rows: RowMasks) -> None:
-        self._rows = rows
+        super().__init__(rows)
         self._copies: MaskCopies[Mask] = MaskCopies.shared(rows.vocabulary, "numpy", _unchanged)
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The tokens of the masks."""
-        return self._rows.vocabulary
-
-    def reset(self) -> None:
-        """Forget all rows, so that the next ones are prompts."""
-        self._rows.reset()
 
     def __call__(self, input_ids: npt.NDArray[np.integer[Any]], scores: _Scores) -> _Scores:
         """Return the logits, with those of forbidden tokens at minus infinity.

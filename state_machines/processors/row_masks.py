@@ -15,22 +15,36 @@ and any other row is a new prompt.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Hashable
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from state_machines.caches import LruCache
-from state_machines.errors import InvalidArgumentError, TokenRejectedError
+from state_machines.completion import Guard
+from state_machines.errors import (
+    GrammarBudgetError,
+    InvalidArgumentError,
+    TokenRejectedError,
+    VocabularyError,
+)
 from state_machines.machine import StateMachine
-from state_machines.processors.written_text import Mask, WrittenText
+from state_machines.matcher import Matcher
 from state_machines.vocabulary import Vocabulary
 
+Mask = npt.NDArray[np.bool_]
 TokenIds = npt.NDArray[np.int64]
 
 MAX_ROWS = 16_384
 """Rows that a processor remembers, the last used ones; one takes about 1 KB."""
+
+T = TypeVar("T")
+
+MAX_COPIES = 256
+"""Copies that are cached; one over 150,000 tokens takes 150 KB."""
 
 _DIGEST_BYTES = 16
 
@@ -38,6 +52,73 @@ _LOGGER = logging.getLogger(__name__)
 
 _Row: TypeAlias = "tuple[blake2b, WrittenText | None]"
 """The hash of a row's tokens, and its text; ``None`` if it has left the grammar."""
+
+
+class WrittenText:
+    """A text that has been written so far. Immutable.
+
+    Args:
+        matcher: The matcher of the text.
+        guard: Keeps the text completable within ``max_tokens``; ``None``: there is no limit.
+    """
+
+    __slots__ = ("_guard", "_matcher")
+
+    def __init__(self, matcher: Matcher, guard: Guard | None = None) -> None:
+        self._matcher = matcher
+        self._guard = guard
+
+    @classmethod
+    def begin(
+        cls, machine: StateMachine, vocabulary: Vocabulary, max_tokens: int | None
+    ) -> WrittenText:
+        """Return the empty text.
+
+        Raises:
+            MaxTokensTooSmallError: No text fits into ``max_tokens``.
+            GrammarBudgetError: No completion was found within the step budget.
+        """
+        matcher = machine.matcher(vocabulary)
+        return cls(matcher, None if max_tokens is None else Guard(matcher, max_tokens))
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether an end token has been written."""
+        return self._matcher.is_finished
+
+    def mask(self) -> Mask:
+        """Return the tokens that may follow: bool, shape (vocabulary size,), read-only.
+
+        With a guard, a mask that takes too much work is replaced by the next token of the plan.
+
+        Raises:
+            GrammarBudgetError: The mask takes too much work, and there is no guard.
+        """
+        guard = self._guard
+        if guard is None:
+            return self._matcher.allowed_tokens()
+        try:
+            # A loop cannot be asked for another token, so the mask must be exact.
+            return guard.mask(self._matcher.allowed_tokens(), exact=True)
+        except GrammarBudgetError:
+            return guard.plan_mask()
+
+    def after(self, token_id: int) -> WrittenText | None:
+        """Return the text after a token; ``None`` if the token is not allowed.
+
+        Raises:
+            GrammarBudgetError: Following the token takes too much work.
+        """
+        try:
+            if self._guard is None:
+                matcher = self._matcher.copy()
+                matcher.advance(token_id)
+                return WrittenText(matcher)
+            guard = self._guard.copy()
+            guard.advance(token_id)
+            return WrittenText(guard.matcher, guard)
+        except TokenRejectedError:
+            return None
 
 
 class RowMasks:
@@ -158,3 +239,85 @@ class RowMasks:
                 hint="Put this processor last, behind others that change logits, and use a new "
                 "one for each generation, or call reset()",
             )
+
+
+class RowProcessor:
+    """The part of a logits processor that is the same for all runtimes. Not thread-safe.
+
+    Args:
+        rows: Computes the masks.
+    """
+
+    def __init__(self, rows: RowMasks) -> None:
+        self._rows = rows
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The tokens of the masks."""
+        return self._rows.vocabulary
+
+    def reset(self) -> None:
+        """Forget all rows, so that the next ones are prompts."""
+        self._rows.reset()
+
+
+class MaskCopies(Generic[T]):
+    """LRU cache of the copies of masks. Grammar states share mask arrays, so masks recur.
+
+    Args:
+        convert: Makes an array of the runtime from a mask: bool, shape (width,).
+    """
+
+    def __init__(self, convert: Callable[[Mask], T]) -> None:
+        self._convert = convert
+        self._copies: LruCache[tuple[int, int], tuple[Mask, T]] = LruCache(MAX_COPIES)
+
+    @classmethod
+    def shared(
+        cls, vocabulary: Vocabulary, device: Hashable, convert: Callable[[Mask], T]
+    ) -> MaskCopies[T]:
+        """Return the copies of a vocabulary's masks on a device, kept as long as the vocabulary.
+
+        Args:
+            vocabulary: The vocabulary.
+            device: The runtime and its device.
+            convert: As for the constructor.
+        """
+        return _shared.setdefault(vocabulary, {}).setdefault(device, cls(convert))
+
+    def of(self, mask: Mask, width: int) -> T:
+        """Return the copy of a mask, as wide as the logits.
+
+        Args:
+            mask: Bool, shape (vocabulary size,). Must never change if it is read-only.
+            width: The size of the last axis of the logits. Tokens behind the vocabulary are
+                forbidden.
+
+        Raises:
+            VocabularyError: The logits are narrower than the vocabulary.
+        """
+        if mask.flags.writeable:  # Made for this token, so it will not come again.
+            return self._convert(_padded(mask, width))
+        key = (id(mask), width)
+        known = self._copies.get(key)
+        if known is None:
+            # The mask is stored, so that its id is not used again.
+            known = self._copies.put(key, (mask, self._convert(_padded(mask, width))))
+        return known[1]
+
+
+def _padded(mask: Mask, width: int) -> Mask:
+    size = len(mask)
+    if width == size:
+        return mask
+    if width < size:
+        raise VocabularyError(
+            f"the model has logits for {width} tokens, the vocabulary has {size}",
+            hint="Give Vocabulary.from_tokenizer(tokenizer, size=width) in place of the tokenizer",
+        )
+    padded = np.zeros(width, np.bool_)
+    padded[:size] = mask
+    return padded
+
+
+_shared: WeakKeyDictionary[Vocabulary, dict[Hashable, MaskCopies[Any]]] = WeakKeyDictionary()

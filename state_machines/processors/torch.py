@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import torch
 
-from state_machines.processors.mask_copies import MaskCopies
-from state_machines.processors.outputs import machine_of
-from state_machines.processors.row_masks import RowMasks
-from state_machines.processors.vocabularies import EndTokens, vocabulary_of
-from state_machines.processors.written_text import Mask
+from state_machines.processors.arguments import EndTokens, machine_of, vocabulary_of
+from state_machines.processors.row_masks import Mask, MaskCopies, RowMasks, RowProcessor
 from state_machines.vocabulary import Vocabulary
 
 
@@ -43,24 +40,12 @@ def logits_processor(
     return LogitsProcessor(RowMasks(machine_of(output), vocabulary, max_tokens))
 
 
-class LogitsProcessor:
+class LogitsProcessor(RowProcessor):
     """The protocol of ``transformers.LogitsProcessor``. Not thread-safe.
 
     Args:
         rows: Computes the masks.
     """
-
-    def __init__(self, rows: RowMasks) -> None:
-        self._rows = rows
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The tokens of the masks."""
-        return self._rows.vocabulary
-
-    def reset(self) -> None:
-        """Forget all rows, so that the next ones are prompts."""
-        self._rows.reset()
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Return the logits, with those of forbidden tokens at minus infinity.

@@ -244,7 +244,7 @@ class Vocabulary:
 
     def _repr_html_(self) -> str:
         """Return the vocabulary as HTML, which notebooks show."""
-        return vocabulary_html(self)
+        return vocabulary_html(self.token_bytes, self.end_token_ids, self.special_tokens)
 
 
 def _is_encodable(text: str) -> bool:

@@ -206,6 +206,16 @@ def test_unions_with_strings_come_back_from_the_schema_as_it_is(
     assert arguments.node.matches(tagged(notation, "abc").encode())
 
 
+@pytest.mark.parametrize("notation", TAGGED, **NAMED)
+@pytest.mark.parametrize(("kind", "value"), [("integer", 5), ("boolean", True), ("array", [1])])
+def test_optional_values_other_than_strings_are_written(
+    notation: TaggedNotation, kind: str, value: Any
+) -> None:
+    schema = of_a({"anyOf": [{"type": kind}, {"type": "null"}]})
+    for each in (value, None):
+        assert_reads(notation, schema, notation.write({"a": each}), {"a": each})
+
+
 @pytest.mark.parametrize("notation", [GLM, GLM_COMPACT, LONGCAT], **NAMED)
 def test_unlisted_properties_are_literals_to_the_parser(notation: TaggedNotation) -> None:
     assert_reads(notation, {"type": "object"}, tagged(notation, "5", "b"), {"b": 5})

@@ -16,8 +16,8 @@ from state_machines import (
     Vocabulary,
     VocabularyError,
 )
+from state_machines.processors.arguments import machine_of
 from state_machines.processors.numpy import logits_processor
-from state_machines.processors.outputs import machine_of
 
 VOCABULARY = Vocabulary([b"a", b"b", b"</s>"], end_token_ids=[2])
 

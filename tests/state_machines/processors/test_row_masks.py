@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from small_vocabulary import small_vocabulary
 
 from state_machines import MaxTokensTooSmallError, RegexStateMachine, TokenRejectedError
-from state_machines.processors.outputs import machine_of
+from state_machines.processors.arguments import machine_of
 from state_machines.processors.row_masks import RowMasks
 
 VOCABULARY = small_vocabulary()
