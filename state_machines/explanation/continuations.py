@@ -42,7 +42,7 @@ _MAX_RANGES = 8
 """Ranges of a set that are written out."""
 
 _EXCEPTIONS = 6
-"""Characters up to which a set is described by what it lacks."""
+"""Characters missing in a set up to which it is described by them."""
 
 _NAMES = {" ": "space", "\t": r"\t", "\n": r"\n", "\r": r"\r"}
 

@@ -11,6 +11,6 @@ Each module has the function ``logits_processor(output, tokenizer, *, max_tokens
 Those of MLX are in ``proxy_engine.integrations``.
 
 Reading order: ``arguments`` (machines from schemas and types, vocabularies from tokenizers),
-``row_masks`` (the rows of a loop, by their histories, and their masks as arrays of a runtime). This
-package imports none of the runtimes by itself.
+``row_masks`` (the rows of a loop, by their histories, and their masks as arrays of a runtime).
+Importing this package imports no runtime.
 """
