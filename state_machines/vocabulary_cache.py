@@ -10,12 +10,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from state_machines.errors import VocabularyError
-from state_machines.limits import LIMITS
 from state_machines.masks.mask_store import MaskStore
 from state_machines.vocabulary import LAYOUT, Vocabulary
 from state_machines.vocabulary.array_file import PARTIAL_SUFFIX
 from state_machines.vocabulary.fingerprint import fingerprint
 from state_machines.vocabulary.tokenizer_reader import token_count
+
+_VOCABULARY_FILES = 8
+"""Files of a vocabulary cache directory."""
 
 MIN_TOKENS = 4096
 """Tokens below which reading a file is no faster than reading the tokenizer."""
@@ -44,7 +46,7 @@ class VocabularyCache:
         self,
         directory: str | os.PathLike[str],
         *,
-        max_files: int = LIMITS.vocabulary_files,
+        max_files: int = _VOCABULARY_FILES,
         min_tokens: int = MIN_TOKENS,
     ) -> None:
         self._directory = Path(directory)

@@ -24,6 +24,21 @@ from state_machines.grammar.word_lists import Word
 from state_machines.limits import LIMITS
 from state_machines.masks.spelled_tokens import SpelledTokens
 
+_SHORT_WORDS = 4096
+"""Texts for which a short word is cached."""
+
+_BETTER_WORD_STATES = 32
+"""States visited to find a better word when one is known."""
+
+_REPEATED_CHARACTERS = 4096
+"""Characters of a repetition that is spelled out at once."""
+
+_WORD_DETOUR_BYTES = 4
+"""Bytes by which a branch may be longer than the shortest one."""
+
+_WORD_DETOUR_STATES = 1024
+"""States visited after the shortest branch was found."""
+
 Runs = tuple[tuple[str, int], ...]
 """A text as parts, each repeated a number of times."""
 
@@ -52,7 +67,7 @@ class LeafTexts:
         self._letters = [ord(letter) for letter in longest]
         rest = [byte for byte in alone if byte not in self._letters]
         self._bytes = [*self._letters, *rest]
-        self._known: WeakKeyLruCache[Node, Runs] = WeakKeyLruCache(LIMITS.short_words)
+        self._known: WeakKeyLruCache[Node, Runs] = WeakKeyLruCache(_SHORT_WORDS)
 
     def encoded(self, node: EncodedText) -> CompletionText | None:
         """Return a short word of an encoded text, if one is found."""
@@ -100,7 +115,7 @@ class LeafTexts:
             return self._search(node)
         if isinstance(node, Repetition):
             body = self._runs(node.body, depth)
-            if body is None or _length(body) > LIMITS.repeated_characters:
+            if body is None or _length(body) > _REPEATED_CHARACTERS:
                 return None
             return (("".join(letters * times for letters, times in body), node.min_count),)
         if isinstance(node, Union):
@@ -113,7 +128,7 @@ class LeafTexts:
                     found = (
                         self._runs(member, depth)
                         if is_first
-                        else self._search(member, LIMITS.better_word_states)
+                        else self._search(member, _BETTER_WORD_STATES)
                     )
                     if found is not None and (best is None or _length(found) < _length(best)):
                         best = found
@@ -197,12 +212,12 @@ class LeafTexts:
             state, length = visit.state, visit.cost + visit.state.min_length
             if nearest is not None:
                 later += 1
-                if length > nearest + LIMITS.word_detour_bytes:
+                if length > nearest + _WORD_DETOUR_BYTES:
                     break
             if is_end(state):
                 found.append((bytes(visit.path), EPSILON if state.nullable else state))
                 nearest = length if nearest is None else nearest
-            is_over = later >= LIMITS.word_detour_states or number > LIMITS.word_states
+            is_over = later >= _WORD_DETOUR_STATES or number > LIMITS.word_states
             if is_over or len(found) >= LIMITS.word_branches:
                 break
         return found

@@ -27,6 +27,9 @@ from state_machines.masks.spelled_tokens import SpelledTokens
 from state_machines.masks.token_trie import TokenTrie, intervals
 from state_machines.vocabulary import Vocabulary
 
+_NARROWED_WALKS = 12
+"""Walks of lexemes cached to narrow masks: an int32 for each token."""
+
 Mask = npt.NDArray[np.bool_]
 
 FEW = 2048
@@ -77,7 +80,7 @@ class MaskNarrowing:
         self._sizes = np.array([len(form or b"") for form in self._forms], np.int32)
         self._ends = np.array(sorted(vocabulary.end_token_ids), np.intp)
         self._trie = trie
-        self._walks: WeakKeyLruCache[Node, _Walk] = WeakKeyLruCache(LIMITS.narrowed_walks)
+        self._walks: WeakKeyLruCache[Node, _Walk] = WeakKeyLruCache(_NARROWED_WALKS)
 
     def within(
         self,

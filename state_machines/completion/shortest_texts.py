@@ -38,6 +38,15 @@ from state_machines.grammar.tokens import TokenNode
 from state_machines.limits import LIMITS
 from state_machines.masks.spelled_tokens import SpelledTokens
 
+_COMPLETION_TEXTS = 1 << 16
+"""States whose completing text is cached."""
+
+_COMPLETION_WEIGHTS = 1 << 14
+"""States for which a lower bound on the weight of that text is cached."""
+
+_CAPTURED_WORD_BYTES = 1 << 14
+"""Bytes of a captured word that is tried."""
+
 WEIGHT_LIMITS = (1 << 12, 1 << 16, 1 << 20, 1 << 28, 1 << 58, 1 << 90)
 """Upper bounds on the weight of a text, from about 200 tokens to more than can be written."""
 
@@ -87,8 +96,8 @@ class ShortestTexts:
     def __init__(self, segmenter: Segmenter, spelled: SpelledTokens) -> None:
         self.segmenter = segmenter
         self.leaves = LeafTexts(segmenter, spelled)
-        self.known: WeakKeyLruCache[Node, CompletionText] = WeakKeyLruCache(LIMITS.completion_texts)
-        self.floors: WeakKeyLruCache[Node, int] = WeakKeyLruCache(LIMITS.completion_weights)
+        self.known: WeakKeyLruCache[Node, CompletionText] = WeakKeyLruCache(_COMPLETION_TEXTS)
+        self.floors: WeakKeyLruCache[Node, int] = WeakKeyLruCache(_COMPLETION_WEIGHTS)
 
     def text(self, node: Node, steps: int) -> CompletionText:
         """Return a short text that completes a state that is not dead.
@@ -282,7 +291,7 @@ class _Solver:
             return None
         required = node.required()
         first = [required] if required is not None else []
-        if shortest.size <= LIMITS.captured_word_bytes:
+        if shortest.size <= _CAPTURED_WORD_BYTES:
             first.append(shortest.flat)
         others = self._leaves.several(node.lexeme, LIMITS.captured_words)
         for word in chain(first, others):

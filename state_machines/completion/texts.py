@@ -22,6 +22,12 @@ from state_machines.grammar.tokens import ID_BYTES, SPECIAL_MARK, SPELLING_MARK
 from state_machines.limits import LIMITS
 from state_machines.masks.token_trie import TokenTrie
 
+_WEIGHED_TEXTS = 8192
+"""Texts whose weight in tokens is cached."""
+
+_SEGMENTATIONS = 1 << 15
+"""Segmentations of shared texts that are cached, and contexts of these."""
+
 UNWRITABLE = 1 << 60
 """The number of tokens, and the weight, of a text that no tokens write."""
 
@@ -159,9 +165,9 @@ class Segmenter:
         self.trie = trie
         self.longest = max(1, len(trie.levels) - 2)
         """Bytes of the longest token."""
-        self._weights: LruCache[bytes, int] = LruCache(LIMITS.weighed_texts)
-        self._chains: LruCache[tuple[bytes, int], CompletionText] = LruCache(LIMITS.weighed_texts)
-        self._cuts: LruCache[tuple[bytes, _Context], _Cut] = LruCache(LIMITS.segmentations)
+        self._weights: LruCache[bytes, int] = LruCache(_WEIGHED_TEXTS)
+        self._chains: LruCache[tuple[bytes, int], CompletionText] = LruCache(_WEIGHED_TEXTS)
+        self._cuts: LruCache[tuple[bytes, _Context], _Cut] = LruCache(_SEGMENTATIONS)
 
     def text(self, content: bytes) -> CompletionText:
         """Return a byte string as a text."""

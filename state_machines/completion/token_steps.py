@@ -21,18 +21,21 @@ from state_machines.masks.mask_store import MaskStore
 from state_machines.masks.spelled_tokens import SpelledTokens
 from state_machines.vocabulary import Vocabulary
 
+_LIMITED_STATES = 16_384
+"""States of the automaton of a state that limits tokens."""
+
 Mask = npt.NDArray[np.bool_]
 
 _RECURSION_BUDGET = recursion_budget()
 
 
 class _TooManyStates(Exception):
-    """An automaton has more than ``LIMITS.limited_states`` states."""
+    """An automaton has more than ``_LIMITED_STATES`` states."""
 
 
 class _SmallAutomaton(Automaton):
     def expand(self, number: int) -> None:
-        if len(self.nodes) > LIMITS.limited_states:
+        if len(self.nodes) > _LIMITED_STATES:
             raise _TooManyStates
         super().expand(number)
 

@@ -45,6 +45,9 @@ from state_machines.syntax_tree import (
     Terminal,
 )
 
+_SHORTEST_TEXT_BYTES = 1_000_000
+"""Bytes of the shortest text of a grammar."""
+
 MAX_EXCLUDED = 64
 """Largest complement of a repeated class that is compiled as text without these characters. The
 masks of such texts do not depend on the count until its bound is near."""
@@ -215,9 +218,9 @@ class GrammarCompiler(ExpressionCompiler):
                 rule=rule.name,
                 hint="Each of its alternatives leads to itself or to a class without a member",
             )
-        if length > LIMITS.shortest_text_bytes:
+        if length > _SHORTEST_TEXT_BYTES:
             raise UnsupportedGrammarError(
-                f"the shortest text has more than {LIMITS.shortest_text_bytes:,} bytes",
+                f"the shortest text has more than {_SHORTEST_TEXT_BYTES:,} bytes",
                 line=line,
                 column=column,
                 rule=rule.name,

@@ -33,6 +33,18 @@ from state_machines.grammar.symbols import bytes_in, code_points
 from state_machines.grammar.word_lists import Interval, Word
 from state_machines.limits import LIMITS
 
+_CHOICE_OPTIONS = 256
+"""Options of a finite choice."""
+
+_CHOICE_BYTES = 512
+"""Bytes of an option, with the forced text before it."""
+
+_STATES_WITHOUT_CHOICE = 1 << 14
+"""States that are cached as beginning with no finite choice."""
+
+_LISTED_CHOICES = 1 << 13
+"""Words of lexemes that are stored, in all."""
+
 _WHITESPACE = b" \t\n\r"
 _CONTENT = re.compile(rb"[0-9A-Za-z\x80-\xfe]")
 _NAME_BYTES = re.compile(rb"[0-9A-Za-z_\-\x80-\xfe]")
@@ -65,8 +77,8 @@ class ChoiceOption:
         return self.text[self.start : self.stop]
 
 
-_WITHOUT_CHOICE: WeakKeyLruCache[Node, bool] = WeakKeyLruCache(LIMITS.states_without_choice)
-_WORDS: WeakKeyLruCache[Node, tuple[bytes, ...]] = WeakKeyLruCache(LIMITS.listed_choices)
+_WITHOUT_CHOICE: WeakKeyLruCache[Node, bool] = WeakKeyLruCache(_STATES_WITHOUT_CHOICE)
+_WORDS: WeakKeyLruCache[Node, tuple[bytes, ...]] = WeakKeyLruCache(_LISTED_CHOICES)
 
 
 def finite_choice(state: Node) -> tuple[ChoiceOption, ...] | None:
@@ -78,7 +90,7 @@ def finite_choice(state: Node) -> tuple[ChoiceOption, ...] | None:
         state: A state that is not dead.
 
     Returns:
-        Two to ``LIMITS.choice_options`` options; ``None`` if the state begins with free text, with
+        Two to ``_CHOICE_OPTIONS`` options; ``None`` if the state begins with free text, with
         more options, with structure, or if finding them takes more than ``LIMITS.choice_steps``
         steps.
     """
@@ -106,7 +118,7 @@ def _options(state: Node) -> tuple[ChoiceOption, ...] | None:
     for leaf in leaves:
         by_text.setdefault(leaf.text, (leaf, []))[1].append(joined(leaf.rest))
     rests = {text: union_of(rests) for text, (_, rests) in by_text.items()}
-    if not 2 <= len(rests) <= LIMITS.choice_options or _is_ambiguous(rests):
+    if not 2 <= len(rests) <= _CHOICE_OPTIONS or _is_ambiguous(rests):
         return None
     common = _common_ends(leaves) if all(leaf.is_marker for leaf in leaves) else (0, 0)
     return tuple(
@@ -144,7 +156,7 @@ def _leaves(node: Node, stack: Stack, text: bytes) -> list[_Leaf] | None:
 
     ``None`` if they are not a finite choice.
     """
-    while len(text) <= LIMITS.choice_bytes:
+    while len(text) <= _CHOICE_BYTES:
         spend()
         while isinstance(node, Concatenation):
             stack, node = (node.tail, stack), node.head
@@ -218,7 +230,7 @@ def _different_leaves(node: Node, stack: Stack, text: bytes) -> list[_Leaf] | No
         member, rest, before = pending.pop()
         while isinstance(member, Concatenation):
             rest, member = (member.tail, rest), member.head
-        if len(before) > LIMITS.choice_bytes or len(found) > LIMITS.choice_options:
+        if len(before) > _CHOICE_BYTES or len(found) > _CHOICE_OPTIONS:
             return None
         if member is EPSILON:
             if rest is None:
@@ -287,11 +299,11 @@ def _find_words(start: Node) -> list[bytes] | None:
                 pending.append((text, *stack))
                 continue
             found[text] = None
-            if len(found) > LIMITS.choice_options:
+            if len(found) > _CHOICE_OPTIONS:
                 return None
             continue
         following = _next_parts(node)
-        if following is None or len(text) > LIMITS.choice_bytes:
+        if following is None or len(text) > _CHOICE_BYTES:
             return None
         pending.extend((text + word, target, stack) for word, target in reversed(following))
     return list(found)
@@ -323,14 +335,14 @@ def _next_parts(node: Node) -> list[tuple[bytes, Node]] | None:
 def _spelled_words(node: EncodedText) -> list[bytes] | None:
     """Return the words of an encoded text, each in one spelling; ``None`` if they are too many."""
     text, is_number = node.text, node.spelling is NUMBER
-    if not is_number and (text.max_length is None or text.max_length > LIMITS.choice_bytes):
+    if not is_number and (text.max_length is None or text.max_length > _CHOICE_BYTES):
         return None
     # Every beginning is that of a word, so a layer has no more members than there are words. A
     # number has few spellings that are skipped.
-    limit = LIMITS.choice_options * (4 if is_number else 1)
+    limit = _CHOICE_OPTIONS * (4 if is_number else 1)
     words: list[str] = []
     layer = [("", text)]
-    for _ in range(LIMITS.choice_bytes):
+    for _ in range(_CHOICE_BYTES):
         words += [word for word, rest in layer if rest.nullable]
         size = sum(len(symbols) for _, rest in layer for symbols, _ in rest.transitions)
         spend(1 + size // 8)

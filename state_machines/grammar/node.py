@@ -19,7 +19,9 @@ from state_machines.budgets import Verdict, spend
 from state_machines.caches import LruCache
 from state_machines.grammar.interning import intern_node, known_node
 from state_machines.grammar.symbols import CodePointSet, bytes_in
-from state_machines.limits import LIMITS
+
+_WORD_DERIVATIVES = 4096
+"""Derivatives by byte strings that one node stores."""
 
 __all__ = [
     "EMPTY",
@@ -227,7 +229,7 @@ class Node:
                 key = (self, text)
                 target = transient.get(key)
                 return target or transient.put(key, self.compute_word_derivative(text))
-            if len(known) >= LIMITS.word_derivatives:
+            if len(known) >= _WORD_DERIVATIVES:
                 known = self._derivatives = {}
             target = known[text] = self.compute_word_derivative(text)
         return target

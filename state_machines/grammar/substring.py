@@ -27,6 +27,9 @@ from state_machines.grammar.suffix_array import CHARACTERS_PER_STEP, Positions, 
 from state_machines.grammar.symbols import CodePointSet, code_points
 from state_machines.limits import LIMITS
 
+_COUNTED_QUOTES = 1000
+"""Occurrences of a quote in its source that are counted."""
+
 FEW_CHARACTERS = 100_000
 """Length of a text up to which its alphabet is found by sorting."""
 
@@ -59,7 +62,7 @@ def find_quote(text: str, quote: str, unit: str) -> tuple[int, int] | None:
         unit: ``"words"``: an occurrence begins and ends between chunks. ``"chars"``: anywhere.
 
     Returns:
-        The position in code points, and the count, at most ``LIMITS.counted_quotes``; occurrences
+        The position in code points, and the count, at most ``_COUNTED_QUOTES``; occurrences
         may overlap. ``None`` if there is none.
     """
     places = quote_places(text, quote, unit)
@@ -71,7 +74,7 @@ def quote_places(text: str, quote: str, unit: str) -> list[int]:
     places: list[int] = []
     tried = 0
     at = text.find(quote)
-    while at >= 0 and len(places) < LIMITS.counted_quotes:
+    while at >= 0 and len(places) < _COUNTED_QUOTES:
         tried += 1
         if not tried % CHARACTERS_PER_STEP:
             spend()

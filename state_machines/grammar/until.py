@@ -27,6 +27,12 @@ from state_machines.grammar.nodes import Concatenation, Union, concatenation, un
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet
 from state_machines.limits import LIMITS
 
+_STRING_AUTOMATON_DERIVATIVES = 1 << 14
+"""Derivatives stored by one automaton that finds the end of a text."""
+
+_STRING_AUTOMATON_TRANSITIONS = 1 << 12
+"""States of such an automaton whose transitions are stored."""
+
 FAR = 256
 """Number of characters above which the states of a counter do not store their derivatives."""
 
@@ -160,7 +166,7 @@ class AhoCorasick:
                 target = known.get((state, letter)) if path[-1][0] else 0
         if path:
             spend(len(path) // STATES_PER_STEP)
-            if len(known) > LIMITS.string_automaton_derivatives:
+            if len(known) > _STRING_AUTOMATON_DERIVATIVES:
                 known.clear()
             known.update(dict.fromkeys(path, target))
         return target
@@ -176,7 +182,7 @@ class AhoCorasick:
             sets = {target: CodePointSet.of("".join(c)) for target, c in by_target.items()}
             sets[0] = sets[0] | self._others if 0 in sets else self._others
             transitions = tuple((letters, target) for target, letters in sets.items())
-            if len(self._transitions) > LIMITS.string_automaton_transitions:
+            if len(self._transitions) > _STRING_AUTOMATON_TRANSITIONS:
                 self._transitions.clear()
             self._transitions[state] = transitions
         return transitions

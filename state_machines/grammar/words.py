@@ -12,6 +12,12 @@ from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.word_lists import literals
 from state_machines.limits import LIMITS
 
+_LANGUAGE_WORDS = 4096
+"""Words whose membership in one language is stored."""
+
+_MEMO_WORDS = 512
+"""Words of a set up to which its language is cached by the words."""
+
 _LANGUAGES: WeakValueLruCache[frozenset[str], Node] = WeakValueLruCache(LIMITS.held_languages)
 _ANSWERS: WeakKeyDictionary[Node, dict[str, bool]] = WeakKeyDictionary()
 
@@ -19,7 +25,7 @@ _ANSWERS: WeakKeyDictionary[Node, dict[str, bool]] = WeakKeyDictionary()
 def word_language(words: Iterable[str]) -> Node:
     """Return the language of exactly the given words."""
     key = frozenset(words)
-    if len(key) > LIMITS.memo_words:
+    if len(key) > _MEMO_WORDS:
         return literals(key)
     return _LANGUAGES.get(key, lambda: literals(key))
 
@@ -34,7 +40,7 @@ def contains_word(language: Node, word: str) -> bool:
     known = _ANSWERS.setdefault(language, {})
     answer = known.get(word)
     if answer is None:
-        if len(known) >= LIMITS.language_words:
+        if len(known) >= _LANGUAGE_WORDS:
             known.clear()
         answer = known[word] = _accepts(language, word)
     return answer

@@ -52,6 +52,15 @@ from state_machines.json_schema.value_sets import ValueSet
 from state_machines.json_schema.value_syntax import JSON_SYNTAXES, MemberSyntax, ValueSyntax
 from state_machines.limits import LIMITS
 
+_LISTED_VALUES = 64
+"""Items of an array with ``uniqueItems`` up to which different values are listed."""
+
+_LISTING_STEPS = 10_000
+"""Steps to list the different values of one term."""
+
+_CONSTANT_NODES = 16
+"""Constants of one schema whose nodes are held although no state needs them now."""
+
 PropertyOrder = Literal["schema", "any"]
 
 
@@ -159,7 +168,7 @@ class Translator:
         self._any_spelling = any_spelling
         self._nodes: dict[tuple[Term, int], Node] = {}
         self._constants: WeakValueLruCache[tuple[str, int], Node] = WeakValueLruCache(
-            LIMITS.constant_nodes
+            _CONSTANT_NODES
         )
         self._transient_derivatives: TransientDerivatives = LruCache(
             LIMITS.machine_transient_derivatives
@@ -326,7 +335,7 @@ class Translator:
     def _count_values(self, term: Term, limit: int) -> int:
         """Return a lower bound on the number of a term's values, at most ``limit``."""
         known = Cardinality(self._evaluator).count(term, limit)
-        if known < limit <= LIMITS.listed_values:
+        if known < limit <= _LISTED_VALUES:
             values = self._evaluator.values(term)
             scalars = count_scalars(values, limit)
             known = max(known, scalars + self._list_containers(values, limit - scalars))
@@ -338,7 +347,7 @@ class Translator:
         The next value is a shortest text without the texts of the values before.
         """
         found: list[Node] = []
-        with suppress(GrammarBudgetError), step_budget(LIMITS.listing_steps):
+        with suppress(GrammarBudgetError), step_budget(_LISTING_STEPS):
             lister = Translator(self._evaluator, JSON_SYNTAXES["compact"], any_order=False)
             lister._checked, lister._checking = self._checked, self._checking
             containers = lister._containers(values, 0)

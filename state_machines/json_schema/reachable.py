@@ -18,7 +18,9 @@ from state_machines.json_schema.objects.clauses import Matching, Present
 from state_machines.json_schema.objects.names import listed_names, name_cells
 from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import Term, TermTable
-from state_machines.limits import LIMITS
+
+_SCHEMA_TERMS = 50_000
+"""Terms visited to check a schema before a machine is built."""
 
 PAIRED_TERMS = 4
 """Terms of conditions on one member up to which the conjunctions of pairs are checked."""
@@ -46,9 +48,9 @@ def check_reachable(
         with located_errors(term, parent=parent):
             children = [each for each in _children(term, evaluator) if each not in seen]
             seen.update(children)
-            if len(seen) > LIMITS.schema_terms:
+            if len(seen) > _SCHEMA_TERMS:
                 raise UnsupportedSchemaError(
-                    f"the schema has more than {LIMITS.schema_terms:,} different sets of values",
+                    f"the schema has more than {_SCHEMA_TERMS:,} different sets of values",
                     hint="Simplify the schema",
                 )
         if any(array.unique for array in evaluator.values(term).arrays):

@@ -36,6 +36,9 @@ from state_machines.json_schema.terms import TRUE, Term, TermTable
 from state_machines.limits import LIMITS
 from state_machines.regex import compile_pattern
 
+_UNEVALUATED_NESTING = 100
+"""Nested schemas on which a set of evaluated members depends. The analysis is recursive."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Case:
@@ -136,10 +139,9 @@ class _CaseCollector:
         known = self._known.get(key)
         if known is not None:
             return known
-        if len(self._open) >= LIMITS.unevaluated_nesting:
+        if len(self._open) >= _UNEVALUATED_NESTING:
             raise UnsupportedSchemaError(
-                "the evaluated members depend on more than "
-                f"{LIMITS.unevaluated_nesting} nested schemas",
+                f"the evaluated members depend on more than {_UNEVALUATED_NESTING} nested schemas",
                 hint="Nest fewer allOf, anyOf, oneOf, if and references",
             )
         self._open.add(key)

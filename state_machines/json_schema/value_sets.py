@@ -25,6 +25,9 @@ from state_machines.json_schema.objects.object_shape import ObjectShape, union_a
 from state_machines.json_schema.terms import TermTable
 from state_machines.limits import LIMITS
 
+_TYPE_ALTERNATIVES = 1024
+"""Alternatives of one JSON type in the normal form of a schema."""
+
 ANY_TEXT = everything(ANY_CODE_POINT)
 
 MANY_SHAPES = 32
@@ -242,8 +245,8 @@ def _products(
 
 
 def _check_count(count: int) -> None:
-    if count > LIMITS.type_alternatives:
+    if count > _TYPE_ALTERNATIVES:
         raise UnsupportedSchemaError(
-            f"one type has more than {LIMITS.type_alternatives:,} alternatives in this schema",
+            f"one type has more than {_TYPE_ALTERNATIVES:,} alternatives in this schema",
             hint="Nest fewer allOf, anyOf, oneOf and not",
         )

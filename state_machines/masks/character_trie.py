@@ -17,9 +17,11 @@ import numpy.typing as npt
 from state_machines.caches import LruCache
 from state_machines.grammar.escapes import begun_escape, written_escape
 from state_machines.grammar.symbols import CodePointSet, code_points
-from state_machines.limits import LIMITS
 from state_machines.masks.token_trie import Ids, TokenTrie, first_children
 from state_machines.vocabulary.tables import Arrays, pack, unpack
+
+_CHARACTER_SETS = 1024
+"""Character sets whose arrays over the characters of a vocabulary are stored."""
 
 _DEAD, _WHOLE, _UTF8, _ESCAPE, _BEYOND = range(5)
 _QUOTE, _BACKSLASH = 0x22, 0x5C
@@ -92,7 +94,7 @@ class CharacterTrie:
         self.leaving_at: Ids = arrays["leaving_at"]
         self.suffix: Ids = arrays["suffix"]
         self.suffixes = unpack(arrays["suffix_lengths"], arrays["suffix_text"])
-        self._letters: LruCache[CodePointSet, Letters] = LruCache(LIMITS.character_sets)
+        self._letters: LruCache[CodePointSet, Letters] = LruCache(_CHARACTER_SETS)
 
     def letters(self, members: CodePointSet) -> Letters:
         """Return a character set over this trie."""

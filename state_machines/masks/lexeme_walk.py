@@ -28,6 +28,9 @@ from state_machines.masks.automaton import Automaton, states_at_vertices
 from state_machines.masks.token_trie import Ids, TokenTrie, concatenated
 from state_machines.masks.trie_walk import TrieWalk
 
+_SUFFIX_ANSWERS = 4
+"""Continuations for which one walk stores which suffixes they accept."""
+
 Mask = npt.NDArray[np.bool_]
 
 WALK_OVERHEAD = 2500
@@ -61,7 +64,7 @@ class Suffixes:
             walk = self._walk = TrieWalk(TokenTrie.of_texts(self.texts))
         numbers = frozenset(walk.tokens(continuation))
         self._accepted = (
-            *self._accepted[1 - LIMITS.suffix_answers :],
+            *self._accepted[1 - _SUFFIX_ANSWERS :],
             (ref(continuation), numbers),
         )
         return numbers

@@ -28,6 +28,18 @@ from state_machines.masks.substring_walk import Quote, SubstringWalk
 from state_machines.masks.text_walks import StringTokens, TextWalk
 from state_machines.masks.token_trie import Ids, TokenTrie, concatenated
 
+_NARROW_LEXEMES = 512
+"""Lexemes for which it is stored whether few tokens begin them."""
+
+_JSON_STRING_STARTS = 16
+"""States within an escape or a character in which a walk of JSON strings may start."""
+
+_JSON_STRING_LEADS = 16
+"""Byte strings that may precede the text of a JSON string."""
+
+_BOUNDED_TEXTS = 256
+"""Texts with clipped bounds that are held; no state holds them."""
+
 MIN_LEXEME_TOKENS = 256
 """Tokens that a lexeme may begin with, from which on its walk is cached for all schemas."""
 
@@ -47,9 +59,9 @@ class Lexemes:
         self._trie = trie
         self._size = vocabulary_size
         self._walks: WalkCache[_Key, LexemeWalk] = WalkCache(LIMITS.lexeme_walk_bytes)
-        self._near: LruCache[Node, None] = LruCache(LIMITS.bounded_texts)
-        self._narrow: WeakKeyLruCache[Node, bool] = WeakKeyLruCache(LIMITS.narrow_lexemes)
-        self._strings: LruCache[int, StringTokens] = LruCache(LIMITS.json_string_starts)
+        self._near: LruCache[Node, None] = LruCache(_BOUNDED_TEXTS)
+        self._narrow: WeakKeyLruCache[Node, bool] = WeakKeyLruCache(_NARROW_LEXEMES)
+        self._strings: LruCache[int, StringTokens] = LruCache(_JSON_STRING_STARTS)
         # Every schema has strings, so their tables are built before the first mask.
         self._suffixes = Suffixes(trie.after_each(ord('"')))
         self._strings.put(0, StringTokens(trie, vocabulary_size, self._suffixes))
@@ -234,6 +246,6 @@ def _words(node: Node) -> list[bytes] | None:
             for prefix, state in layer
             for byte in leading_bytes(state)
         ]
-        if len(words) + len(layer) > LIMITS.json_string_leads:
+        if len(words) + len(layer) > _JSON_STRING_LEADS:
             return None
     return words

@@ -23,7 +23,6 @@ from state_machines.grammar.lexer import LexerState, Lexicon
 from state_machines.grammar.lexing import Lexed
 from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import byte_set
-from state_machines.limits import LIMITS
 from state_machines.masks.automaton import KERNEL, Kernel
 from state_machines.masks.descent import (
     MANY_VERTICES,
@@ -36,6 +35,9 @@ from state_machines.masks.descent import (
 from state_machines.masks.lexer_automaton import LexerAutomaton
 from state_machines.masks.token_sets import TokenSet, digest_of, packed
 from state_machines.masks.token_trie import Ids, TokenTrie
+
+_LEXER_WALK_BYTES = 32 << 20
+"""Bytes of walks of the lexers of grammars."""
 
 WALK_BYTES = 1_000
 """Approximate bytes of a walk beside its arrays."""
@@ -135,9 +137,7 @@ class LexerWalks:
         self.trie = trie
         self._kernel = kernel
         self._idle: list[KernelWalk] = []
-        self._by_lexicon: WeakKeyLruCache[Lexicon, _KnownWalks] = WeakKeyLruCache(
-            LIMITS.lexer_walk_bytes
-        )
+        self._by_lexicon: WeakKeyLruCache[Lexicon, _KnownWalks] = WeakKeyLruCache(_LEXER_WALK_BYTES)
 
     def walks(self, state: Lexed, vertex: int = 0) -> Iterator[tuple[LexerWalk, Lexed]]:
         """Yield the walks whose tokens a state allows below a vertex.
@@ -190,7 +190,7 @@ class LexerWalks:
             known.walks[lexer, key] = walk
             known.weight += walk.weight
             weight = known.weight + automaton.weight
-            if weight > LIMITS.lexer_walk_bytes:
+            if weight > _LEXER_WALK_BYTES:
                 # One grammar's walks fill the cache, so they are made anew from here on.
                 known = _KnownWalks()
             self._by_lexicon.put(state.lexicon, known, weight)

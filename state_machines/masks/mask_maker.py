@@ -56,6 +56,9 @@ from state_machines.masks.token_trie import Ids, TokenTrie, concatenated
 from state_machines.masks.trie_walk import TrieWalk
 from state_machines.vocabulary import Vocabulary
 
+_MASK_ENDINGS = 512
+"""Lists of names for which the tokens that end them are stored."""
+
 MAX_ENDING_WORDS = 64
 """Greatest length of a list of exceptions whose spellings are cached."""
 
@@ -147,7 +150,7 @@ class MaskMaker:
         self._end_ids = sorted(vocabulary.end_token_ids)
         self._trie_walk = TrieWalk(self.trie)
         self._lexemes = Lexemes(self.trie, self._size)
-        self._known_endings: LruCache[Hashable, _Endings] = LruCache(LIMITS.mask_endings)
+        self._known_endings: LruCache[Hashable, _Endings] = LruCache(_MASK_ENDINGS)
         self._arrays: LruCache[tuple[bytes, bool], tuple[Ids, Ids]] = LruCache(
             LIMITS.token_array_bytes
         )

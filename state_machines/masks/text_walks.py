@@ -42,6 +42,12 @@ from state_machines.masks.lexeme_walk import (
 from state_machines.masks.substring_walk import Quote, SubstringWalk
 from state_machines.masks.token_trie import Ids, TokenTrie
 
+_UNBOUNDED_TEXTS = 32
+"""Texts without their bounds that are held; no state holds them."""
+
+_TEXT_DISTANCES = 512
+"""Texts whose distances to the end are stored."""
+
 MAX_DIFFERENCES = 600
 """Letters and states visited to walk a language by its difference from any text."""
 
@@ -67,11 +73,9 @@ class StringTokens:
         self.beyond = TokensBySuffix(beyond.astype(np.int32), number[beyond], suffixes)
         """The leaving tokens with a suffix, as indices of the trie's leaving tokens."""
         self._walks: WalkCache[tuple[int, int | None], TextWalk] = WalkCache(LIMITS.text_walk_bytes)
-        self._unbounded: LruCache[Node, None] = LruCache(LIMITS.unbounded_texts)
-        self._endless: WeakKeyLruCache[Node, bool] = WeakKeyLruCache(LIMITS.text_distances)
-        self._reaches: WeakKeyLruCache[Node, dict[int, int]] = WeakKeyLruCache(
-            LIMITS.text_distances
-        )
+        self._unbounded: LruCache[Node, None] = LruCache(_UNBOUNDED_TEXTS)
+        self._endless: WeakKeyLruCache[Node, bool] = WeakKeyLruCache(_TEXT_DISTANCES)
+        self._reaches: WeakKeyLruCache[Node, dict[int, int]] = WeakKeyLruCache(_TEXT_DISTANCES)
 
     def walk(self, text: Node) -> TextWalk:
         """Return the walk of a language of code points."""

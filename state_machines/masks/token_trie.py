@@ -15,10 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from state_machines.grammar.symbols import byte_set
-from state_machines.limits import LIMITS
 from state_machines.masks.byte_classes import CLASS_OF
 from state_machines.vocabulary import Vocabulary
 from state_machines.vocabulary.tables import Arrays, Tables, pack
+
+_TRIE_TEXTS = 20_000
+"""Texts whose vertex in a trie of tokens is stored."""
 
 Ids = npt.NDArray[np.int32]
 
@@ -174,7 +176,7 @@ class TokenTrie:
         if known == -1:
             path = self.path(text)
             known = path[-1] if len(path) == len(text) else None
-            if len(self._vertices) >= LIMITS.trie_texts:
+            if len(self._vertices) >= _TRIE_TEXTS:
                 self._vertices.clear()
             self._vertices[text] = known
         return known
@@ -230,7 +232,7 @@ class TokenTrie:
         """Return the set of bytes that lead from a vertex to its children."""
         known = self._bytes_below.get(vertex)
         if known is None:
-            if len(self._bytes_below) >= LIMITS.trie_texts:
+            if len(self._bytes_below) >= _TRIE_TEXTS:
                 self._bytes_below.clear()
             below = self._marks[self._first_child[vertex] : self._first_child[vertex + 1]]
             known = self._bytes_below[vertex] = byte_set(below)
@@ -281,7 +283,7 @@ class TokenTrie:
         if known is None:
             vertices = [child for child in self.children(0) if first >> self._marks[child] & 1]
             known = int((self.high[vertices] - self.low[vertices]).sum())
-            if len(self._counts) >= LIMITS.trie_texts:
+            if len(self._counts) >= _TRIE_TEXTS:
                 self._counts.clear()
             self._counts[first] = known
         return known

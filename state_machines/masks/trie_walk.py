@@ -33,6 +33,9 @@ from state_machines.masks.lexer_walks import LexerWalks
 from state_machines.masks.substring_walk import Quote, head_walk
 from state_machines.masks.token_trie import TokenTrie
 
+_HEAD_WALKS = 2048
+"""Heads of states whose walks over the trie are stored."""
+
 VISITS_PER_STEP = 256
 """Visits that are charged to the step budget at once."""
 
@@ -77,9 +80,7 @@ class TrieWalk:
 
     def __init__(self, trie: TokenTrie) -> None:
         self._trie = trie
-        self._heads: WeakKeyLruCache[Node, dict[_HeadKey, _HeadWalk]] = WeakKeyLruCache(
-            LIMITS.head_walks
-        )
+        self._heads: WeakKeyLruCache[Node, dict[_HeadKey, _HeadWalk]] = WeakKeyLruCache(_HEAD_WALKS)
         self.lexer_walks = LexerWalks(trie)
 
     def tokens(self, start: Node, vertex: int = 0, *, stack: Stack = None) -> list[int]:

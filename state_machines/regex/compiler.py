@@ -67,6 +67,12 @@ from state_machines.syntax_tree import (
     WordBoundary,
 )
 
+_UNROLLED_COPIES = 500
+"""Copies of bodies to which a pattern's repetitions with assertions are unrolled."""
+
+_HELD_PATTERNS = 64
+"""Compiled patterns that are held although no machine is."""
+
 _ANYTHING = everything(ANY_CODE_POINT)
 
 _Continuation: TypeAlias = tuple[Node, ...]
@@ -76,7 +82,7 @@ PatternSyntax: TypeAlias = Literal["ecma-262", "rust"]
 """Syntaxes of patterns: :mod:`state_machines.regex.parser` and ``rust_syntax``."""
 
 _PATTERNS: WeakValueLruCache[tuple[str, bool, PatternSyntax], Node] = WeakValueLruCache(
-    LIMITS.held_patterns
+    _HELD_PATTERNS
 )
 
 
@@ -293,9 +299,9 @@ class _Compiler:
                 raise self.unsupported("an assertion inside an unbounded repetition", tree.position)
             return result
         self.unrolled += max_count
-        if self.unrolled > LIMITS.unrolled_copies:
+        if self.unrolled > _UNROLLED_COPIES:
             raise self.unsupported(
-                f"an assertion inside a repetition of more than {LIMITS.unrolled_copies} copies",
+                f"an assertion inside a repetition of more than {_UNROLLED_COPIES} copies",
                 tree.position,
             )
         result = then

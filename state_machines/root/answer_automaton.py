@@ -37,6 +37,12 @@ from state_machines.root.parts import (
 from state_machines.root.positions import FollowEntry, Position, Positions, Skipped, part_name
 from state_machines.vocabulary import Vocabulary
 
+_ANSWER_POSITIONS = 2000
+"""Positions of an answer that are checked before generation starts."""
+
+_DISTINCT_STATES = 256
+"""Positions of an answer behind tool calls that are held."""
+
 # Nodes may outlive their automaton, whose identity may then be reused, so keys hold a number.
 _serial_numbers = itertools.count()
 
@@ -135,7 +141,7 @@ class AnswerAutomaton:
         self.number = next(_serial_numbers)
         # States after distinct values: there may be any number of them.
         self._later_transitions: LruCache[AutomatonState, tuple[Transition, ...]] = LruCache(
-            LIMITS.distinct_states
+            _DISTINCT_STATES
         )
         self._counts: dict[SubState, int] = {}
         self._distinct = [each for each in leaves(part) if isinstance(each, DistinctSubState)]
@@ -385,7 +391,7 @@ class AnswerAutomaton:
         """
         seen = {self.start}
         queue = deque(seen)
-        while queue and len(seen) < LIMITS.answer_positions:
+        while queue and len(seen) < _ANSWER_POSITIONS:
             state = queue.popleft()
             transitions = self.transitions(state)
             if not transitions and self.skipped_to_end(state.position) is None:

@@ -19,8 +19,10 @@ from typing import Any
 import numpy as np
 
 from state_machines.errors import VocabularyError
-from state_machines.limits import LIMITS
 from state_machines.vocabulary.tables import Array, Arrays
+
+_VOCABULARY_HEADER_BYTES = 32 << 20
+"""Bytes of the header of a vocabulary file."""
 
 PARTIAL_SUFFIX = ".partial"
 """Suffix of files that are being written."""
@@ -79,7 +81,7 @@ def read_arrays(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
         length = int.from_bytes(file.read(8), "little")
         # The header is checked before the rest of a large foreign file is read. The digest does not
         # cover its length: with another one that is aligned, the header is no JSON.
-        is_header = length <= min(room, LIMITS.vocabulary_header_bytes)
+        is_header = length <= min(room, _VOCABULARY_HEADER_BYTES)
         encoded = file.read(length) if is_header and not (8 + length) % _ALIGNMENT else b""
         try:
             header = json.loads(encoded)

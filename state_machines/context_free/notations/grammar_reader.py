@@ -22,9 +22,11 @@ import numpy as np
 from state_machines.budgets import spend
 from state_machines.errors import GrammarSyntaxError, UnsupportedGrammarError
 from state_machines.grammar.tokens import MAX_TOKEN_ID
-from state_machines.limits import LIMITS
 from state_machines.syntax_tree import NamedTokens, SourcePosition
 from state_machines.text_reader import TextReader
+
+_TOKEN_RANGES = 1_000
+"""Ranges of token numbers in one set of tokens of a grammar."""
 
 _NAME = re.compile(r"<[^<>\s\ud800-\udfff]{1,250}>")
 _NUMBERS = re.compile(r"<\[\s*+(\^?)\s*+([^\]]*+)\]>")
@@ -72,7 +74,7 @@ def read_named_tokens(reader: GrammarReader, *, negated: bool = False) -> NamedT
 
     Raises:
         GrammarSyntaxError: The brackets do not hold a name without white space, or numbers.
-        UnsupportedGrammarError: There are more than ``LIMITS.token_ranges`` ranges.
+        UnsupportedGrammarError: There are more than ``_TOKEN_RANGES`` ranges.
     """
     start = reader.position
     position = reader.source_position(start)
@@ -100,8 +102,8 @@ def read_named_tokens(reader: GrammarReader, *, negated: bool = False) -> NamedT
 
 def _ranges(reader: GrammarReader, text: str, offset: int) -> tuple[tuple[int, int], ...]:
     parts = text.split(",")
-    if len(parts) > LIMITS.token_ranges:
-        reader.unsupported(f"more than {LIMITS.token_ranges:,} ranges of tokens", offset)
+    if len(parts) > _TOKEN_RANGES:
+        reader.unsupported(f"more than {_TOKEN_RANGES:,} ranges of tokens", offset)
     ranges: list[tuple[int, int]] = []
     for part in parts:
         spend()

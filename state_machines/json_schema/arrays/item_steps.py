@@ -11,6 +11,9 @@ from state_machines.json_schema.arrays.array_shape import ArrayShape, Counted
 from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
 from state_machines.limits import LIMITS
 
+_COUNTED_CONTAINS = 8
+"""``contains`` keywords with counts on one array; the states are a product of the counts."""
+
 
 @dataclass(frozen=True, slots=True)
 class ItemState:
@@ -29,10 +32,9 @@ class ItemSteps:
     """The automaton of an array's items: which may come next, and when the array may end."""
 
     def __init__(self, shape: ArrayShape, table: TermTable) -> None:
-        if len(shape.counted) > LIMITS.counted_contains:
+        if len(shape.counted) > _COUNTED_CONTAINS:
             raise UnsupportedSchemaError(
-                f"more than {LIMITS.counted_contains} requirements "
-                "on how many items match a schema",
+                f"more than {_COUNTED_CONTAINS} requirements on how many items match a schema",
                 keyword="contains",
             )
         self.shape = shape

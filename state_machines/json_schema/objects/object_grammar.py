@@ -33,7 +33,9 @@ from state_machines.json_schema.objects.names import NameCell, NameTrie, name_tr
 from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import Term, TermTable
 from state_machines.json_schema.value_syntax import MemberSyntax
-from state_machines.limits import LIMITS
+
+_UNFOLDED_OBJECTS = 256
+"""States of one unordered object whose members are held."""
 
 MAX_NAMES = 8
 """Maximum number of listed names that are tried to complete an object."""
@@ -80,7 +82,7 @@ class ObjectPlan:
         )
         self._value_node = value_node
         self._expanded: LruCache[int, ref[RemainingMembers]] = LruCache(
-            LIMITS.unfolded_objects, on_evict=_release
+            _UNFOLDED_OBJECTS, on_evict=_release
         )
         allowed = self.steps.start.allowed
         listed = enumerate(self.steps.listed.names)
