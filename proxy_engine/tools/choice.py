@@ -58,8 +58,14 @@ class ToolChoice:
                 return cls(choice.mode, tuple(_named(tool.name, tools) for tool in choice.tools))
             case None:
                 return cls("auto", tuple(tools))
-            case str(word):
-                return cls._of_word(word, tools)
+            case "none":
+                return cls("none", ())
+            case "required" if not tools:
+                raise _invalid("'required' is for requests with tools, and there are none")
+            case "auto" | "required":
+                return cls(choice, tuple(tools))
+            case str():
+                return cls("named", (_named(choice, tools),))
             case {"type": "allowed_tools", "allowed_tools": allowed, **rest}:
                 _refuse_extra(rest)
                 return cls._allowed(allowed, tools)
@@ -83,17 +89,6 @@ class ToolChoice:
             "allowed_tools is malformed",
             'It is {"mode": "auto" or "required", "tools": [{"type": "function", …}]}.',
         )
-
-    @classmethod
-    def _of_word(cls, word: str, tools: Sequence[Tool]) -> ToolChoice:
-        match word:
-            case "none":
-                return cls("none", ())
-            case "required" if not tools:
-                raise _invalid("'required' is for requests with tools, and there are none")
-            case "auto" | "required":
-                return cls(word, tuple(tools))
-        return cls("named", (_named(word, tools),))
 
 
 def requires_call(choice: Any) -> bool:

@@ -76,15 +76,3 @@ def test_bridge_continues_the_conversation(
 
     first, *others = [reply["result"]["token_ids"] for reply in asyncio.run(main())]
     assert all(tokens == first for tokens in others)
-
-
-@pytest.mark.model
-def test_embedded_model_continues_the_conversation(
-    conversation: list[Interaction], embedded_engine: InferenceEngine
-) -> None:
-    yes_or_no = {"enum": ["yes", "no"]}
-    result = embedded_engine.generate(conversation, response_format=yes_or_no)
-    expected = embedded_engine.generate(as_text(conversation), response_format=yes_or_no)
-    assert result.parsed in ("yes", "no")
-    assert result.usage.prompt_tokens == expected.usage.prompt_tokens
-    assert result.token_ids == expected.token_ids

@@ -213,11 +213,6 @@ def test_tokens_are_marked_by_origin() -> None:
     assert "5 tokens: 2 sampled, 1 forced by the grammar, 2 drafted and accepted" in shown.text
 
 
-def test_sampled_text_is_plain() -> None:
-    shown = page(result("ab", None, token_origins="ss", token_lengths=(1, 1)))
-    assert shown.text.startswith("abtiny · ")
-
-
 def test_output_is_shown_by_part() -> None:
     parts = (
         AnswerPart("reasoning", "<think>", is_marker=True),

@@ -55,8 +55,6 @@ _BLOCK, _QUANTIZED_BLOCK, _STATE = "b", "q", "s"
 
 _MAX_JOBS = 4
 """Queued writes, which keep arrays alive beside the bound of the memory."""
-_RECENT_SECONDS = 60.0
-_MAX_RECENT = 20_000
 
 
 _WEIGHT = 0.3
@@ -131,8 +129,6 @@ class DiskCache:
         self._writer = DiskWriter(_MAX_JOBS)
         self.cost = ReadCost()
         """The measured cost of reading and processing."""
-        # By name: when this process has written the file, or found it. In order of insertion.
-        self._recent: dict[str, float] = {}
 
     @property
     def directory(self) -> Path:
@@ -180,8 +176,6 @@ class DiskCache:
             cache: The cache, which may be extended afterwards.
         """
         names = self._names(token_ids, cache)
-        now = time.monotonic()
-        names = [name for name in names if now - self._recent.get(name, -np.inf) > _RECENT_SECONDS]
         if not names or not self._writer.accepts:
             return
         job = partial(self._files.touch, names)
@@ -193,7 +187,6 @@ class DiskCache:
                 _log.warning("prompt caches are not written to disk: %s", error)
                 self.close()
         self._writer.submit(job)
-        self._mark(names)
 
     def keep_all(self, texts: Sequence[tuple[TokenIds, Sequence[Any]]], seconds: float) -> None:
         """Write caches within a time, and wait for all writes."""
@@ -211,7 +204,6 @@ class DiskCache:
     def clear(self) -> None:
         """Remove the model's files."""
         self._writer.drop_jobs()
-        self._recent.clear()
         self._files.clear()
 
     def close(self) -> None:
@@ -293,7 +285,6 @@ class DiskCache:
                 self._files.remove(name)
             return None
         self._files.touch(names)
-        self._mark(names)
         return cache
 
     def _write(self, names: Sequence[str], cache: Snapshot) -> None:
@@ -310,14 +301,6 @@ class DiskCache:
             if not self._files.write(name, encode(cache, {"name": name}, tokens)):
                 return
         self._files.touch(known)
-
-    def _mark(self, names: Sequence[str]) -> None:
-        now = time.monotonic()
-        for name in names:
-            self._recent.pop(name, None)
-            self._recent[name] = now
-        while len(self._recent) > _MAX_RECENT:
-            del self._recent[next(iter(self._recent))]
 
 
 def _named(kind: str, token_ids: TokenIds, ends: Sequence[int]) -> Iterator[str]:

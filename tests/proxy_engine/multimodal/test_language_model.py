@@ -86,30 +86,6 @@ def test_rows_that_are_padded_on_the_right_keep_their_positions(loaded: Load) ->
         np.testing.assert_allclose(together[row, -1], alone[0, -1], atol=1e-4)
 
 
-def test_trimmed_tokens_leave_no_trace_in_positions(loaded: Load) -> None:
-    model = loaded("qwen2_5_vl")
-    cache, delta = prompts(model)[0]
-    expected = logits_behind(model, copy.deepcopy(cache), ANSWERS[:1], [delta])
-    logits_behind(model, cache, [[9, 9, 9]], [delta])
-    for layer in cache:
-        layer.trim(3)
-    np.testing.assert_array_equal(logits_behind(model, cache, ANSWERS[:1], [delta]), expected)
-
-
-def test_other_requests_between_passes_do_not_change_logits(loaded: Load) -> None:
-    model = loaded("qwen2_vl")
-    rows = prompts(model)
-    expected = [
-        logits_behind(model, copy.deepcopy(cache), [answer], [delta])[0]
-        for (cache, delta), answer in zip(rows, ANSWERS, strict=True)
-    ]
-    found: list[list[Any]] = [[] for _ in rows]
-    for n in range(4):
-        for row, (cache, delta) in enumerate(rows):
-            found[row].append(logits_behind(model, cache, [[ANSWERS[row][n]]], [delta])[0, 0])
-    np.testing.assert_allclose(found, expected, atol=1e-4)
-
-
 def test_tokens_behind_a_prefix_attend_to_earlier_ones_only(loaded: Load) -> None:
     model = loaded("paligemma")
     cache, _ = prompts(model)[0]

@@ -95,12 +95,6 @@ def test_options_with_equal_values_count_together() -> None:
     assert result.confidence("/a") == 0.75
 
 
-def test_value_that_was_partly_sampled_freely_has_no_confidence() -> None:
-    text = '{"year": 1984}'
-    result = json_answer(text, choice(text, "19", {"84": 0.9, "85": 0.1}, "84"))
-    assert result.confidence("/year") is None
-
-
 def test_value_whose_beginning_was_forced_has_the_probability_of_its_options() -> None:
     text = '{"year": 1984}'
     scored = choice(text, "19", {"84": 0.9, "85": 0.1}, "84")

@@ -56,18 +56,6 @@ def test_confidences_of_a_typed_answer_are_shares_of_its_particles(
     assert result.confidence("/on") == pytest.approx(expected["/on"])
 
 
-def test_confidences_of_tool_calls_are_shares_of_the_particles(
-    roomy_engine: InferenceEngine,
-) -> None:
-    result = weighted(roomy_engine, tools=TOOLS, tool_choice="required", parallel_tool_calls=False)
-    (call,) = result.tool_calls
-    found = result.confidences()
-    same_name = [one for one in result.particles if one.tool_calls[0].name == call.name]
-    same = [one for one in same_name if one.tool_calls[0].arguments == call.arguments]
-    assert found["/tool_calls/0/name"] == pytest.approx(sum(one.probability for one in same_name))
-    assert found[""] == pytest.approx(sum(one.probability for one in same))
-
-
 def test_parts_of_a_composition_are_compared_by_name(roomy_engine: InferenceEngine) -> None:
     answer = Sequence(
         Structured("word", grammar=ChoiceStateMachine(["cat", "catfish", "dog"])),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -14,7 +12,6 @@ from proxy_engine.conversation.content import ToolCall
 from proxy_engine.conversation.messages import template_messages
 from proxy_engine.errors import InvalidToolError, PromptError, ToolArgumentsError
 from proxy_engine.tools import InputFormat, Tool, parse_tool_calls, resolve_tool
-from proxy_engine.tools.tool_loop import run_tools
 from state_machines import GrammarStateMachine, RegexStateMachine, StateMachine
 
 LARK = 'start: "set " /[0-2][0-9]/ ":" /[0-5][0-9]/'
@@ -151,19 +148,3 @@ def test_calls_in_text_are_checked(tool_format: str, written: str) -> None:
     ]
     (error,) = parsed.errors
     assert isinstance(error, ToolArgumentsError)
-
-
-@dataclass
-class _Answer:
-    tool_calls: Sequence[ToolCall]
-    finish_reason: str = "stop"
-
-    def to_interaction(self) -> Interaction:
-        return Interaction(Role.ASSISTANT, "", tool_calls=self.tool_calls)
-
-
-def test_tool_loop_calls_the_function_with_the_input() -> None:
-    call = ToolCall("c1", "clock", {"input": "set 12:30"}, is_custom=True)
-    answers = iter([_Answer([call]), _Answer([])])
-    run = run_tools(lambda *_: next(answers), "Set the clock.", [CLOCK])
-    assert run.conversation[-2].text == "SET 12:30"

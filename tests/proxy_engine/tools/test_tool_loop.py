@@ -234,13 +234,6 @@ def test_results_that_no_model_can_read_are_errors() -> None:
     assert "surrogate" in done.conversation[2].text
 
 
-def test_prompts_of_all_forms() -> None:
-    turn = Interaction("user", "a")
-    for prompt in ("a", turn, [turn], [{"role": "user", "content": "a"}], [turn.to_dict()]):
-        done = run_tools(Script([Answered("b")]), prompt, [])  # type: ignore[arg-type]
-        assert [one.text for one in done.conversation] == ["a", "b"]
-
-
 @pytest.mark.parametrize(
     ("given", "error"),
     [
