@@ -130,7 +130,7 @@ def _itself(value: Any) -> Any:
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     """Return a copy of nested plain lists, tuples and mappings with changed leaves."""
     if type(value) in (list, tuple):
-        return [mapped(one, change) for one in value]
+        return [mapped(item, change) for item in value]
     if isinstance(value, Mapping) and replica_of(value) is None:
-        return {name: mapped(one, change) for name, one in value.items()}
+        return {name: mapped(item, change) for name, item in value.items()}
     return change(value)

@@ -274,7 +274,7 @@ def _is_within(span: _Span | None, written: Sequence[_Span]) -> bool:
     """Whether one of the ``written`` spans, which are in order, contains a span."""
     if span is None:
         return False
-    number = bisect_right(written, span[0], key=lambda each: each[0])
+    number = bisect_right(written, span[0], key=lambda span: span[0])
     return number > 0 and span[1] <= written[number - 1][1]
 
 

@@ -83,7 +83,9 @@ class ToolChoice:
         match choice:
             case {"mode": "auto" | "required" as mode, "tools": [_, *_] as allowed, **rest}:
                 _refuse_extra(rest)
-                found = {tool.name: tool for tool in (_referenced(each, tools) for each in allowed)}
+                found = {
+                    tool.name: tool for tool in (_referenced(entry, tools) for entry in allowed)
+                }
                 return cls("auto" if mode == "auto" else "required", tuple(found.values()))
         raise _invalid(
             "allowed_tools is malformed",
