@@ -22,7 +22,7 @@ from ..checks.texts import short_repr
 from ..conversation.encoded_prompt import EncodedPrompt
 from ..conversation.prompts import Prompt
 from ..distributed.loading import lead_or_follow, load_on_all_ranks
-from ..errors import EngineError, InvalidOptionError, ModelFormatError, PromptError
+from ..errors import InvalidOptionError, ModelFormatError, PromptError
 from ..generation import DraftModel, SamplingHooks, model_bytes, wired_memory
 from ..media.options import MediaOptions
 from ..models.draft_models import load_draft_model
@@ -221,11 +221,7 @@ class EngineCore:
         Raises:
             EngineError: Called on the model thread, which cannot wait for itself.
         """
-        if self.worker.is_current:
-            raise EngineError(
-                "a request's own callbacks cannot use the same engine",
-                hint="Custom samplers run on its thread; use another engine, or wait for the end.",
-            )
+        self.worker.check_caller()
 
         def wired() -> T:
             with wired_memory(model_bytes(self.loaded.model)):

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from concurrent.futures import Future
 
-from ..errors import EngineClosedError, EngineError
+from ..errors import EngineClosedError
 from ..generation import wired_memory
 from .continuous_batch import ContinuousBatch
 from .request import Emit, Finish, Job, Request, ignore
@@ -58,12 +58,7 @@ class Scheduler:
             EngineForkedError: The process was forked.
             EngineError: Called on the model thread, which cannot wait for itself.
         """
-        self._worker.guard.check()
-        if self._worker.is_current:
-            raise EngineError(
-                "a request's own callbacks cannot use the same engine",
-                hint="Custom samplers run on its thread; use another engine, or ask afterwards.",
-            )
+        self._worker.check_caller()
         # A stream is queued when its first event is requested, not when it is created.
         request.created = time.perf_counter()
         job = Job(request, emit)

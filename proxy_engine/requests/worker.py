@@ -21,7 +21,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from ..errors import DistributedError, EngineClosedError, EngineForkedError
+from ..errors import DistributedError, EngineClosedError, EngineError, EngineForkedError
 
 T = TypeVar("T")
 
@@ -93,6 +93,15 @@ class Worker:
     def is_current(self) -> bool:
         """Whether the caller runs on this thread; waiting for a submitted call would deadlock."""
         return threading.current_thread() is self._thread
+
+    def check_caller(self) -> None:
+        """Raise in a forked process, and on this thread, which cannot wait for itself."""
+        self.guard.check()
+        if self.is_current:
+            raise EngineError(
+                "a request's own callbacks cannot use the same engine",
+                hint="Custom samplers run on its thread; use another engine, or wait for the end.",
+            )
 
     def submit(self, call: Callable[[], T]) -> Future[T]:
         """Queue a call.
