@@ -15,11 +15,17 @@ import jsonschema
 from state_machines import GrammarBudgetError, GrammarStateMachine, InvalidArgumentError, Vocabulary
 from state_machines.budgets import step_budget
 from state_machines.limits import LIMITS
-from state_machines.root import Piece, RootMatcher, Structured, Text, repeated_part_names
+from state_machines.root import (
+    Piece,
+    RootMatcher,
+    Structured,
+    SubState,
+    Text,
+    repeated_part_names,
+)
 
 from ..answers.compile_queue import CompileJob
 from ..answers.reader import AnswerReader
-from ..answers.response_format import ResponseFormat
 from ..conversation.content import ToolCall
 from ..errors import OutputValidationError
 from ..generation import Sequence as GeneratedSequence
@@ -27,7 +33,7 @@ from ..generation import Token
 from ..results.confidence import open_pointer
 from ..results.events import PromptProgress, TokenGenerated
 from ..results.generation import FinishReason, GenerationResult
-from ..results.parts import CutShort, Quotation, ScoredChoice, Usage
+from ..results.parts import CutShort, ScoredChoice, Usage
 from ..tools import Tool
 from ..validation import JsonValidator
 from .request import Emit, Request
@@ -81,9 +87,10 @@ class Sample:
             watches_value=request.watches,
             repeated=repeated_part_names(part) if part else frozenset(),
         )
-        # Not read yet: pieces of a composition, and tokens from an index.
+        # Pieces of a composition that are not read yet.
         self._pieces: list[Piece] = []
-        self._unread = 0
+        # Bytes that each token wrote, for the tokens that are read.
+        self._lengths: list[int] = []
 
     def fork(self, stream: int) -> Sample:
         """Return a sample that continues independently. No token has been reported.
@@ -166,14 +173,15 @@ class Sample:
         response, finish_reason = request.answer.response, self._finish_reason()
         is_complete = finish_reason != "cancelled"
         tool_calls = tuple(_checked_calls(reader.calls, request.tools))
-        lengths = tuple(map(len, self._written(tokens)))
+        values = reader.values if is_complete else []
+        quotes = None if reader.calls else response.quotes
         logprobs = [token.logprobs for token in tokens if token.logprobs is not None]
         vectors = [token.logprob_vectors for token in tokens if token.logprob_vectors is not None]
         keeps_vectors = request.hooks.logprob_vectors and not request.watches
         return GenerationResult(
             text=reader.text,
-            parsed=_parsed_value(reader, response) if is_complete else None,
-            quotes=_quotations(reader, response) if is_complete else (),
+            parsed=self._parsed(values) if is_complete else None,
+            quotes=quotes(values[0][1]) if quotes and values else (),
             finish_reason=finish_reason,
             usage=self._usage(),
             token_ids=tuple([token.token_id for token in tokens]),
@@ -185,9 +193,9 @@ class Sample:
             logprob_vectors=tuple(vectors) if keeps_vectors else None,
             trace=tuple(sequence.timings.spans),
             scored_choices=tuple(sequence.scored_choices),
-            token_origins=_token_origins(tokens, lengths, sequence.scored_choices),
-            token_lengths=lengths,
-            captures=_captured_texts(reader) if is_complete else {},
+            token_origins=_token_origins(tokens, self._lengths, sequence.scored_choices),
+            token_lengths=tuple(self._lengths),
+            captures=_captured_texts(values),
             cut_short=self._cut_short() if is_complete else None,
         )
 
@@ -197,6 +205,35 @@ class Sample:
         if self.sequence.constraint.is_limited:
             return "length"
         return "tool_calls" if self._reader.calls else "stop"
+
+    def _parsed(self, values: list[tuple[SubState, str]]) -> Any:
+        """Return the parsed value of a complete answer.
+
+        That of a composition with several values is a ``dict`` of them by the names of their parts.
+
+        Raises:
+            OutputValidationError: A text cannot be parsed, or a validator rejects it.
+        """
+        response = self.request.answer.response
+        if response.part is None:
+            if response.is_free or self._reader.calls:
+                return None
+            return response.parse(values[0][1] if values else "")
+        parsed: dict[str, Any] = {}
+        repeated = repeated_part_names(response.part)
+        for part, text in values:
+            try:
+                value = part.parse(text)
+            except Exception as error:
+                # The caller's own parser may raise errors of any type.
+                raise OutputValidationError(
+                    f"the text of {part.name!r} cannot be parsed: {error}", text=text
+                ) from error
+            if part.name in repeated:
+                parsed.setdefault(part.name, []).append(value)
+            else:
+                parsed[part.name] = value
+        return next(iter(parsed.values())) if len(parsed) == 1 else parsed or None
 
     def _cut_short(self) -> CutShort | None:
         cut = self.sequence.constraint.cut
@@ -230,7 +267,7 @@ class Sample:
 
     def _read(self, *, is_last: bool = False) -> None:
         """Read the tokens whose text has become certain; emit the events if there is a watcher."""
-        start, self._unread = self._unread, len(self.tokens)
+        start = len(self._lengths)
         new, part, watches = self.tokens[start:], self.request.answer.part, self.request.watches
         if watches:
             for index, token in enumerate(new, start):
@@ -241,8 +278,9 @@ class Sample:
         pieces, self._pieces = self._pieces, []
         if isinstance(self._matcher, RootMatcher):
             pieces += self._matcher.take_pieces(is_last=is_last)
+        texts = self._written(new)
+        self._lengths += map(len, texts)
         if part is not None:
-            texts = self._written(new)
             # A watched request has an event for each token.
             texts = texts if watches else [b"".join(texts)]
             pieces = [Piece(part, text) for text in texts if text]
@@ -279,51 +317,10 @@ class Sample:
         )
 
 
-def _parsed_value(reader: AnswerReader, response: ResponseFormat) -> Any:
-    """Return the parsed value of a complete answer.
-
-    That of a composition with several values is a ``dict`` of them by the names of their parts.
-
-    Raises:
-        OutputValidationError: A text cannot be parsed, or a validator rejects it.
-    """
-    values = reader.values
-    if response.part is None:
-        if response.is_free or reader.calls:
-            return None
-        return response.parse(values[0][1] if values else "")
-    parsed: dict[str, Any] = {}
-    repeated = repeated_part_names(response.part)
-    for part, text in values:
-        try:
-            value = part.parse(text)
-        except Exception as error:
-            # The caller's own parser may raise errors of any type.
-            raise OutputValidationError(
-                f"the text of {part.name!r} cannot be parsed: {error}", text=text
-            ) from error
-        if part.name in repeated:
-            parsed.setdefault(part.name, []).append(value)
-        else:
-            parsed[part.name] = value
-    return next(iter(parsed.values())) if len(parsed) == 1 else parsed or None
-
-
-def _quotations(reader: AnswerReader, response: ResponseFormat) -> tuple[Quotation, ...]:
-    """Return where the quotes of a complete answer stand.
-
-    Raises:
-        OutputValidationError: A string is no quote.
-    """
-    if response.quotes is None or reader.calls or not reader.values:
-        return ()
-    return response.quotes(reader.values[0][1])
-
-
-def _captured_texts(reader: AnswerReader) -> dict[str, str | list[str]]:
-    """Return the texts that grammars captured, by name."""
+def _captured_texts(values: Iterable[tuple[SubState, str]]) -> dict[str, str | list[str]]:
+    """Return the texts that grammars captured in the values of an answer, by name."""
     found: dict[str, list[str]] = {}
-    for part, text in reader.values:
+    for part, text in values:
         machine = part.grammar if isinstance(part, Structured) else None
         if not isinstance(machine, GrammarStateMachine):
             continue

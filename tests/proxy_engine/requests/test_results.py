@@ -114,11 +114,6 @@ def test_special_tokens_of_a_grammar_are_written_by_their_names(
     check(result)
 
 
-class _Values:
-    def __init__(self, *values: tuple[Structured, str]) -> None:
-        self.values = list(values)
-
-
 def test_captures_of_all_parts_are_together(tiny_engine: InferenceEngine) -> None:
     grammar = GrammarStateMachine.from_lark('start: w "!"\nw[capture]: /[a-z]{2}/')
     parts = [Structured(name, grammar=grammar) for name in "xy"]
@@ -133,7 +128,7 @@ def test_captures_that_take_too_much_work_are_logged(
     grammar = GrammarStateMachine.from_lark('start: w "!"\nw[capture]: /[a-z]+/')
     patch_limits(monkeypatch, mask_steps=100)
     part = Structured("words", grammar=grammar)
-    assert _captured_texts(_Values((part, "a" * 500 + "!"))) == {}  # type: ignore[arg-type]
+    assert _captured_texts([(part, "a" * 500 + "!")]) == {}
     (record,) = caplog.records
     assert record.levelname == "WARNING"
     assert "'words'" in record.getMessage()
