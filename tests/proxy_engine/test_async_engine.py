@@ -60,7 +60,7 @@ def test_tool_calls_carry_parsed_arguments(tiny_engine: InferenceEngine) -> None
     (call,) = tiny_engine.generate("x", tools=[Find], **arguments).tool_calls
     assert call.parsed == Find(call.arguments["word"])
     (call,) = tiny_engine.generate("x", tools=[find], **arguments).tool_calls
-    assert call.parsed == call.arguments
+    assert call.parsed == {"limit": 3} | call.arguments
     schema = {"type": "function", "function": {"name": "f"}}
     (call,) = tiny_engine.generate("x", tools=[schema], **arguments).tool_calls
     assert call.parsed is None
