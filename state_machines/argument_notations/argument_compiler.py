@@ -29,12 +29,11 @@ from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.arrays.unique_items import Cardinality
 from state_machines.json_schema.assertions import VALUES_BY_TYPE
 from state_machines.json_schema.compiler import Compilation, Translator
-from state_machines.json_schema.constants import constant
 from state_machines.json_schema.objects.names import listed_names
 from state_machines.json_schema.objects.object_shape import NameRule, ObjectShape
 from state_machines.json_schema.schema_copy import pointer_token
 from state_machines.json_schema.terms import FALSE, Evaluated, Term
-from state_machines.json_schema.value_sets import ANY_TEXT, ANY_VALUE, ValueSet, disjoin
+from state_machines.json_schema.value_sets import ANY_TEXT, ANY_VALUE, ValueSet, constant, disjoin
 from state_machines.json_schema.value_syntax import MemberSyntax, ValueSyntax
 
 

@@ -36,8 +36,7 @@ from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation, literal, union
-from state_machines.json_schema.arrays.array_shape import ArrayShape
-from state_machines.json_schema.arrays.item_steps import ItemState, ItemSteps
+from state_machines.json_schema.arrays.array_shape import ArrayShape, ItemState, ItemSteps
 from state_machines.json_schema.objects.names import listed_names
 from state_machines.json_schema.objects.object_shape import NameRule, ObjectShape
 from state_machines.json_schema.terms import FALSE, Evaluated, Term

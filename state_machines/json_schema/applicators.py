@@ -20,13 +20,12 @@ from state_machines.json_schema.assertions import (
     restrict_one_type,
     string_list,
 )
-from state_machines.json_schema.constants import is_encodable
 from state_machines.json_schema.document import SchemaLocation
 from state_machines.json_schema.evaluator import TermEvaluator
 from state_machines.json_schema.exactly_one import in_exactly_one
 from state_machines.json_schema.objects.object_shape import NameRule, ObjectShape
 from state_machines.json_schema.terms import FALSE, TRUE, Term
-from state_machines.json_schema.value_sets import ANY_TEXT, ValueSet
+from state_machines.json_schema.value_sets import ANY_TEXT, ValueSet, is_encodable
 from state_machines.regex import compile_pattern
 
 

@@ -15,7 +15,6 @@ from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import repetition, symbols
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.arrays.array_shape import ArrayShape
-from state_machines.json_schema.constants import constant, constants, is_encodable
 from state_machines.json_schema.document import SchemaLocation
 from state_machines.json_schema.evaluator import TermEvaluator
 from state_machines.json_schema.formats import format_language
@@ -26,8 +25,13 @@ from state_machines.json_schema.numbers.number_sets import (
     NumberSet,
     exact,
 )
-from state_machines.json_schema.objects.clauses import Absent, Clause, Present
-from state_machines.json_schema.objects.object_shape import ObjectShape, shape_of_clauses
+from state_machines.json_schema.objects.object_shape import (
+    Absent,
+    Clause,
+    ObjectShape,
+    Present,
+    shape_of_clauses,
+)
 from state_machines.json_schema.quotes import SUBSTRING_OF, SUBSTRING_UNIT, UNITS
 from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
 from state_machines.json_schema.value_sets import (
@@ -35,7 +39,10 @@ from state_machines.json_schema.value_sets import (
     ANY_VALUE,
     NO_VALUE,
     ValueSet,
+    constant,
+    constants,
     disjoin,
+    is_encodable,
 )
 from state_machines.regex import compile_pattern
 

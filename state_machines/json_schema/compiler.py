@@ -36,7 +36,6 @@ from state_machines.json_schema.arrays.unique_items import (
     check_distinct,
     count_scalars,
 )
-from state_machines.json_schema.constants import constant, without_scalars
 from state_machines.json_schema.document import SchemaDocument
 from state_machines.json_schema.error_location import located_errors, smallest_empty_schema
 from state_machines.json_schema.keywords import KEYWORD_NAMES_BY_VOCABULARY
@@ -48,7 +47,7 @@ from state_machines.json_schema.quotes import QuoteSources
 from state_machines.json_schema.reachable import check_reachable
 from state_machines.json_schema.schema_reader import SchemaReader
 from state_machines.json_schema.terms import Term
-from state_machines.json_schema.value_sets import ValueSet
+from state_machines.json_schema.value_sets import ValueSet, constant, without_scalars
 from state_machines.json_schema.value_syntax import JSON_SYNTAXES, MemberSyntax, ValueSyntax
 from state_machines.limits import LIMITS
 

@@ -16,11 +16,7 @@ from state_machines.grammar.nodes import union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.document import SchemaLocation
-from state_machines.json_schema.emptiness import (
-    array_is_inhabited,
-    object_is_inhabited,
-    solve_emptiness,
-)
+from state_machines.json_schema.objects.clause_solver import object_is_inhabited
 from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.quotes import QuoteSources
 from state_machines.json_schema.terms import (
@@ -51,6 +47,13 @@ T = TypeVar("T")
 
 class _CyclicQueryError(Exception):
     """An emptiness query needs a term whose evaluation made the query."""
+
+
+class _UnknownTermError(Exception):
+    """The emptiness of a term depends on that of another, which has not been visited."""
+
+    def __init__(self, term: Term) -> None:
+        self.term = term
 
 
 class _ThreadState(local):
@@ -159,23 +162,72 @@ class TermEvaluator(TermTable):
 
     def shape_is_inhabited(self, shape: ArrayShape | ObjectShape) -> bool:
         """Return whether some array or object has the shape."""
+        return self._is_inhabited(shape, lambda term: not self.is_empty(term))
 
-        def is_inhabited(term: Term) -> bool:
-            return not self.is_empty(term)
-
+    def _is_inhabited(
+        self, shape: ArrayShape | ObjectShape, has_value: Callable[[Term], bool]
+    ) -> bool:
         if isinstance(shape, ArrayShape):
-            return array_is_inhabited(shape, self, is_inhabited)
-        return object_is_inhabited(shape, self, is_inhabited)
+            return shape.is_inhabited(self, has_value)
+        return object_is_inhabited(shape, self, has_value)
 
     def is_empty(self, term: Term) -> bool:
         """Return whether a term has no (finite) JSON value."""
         known = self._is_empty.get(term)
         if known is None:
-            if self.values(term).has_scalar:
-                self._is_empty[term] = False
-                return False
-            return solve_emptiness(term, self._is_empty, self.values, self)
+            known = not self.values(term).has_scalar and self._solve_emptiness(term)
+            self._is_empty[term] = known
         return known
+
+    def _solve_emptiness(self, start: Term) -> bool:
+        """Return whether a term is empty, and store all results found.
+
+        A term is inhabited if it contains a scalar, or an array or object all of whose required
+        parts are inhabited. Values are finite, so a recursive term is inhabited only if the
+        recursion can end. Least fixed point: a term on the stack counts as empty. If it turns out
+        inhabited, the terms that were decided on that assumption are decided again.
+        """
+        known = self._is_empty
+        stack = [start]
+        on_stack = {start}
+        dependants: dict[Term, dict[Term, None]] = {}
+        assumed_empty: set[Term] = set()
+
+        def has_value(term: Term) -> bool:
+            is_empty = known.get(term)
+            if is_empty is not None:
+                return not is_empty
+            if term not in on_stack and term not in assumed_empty:
+                raise _UnknownTermError(term)
+            dependants.setdefault(term, {})[stack[-1]] = None
+            return False
+
+        while stack:
+            term = stack[-1]
+            values = self.values(term)
+            shapes: tuple[ArrayShape | ObjectShape, ...] = (*values.arrays, *values.objects)
+            try:
+                is_inhabited = values.has_scalar or any(
+                    self._is_inhabited(shape, has_value) for shape in shapes
+                )
+            except _UnknownTermError as unknown:
+                stack.append(unknown.term)
+                on_stack.add(unknown.term)
+                continue
+            stack.pop()
+            on_stack.discard(term)
+            if not is_inhabited:
+                assumed_empty.add(term)
+                continue
+            known[term] = False
+            if term is start:
+                return False
+            again = [each for each in dependants.pop(term, {}) if each in assumed_empty]
+            assumed_empty.difference_update(again)
+            stack.extend(again)
+            on_stack.update(again)
+        known.update(dict.fromkeys(assumed_empty, True))
+        return True
 
     def are_disjoint(self, left: Term, right: Term) -> Verdict:
         """Return whether two terms share no value.

@@ -9,14 +9,12 @@ from state_machines.budgets import spend
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.words import contains_word
-from state_machines.json_schema.arrays.array_shape import ArrayShape
-from state_machines.json_schema.arrays.item_steps import ItemSteps
+from state_machines.json_schema.arrays.array_shape import ArrayShape, ItemSteps
 from state_machines.json_schema.document import SchemaLocation
 from state_machines.json_schema.error_location import located_errors, schema_locations
 from state_machines.json_schema.evaluator import TermEvaluator
-from state_machines.json_schema.objects.clauses import Matching, Present
 from state_machines.json_schema.objects.names import listed_names, name_cells
-from state_machines.json_schema.objects.object_shape import ObjectShape
+from state_machines.json_schema.objects.object_shape import Matching, ObjectShape, Present
 from state_machines.json_schema.terms import Term, TermTable
 
 _SCHEMA_TERMS = 50_000

@@ -28,11 +28,11 @@ from state_machines.json_schema.assertions import (
     objects_with_property,
     restrict_one_type,
 )
-from state_machines.json_schema.constants import is_encodable
 from state_machines.json_schema.document import SchemaLocation
 from state_machines.json_schema.evaluator import TermEvaluator
 from state_machines.json_schema.objects.object_shape import NameRule, ObjectShape
 from state_machines.json_schema.terms import TRUE, Term, TermTable
+from state_machines.json_schema.value_sets import is_encodable
 from state_machines.limits import LIMITS
 from state_machines.regex import compile_pattern
 

@@ -11,15 +11,14 @@ from schema_strategies import examples
 
 from state_machines.grammar.words import contains_word, word_language
 from state_machines.json_schema.objects.clause_solver import Domain, find_assignment
-from state_machines.json_schema.objects.clauses import (
+from state_machines.json_schema.objects.object_shape import (
     Absent,
     Clause,
     Condition,
     Matching,
+    ObjectShape,
     Present,
-    propagate_unit_clauses,
 )
-from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
 
 NAMES = "abcd"
@@ -58,16 +57,16 @@ def test_unit_propagation_reaches_a_fixed_point() -> None:
         (Present("b", TRUE), Present("a", TRUE)),
         (Absent("a"),),
     ]
-    shape, residual = propagate_unit_clauses(shape, (), chain, TABLE)
-    assert not residual
+    shape = shape.with_clauses((), chain, TABLE)
+    assert not shape.clauses
     assert shape.properties["a"] is FALSE
     assert set(shape.required) == set("bcd")
 
 
 def test_contradiction_leaves_an_empty_clause() -> None:
     shape = ObjectShape({"a": TRUE})
-    _, residual = propagate_unit_clauses(shape, (), [(Absent("a"),), (Present("a", TRUE),)], TABLE)
-    assert () in residual
+    shape = shape.with_clauses((), [(Absent("a"),), (Present("a", TRUE),)], TABLE)
+    assert () in shape.clauses
 
 
 @examples(100)

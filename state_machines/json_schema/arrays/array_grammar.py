@@ -26,8 +26,7 @@ from state_machines.grammar.nodes import Repetition, concatenation, literal, uni
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.word_lists import without_listed
 from state_machines.grammar.words import list_words
-from state_machines.json_schema.arrays.array_shape import ArrayShape
-from state_machines.json_schema.arrays.item_steps import ItemState, ItemSteps
+from state_machines.json_schema.arrays.array_shape import ArrayShape, ItemState, ItemSteps
 from state_machines.json_schema.arrays.unique_items import DistinctValues
 from state_machines.json_schema.terms import FALSE, Term, TermTable
 from state_machines.json_schema.value_syntax import ValueSyntax

@@ -18,9 +18,8 @@ from state_machines.grammar.node import (
 from state_machines.grammar.symbols import code_points
 from state_machines.grammar.words import count_words
 from state_machines.json_schema.arrays.array_shape import ArrayShape
-from state_machines.json_schema.emptiness import array_is_inhabited
 from state_machines.json_schema.evaluator import TermEvaluator
-from state_machines.json_schema.objects.clause_solver import Domain, find_assignment
+from state_machines.json_schema.objects.clause_solver import find_members
 from state_machines.json_schema.objects.names import listed_names, name_cells
 from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import Term
@@ -219,7 +218,7 @@ class Cardinality:
 
     def _count_counted(self, shape: ArrayShape, limit: int) -> int:
         """Count the arrays of a shape with bounds on how many items are in some terms."""
-        if shape.unique or not array_is_inhabited(shape, self._evaluator, self._has_value):
+        if shape.unique or not shape.is_inhabited(self._evaluator, self._has_value):
             return 0
         uncounted = (
             self._evaluator.negation(b.term) for b in shape.counted if b.max_count is not None
@@ -257,8 +256,7 @@ class Cardinality:
         has_unbounded_names = any(cell.names.max_length is None for cell in cells)
         least, most = shape.min_members, shape.max_members
         if shape.clauses or least > len(shape.required) or most is not None:
-            domain = Domain(listed, shape.required, cells, least, most)
-            found = find_assignment(shape.clauses, domain, self._evaluator, self._has_value)
+            found = find_members(shape, self._evaluator, self._has_value)
             if found is None:
                 return 0
             # No clause needs an unlisted name to be absent.

@@ -23,15 +23,16 @@ from state_machines.budgets import spend
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.node import Node
 from state_machines.grammar.words import contains_word, count_words, list_words
-from state_machines.json_schema.objects.clauses import (
+from state_machines.json_schema.objects.names import NameCell, listed_names, name_cells
+from state_machines.json_schema.objects.object_shape import (
     Absent,
     Clause,
     Condition,
     Matching,
+    ObjectShape,
     Present,
     bit_indices,
 )
-from state_machines.json_schema.objects.names import NameCell
 from state_machines.json_schema.terms import TRUE, Term, TermTable
 
 MAX_COMPARED = 8
@@ -114,6 +115,29 @@ def find_assignment(
     if found is None or solver.reaches_min_members(found):
         return found
     return solver.search(start, satisfied, pending, open_world=True)
+
+
+def object_is_inhabited(
+    shape: ObjectShape, table: TermTable, has_value: Callable[[Term], bool]
+) -> bool:
+    """Return whether some object has the shape, given which terms have a value."""
+    if shape.is_contradictory:
+        return False
+    if not all(has_value(shape.value_of(name, table)) for name in shape.required):
+        return False
+    if not shape.clauses and shape.min_members <= len(shape.required):
+        return True
+    return find_members(shape, table, has_value) is not None
+
+
+def find_members(
+    shape: ObjectShape, table: TermTable, has_value: Callable[[Term], bool]
+) -> Assignment | None:
+    """Return members of an object of a shape, or ``None`` if there is no such object."""
+    listed = {name: shape.value_of(name, table) for name in listed_names(shape)}
+    cells = name_cells(shape, table)
+    domain = Domain(listed, shape.required, cells, shape.min_members, shape.max_members)
+    return find_assignment(shape.clauses, domain, table, has_value)
 
 
 def clauses_by_absent_name(clauses: Sequence[Clause]) -> dict[str, int]:

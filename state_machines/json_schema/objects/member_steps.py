@@ -16,11 +16,14 @@ from state_machines.grammar.words import (
     shortest_text,
     without_words,
 )
-from state_machines.json_schema.objects.assignment_cache import AssignmentCache, MemberState
-from state_machines.json_schema.objects.clause_tracker import ClauseTracker, MemberEffect
-from state_machines.json_schema.objects.clauses import Matching, bit_indices
+from state_machines.json_schema.objects.clause_tracker import (
+    AssignmentCache,
+    ClauseTracker,
+    MemberEffect,
+    MemberState,
+)
 from state_machines.json_schema.objects.names import ListedNames, NameCell, name_cells
-from state_machines.json_schema.objects.object_shape import ObjectShape
+from state_machines.json_schema.objects.object_shape import Matching, ObjectShape, bit_indices
 from state_machines.json_schema.terms import Term, TermTable
 from state_machines.limits import LIMITS
 

@@ -27,10 +27,9 @@ from state_machines.grammar.node import (
 )
 from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.symbols import byte_set
-from state_machines.json_schema.objects.clauses import bit_indices
 from state_machines.json_schema.objects.member_steps import MemberState, MemberSteps
 from state_machines.json_schema.objects.names import NameCell, NameTrie, name_trie
-from state_machines.json_schema.objects.object_shape import ObjectShape
+from state_machines.json_schema.objects.object_shape import ObjectShape, bit_indices
 from state_machines.json_schema.terms import Term, TermTable
 from state_machines.json_schema.value_syntax import MemberSyntax
 

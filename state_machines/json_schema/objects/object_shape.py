@@ -1,29 +1,52 @@
 """Object shapes: the objects that a conjunction of object keywords admits.
 
-Shapes are closed under conjunction; the complement of a shape is a union of shapes with clauses
-(:mod:`state_machines.json_schema.objects.clauses`).
+Shapes are closed under conjunction; the complement of a shape is a union of shapes with *clauses*
+about members. A condition is a literal in SAT terms, a clause is a disjunction of conditions: an
+object lacks a shape if a required member is absent or a member has a value that the shape does not
+admit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 from math import prod
+from typing import TypeAlias
 
 from state_machines.budgets import spend
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.words import contains_word, without_words
-from state_machines.json_schema.objects.clauses import (
-    Absent,
-    Clause,
-    Condition,
-    Matching,
-    Present,
-    mentions,
-    propagate_unit_clauses,
-)
 from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """No member has the name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """A member has the name, and its value is in ``term``."""
+
+    name: str
+    term: Term
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """Some member has a name in ``names``, a language of code points, and a value in ``term``."""
+
+    names: Node
+    term: Term
+
+
+Condition: TypeAlias = Absent | Present | Matching
+
+Clause: TypeAlias = tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +140,7 @@ class ObjectShape:
             return both
         residual, affected = both._split_clauses(self, other)
         more_residual, more_affected = both._split_clauses(other, self)
-        return both._with_clauses((*residual, *more_residual), (*affected, *more_affected), table)
+        return both.with_clauses((*residual, *more_residual), (*affected, *more_affected), table)
 
     def _split_clauses(
         self, part: ObjectShape, joined: ObjectShape
@@ -141,7 +164,7 @@ class ObjectShape:
         residual: list[Clause] = []
         affected: list[Clause] = []
         for clause in part.clauses:
-            (affected if mentions(clause, changed) else residual).append(clause)
+            (affected if _mentions(clause, changed) else residual).append(clause)
         return residual, affected
 
     def _conjoined_properties(self, other: ObjectShape, table: TermTable) -> Mapping[str, Term]:
@@ -165,13 +188,38 @@ class ObjectShape:
                 joined[name] = table.all_of((left, right))
         return joined
 
-    def _with_clauses(
+    def with_clauses(
         self, residual: Iterable[Clause], pending: Iterable[Clause], table: TermTable
     ) -> ObjectShape:
-        shape, clauses = propagate_unit_clauses(self, residual, pending, table)
-        return replace(shape, clauses=clauses)
+        """Return the objects of the shape for which clauses hold, in place of its own clauses.
 
-    def evaluate(self, condition: Condition, table: TermTable) -> bool | None:
+        The clauses are simplified, and the only condition of each unit clause is assigned, up to a
+        fixed point. A unit clause with a :class:`Matching` condition stays a clause, since it names
+        no member.
+
+        Args:
+            residual: Clauses that the shape cannot simplify.
+            pending: Clauses to evaluate.
+            table: The terms.
+        """
+        shape, settled, waiting = self, list(residual), list(pending)
+        while waiting:
+            spend()
+            clause = residual_clause(waiting.pop(), partial(shape._evaluate, table=table))
+            if clause is None:
+                continue
+            if len(clause) != 1 or isinstance(clause[0], Matching):
+                settled.append(clause)
+                continue
+            unit = clause[0]
+            shape = shape._assign(unit, table)
+            spend(len(settled) // 16)
+            names = {unit.name}
+            waiting.extend(other for other in settled if _mentions(other, names))
+            settled = [other for other in settled if not _mentions(other, names)]
+        return replace(shape, clauses=tuple(dict.fromkeys(settled)))
+
+    def _evaluate(self, condition: Condition, table: TermTable) -> bool | None:
         """Return whether a condition holds for all objects of the shape, or for none.
 
         Compares terms by identity only; ``None`` if that does not decide the condition.
@@ -190,7 +238,7 @@ class ObjectShape:
             case Matching(names, term):
                 return False if term is FALSE or names is EMPTY else None
 
-    def assign(self, condition: Absent | Present, table: TermTable) -> ObjectShape:
+    def _assign(self, condition: Absent | Present, table: TermTable) -> ObjectShape:
         """Return the objects of the shape for which a condition holds; clauses stay as they are."""
         name = condition.name
         if isinstance(condition, Absent):
@@ -232,7 +280,7 @@ def shape_of_clauses(
     names: Iterable[str], clauses: Iterable[Clause], table: TermTable
 ) -> ObjectShape:
     """Return the objects for which all clauses hold; ``names`` are all names in the clauses."""
-    return ObjectShape(dict.fromkeys(names, TRUE))._with_clauses((), clauses, table)
+    return ObjectShape(dict.fromkeys(names, TRUE)).with_clauses((), clauses, table)
 
 
 def union_as_clauses(
@@ -287,3 +335,28 @@ def _none_of(clause: Clause, table: TermTable) -> ObjectShape:
                 failing = ObjectShape(name_rules=(NameRule(names, table.negation(term)),))
         shape = shape.conjoin(failing, table)
     return shape
+
+
+def _mentions(clause: Clause, names: Container[str]) -> bool:
+    """Return whether a condition of the clause names one of the given names."""
+    return any(not isinstance(c, Matching) and c.name in names for c in clause)
+
+
+def residual_clause(clause: Clause, evaluate: Callable[[Condition], bool | None]) -> Clause | None:
+    """Return the clause without its false conditions; ``None`` if a condition is true."""
+    undecided: list[Condition] = []
+    for condition in clause:
+        value = evaluate(condition)
+        if value:
+            return None
+        if value is None:
+            undecided.append(condition)
+    return tuple(undecided)
+
+
+def bit_indices(bits: int) -> Iterator[int]:
+    """Yield the indices of the set bits, ascending."""
+    while bits:
+        low = bits & -bits
+        yield low.bit_length() - 1
+        bits ^= low
