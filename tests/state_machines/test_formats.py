@@ -24,7 +24,7 @@ from state_machines.errors import InvalidPatternError, UnsupportedPatternError
 from state_machines.grammar.node import Node
 from state_machines.grammar.words import contains_word
 from state_machines.json_schema.formats import FORMATS, format_language
-from state_machines.json_schema.formats.unicode_labels import pvalid
+from state_machines.json_schema.formats.international import pvalid
 from state_machines.regex.parser import parse
 
 

@@ -3,17 +3,17 @@
 Modules: :mod:`~state_machines.json_schema.formats.calendar` (dates, times, durations),
 :mod:`~state_machines.json_schema.formats.addresses` (IP addresses, host names, e-mail),
 :mod:`~state_machines.json_schema.formats.international` (internationalized host names),
-:mod:`~state_machines.json_schema.formats.resources` (URIs, IRIs, UUIDs, JSON Pointers),
-:mod:`~state_machines.json_schema.formats.expressions` (regular expressions), and
-:mod:`~state_machines.json_schema.formats.pydantic_types` (formats that pydantic generates). The
-docstring of each module names its specification, and the requirements that are not regular.
+:mod:`~state_machines.json_schema.formats.resources` (URIs, IRIs, UUIDs, JSON Pointers), and
+:mod:`~state_machines.json_schema.formats.expressions` (regular expressions). The docstring of each
+module names its specification, and the requirements that are not regular.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
+from typing import TypeAlias
 
-from state_machines.caches import WeakValueLruCache
 from state_machines.grammar.node import Node
 from state_machines.json_schema.formats import (
     addresses,
@@ -22,47 +22,59 @@ from state_machines.json_schema.formats import (
     international,
     resources,
 )
-from state_machines.json_schema.formats.pydantic_types import PYDANTIC_FORMATS
-from state_machines.limits import LIMITS
+from state_machines.json_schema.formats.primitives import full_match
 
 __all__ = ["FORMATS", "LEGACY_FORMATS", "format_language"]
 
-FORMATS: Mapping[str, Callable[[], Node]] = {
+_Format: TypeAlias = str | Callable[[], str | Node]
+
+FORMATS: Mapping[str, _Format] = {
     "date-time": calendar.date_time,
-    "date": calendar.date,
+    "date": calendar.DATE,
     "time": calendar.time,
-    "duration": calendar.duration,
+    "duration": calendar.DURATION,
     "email": addresses.email,
     "idn-email": addresses.idn_email,
     "hostname": addresses.hostname,
     "idn-hostname": international.idn_hostname,
-    "ipv4": addresses.ipv4,
-    "ipv6": addresses.ipv6,
-    "uri": resources.uri,
-    "uri-reference": resources.uri_reference,
-    "iri": resources.iri,
-    "iri-reference": resources.iri_reference,
-    "uri-template": resources.uri_template,
-    "uuid": resources.uuid,
-    "json-pointer": resources.json_pointer,
-    "relative-json-pointer": resources.relative_json_pointer,
+    "ipv4": addresses.IPV4,
+    "ipv6": addresses.IPV6,
+    "ipvanyaddress": addresses.any_of((addresses.IPV4, addresses.IPV6)),
+    "ipv4interface": addresses.INTERFACE_4,
+    "ipv6interface": addresses.INTERFACE_6,
+    "ipvanyinterface": addresses.any_of((addresses.INTERFACE_4, addresses.INTERFACE_6)),
+    "ipv4network": addresses.network_4,
+    "ipv6network": addresses.network_6,
+    "ipvanynetwork": lambda: addresses.any_of((addresses.network_4(), addresses.network_6())),
+    "uri": resources.URI,
+    "uri-reference": resources.URI_REFERENCE,
+    "iri": resources.IRI,
+    "iri-reference": resources.IRI_REFERENCE,
+    "uri-template": resources.URI_TEMPLATE,
+    "uuid": resources.UUID,
+    **resources.UUID_VERSIONS,
+    "json-pointer": resources.JSON_POINTER,
+    "relative-json-pointer": resources.RELATIVE_JSON_POINTER,
     "regex": expressions.ecma_regex,
-    **PYDANTIC_FORMATS,
+    "base64": resources.BASE64,
+    "base64url": resources.BASE64_URL,
+    "fraction": resources.FRACTION,
 }
-"""The language of each format, by name; built by calling the function."""
+"""The regular expression of each format by name, or a function that returns it or its language."""
 
-LEGACY_FORMATS: Mapping[str, Callable[[], Node]] = {"hostname": addresses.legacy_hostname}
+LEGACY_FORMATS: Mapping[str, _Format] = {"hostname": addresses.legacy_hostname}
 """The formats that have another definition in drafts 4 and 6."""
 
-_LANGUAGES: WeakValueLruCache[Callable[[], Node], Node] = WeakValueLruCache(LIMITS.held_languages)
+
+@cache
+def _language(definition: _Format) -> Node:
+    made = definition if isinstance(definition, str) else definition()
+    return full_match(made) if isinstance(made, str) else made
 
 
 def format_language(name: str, draft: str) -> Node | None:
-    """Return the language of a format in a draft, or ``None`` for an unknown format.
-
-    Languages are cached while they are in use.
-    """
-    make = FORMATS.get(name)
+    """Return the language of a format in a draft, or ``None`` for an unknown format."""
+    definition = FORMATS.get(name)
     if draft in ("4", "6"):
-        make = LEGACY_FORMATS.get(name, make)
-    return None if make is None else _LANGUAGES.get(make, make)
+        definition = LEGACY_FORMATS.get(name, definition)
+    return None if definition is None else _language(definition)

@@ -11,9 +11,20 @@ r"""IPv4 and IPv6 addresses, host names and e-mail addresses.
 * ``idn-email``: ``Mailbox`` as extended by RFC 6531, section 3.3: a non-ASCII character may take
   the place of a letter. Labels of the domain need not be U-labels; RFC 6531 leaves that check to
   the lookup.
+
+pydantic generates these formats, which no specification registers:
+
+* ``ipvanyaddress``: an ``ipv4`` or ``ipv6`` address.
+* ``ipv4interface``, ``ipv6interface``, ``ipvanyinterface``: an address with an optional prefix
+  length (RFC 4632, section 3.1; RFC 4291, section 2.3).
+* ``ipv4network``, ``ipv6network``, ``ipvanynetwork``: the same, with zeros in all bits after the
+  prefix, as Python's ``ipaddress`` requires. In an IPv6 network with a prefix length below 128,
+  ``::`` is accepted at the end only.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.node import Node
@@ -24,8 +35,9 @@ from state_machines.json_schema.formats.primitives import full_match, max_charac
 MAX_NAME = 253
 """Characters of a host name: 255 octets in a message (RFC 1035), without the first and last."""
 
-OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
-IPV4 = rf"{OCTET}(?:\.{OCTET}){{3}}"
+_OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
+"""``dotted-quad`` (RFC 2673, section 3.2), as a regular expression."""
 
 _GROUP = r"[0-9A-Fa-f]{1,4}"
 _LAST_TWO = rf"(?:{_GROUP}:{_GROUP}|{IPV4})"
@@ -46,22 +58,16 @@ IPV6 = "(?:{})".format(
 )
 """``IPv6address`` (RFC 3986, section 3.2.2), as a regular expression."""
 
+INTERFACE_4 = rf"{IPV4}(?:/(?:[12]?[0-9]|3[0-2]))?"
+INTERFACE_6 = rf"{IPV6}(?:/(?:[1-9]?[0-9]|1[01][0-9]|12[0-8]))?"
+
+_HEX = "[0-9A-Fa-f]"
 _LABEL = r"[0-9A-Za-z](?:[0-9A-Za-z\-]{0,61}[0-9A-Za-z])?"
 _ATOM_TEXT = r"0-9A-Za-z!#$%&'*+/=?^_`{|}~\-"
 _QUOTED_TEXT = r" !#-\[\]-~"
 _MAX_LOCAL_PART = 64
 _MAX_DOMAIN = 255
 _NON_ASCII = r"\u{80}-\u{10FFFF}"
-
-
-def ipv4() -> Node:
-    """``dotted-quad`` (RFC 2673, section 3.2)."""
-    return full_match(IPV4)
-
-
-def ipv6() -> Node:
-    """An IPv6 address (RFC 4291, section 2.2)."""
-    return full_match(IPV6)
 
 
 def legacy_hostname() -> Node:
@@ -100,3 +106,59 @@ def _mailbox(more: str, domain: str) -> Node:
         symbols(code_points("@")),
         union((name, literal)),
     )
+
+
+def any_of(patterns: Iterable[str]) -> str:
+    """Return the regular expression of the texts that one of several matches."""
+    return f"(?:{'|'.join(patterns)})"
+
+
+def network_4() -> str:
+    """An IPv4 network, as a regular expression."""
+    networks = [rf"{IPV4}(?:/32)?"]
+    for length in range(32):
+        whole, bits = divmod(length, 8)
+        partial = any_of(str(value) for value in range(0, 256, 1 << (8 - bits)))
+        octets = r"\.".join((*[_OCTET] * whole, partial, *["0"] * (3 - whole)))
+        networks.append(f"{octets}/{length}")
+    return any_of(networks)
+
+
+def network_6() -> str:
+    """An IPv6 network, as a regular expression."""
+    return any_of((rf"{IPV6}(?:/128)?", f"::/{_from(0)}", _network_6_after(0)))
+
+
+def _network_6_after(groups: int) -> str:
+    """Return the rest of a network after ``groups`` groups, each with a colon, of the prefix."""
+    remaining = 7 - groups
+    networks = [rf"0{{1,4}}{_zeros(remaining)}/{16 * groups}"]
+    networks.extend(
+        f"{_group(bits)}{_zeros(remaining)}/{16 * groups + bits}" for bits in range(1, 16)
+    )
+    if remaining:
+        shortened = f"::/{_from(16 * (groups + 1))}"
+        networks.append(rf"{_HEX}{{1,4}}(?:{shortened}|:{_network_6_after(groups + 1)})")
+    return any_of(networks)
+
+
+def _zeros(groups: int) -> str:
+    """Return the spellings of trailing groups of an address that are all zero."""
+    if groups == 0:
+        return ""
+    return rf"(?:(?::0{{1,4}}){{{groups}}}|(?::0{{1,4}}){{0,{groups - 1}}}::)"
+
+
+def _from(length: int) -> str:
+    """Return the prefix lengths from ``length`` to 128."""
+    return any_of(str(longer) for longer in range(length, 129))
+
+
+def _group(bits: int) -> str:
+    """Return the spellings of a group in which only the first ``bits`` bits may be 1."""
+    whole, part = divmod(bits, 4)
+    digit = f"[{''.join(f'{value:x}' for value in range(0, 16, 1 << (4 - part)))}]"
+    digit = any_of((digit, digit.upper()))
+    if part:
+        return rf"(?:{_HEX}{{0,{whole}}}{digit}0{{{3 - whole}}}|0{{1,4}})"
+    return rf"(?:{_HEX}{{1,{whole}}}0{{{4 - whole}}}|0{{1,4}})"

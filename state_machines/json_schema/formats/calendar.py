@@ -21,7 +21,7 @@ _MINUTES_PER_DAY = 24 * 60
 _YEAR = "(?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)"
 _MULTIPLE_OF_4 = "(?:0[48]|[2468][048]|[13579][26])"
 _LEAP_DAY = rf"(?:[0-9]{{2}}{_MULTIPLE_OF_4}|{_MULTIPLE_OF_4}00)-02-29"
-_DATE = (
+DATE = (
     rf"{_YEAR}-(?:"
     r"(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
     r"|(?:0[13-9]|1[0-2])-(?:29|30)"
@@ -34,12 +34,7 @@ _TIME = rf"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]{_FRACTION}{_OFFSET}"
 
 _DURATION_TIME = r"T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)"
 _DURATION_DATE = r"(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)"
-_DURATION = rf"P(?:{_DURATION_DATE}(?:{_DURATION_TIME})?|{_DURATION_TIME}|[0-9]+W)"
-
-
-def date() -> Node:
-    """``full-date`` (RFC 3339, section 5.6)."""
-    return full_match(_DATE)
+DURATION = rf"P(?:{_DURATION_DATE}(?:{_DURATION_TIME})?|{_DURATION_TIME}|[0-9]+W)"
 
 
 def time() -> Node:
@@ -52,12 +47,7 @@ def date_time() -> Node:
     mark = full_match("[Tt]")
     same_day = concatenation(full_match(f"{_YEAR}-(?:06-30|12-31)"), mark, _leap_second(0))
     next_day = concatenation(full_match(f"{_YEAR}-(?:07-01|01-01)"), mark, _leap_second(1))
-    return union((concatenation(date(), mark, full_match(_TIME)), same_day, next_day))
-
-
-def duration() -> Node:
-    """``duration`` (RFC 3339, appendix A)."""
-    return full_match(_DURATION)
+    return union((concatenation(full_match(DATE), mark, full_match(_TIME)), same_day, next_day))
 
 
 def _leap_second(days: int) -> Node:

@@ -1,4 +1,4 @@
-r"""URIs, IRIs, URI templates, UUIDs and JSON Pointers.
+r"""URIs, IRIs, URI templates, UUIDs, JSON Pointers and encodings, as regular expressions.
 
 * ``uri``, ``uri-reference``: ``URI`` and ``URI-reference`` (RFC 3986, appendix A).
 * ``iri``, ``iri-reference``: ``IRI`` and ``IRI-reference`` (RFC 3987, section 2.2).
@@ -6,15 +6,25 @@ r"""URIs, IRIs, URI templates, UUIDs and JSON Pointers.
 * ``uuid``: RFC 9562, section 4, any version and variant.
 * ``json-pointer``: RFC 6901, section 3.
 * ``relative-json-pointer``: draft-bhutton-relative-json-pointer-00, section 3.
+
+pydantic generates these formats, which no specification registers. Every string of these languages
+validates as a value of the field's type. The types also accept undocumented spellings, which the
+languages leave out.
+
+* ``uuid1``, ``uuid3`` to ``uuid8``: RFC 9562, sections 4.1 (variant 10) and 4.2 (versions).
+* ``base64``, ``base64url``: RFC 4648, sections 4 and 5, with padding.
+* ``fraction``: a subset of what Python's ``fractions.Fraction`` reads: a sign, digits, and a
+  denominator or decimals. Exponents are left out, because a large one makes a huge integer.
+
+``password``, ``binary``, ``path``, ``file-path`` and ``directory-path`` do not constrain the
+string.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from state_machines.grammar.node import Node
 from state_machines.json_schema.formats.addresses import IPV6
-from state_machines.json_schema.formats.primitives import full_match
 
 _UCSCHAR = (
     r"\u{A0}-\u{D7FF}\u{F900}-\u{FDCF}\u{FDF0}-\u{FFEF}"
@@ -77,48 +87,35 @@ _URI = _Syntax()
 _IRI = _Syntax(_UCSCHAR, _IPRIVATE)
 
 
-def uri() -> Node:
-    """``URI`` (RFC 3986, appendix A)."""
-    return full_match(_URI.uri)
+URI = _URI.uri
+URI_REFERENCE = rf"{_URI.uri}|{_URI.relative}"
+IRI = _IRI.uri
+IRI_REFERENCE = rf"{_IRI.uri}|{_IRI.relative}"
 
+_VARIABLE_CHARACTER = rf"(?:[A-Za-z0-9_]|{_PERCENT_ENCODED})"
+_VARIABLE = rf"{_VARIABLE_CHARACTER}(?:\.?{_VARIABLE_CHARACTER})*(?:\*|:[1-9][0-9]{{0,3}})?"
+_EXPRESSION = rf"\{{[+#./;?&=,!@|]?{_VARIABLE}(?:,{_VARIABLE})*\}}"
+_LITERAL = rf"[!#$&'()*+,\-./0-9:;=?@A-Z\[\]_a-z~{_UCSCHAR}{_IPRIVATE}]"
+URI_TEMPLATE = rf"(?:{_LITERAL}|{_PERCENT_ENCODED}|{_EXPRESSION})*"
 
-def uri_reference() -> Node:
-    """``URI-reference`` (RFC 3986, appendix A)."""
-    return full_match(rf"{_URI.uri}|{_URI.relative}")
+_HEX = "[0-9A-Fa-f]"
+UUID = rf"{_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}"
+UUID_VERSIONS = {
+    f"uuid{version}": (
+        rf"{_HEX}{{8}}-{_HEX}{{4}}-{version}{_HEX}{{3}}-[89ABab]{_HEX}{{3}}-{_HEX}{{12}}"
+    )
+    for version in (1, 3, 4, 5, 6, 7, 8)
+}
 
+JSON_POINTER = "(?:/(?:[^~/]|~[01])*)*"
+RELATIVE_JSON_POINTER = rf"(?:0|[1-9][0-9]*)(?:[+\-][1-9][0-9]*)?(?:#|{JSON_POINTER})"
 
-def iri() -> Node:
-    """``IRI`` (RFC 3987, section 2.2)."""
-    return full_match(_IRI.uri)
+BASE64 = r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
+BASE64_URL = r"(?:[A-Za-z0-9\-_]{4})*(?:[A-Za-z0-9\-_]{2}==|[A-Za-z0-9\-_]{3}=)?"
 
+_MAX_DIGITS = 4300
+"""Digits that Python converts to an integer (``sys.int_info.default_max_str_digits``)."""
 
-def iri_reference() -> Node:
-    """``IRI-reference`` (RFC 3987, section 2.2)."""
-    return full_match(rf"{_IRI.uri}|{_IRI.relative}")
-
-
-def uri_template() -> Node:
-    """``URI-Template`` (RFC 6570, section 2)."""
-    character = rf"(?:[A-Za-z0-9_]|{_PERCENT_ENCODED})"
-    variable = rf"{character}(?:\.?{character})*(?:\*|:[1-9][0-9]{{0,3}})?"
-    expression = rf"\{{[+#./;?&=,!@|]?{variable}(?:,{variable})*\}}"
-    literal = rf"[!#$&'()*+,\-./0-9:;=?@A-Z\[\]_a-z~{_UCSCHAR}{_IPRIVATE}]"
-    return full_match(rf"(?:{literal}|{_PERCENT_ENCODED}|{expression})*")
-
-
-def uuid() -> Node:
-    """A UUID (RFC 9562, section 4)."""
-    return full_match("[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
-
-
-_POINTER = "(?:/(?:[^~/]|~[01])*)*"
-
-
-def json_pointer() -> Node:
-    """``json-pointer`` (RFC 6901, section 3)."""
-    return full_match(_POINTER)
-
-
-def relative_json_pointer() -> Node:
-    """``relative-json-pointer`` (draft-bhutton-relative-json-pointer-00, section 3)."""
-    return full_match(rf"(?:0|[1-9][0-9]*)(?:[+\-][1-9][0-9]*)?(?:#|{_POINTER})")
+_DIGITS = rf"[0-9]{{1,{_MAX_DIGITS}}}"
+_DENOMINATOR = rf"0{{0,{_MAX_DIGITS // 2}}}[1-9][0-9]{{0,{_MAX_DIGITS // 2 - 1}}}"
+FRACTION = rf"[+\-]?{_DIGITS}(?:/{_DENOMINATOR}|\.{_DIGITS})?"
