@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 from state_machines.caches import WeakValueLruCache
 from state_machines.grammar.boolean import difference
-from state_machines.grammar.node import Node
+from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.word_lists import literals
 from state_machines.limits import LIMITS
@@ -42,20 +42,21 @@ def contains_word(language: Node, word: str) -> bool:
     if answer is None:
         if len(known) >= _LANGUAGE_WORDS:
             known.clear()
-        answer = known[word] = _accepts(language, word)
+        answer = known[word] = after_text(language, word).nullable
     return answer
 
 
-def _accepts(language: Node, word: str) -> bool:
-    for character in word:
+def after_text(language: Node, text: str) -> Node:
+    """Return the language of the words that begin with a text, without the text."""
+    for character in text:
         point = ord(character)
         for symbols, target in language.transitions:
             if point in symbols:
                 language = target
                 break
         else:
-            return False
-    return language.nullable
+            return EMPTY
+    return language
 
 
 def count_words(language: Node, limit: int) -> int:

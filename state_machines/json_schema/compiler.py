@@ -144,6 +144,8 @@ class Compilation:
 class Translator:
     """Makes the grammar nodes of one compilation's terms.
 
+    The evaluator, the syntax and the order are attributes, too.
+
     Args:
         evaluator: Evaluates the terms.
         syntax: How values are written.
@@ -160,16 +162,16 @@ class Translator:
         any_order: bool,
         any_spelling: bool = False,
     ) -> None:
-        self._evaluator = evaluator
+        self.evaluator = evaluator
         self.syntax = syntax
         self._is_indented = syntax.layout.is_indented
-        self._any_order = any_order
+        self.any_order = any_order
         self._any_spelling = any_spelling
         self._nodes: dict[tuple[Term, int], Node] = {}
         self._constants: WeakValueLruCache[tuple[str, int], Node] = WeakValueLruCache(
             _CONSTANT_NODES
         )
-        self._transient_derivatives: TransientDerivatives = LruCache(
+        self.transient_derivatives: TransientDerivatives = LruCache(
             LIMITS.machine_transient_derivatives
         )
         self._checked: dict[ArrayShape, UnsupportedSchemaError | None] = {}
@@ -180,7 +182,7 @@ class Translator:
         key = (term, depth if self._is_indented else 0)
         node = self._nodes.get(key)
         if node is None:
-            node = self._nodes[key] = self._value(self._evaluator.values(term), key[1])
+            node = self._nodes[key] = self._value(self.evaluator.values(term), key[1])
         return node
 
     def _value(self, values: ValueSet, depth: int) -> Node:
@@ -191,13 +193,13 @@ class Translator:
         return union(
             self._container(shape, depth)
             for shape in shapes
-            if self._evaluator.shape_is_inhabited(shape)
+            if self.evaluator.shape_is_inhabited(shape)
         )
 
     def forget(self) -> list[Node]:
         """Give up the stored nodes, and return them. They are made again when they are needed."""
         nodes, self._nodes = self._nodes, {}
-        return [*nodes.values(), *self._transient_derivatives.clear()]
+        return [*nodes.values(), *self.transient_derivatives.clear()]
 
     def _scalars(self, values: ValueSet) -> Node:
         syntax = self.syntax
@@ -218,14 +220,14 @@ class Translator:
 
     def strings(self, term: Term) -> Node:
         """Return the strings among a term's values, as a language of code points."""
-        return self._evaluator.values(term).strings
+        return self.evaluator.values(term).strings
 
     def others_without(self, term: Term, texts: Iterable[str], depth: int) -> Node:
         """Return the node of a term's values, except strings and some values given as JSON texts.
 
         Scalars are excluded as values, arrays and objects as texts.
         """
-        values = replace(self._evaluator.values(term), strings=EMPTY)
+        values = replace(self.evaluator.values(term), strings=EMPTY)
         ordered = sorted(texts)
         excluded = [self._constant(t, depth) for t in ordered if t.startswith(("[", "{"))]
         scalars = without_scalars(values, [_parsed(t) for t in ordered if t[0] not in "[{"])
@@ -236,7 +238,7 @@ class Translator:
 
         def make() -> Node:
             # A new evaluator, because the number of values that may be written is unbounded.
-            evaluator = self._evaluator.empty_copy()
+            evaluator = self.evaluator.empty_copy()
             translator = Translator(evaluator, self.syntax, any_order=True, any_spelling=True)
             return translator.value(evaluator.evaluated(constant(_parsed(text), evaluator)), depth)
 
@@ -249,20 +251,8 @@ class Translator:
 
     def unfold(self, shape: ArrayShape | ObjectShape, depth: int) -> Node:
         """Return the node of the arrays or objects of a shape."""
-        table, is_empty = self._evaluator, self._evaluator.is_empty
         if isinstance(shape, ArrayShape):
-            return ArrayPlan(
-                shape,
-                table=table,
-                syntax=self.syntax,
-                depth=depth,
-                is_empty=is_empty,
-                value_node=self.value,
-                strings=self.strings,
-                others_without=self.others_without,
-                count_values=lambda term, limit: Cardinality(self._evaluator).count(term, limit),
-                transient_derivatives=self._transient_derivatives,
-            ).node()
+            return ArrayPlan(shape, self, depth).node()
         members = self.syntax.members
         return self.object(shape, members, lambda term, _: self.value(term, depth + 1), depth)
 
@@ -282,27 +272,18 @@ class Translator:
                 is ``None`` for names that the schema does not list.
             depth: The nesting level of the object.
         """
-        return ObjectPlan(
-            shape,
-            table=self._evaluator,
-            syntax=syntax,
-            depth=depth,
-            any_order=self._any_order,
-            is_empty=self._evaluator.is_empty,
-            is_empty_or_unenforceable=self._is_empty_or_unenforceable,
-            value_node=value_node,
-            transient_derivatives=self._transient_derivatives,
-        ).node()
+        return ObjectPlan(shape, self, syntax, depth, value_node).node()
 
-    def _is_empty_or_unenforceable(self, term: Term) -> bool:
+    def has_value(self, term: Term) -> bool:
+        """Return whether a term has a value, and all its values can be generated."""
         try:
-            if self._evaluator.is_empty(term):
-                return True
-            for array in self._evaluator.values(term).arrays:
+            if self.evaluator.is_empty(term):
+                return False
+            for array in self.evaluator.values(term).arrays:
                 self.check_distinct(array)
         except UnsupportedSchemaError:
-            return True
-        return False
+            return False
+        return True
 
     def check_distinct(self, shape: ArrayShape) -> None:
         """Check that an array of unique items never runs out of distinct values.
@@ -319,7 +300,7 @@ class Translator:
             self._checking.add(shape)
             error: UnsupportedSchemaError | None = None
             try:
-                check_distinct(shape, self._evaluator, self._count_values)
+                check_distinct(shape, self.evaluator, self._count_values)
             except UnsupportedSchemaError as raised:
                 error = raised
             finally:
@@ -333,9 +314,9 @@ class Translator:
 
     def _count_values(self, term: Term, limit: int) -> int:
         """Return a lower bound on the number of a term's values, at most ``limit``."""
-        known = Cardinality(self._evaluator).count(term, limit)
+        known = Cardinality(self.evaluator).count(term, limit)
         if known < limit <= _LISTED_VALUES:
-            values = self._evaluator.values(term)
+            values = self.evaluator.values(term)
             scalars = count_scalars(values, limit)
             known = max(known, scalars + self._list_containers(values, limit - scalars))
         return known
@@ -347,7 +328,7 @@ class Translator:
         """
         found: list[Node] = []
         with suppress(GrammarBudgetError), step_budget(_LISTING_STEPS):
-            lister = Translator(self._evaluator, JSON_SYNTAXES["compact"], any_order=False)
+            lister = Translator(self.evaluator, JSON_SYNTAXES["compact"], any_order=False)
             lister._checked, lister._checking = self._checked, self._checking
             containers = lister._containers(values, 0)
             while len(found) < limit:

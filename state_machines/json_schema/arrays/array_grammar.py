@@ -8,8 +8,9 @@ values the values of the items before are subtracted (:class:`DistinctItem`).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from state_machines.grammar.boolean import counts_any_symbol, difference
 from state_machines.grammar.capture import (
@@ -25,11 +26,13 @@ from state_machines.grammar.node import EMPTY, EPSILON, Node, TransientDerivativ
 from state_machines.grammar.nodes import Repetition, concatenation, literal, union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.word_lists import without_listed
-from state_machines.grammar.words import list_words
+from state_machines.grammar.words import after_text, contains_word, list_words
 from state_machines.json_schema.arrays.array_shape import ArrayShape, ItemState, ItemSteps
-from state_machines.json_schema.arrays.unique_items import DistinctValues
-from state_machines.json_schema.terms import FALSE, Term, TermTable
-from state_machines.json_schema.value_syntax import ValueSyntax
+from state_machines.json_schema.arrays.unique_items import Cardinality, DistinctValues
+from state_machines.json_schema.terms import FALSE, Term
+
+if TYPE_CHECKING:
+    from state_machines.json_schema.compiler import Translator
 
 _MAX_TOKEN_CHARS = 8
 """Strings up to this length are not free: one token could complete them."""
@@ -39,45 +42,24 @@ class ArrayPlan:
     """An array shape with what its nodes share.
 
     Args:
+        shape: The shape.
+        translator: Translates the terms of the items.
         depth: Number of brackets around the array.
-        is_empty: Whether a term has no value.
-        value_node: Returns the node of a term's values at a depth.
-        strings: Returns the strings among a term's values, as a language of code points.
-        others_without: Returns the node of a term's other values at a depth, without some values
-            given as JSON.
-        count_values: Returns a lower bound on the number of a term's values, up to a limit.
-        transient_derivatives: Stores the derivatives within items.
     """
 
-    def __init__(
-        self,
-        shape: ArrayShape,
-        *,
-        table: TermTable,
-        syntax: ValueSyntax,
-        depth: int,
-        is_empty: Callable[[Term], bool],
-        value_node: Callable[[Term, int], Node],
-        strings: Callable[[Term], Node],
-        others_without: Callable[[Term, Iterable[str], int], Node],
-        count_values: Callable[[Term, int], int],
-        transient_derivatives: TransientDerivatives,
-    ) -> None:
-        self.syntax = syntax
+    def __init__(self, shape: ArrayShape, translator: Translator, depth: int) -> None:
+        self.syntax = translator.syntax
         self.depth = depth
-        self.transient_derivatives = transient_derivatives
-        self.steps = ItemSteps(shape, table)
-        self._is_empty = is_empty
-        self._value_node = value_node
-        self._strings = strings
-        self._others_without = others_without
-        self._count_values = count_values
+        self.transient_derivatives = translator.transient_derivatives
+        self.steps = ItemSteps(shape, translator.evaluator)
+        self._translator = translator
+        self._is_empty = translator.evaluator.is_empty
         self._counted: dict[Term, tuple[int, int]] = {}
         self._left: dict[Term, tuple[Node, Node]] = {}
         self._others: dict[Term, tuple[frozenset[str], Node]] = {}
         self._max_lengths: frozenset[int] | None = None
-        if shape.unique and syntax.quotes_strings:
-            self._max_lengths = _string_bounds(map(strings, self._terms))
+        if shape.unique and self.syntax.quotes_strings:
+            self._max_lengths = _string_bounds(map(translator.strings, self._terms))
 
     @property
     def _terms(self) -> list[Term]:
@@ -109,7 +91,9 @@ class ArrayPlan:
     def item(self, term: Term, target: ItemState, seen: DistinctValues) -> Node:
         """Return the node of an item and the rest of the array."""
         if not self.steps.shape.unique:
-            return concatenation(self._value_node(term, self.depth + 1), self.items(target, seen))
+            return concatenation(
+                self._translator.value(term, self.depth + 1), self.items(target, seen)
+            )
         words = self._strings_of(term, seen)
         others = self._others_of(term, seen)
         if self._max_lengths is None:
@@ -126,16 +110,19 @@ class ArrayPlan:
     def _strings_of(self, term: Term, seen: DistinctValues) -> Node:
         """Return the strings among a term's values that were not seen."""
         if seen.words is EMPTY:
-            return self._strings(term)
-        words, left = self._left.get(term, (EMPTY, self._strings(term)))
+            return self._translator.strings(term)
+        words, left = self._left.get(term, (EMPTY, self._translator.strings(term)))
         if words is not seen.words:
             before, last = seen.last
             added = [last]
             if words is not before:
-                left, added = self._strings(term), list_words(seen.words, seen.count + 1) or []
+                left, added = (
+                    self._translator.strings(term),
+                    list_words(seen.words, seen.count + 1) or [],
+                )
             listed = without_listed(left, added)
             if listed is None:
-                listed = difference(self._strings(term), seen.words, ANY_CODE_POINT)
+                listed = difference(self._translator.strings(term), seen.words, ANY_CODE_POINT)
             left = listed
             self._left[term] = (seen.words, left)
         return left
@@ -144,7 +131,7 @@ class ArrayPlan:
         """Return the node of a term's values that are neither strings nor seen."""
         texts, node = self._others.get(term, (None, EMPTY))
         if texts != seen.texts:
-            node = self._others_without(term, seen.texts, self.depth + 1)
+            node = self._translator.others_without(term, seen.texts, self.depth + 1)
             self._others[term] = (seen.texts, node)
         return node
 
@@ -166,7 +153,7 @@ class ArrayPlan:
         counted, known = self._counted.get(term, (0, 0))
         if known == counted < limit:
             counted = 2 * limit
-            known = self._count_values(term, counted)
+            known = Cardinality(self._translator.evaluator).count(term, counted)
             self._counted[term] = (counted, known)
         return known
 
@@ -242,7 +229,7 @@ class FreeString(DistinctItem):
     def after(self, word: bytes) -> Node:
         """Return the node after the string spelled by ``word``, closing quote included."""
         string = json.loads(b'"' + word)
-        if string in self.seen.free:
+        if contains_word(self.seen.free, string):
             return EMPTY
         return self.plan.items(self.target, self.plan.with_string(self.seen, string))
 
@@ -254,12 +241,12 @@ class FreeString(DistinctItem):
     @property
     def has_exceptions(self) -> bool:
         """Whether a free string was seen."""
-        return len(self.seen.free) > 0
+        return self.seen.free is not EMPTY
 
     def exceptions(self, written: bytes) -> Iterator[str]:
         """Yield the rest of every free string that begins with ``written``."""
-        prefix = json.loads(b'"' + written + b'"')
-        return (word[len(prefix) :] for word in self.seen.free if word.startswith(prefix))
+        rest = after_text(self.seen.free, json.loads(b'"' + written + b'"'))
+        yield from list_words(rest, self.seen.count + 1) or ()
 
 
 def _holds_another_string(suffix: bytes) -> bool:

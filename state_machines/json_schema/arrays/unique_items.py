@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Iterator, Mapping
+from collections.abc import Callable, Container, Hashable, Mapping
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
@@ -25,46 +25,8 @@ from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import Term
 from state_machines.json_schema.value_sets import ValueSet
 
-_BUCKETS = 64
-
 _MAX_ROUNDS = 256
 """Rounds in which the values of recursive terms are counted."""
-
-
-class WordSet:
-    """An immutable set of strings.
-
-    Adding a string copies one of 64 buckets and shares the others: each item of an array makes a
-    new set, so copying the whole set would take quadratic time.
-    """
-
-    __slots__ = ("_buckets", "_hash")
-
-    def __init__(self, buckets: tuple[frozenset[str], ...] = (frozenset(),) * _BUCKETS) -> None:
-        self._buckets = buckets
-        self._hash = hash(buckets)
-
-    def with_word(self, word: str) -> WordSet:
-        """Return the set with one more string."""
-        at = hash(word) % _BUCKETS
-        buckets = self._buckets
-        return WordSet((*buckets[:at], buckets[at] | {word}, *buckets[at + 1 :]))
-
-    def __contains__(self, word: str) -> bool:
-        return word in self._buckets[hash(word) % _BUCKETS]
-
-    def __iter__(self) -> Iterator[str]:
-        for bucket in self._buckets:
-            yield from bucket
-
-    def __len__(self) -> int:
-        return sum(map(len, self._buckets))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, WordSet) and self._buckets == other._buckets
-
-    def __hash__(self) -> int:
-        return self._hash
 
 
 class GrowingTrie(Node):
@@ -121,15 +83,15 @@ class DistinctValues:
     """The values of the items written so far, which no further item may have.
 
     Attributes:
-        free: Strings that are prefixes of further strings, however many were written. So an item
-            needs to be compared with them only where it ends.
+        free: Strings that are prefixes of further strings, however many were written, as a language
+            of code points. An item needs to be compared with them only where it ends.
         words: All other strings, as a language of code points.
         last: The last of these strings, with the language of those before it.
         texts: Values other than strings, as JSON.
         count: Number of items.
     """
 
-    free: WordSet = WordSet()  # noqa: RUF009, it is immutable
+    free: Node = EMPTY
     words: Node = EMPTY
     texts: frozenset[str] = frozenset()
     count: int = 0
@@ -138,11 +100,11 @@ class DistinctValues:
     @property
     def key(self) -> Hashable:
         """Equal for equal values; holds no node."""
-        return (self.free, id(self.words), self.texts)
+        return (id(self.free), id(self.words), self.texts)
 
     def with_free(self, word: str) -> DistinctValues:
         """Return the values with one more free string."""
-        return replace(self, free=self.free.with_word(word), count=self.count + 1)
+        return replace(self, free=with_word(self.free, word), count=self.count + 1)
 
     def with_string(self, word: str) -> DistinctValues:
         """Return the values with one more string that is not free."""

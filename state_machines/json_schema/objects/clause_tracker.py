@@ -14,10 +14,10 @@ At the closing bracket every name that has not come is absent, which decides all
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from state_machines.budgets import spend
 from state_machines.caches import LruCache
@@ -46,6 +46,9 @@ from state_machines.json_schema.objects.object_shape import (
 from state_machines.json_schema.terms import Term, TermTable
 from state_machines.limits import LIMITS
 
+if TYPE_CHECKING:
+    from state_machines.json_schema.compiler import Translator
+
 PLENTY_OF_NAMES = 64
 """Number of names of a kind from which on taking one of them changes nothing."""
 
@@ -68,10 +71,11 @@ class ClauseTracker:
 
     Args:
         terms: The terms of the listed names.
-        is_empty: Whether a term has no value.
-        is_empty_or_unenforceable: Whether a term has no value that can be generated.
+        translator: Decides which terms have values that can be generated.
 
     Attributes:
+        table: Builds terms.
+        has_value: Whether a term has a value that can be generated.
         clauses: The undecided clauses; bit *k* of a bit set stands for clause *k*.
         all_clauses: The bit set of all of them.
         by_absence: By name, the bit set of the clauses that its absence satisfies.
@@ -80,16 +84,11 @@ class ClauseTracker:
     """
 
     def __init__(
-        self,
-        shape: ObjectShape,
-        terms: Mapping[str, Term],
-        table: TermTable,
-        is_empty: Callable[[Term], bool],
-        is_empty_or_unenforceable: Callable[[Term], bool],
+        self, shape: ObjectShape, terms: Mapping[str, Term], translator: Translator
     ) -> None:
-        self._table = table
-        self._is_empty = is_empty
-        self._is_empty_or_unenforceable = is_empty_or_unenforceable
+        self.table: TermTable = translator.evaluator
+        self.has_value = translator.has_value
+        self._is_empty = translator.evaluator.is_empty
         evaluate = partial(self._evaluate, terms=terms, required=frozenset(shape.required))
         residuals = (residual_clause(clause, evaluate) for clause in shape.clauses)
         self.clauses: tuple[Clause, ...] = tuple(c for c in residuals if c is not None)
@@ -136,11 +135,11 @@ class ClauseTracker:
 
     def _excludes(self, known: Term, term: Term) -> bool:
         """Return whether no value of a term is offered that is in another."""
-        return self._is_empty_or_unenforceable(self._table.all_of((known, term)))
+        return not self.has_value(self.table.all_of((known, term)))
 
     def _implies(self, known: Term, term: Term) -> bool:
         """Return whether the values of a term are surely among those of another."""
-        return self._is_surely_empty(self._table.all_of((known, self._table.negation(term))))
+        return self._is_surely_empty(self.table.all_of((known, self.table.negation(term))))
 
     def _is_surely_empty(self, term: Term) -> bool:
         """Return whether a term is empty; ``False`` if that cannot be decided.
@@ -198,12 +197,12 @@ class ClauseTracker:
             spend()
             term, more = effect.by_value[index]
             if more & ~bits:
-                inside = self._table.all_of((cell, term))
-                if not self._is_empty_or_unenforceable(inside):
-                    outside = self._table.all_of((cell, self._table.negation(term)))
+                inside = self.table.all_of((cell, term))
+                if self.has_value(inside):
+                    outside = self.table.all_of((cell, self.table.negation(term)))
                     if not self._is_surely_empty(outside):
                         stack.append((index + 1, values, outside, bits))
-                    narrowed = self._table.all_of((values, term))
+                    narrowed = self.table.all_of((values, term))
                     stack.append((index + 1, narrowed, inside, bits | more))
                     continue
             stack.append((index + 1, values, cell, bits))
@@ -242,15 +241,11 @@ class AssignmentCache:
         listed: ListedNames,
         cells: Sequence[NameCell],
         tracker: ClauseTracker,
-        table: TermTable,
-        is_empty_or_unenforceable: Callable[[Term], bool],
     ) -> None:
         self._shape = shape
         self._listed = listed
         self._cells = cells
         self._tracker = tracker
-        self._table = table
-        self._is_empty_or_unenforceable = is_empty_or_unenforceable
         # No LRU cache: an entry is cheaper than hashing its key several times.
         self._assignments: dict[MemberState, Assignment | Literal[False]] = {}
         self._relevant: LruCache[str, bool] = LruCache(LIMITS.member_facts)
@@ -328,8 +323,8 @@ class AssignmentCache:
         return find_assignment(
             self._tracker.clauses,
             domain,
-            self._table,
-            lambda term: not self._is_empty_or_unenforceable(term),
+            self._tracker.table,
+            self._tracker.has_value,
             satisfied=state.satisfied,
             near=near,
             by_absence=self._tracker.by_absence,
@@ -340,7 +335,7 @@ class AssignmentCache:
         """The number of unlisted names whose term has a value, at most ``min_members``."""
         found, most = 0, self._shape.min_members
         for cell in self._cells:
-            if found < most and not self._is_empty_or_unenforceable(cell.term):
+            if found < most and self._tracker.has_value(cell.term):
                 found += count_words(cell.names, most - found)
         return found
 
@@ -349,7 +344,7 @@ class AssignmentCache:
         """The bit set of the listed names whose term has a value."""
         spend(len(self._listed))
         terms = enumerate(self._listed.terms)
-        return sum(1 << i for i, term in terms if not self._is_empty_or_unenforceable(term))
+        return sum(1 << i for i, term in terms if self._tracker.has_value(term))
 
     def _essential(self, state: MemberState) -> MemberState:
         """Return the state without the written names that do not affect later members."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from state_machines.budgets import spend
 from state_machines.caches import LruCache
@@ -24,8 +25,11 @@ from state_machines.json_schema.objects.clause_tracker import (
 )
 from state_machines.json_schema.objects.names import ListedNames, NameCell, name_cells
 from state_machines.json_schema.objects.object_shape import Matching, ObjectShape, bit_indices
-from state_machines.json_schema.terms import Term, TermTable
+from state_machines.json_schema.terms import Term
 from state_machines.limits import LIMITS
+
+if TYPE_CHECKING:
+    from state_machines.json_schema.compiler import Translator
 
 __all__ = ["MemberState", "MemberSteps"]
 
@@ -34,44 +38,32 @@ class MemberSteps:
     """The automaton of an object's members: which may come next, and when the object may end.
 
     Args:
-        any_order: Whether members come in any order, and not in that of the schema.
-        is_empty: Whether a term has no value.
-        is_empty_or_unenforceable: Whether a term has no value that can be generated.
+        shape: The shape.
+        translator: Decides which terms have values that can be generated.
 
     Attributes:
+        any_order: Whether members come in any order, and not in that of the schema.
         start: The state before the first member.
         listed: The listed names; bit sets in states are sets of their numbers.
         cells: The unlisted names, by the term of their values.
         is_bounded: Whether the end depends on clauses or on the number of members.
     """
 
-    def __init__(
-        self,
-        shape: ObjectShape,
-        *,
-        table: TermTable,
-        any_order: bool,
-        is_empty: Callable[[Term], bool],
-        is_empty_or_unenforceable: Callable[[Term], bool],
-    ) -> None:
+    def __init__(self, shape: ObjectShape, translator: Translator) -> None:
+        evaluator = translator.evaluator
         self.shape = shape
-        self.any_order = any_order
-        self.listed = ListedNames(shape, table)
-        names, terms = self.listed.names, self.listed.terms
-        self.cells = [cell for cell in name_cells(shape, table) if not is_empty(cell.term)]
-        terms_by_name = dict(zip(names, terms, strict=True))
-        self._tracker = ClauseTracker(
-            shape, terms_by_name, table, is_empty, is_empty_or_unenforceable
-        )
+        self.any_order = translator.any_order
+        self.listed = ListedNames(shape, evaluator)
+        names, terms, is_empty = self.listed.names, self.listed.terms, evaluator.is_empty
+        self.cells = [cell for cell in name_cells(shape, evaluator) if not is_empty(cell.term)]
+        self._tracker = ClauseTracker(shape, dict(zip(names, terms, strict=True)), translator)
         self._effects = [MemberEffect()] * len(names)
         if self._tracker.clauses:
             self._effects = list(map(self._tracker.effect_of, names, terms))
         self._by_absence = [self._tracker.by_absence.get(name, 0) for name in names]
         self._max_counted = max(shape.min_members, shape.max_members or 0)
         self.is_bounded = bool(self._max_counted or self._tracker.clauses)
-        self._completions = AssignmentCache(
-            shape, self.listed, self.cells, self._tracker, table, is_empty_or_unenforceable
-        )
+        self._completions = AssignmentCache(shape, self.listed, self.cells, self._tracker)
         self._unlisted_effects: LruCache[tuple[object, ...], MemberEffect] = LruCache(
             LIMITS.member_facts
         )

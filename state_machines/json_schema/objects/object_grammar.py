@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from weakref import ref
 
 from state_machines.caches import LruCache
@@ -30,11 +30,14 @@ from state_machines.grammar.symbols import byte_set
 from state_machines.json_schema.objects.member_steps import MemberState, MemberSteps
 from state_machines.json_schema.objects.names import NameCell, NameTrie, name_trie
 from state_machines.json_schema.objects.object_shape import ObjectShape, bit_indices
-from state_machines.json_schema.terms import Term, TermTable
+from state_machines.json_schema.terms import Term
 from state_machines.json_schema.value_syntax import MemberSyntax
 
 _UNFOLDED_OBJECTS = 256
 """States of one unordered object whose members are held."""
+
+if TYPE_CHECKING:
+    from state_machines.json_schema.compiler import Translator
 
 MAX_NAMES = 8
 """Maximum number of listed names that are tried to complete an object."""
@@ -47,38 +50,26 @@ class ObjectPlan:
     """An object shape with what its nodes share.
 
     Args:
+        shape: The shape.
+        translator: Translates the terms of the values.
+        syntax: How members are written.
         depth: Number of brackets around the object.
-        any_order: Whether members come in any order, and not in that of the schema.
-        is_empty: Whether a term has no value.
-        is_empty_or_unenforceable: Whether a term has no value that can be generated.
         value_node: Returns the node of a term's values, given the name of the member if it is
             listed.
-        transient_derivatives: Stores the derivatives within unlisted names.
     """
 
     def __init__(
         self,
         shape: ObjectShape,
-        *,
-        table: TermTable,
+        translator: Translator,
         syntax: MemberSyntax,
         depth: int,
-        any_order: bool,
-        is_empty: Callable[[Term], bool],
-        is_empty_or_unenforceable: Callable[[Term], bool],
         value_node: Callable[[Term, str | None], Node],
-        transient_derivatives: TransientDerivatives,
     ) -> None:
         self.syntax = syntax
         self.depth = depth
-        self.transient_derivatives = transient_derivatives
-        self.steps = MemberSteps(
-            shape,
-            table=table,
-            any_order=any_order,
-            is_empty=is_empty,
-            is_empty_or_unenforceable=is_empty_or_unenforceable,
-        )
+        self.transient_derivatives = translator.transient_derivatives
+        self.steps = MemberSteps(shape, translator)
         self._value_node = value_node
         self._expanded: LruCache[int, ref[RemainingMembers]] = LruCache(
             _UNFOLDED_OBJECTS, on_evict=_release
