@@ -5,7 +5,7 @@ Section numbers are those of JSON Schema Core 2020-12 if no other document is na
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from state_machines.grammar.boolean import complement
@@ -49,21 +49,19 @@ def _terms(locations: Iterable[SchemaLocation], evaluator: TermEvaluator) -> lis
     return [evaluator.schema_ref(location) for location in locations]
 
 
-def ref(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
-    """``$ref``: the value satisfies the referenced schema (8.2.3.1)."""
-    return evaluator.schema_ref(location.document.resolve(location, value, "$ref"))
+def _reference(keyword: str) -> Callable[[SchemaLocation, Any, TermEvaluator], Term]:
+    """Return the reader of a keyword that holds a reference."""
+
+    def read(location: SchemaLocation, _: Any, evaluator: TermEvaluator) -> Term:
+        return evaluator.schema_ref(location.document.resolve(location, keyword))
+
+    read.__doc__ = f"``{keyword}``: the value satisfies the referenced schema."
+    return read
 
 
-def dynamic_ref(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
-    """``$dynamicRef``: as ``$ref``, resolved in the dynamic scope (8.2.3.2)."""
-    return evaluator.schema_ref(location.document.resolve(location, value, "$dynamicRef"))
-
-
-def recursive_ref(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
-    """``$recursiveRef``: the outermost schema with ``$recursiveAnchor`` (2019-09 core, 8.2.4.2)."""
-    if value != "#":
-        raise location.error("$recursiveRef is not '#'", "$recursiveRef")
-    return evaluator.schema_ref(location.document.resolve_recursive(location))
+ref = _reference("$ref")  # 8.2.3.1
+dynamic_ref = _reference("$dynamicRef")  # 8.2.3.2
+recursive_ref = _reference("$recursiveRef")  # 2019-09 core, 8.2.4.2
 
 
 def all_of(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:

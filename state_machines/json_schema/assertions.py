@@ -18,10 +18,10 @@ from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.document import SchemaLocation
 from state_machines.json_schema.evaluator import TermEvaluator
 from state_machines.json_schema.formats import format_language
-from state_machines.json_schema.numbers.intervals import Interval
 from state_machines.json_schema.numbers.number_sets import (
     INTEGERS,
     PLAIN_INTEGERS,
+    Interval,
     NumberSet,
     exact,
 )
@@ -120,44 +120,46 @@ def _number(location: SchemaLocation, keyword: str, value: Any) -> Fraction:
     return exact(value)
 
 
-def _is_exclusive(location: SchemaLocation, keyword: str) -> bool:
-    """Return the Boolean that draft 4 has next to a bound."""
-    if not location.dialect.boolean_exclusive:
-        return False
-    value = location.schema.get(keyword, False)
-    if not isinstance(value, bool):
-        raise location.error(
-            f"{keyword} is not a Boolean",
-            keyword,
-            hint="Draft 4 has a Boolean here; name a later draft in $schema for a number",
-        )
-    return value
+def _bound_keyword(
+    keyword: str, make: Callable[[Fraction, bool], Interval], draft_4: str = ""
+) -> Callable[[SchemaLocation, Any, TermEvaluator], ValueSet]:
+    """Return the reader of a bound on numbers.
+
+    Args:
+        keyword: The keyword.
+        make: Returns the interval of a bound, given whether the bound itself is excluded.
+        draft_4: The keyword whose Boolean excludes the bound in draft 4; none if the keyword itself
+            excludes it.
+    """
+
+    def read(location: SchemaLocation, value: Any, _: TermEvaluator) -> ValueSet:
+        bound, is_open = _number(location, keyword, value), not draft_4
+        if draft_4 and location.dialect.boolean_exclusive:
+            is_open = location.schema.get(draft_4, False)
+            if not isinstance(is_open, bool):
+                raise location.error(
+                    f"{draft_4} is not a Boolean",
+                    draft_4,
+                    hint="Draft 4 has a Boolean here; name a later draft in $schema for a number",
+                )
+        return restrict_one_type(numbers=NumberSet.of((make(bound, is_open),)))
+
+    read.__doc__ = f"``{keyword}`` (6.2)."
+    return read
 
 
-def minimum(location: SchemaLocation, value: Any, _: TermEvaluator) -> ValueSet:
-    """``minimum`` (6.2.4); with the Boolean ``exclusiveMinimum`` in draft 4."""
-    low = _number(location, "minimum", value)
-    is_open = _is_exclusive(location, "exclusiveMinimum")
-    return restrict_one_type(numbers=NumberSet.of((Interval(low=low, low_open=is_open),)))
+def _from(bound: Fraction, is_open: bool) -> Interval:
+    return Interval(low=bound, low_open=is_open)
 
 
-def maximum(location: SchemaLocation, value: Any, _: TermEvaluator) -> ValueSet:
-    """``maximum`` (6.2.2); with the Boolean ``exclusiveMaximum`` in draft 4."""
-    high = _number(location, "maximum", value)
-    is_open = _is_exclusive(location, "exclusiveMaximum")
-    return restrict_one_type(numbers=NumberSet.of((Interval(high=high, high_open=is_open),)))
+def _up_to(bound: Fraction, is_open: bool) -> Interval:
+    return Interval(high=bound, high_open=is_open)
 
 
-def exclusive_minimum(location: SchemaLocation, value: Any, _: TermEvaluator) -> ValueSet:
-    """``exclusiveMinimum`` (6.2.5)."""
-    low = _number(location, "exclusiveMinimum", value)
-    return restrict_one_type(numbers=NumberSet.of((Interval(low=low, low_open=True),)))
-
-
-def exclusive_maximum(location: SchemaLocation, value: Any, _: TermEvaluator) -> ValueSet:
-    """``exclusiveMaximum`` (6.2.3)."""
-    high = _number(location, "exclusiveMaximum", value)
-    return restrict_one_type(numbers=NumberSet.of((Interval(high=high, high_open=True),)))
+minimum = _bound_keyword("minimum", _from, "exclusiveMinimum")
+maximum = _bound_keyword("maximum", _up_to, "exclusiveMaximum")
+exclusive_minimum = _bound_keyword("exclusiveMinimum", _from)
+exclusive_maximum = _bound_keyword("exclusiveMaximum", _up_to)
 
 
 def multiple_of(location: SchemaLocation, value: Any, _: TermEvaluator) -> ValueSet:

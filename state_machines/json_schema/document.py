@@ -166,7 +166,7 @@ class SchemaDocument:
             or registry is not None
         )
         # Stores no locations: they hold a reference to the document.
-        self._references: dict[tuple[str, str, tuple[str, ...]], tuple[Any, _Resolver, str]] = {}
+        self._references: dict[tuple[object, ...], tuple[Any, _Resolver, str]] = {}
 
     @property
     def root(self) -> SchemaLocation:
@@ -230,30 +230,19 @@ class SchemaDocument:
         # document matters.
         return (resolver._base_uri, *dict.fromkeys(reversed(uris)))
 
-    def resolve_recursive(self, location: SchemaLocation) -> SchemaLocation:
-        """Return the target of the ``$recursiveRef`` at a location.
+    def resolve(self, location: SchemaLocation, keyword: str) -> SchemaLocation:
+        """Return the target of the reference that a keyword of a schema holds.
 
         Raises:
             InvalidSchemaError: The reference cannot be resolved, or its target is not a schema.
         """
-        keyword = "$recursiveRef"
-        try:
-            resolved = lookup_recursive_ref(location.resolver)
-        except (Unresolvable, ValueError, AttributeError, TypeError) as error:
-            raise location.error(f"{keyword} cannot be resolved", keyword) from error
-        if not isinstance(resolved.contents, dict | bool):
-            raise location.error(f"the target of {keyword} is not a schema", keyword)
-        return self.locate(resolved.contents, location.dialect, resolved.resolver, is_root=True)
-
-    def resolve(self, location: SchemaLocation, reference: object, keyword: str) -> SchemaLocation:
-        """Return the target of a reference at a location.
-
-        Raises:
-            InvalidSchemaError: The reference cannot be resolved, or its target is not a schema.
-        """
+        reference = location.schema[keyword]
         if not isinstance(reference, str):
             raise location.error(f"{keyword} is not a string", keyword)
-        key = (location.resolver._base_uri, reference, self.dynamic_scope(location.resolver))
+        if keyword == "$recursiveRef" and reference != "#":
+            raise location.error("$recursiveRef is not '#'", keyword)
+        resolver = location.resolver
+        key = (keyword, resolver._base_uri, reference, self.dynamic_scope(resolver))
         target = self._references.get(key)
         if target is None:
             target = self._references[key] = self._lookup(location, reference, keyword)
@@ -265,8 +254,12 @@ class SchemaDocument:
     ) -> tuple[Any, _Resolver, str]:
         """Return the target of a reference, its resolver and its JSON Pointer."""
         spend(LOOKUP_STEPS + len(reference) // CHARACTERS_PER_STEP)
+        resolver = location.resolver
         try:
-            resolved = location.resolver.lookup(reference)
+            if keyword == "$recursiveRef":
+                resolved = lookup_recursive_ref(resolver)
+            else:
+                resolved = resolver.lookup(reference)
         except (Unresolvable, ValueError, AttributeError, TypeError) as error:
             raise location.error(
                 f"the reference {_shortened(reference)} cannot be resolved",

@@ -146,7 +146,7 @@ def _needed_schemas(location: SchemaLocation, root: SchemaLocation) -> Iterator[
     if isinstance(reference, str):
         is_here = location.resolver._base_uri == root.resolver._base_uri
         if is_here and (reference == "#" or reference.startswith("#/")):
-            yield location.document.resolve(location, reference, "$ref")
+            yield location.document.resolve(location, "$ref")
         if location.dialect.ref_overrides:
             return
     for keyword in ("allOf", "anyOf", "oneOf"):

@@ -210,12 +210,9 @@ class _CaseCollector:
         )
 
     def _references(self, location: SchemaLocation) -> Iterator[list[_Case]]:
-        schema, document = location.schema, location.document
-        for keyword in ("$ref", "$dynamicRef"):
-            if keyword in schema:
-                yield self.collect(document.resolve(location, schema[keyword], keyword))
-        if "$recursiveRef" in schema:
-            yield self.collect(document.resolve_recursive(location))
+        for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
+            if keyword in location.schema:
+                yield self.collect(location.document.resolve(location, keyword))
 
     def _all_of(self, location: SchemaLocation) -> Iterator[list[_Case]]:
         for index, schema in enumerate(location.keyword_value("allOf", list) or ()):

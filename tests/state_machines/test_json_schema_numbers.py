@@ -20,8 +20,7 @@ from schema_strategies import examples
 from state_machines import JsonSchemaStateMachine, UnsatisfiableSchemaError
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.symbols import bytes_in
-from state_machines.json_schema.numbers.intervals import Interval
-from state_machines.json_schema.numbers.number_sets import NumberSet, exact, points
+from state_machines.json_schema.numbers.number_sets import Interval, NumberSet, exact, points
 from state_machines.json_schema.numbers.number_text import (
     MAX_INTEGER_DIGITS,
     number_language,

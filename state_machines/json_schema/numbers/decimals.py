@@ -24,7 +24,7 @@ from state_machines.json_schema.numbers.decimal_grid import (
     decimal_places,
     grid_of,
 )
-from state_machines.json_schema.numbers.intervals import (
+from state_machines.json_schema.numbers.number_sets import (
     LARGEST,
     MAX_INTEGER_DIGITS,
     Interval,

@@ -29,8 +29,7 @@ from state_machines.grammar.nodes import concatenation, optional, symbols, union
 from state_machines.grammar.symbols import CodePointSet, code_points
 from state_machines.grammar.word_lists import word_list
 from state_machines.json_schema.numbers.decimals import FRACTION, ZEROS, magnitudes
-from state_machines.json_schema.numbers.intervals import MAX_INTEGER_DIGITS, Interval
-from state_machines.json_schema.numbers.number_sets import NumberSet
+from state_machines.json_schema.numbers.number_sets import MAX_INTEGER_DIGITS, Interval, NumberSet
 from state_machines.limits import LIMITS
 
 __all__ = [
