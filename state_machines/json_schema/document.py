@@ -22,6 +22,7 @@ from state_machines.budgets import spend
 from state_machines.errors import InvalidSchemaError, SchemaError
 from state_machines.json_schema.dialects import DIALECTS, Dialect, DialectTable
 from state_machines.json_schema.schema_copy import interned_copy, pointer_token
+from state_machines.json_schema.terms import Term
 from state_machines.limits import LIMITS
 
 _Kind = TypeVar("_Kind", dict[str, Any], list[Any])
@@ -39,8 +40,8 @@ _Resolver = Any
 
 
 @dataclass(eq=False, slots=True)
-class SchemaLocation:
-    """A schema and its location in a document.
+class SchemaLocation(Term):
+    """A schema and its location in a document; as a term, the values that the schema admits.
 
     Attributes:
         schema: The schema, without the keywords in ``ignored``.

@@ -18,7 +18,6 @@ from state_machines.json_schema.terms import (
     Conjunction,
     Disjunction,
     Negation,
-    SchemaRef,
     Term,
 )
 
@@ -34,9 +33,8 @@ class located_errors:
     entered for every keyword of every schema.
 
     Args:
-        source: The schema that is being read, or the term that is being evaluated; ``None`` for
-            the whole schema.
-        keyword: The keyword of the schema that is being read.
+        source: The term that is being evaluated; ``None`` for the whole schema.
+        keyword: The keyword that is being read, if ``source`` is a schema.
         parent: The schema that contains a term, searched after the schemas of the term.
     """
 
@@ -44,7 +42,7 @@ class located_errors:
 
     def __init__(
         self,
-        source: SchemaLocation | Term | None,
+        source: Term | None,
         keyword: str | None = None,
         *,
         parent: SchemaLocation | None = None,
@@ -81,7 +79,7 @@ class located_errors:
             keyword: The keyword that the error names, if any.
         """
         source = self._source
-        if isinstance(source, SchemaLocation):
+        if isinstance(source, SchemaLocation) and self._keyword is not None:
             name = keyword if keyword in source.schema else self._keyword
             return source.pointer if name is None else source.keyword_pointer(name), name
         locations = [] if source is None else list(schema_locations(source))
@@ -103,8 +101,8 @@ def schema_locations(term: Term) -> Iterator[SchemaLocation]:
         below: list[Term] = []
         for each in layer:
             match each:
-                case SchemaRef(location):
-                    yield location
+                case SchemaLocation():
+                    yield each
                 case Conjunction(parts) | Disjunction(parts):
                     below.extend(parts)
                 case Negation(part):

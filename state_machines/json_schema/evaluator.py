@@ -26,7 +26,6 @@ from state_machines.json_schema.terms import (
     Disjunction,
     Evaluated,
     Negation,
-    SchemaRef,
     Term,
     TermTable,
 )
@@ -268,7 +267,7 @@ class TermEvaluator(TermTable):
         if active[term] < thread.query_depth:
             raise _CyclicQueryError
         terms = (*reversed(thread.strings), *reversed(thread.values))
-        pointers = (each.location.pointer for each in terms if isinstance(each, SchemaRef))
+        pointers = (each.pointer for each in terms if isinstance(each, SchemaLocation))
         raise InvalidSchemaError(
             "the schema refers to itself without an array or object in between",
             pointer=next(pointers, ""),
@@ -278,8 +277,8 @@ class TermEvaluator(TermTable):
 
     def _evaluate(self, term: Term) -> ValueSet:
         match term:
-            case SchemaRef(location):
-                return self.schema_values(location)
+            case SchemaLocation():
+                return self.schema_values(term)
             case Evaluated(values):
                 return cast("ValueSet", values)
             case Conjunction(parts):
@@ -311,16 +310,16 @@ class TermEvaluator(TermTable):
             return self._conjoined([self.negation(part) for part in term.parts])
         values = self.values(term)
         if len(values.arrays) > 1 or len(values.objects) > 1:
-            if isinstance(term, SchemaRef):
-                return self.schema_complement(term.location)
+            if isinstance(term, SchemaLocation):
+                return self.schema_complement(term)
             if isinstance(term, Conjunction):
                 return disjoin([self.values(self.negation(part)) for part in term.parts])
         return negate(values, self)
 
     def _evaluate_strings(self, term: Term) -> Node:
         match term:
-            case SchemaRef(location):
-                return self.schema_strings(location)
+            case SchemaLocation():
+                return self.schema_strings(term)
             case Evaluated(values):
                 return cast("ValueSet", values).strings
             case Conjunction(parts):

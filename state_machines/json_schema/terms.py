@@ -34,13 +34,6 @@ FALSE: Term = _Constant()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class SchemaRef(Term):
-    """The values that a schema of the document admits."""
-
-    location: SchemaLocation
-
-
-@dataclass(frozen=True, eq=False, slots=True)
 class Evaluated(Term):
     """The values of a head normal form, which this module treats as an opaque, hashable object."""
 
@@ -103,7 +96,10 @@ class TermTable:
         return None
 
     def schema_ref(self, location: SchemaLocation) -> Term:
-        """Return the term of a schema; Boolean schemas are the constants."""
+        """Return the term of a schema: of several equal locations the first.
+
+        Boolean schemas are the constants.
+        """
         if location.schema is True or (location.schema == {} and not location.ignored):
             return TRUE
         if location.schema is False:
@@ -112,7 +108,7 @@ class TermTable:
         term = self._schema_refs.get(key)
         if term is None:
             values = self.scalar_values(location)
-            term = SchemaRef(location) if values is None else self.evaluated(values)
+            term = location if values is None else self.evaluated(values)
             term = self._schema_refs.setdefault(key, term)
         return term
 

