@@ -191,7 +191,7 @@ class ObjectShape:
     def with_clauses(
         self, residual: Iterable[Clause], pending: Iterable[Clause], table: TermTable
     ) -> ObjectShape:
-        """Return the objects of the shape for which clauses hold, in place of its own clauses.
+        """Return the shape with other clauses.
 
         The clauses are simplified, and the only condition of each unit clause is assigned, up to a
         fixed point. A unit clause with a :class:`Matching` condition stays a clause, since it names
