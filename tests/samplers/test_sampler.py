@@ -40,24 +40,6 @@ def test_shape_and_dtype(temperature: float, dtype: mx.Dtype) -> None:
     assert (row.dtype, flat.dtype) == (mx.uint32, mx.uint32)
 
 
-def test_default_is_greedy() -> None:
-    assert make_sampler()(mx.array([0.0, 3.0, 1.0]), []).item() == 1
-
-
-def test_greedy_applies_only_bias_and_penalties() -> None:
-    parameters = SamplingParameters(logit_bias={2: 5.0}, top_k=1, repetition_penalty=10.0)
-    sampler = make_sampler(parameters)
-    assert sampler(mx.array([1.0, 3.0, 1.0, 2.0]), []).item() == 2
-    assert sampler(mx.array([1.0, 3.0, 1.0, 2.0]), [0, 2]).item() == 1
-
-
-def test_penalties_consider_the_latest_tokens() -> None:
-    sampler = make_sampler(SamplingParameters(presence_penalty=5.0, repetition_context_size=2))
-    logits = mx.array([3.0, 2.0, 1.0])
-    assert sampler(logits, [0, 2, 2]).item() == 0
-    assert sampler(logits, [2, 0, 2]).item() == 1
-
-
 def test_frequencies_follow_the_probabilities() -> None:
     counts = Counter(draw(SamplingParameters(temperature=1, seed=0), FOUR, 2000))
     for token, probability in enumerate([0.5, 0.3, 0.15, 0.05]):
@@ -161,16 +143,6 @@ def test_masked_tokens_are_never_sampled(
     for _ in range(3):
         assert allowed[cast(int, sampler(masked, tokens).item())]
     assert (logits.astype(mx.float32).tolist(), tokens) == (given_values, given_tokens)
-
-
-@pytest.mark.parametrize("only", range(4))
-@pytest.mark.parametrize("temperature", [0.0, 1.0, 100.0])
-def test_the_only_allowed_token_is_sampled(only: int, temperature: float) -> None:
-    masked = apply_mask(FOUR, mx.arange(4) == only)
-    parameters = SamplingParameters(
-        temperature=temperature, top_p=0.5, top_k=2, min_p=0.5, logit_bias={only: -10_000.0}
-    )
-    assert set(draw(parameters, masked, 5)) == {only}
 
 
 def test_bias_outside_the_vocabulary_is_refused() -> None:
@@ -282,15 +254,6 @@ def test_bias_outside_the_vocabulary_is_refused_among_few(among: list[int]) -> N
         make_sampler(SamplingParameters(logit_bias={4: 1.0}))(FOUR, [], mx.array(among))
 
 
-def test_random_state_can_be_given_back() -> None:
-    sampler = make_sampler(SamplingParameters(temperature=1.0, seed=3))
-    logits = mx.zeros((1000,))
-    key = sampler.random_state
-    first = [sampler(logits, ()).item() for _ in range(3)]
-    sampler.random_state = key
-    assert [sampler(logits, ()).item() for _ in range(3)] == first
-
-
 # --- XTC ------------------------------------------------------------------------------------
 
 
@@ -309,8 +272,3 @@ def test_xtc_spares_special_tokens_among_all_and_among_few() -> None:
     assert {sampler(FOUR, []).item() for _ in range(100)} == {1, 2, 3}
     few = mx.array([0, 1, 3])
     assert {sampler(FOUR, [], few).item() for _ in range(100)} == {1, 3}
-
-
-def test_xtc_has_no_effect_on_greedy_sampling() -> None:
-    parameters = SamplingParameters(xtc_probability=1, xtc_threshold=0)
-    assert set(draw(parameters, FOUR, 5)) == {0}

@@ -167,22 +167,6 @@ def test_greedy_verification_is_argmax() -> None:
     assert np.exp(np.array(sampler.log_distribution(logits, []))).tolist() == [0, 1, 0, 0]
 
 
-def test_single_candidate_is_returned_without_a_random_key() -> None:
-    sampler = make_sampler(SamplingParameters(temperature=1.0, seed=1))
-    key = sampler.random_state
-    token = sampler.verify(mx.zeros((1, 4)), [], 2, mx.zeros((4,)), mx.array([2]))
-    assert (token.item(), token.shape, token.dtype) == (2, (1,), mx.uint32)
-    assert mx.array_equal(sampler.random_state, key)
-
-
-@pytest.mark.parametrize("shape", [(4,), (1, 4)])
-def test_shape_and_dtype(shape: tuple[int, ...]) -> None:
-    sampler = make_sampler(SamplingParameters(temperature=1.0, seed=1))
-    for among in (None, mx.array([1, 3])):
-        token = sampler.verify(mx.zeros(shape), [], 1, mx.log(mx.ones((4,)) / 4), among)
-        assert (token.shape, token.dtype) == (shape[:-1], mx.uint32)
-
-
 def test_distribution_of_another_vocabulary_is_refused() -> None:
     sampler = make_sampler(SamplingParameters(temperature=1.0))
     with pytest.raises(InvalidSamplingParameterError, match="log_q"):

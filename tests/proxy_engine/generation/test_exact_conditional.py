@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from itertools import product
 from typing import Any, Literal
 
-import mlx.core as mx
 import numpy as np
 import pytest
-from distributions import chi_square_p_value, sampling_noise, total_variation
+from distributions import chi_square_p_value
 from exact_conditional import Enumeration, model_logits
 from mlx_lm.tokenizer_utils import TokenizerWrapper
-from prefix_model import PrefixModel
 
 from proxy_engine import InferenceEngine, RawPrompt
-from proxy_engine.generation import ModelChecks
 from state_machines import RegexStateMachine
 
 TEXTS = ["ab", "abc", "abca", "ca"]
@@ -114,37 +110,3 @@ def test_masking_draws_from_its_enumerated_distribution(
         for seed in range(150)
     ]
     assert chi_square_p_value(draws, exact.masked_by_tokens) > 0.01
-
-
-def test_enumeration_refuses_too_many_answers(tiny_engine: InferenceEngine) -> None:
-    request = Enumeration.of(
-        tiny_engine, "hi", response_format=RegexStateMachine("[a-z]{4}"), temperature=1.0
-    )
-    with pytest.raises(ValueError, match="more than 100 answers"):
-        request.run(max_sequences=100)
-
-
-def test_prefix_model_computes_its_table_in_any_batch(tiny_tokenizer: TokenizerWrapper) -> None:
-    zero, one = _ids(tiny_tokenizer, "0", "1")
-
-    def probabilities(text: tuple[int, ...]) -> dict[int, float]:
-        return {zero: 0.9, one: 0.1} if not text else {text[0]: 0.25, text[-1]: 0.5}
-
-    model = PrefixModel(320, [zero, one], 3, probabilities)
-    rows = [[7, zero, one], [zero, 7, 7], [7, one, 7]]
-    logits = np.array(model(mx.array(rows)))[:, -1]
-    assert np.exp(logits[:, [zero, one]]) == pytest.approx(
-        np.array([[0.25, 0.5], [0.9, 0.1], [0.9, 0.1]]), rel=1e-5
-    )
-    assert ModelChecks(model).can_pad()
-
-
-def test_exact_draws_have_the_distance_of_sampling_noise() -> None:
-    exact = {"a": 0.7, "b": 0.2, "c": 0.1}
-    draws = np.random.default_rng(1).choice(list(exact), p=list(exact.values()), size=1000)
-    counts = Counter(map(str, draws))
-    distance = total_variation({x: n / 1000 for x, n in counts.items()}, exact)
-    assert distance < 3 * sampling_noise(exact, 1000)
-    assert chi_square_p_value(counts.elements(), exact) > 0.01
-    assert chi_square_p_value(counts.elements(), {"a": 0.6, "b": 0.3, "c": 0.1}) < 0.001
-    assert chi_square_p_value(["d"], exact) == 0

@@ -13,8 +13,7 @@ from mlx.nn.layers.base import Module
 from mlx.utils import tree_flatten
 from mlx_lm.models.cache import make_prompt_cache
 
-from proxy_engine import InferenceEngine
-from proxy_engine.generation import ForwardPass, NextLogits
+from proxy_engine.generation import ForwardPass
 from proxy_engine.generation.forward_pass import PassOutput
 from proxy_engine.generation.output_layer import OutputLayer
 
@@ -213,14 +212,6 @@ def test_pass_has_the_logits_of_the_model_with_every_kind_of_cache(kind: str) ->
     assert at[0].width == expected.shape[-1]
 
 
-def test_known_logits_are_returned_as_they_are() -> None:
-    array = mx.random.normal((1, 20), key=mx.random.key(1))
-    logits = NextLogits.known(array)
-    assert logits.width == 20
-    assert mx.array_equal(logits.all(), array).item()
-    assert mx.array_equal(logits.of(mx.array([4, 9])), array[:, [4, 9]]).item()
-
-
 def test_logits_that_are_not_used_are_not_computed() -> None:
     used: list[int] = []
 
@@ -240,43 +231,3 @@ def test_logits_that_are_not_used_are_not_computed() -> None:
     at[1].all()
     at[3].all()
     assert used == [4]
-
-
-@pytest.mark.parametrize(
-    "sampling", [{"temperature": 0.0}, {"temperature": 1.0, "seed": 3}], ids=str
-)
-def test_answers_are_those_of_a_model_that_computes_all_logits(
-    sampling: dict[str, Any], tiny_model: Any, tiny_tokenizer: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    schema = {
-        "type": "object",
-        "properties": {
-            "colour": {"enum": ["red", "green", "blue", "grey"]},
-            "count": {"type": "integer", "minimum": 0, "maximum": 5000},
-            "flags": {"type": "array", "items": {"type": "boolean"}, "minItems": 3, "maxItems": 6},
-            "name": {"type": "string", "maxLength": 6},
-        },
-        "required": ["colour", "count", "flags", "name"],
-        "additionalProperties": False,
-    }
-    prompts = ["Describe a ball.", "x", "A longer prompt. " * 8]
-
-    def written() -> list[str]:
-        with InferenceEngine(tiny_model, tiny_tokenizer) as engine:
-            alone = [
-                engine.generate(one, response_format=schema, max_tokens=120, **sampling).text
-                for one in prompts
-            ]
-            batch = engine.generate_batch(
-                prompts, response_format=schema, max_tokens=120, **sampling
-            )
-            return alone + [result.text for result in batch]
-
-    assert OutputLayer.of(tiny_model) is not None
-    few = written()
-    monkeypatch.setattr(OutputLayer, "of", lambda model: None)
-    assert written() == few
-
-
-def test_model_that_assigns_to_tokens_is_not_split() -> None:
-    assert OutputLayer.of(small_model("phi3small")) is None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import random
 import secrets
-import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -27,8 +26,6 @@ from proxy_engine import (
     CacheOptions,
     GenerationResult,
     InferenceEngine,
-    PartOptions,
-    ReasoningOptions,
     SpeculationOptions,
     TokenGenerated,
 )
@@ -64,14 +61,6 @@ SEEDED: dict[str, Any] = {"temperature": 1.0, "seed": 5}
 REQUESTS: dict[str, dict[str, Any]] = {
     "schema": {"response_format": PERSON, "max_tokens": 60},
     "text": {"max_tokens": 30},
-    "tight limit": {"response_format": PERSON, "max_tokens": 40},
-    "reasoning": {
-        "response_format": PERSON,
-        "reasoning": ReasoningOptions(begin="<think>", end="</think>", max_chars=20),
-        "parts": {"reasoning": PartOptions(temperature=0.8)},
-        "seed": 2,
-        "max_tokens": 90,
-    },
     "tools": {"tools": [TOOL], "tool_choice": "required", "max_tokens": 60},
 }
 
@@ -100,42 +89,6 @@ def own_engine(tiny_tokenizer: TokenizerWrapper) -> Iterator[InferenceEngine]:
     with InferenceEngine(model, tiny_tokenizer, draft_model=model) as engine:
         draft_model_of(engine)._step_size = 512
         yield engine
-
-
-@pytest.fixture(scope="module")
-def other_engine(tiny_tokenizer: TokenizerWrapper) -> Iterator[InferenceEngine]:
-    """The draft model has other weights, some of them the same."""
-    model, draft_model = make_tiny_model(context=2048), make_tiny_model(context=2048)
-    draft_model.model.layers = draft_model.model.layers[:1]
-    with InferenceEngine(model, tiny_tokenizer, draft_model=draft_model) as engine:
-        draft_model_of(engine)._step_size = 512
-        yield engine
-
-
-@pytest.mark.parametrize(
-    ("name", "given"),
-    [
-        ("tight limit", {}),
-        ("reasoning", SEEDED),
-    ],
-)
-def test_tokens_are_those_without_a_draft_model(
-    plain_engine: InferenceEngine,
-    own_engine: InferenceEngine,
-    other_engine: InferenceEngine,
-    name: str,
-    given: dict[str, Any],
-) -> None:
-    arguments = {**REQUESTS[name], **given}
-    expected = plain_engine.generate("hello", speculation="off", **arguments)
-    for engine in (own_engine, other_engine):
-        found = engine.generate("hello", speculation=ALWAYS, **arguments)
-        assert found.token_ids == expected.token_ids
-        assert found.usage.drafted_tokens > 0
-        assert found.usage.forward_passes <= expected.usage.forward_passes
-        drafts_off = engine.generate("hello", speculation="off", **arguments)
-        assert drafts_off.token_ids == expected.token_ids
-        assert drafts_off.usage.drafted_tokens == 0
 
 
 @pytest.mark.parametrize(
@@ -320,16 +273,16 @@ def test_drawn_tokens_that_are_not_drafted_are_verified(
 # Caches.
 
 
-def test_finished_and_cancelled_requests_free_their_caches(other_engine: InferenceEngine) -> None:
-    draft_model = draft_model_of(other_engine)
-    other_engine.generate("hello", response_format=PERSON, max_tokens=80, speculation=ALWAYS)
+def test_finished_and_cancelled_requests_free_their_caches(own_engine: InferenceEngine) -> None:
+    draft_model = draft_model_of(own_engine)
+    own_engine.generate("hello", response_format=PERSON, max_tokens=80, speculation=ALWAYS)
     assert len(draft_model) == 0
-    stream = other_engine.stream("hello you", max_tokens=300, min_tokens=300, speculation=ALWAYS)
+    stream = own_engine.stream("hello you", max_tokens=300, min_tokens=300, speculation=ALWAYS)
     for number, _ in enumerate(event for event in stream if isinstance(event, TokenGenerated)):
         if number == 20:
             break
     stream.close()
-    other_engine.generate("hello", max_tokens=2)
+    own_engine.generate("hello", max_tokens=2)
     assert len(draft_model) == 0
 
 
@@ -417,16 +370,6 @@ def test_failing_draft_model_drafts_no_more_for_its_requests_only(
             assert found.token_ids == expected.token_ids
     assert found.usage.drafted_tokens > 0
     assert sum("drafts no more for 1 requests" in record.message for record in caplog.records) == 1
-
-
-def test_closing_the_engine_ends_a_drafting_request(tiny_tokenizer: TokenizerWrapper) -> None:
-    model = make_tiny_model()
-    engine = InferenceEngine(model, tiny_tokenizer, draft_model=model)
-    threads = threading.active_count()
-    stream = engine.stream("hello", max_tokens=400, min_tokens=400, speculation=ALWAYS)
-    next(iter(stream))
-    engine.close()
-    assert threading.active_count() <= threads
 
 
 def test_options_of_the_request_choose_the_drafter(own_engine: InferenceEngine) -> None:

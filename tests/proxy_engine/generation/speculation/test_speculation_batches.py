@@ -2,109 +2,45 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 from unittest.mock import patch
 
 import pytest
-from adversarial_drafters import ALWAYS, Replay, drafter_of, drafters
+from adversarial_drafters import ALWAYS, Mistaken, Replay, Wrong, drafters
 from cached_models import random_llama
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from speculation_checks import Comparison, babbling_model, outcome
 
-from proxy_engine import CacheOptions, GenerationResult, InferenceEngine, RawPrompt
+from proxy_engine import CacheOptions, InferenceEngine, RawPrompt
 from proxy_engine.generation import Batch
 from proxy_engine.requests import continuous_batch
-from state_machines import RegexStateMachine
-
-FORMATS: list[Any] = [
-    None,
-    RegexStateMachine("(ab|a|b|:){1,12}x?|12{1,9}"),
-    {"type": "array", "items": {"enum": ["red", "ab", 12]}, "minItems": 2, "maxItems": 5},
-    {"type": "object", "properties": {"ab": {"type": "string"}}, "required": ["ab"]},
-]
-
-
-def arguments(number: int) -> dict[str, Any]:
-    """A format, sampler, seed and limits that depend on ``number``."""
-    return {
-        "response_format": FORMATS[number % 4],
-        "temperature": 0.0 if number % 3 == 0 else 1.0,
-        "seed": number,
-        "max_tokens": 20 + number % 7,
-        "min_tokens": number % 4,
-        "fast_forward": number % 5 > 0,
-    }
-
-
-def padded(engine_of: Callable[[], InferenceEngine]) -> InferenceEngine:
-    """Return an engine whose rows take different numbers of tokens, as on a GPU."""
-    with patch.object(continuous_batch, "Batch", partial(Batch, pads=True)):
-        return engine_of()
-
-
-class Requests:
-    """Requests with prompts of different lengths, and their answers without drafts."""
-
-    def __init__(self, engine: InferenceEngine, numbers: Sequence[int]) -> None:
-        self._engine = engine
-        self._numbers = numbers
-        self.plain = [
-            engine.generate(self._prompt(number), **arguments(number), speculation="off")
-            for number in numbers
-        ]
-
-    def _prompt(self, number: int) -> str:
-        return f"prompt {'x' * (7 * number % 50)} {number}"
-
-    def run(self, kinds: Sequence[str]) -> list[GenerationResult[Any]]:
-        """Run all requests at once; ``kinds`` are their drafters."""
-        begun: list[Any] = []
-        made: list[Replay] = []
-        vocabulary = self._engine.vocabulary
-        special = [*vocabulary.end_token_ids, *vocabulary.special_tokens.values()]
-        prompts = [
-            list(self._engine._core.prepare(self._prompt(n), None, {}).prompt_ids)
-            for n in self._numbers
-        ]
-
-        def make(prompt_ids: Sequence[int]) -> list[Replay]:
-            place = prompts.index(list(prompt_ids))
-            texts = [[*prompt_ids, *self.plain[place].token_ids]]
-            own = drafter_of(
-                kinds[place], texts, seed=place, vocabulary=vocabulary.size, special=special
-            )
-            made.append(own)
-            return [own]
-
-        queued = threading.Event()
-        self._engine._core.worker.submit(lambda: queued.wait(20))
-        with drafters(make):
-            for number in self._numbers:
-                options = {**arguments(number), "speculation": ALWAYS}
-                answer = options.pop("response_format")
-                begun.append(self._engine._core.queue(self._prompt(number), answer, options))
-            queued.set()
-            results = [queued.future.result(60)() for queued in begun]
-        assert [problem for drafter in made for problem in drafter.problems] == []
-        return results
 
 
 def test_rows_of_a_padded_batch_share_the_passes_of_their_drafts(
     tiny_tokenizer: TokenizerWrapper,
 ) -> None:
-    def made() -> InferenceEngine:
-        return InferenceEngine(babbling_model(tiny_tokenizer), tiny_tokenizer, batch_size=3)
+    """As on a GPU, rows take different numbers of tokens."""
+    prompts = ["prompt 0", f"prompt {'x' * 34} 12", f"prompt {'x' * 18} 24"]
+    with (
+        patch.object(continuous_batch, "Batch", partial(Batch, pads=True)),
+        InferenceEngine(babbling_model(tiny_tokenizer), tiny_tokenizer, batch_size=3) as engine,
+    ):
+        arguments: dict[str, Any] = {"max_tokens": 24, "temperature": 1.0, "seed": 1}
+        plain = [engine.generate(one, **arguments, speculation="off") for one in prompts]
+        ids = [list(engine._core.prepare(one, None, {}).prompt_ids) for one in prompts]
 
-    with padded(made) as engine:
-        requests = Requests(engine, [0, 12, 24])
-        results = requests.run(["right", "wrong", "mistaken"])
-    for result, plain in zip(results, requests.plain, strict=True):
-        assert outcome(result) == outcome(plain)
-        assert result.usage.drafted_tokens > 0
+        def make(prompt_ids: Sequence[int]) -> list[Replay]:
+            place = ids.index(list(prompt_ids))
+            texts = [[*prompt_ids, *plain[place].token_ids]]
+            return [[Replay(texts), Wrong(texts), Mistaken(texts, 1, 320)][place]]
+
+        with drafters(make):
+            results = engine.generate_batch(prompts, **arguments, speculation=ALWAYS)
+    assert list(map(outcome, results)) == list(map(outcome, plain))
     right, wrong, mistaken = (result.usage for result in results)
+    assert wrong.drafted_tokens > 20 > wrong.accepted_tokens
     assert right.forward_passes <= right.completion_tokens / 3
     assert right.forward_passes <= mistaken.forward_passes < wrong.forward_passes
 
