@@ -19,7 +19,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 from collections.abc import Sequence as Items
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..runtime.backends import requires_backend
@@ -51,7 +51,7 @@ _UNREAD = -1
 """Stands in for a token on trial that is not read yet."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Step:
     """The result of one step for one sequence.
 
@@ -64,9 +64,30 @@ class Step:
     """
 
     sequence: Sequence
-    tokens: list[Token]
+    tokens: list[Token] = field(default_factory=list)
     error: Exception | None = None
     is_slow: bool = False
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the sequence takes no further part in the step."""
+        return self.is_slow or self.error is not None
+
+    def __enter__(self) -> Step:
+        """Work on the step in a ``with`` block: an error there fails this sequence alone."""
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
+        if isinstance(error, SlowMaskError):
+            self.is_slow = True
+        elif isinstance(error, Exception):
+            self.error = error
+            self.sequence.finished = True
+            # Its cache is not used any more.
+            self.sequence.tail, self.sequence.padding = [], 0
+        else:
+            return False
+        return True
 
 
 class Batch:
@@ -174,8 +195,12 @@ class Batch:
         Remove the finished sequences afterwards, then call :meth:`feed`. An error that is raised
         here concerns all sequences.
         """
-        drawn, failed = self._draw_choices()
-        sampled, unsampled = self._sample()
+        steps = {sequence: Step(sequence) for sequence in self._rows.sequences}
+        for sequence, step in steps.items():
+            if sequence.is_at_choice:
+                with step:
+                    step.tokens += self._choices.draw(sequence)
+        sampled = self._sample(steps)
         runs_ahead = len(sampled) == len(self._rows.sequences) and self._may_run_ahead()
         # Apart from the forward pass: arrays of one async_eval are ready when all of them are, and
         # the tokens are read while the pass runs.
@@ -186,14 +211,13 @@ class Batch:
             tokens = mx.concatenate([verification.first.token for verification in sampled])
             self._forward(tokens[:, None], [1] * len(sampled))
         self._read(sampled)
-        steps = [
-            self._advance(verification)
-            for verification in self._accepted(sampled, failed, runs_ahead)
-        ]
+        for verification in self._accepted(sampled, steps, runs_ahead):
+            sequence = verification.sequence
+            with sequence.timings.during("advance"), steps[sequence] as step:
+                step.tokens += verification.advance()
         self._rows.settle()
         self._drafts.record(sampled)
-        steps += failed + unsampled
-        return _merged(drawn, steps) if drawn else steps
+        return [step for step in steps.values() if step.tokens or step.has_ended]
 
     def feed(self) -> None:
         """Dispatch a pass over the pending tokens, unless a sequence has logits to sample from.
@@ -227,39 +251,17 @@ class Batch:
         if not drafts:
             self._rows.settle()
 
-    def _draw_choices(self) -> tuple[dict[Sequence, list[Token]], list[Step]]:
-        """Draw finite choices; return the tokens that they append, and the steps that fail."""
-        drawn: dict[Sequence, list[Token]] = {}
-        failed = []
-        for sequence in self._rows.sequences:
-            if not sequence.is_at_choice:
-                continue
-            try:
-                drawn[sequence] = self._choices.draw(sequence)
-            except Exception as error:
-                failed.append(_failed(sequence, error))
-        return drawn, failed
-
-    def _sample(self) -> tuple[list[Verification], list[Step]]:
-        """Sample tokens for the sequences with logits; also return the steps of failures."""
-        sampled: list[Verification] = []
-        others = []
-        for sequence in self._rows.sequences:
-            if sequence.finished or sequence.processed < len(sequence.tokens):
-                continue
-            try:
-                sampled.append(Verification(sequence, self._drafts.in_flight.get(sequence)))
-            except SlowMaskError:
-                others.append(Step(sequence, [], is_slow=True))
-            except Exception as error:
-                others.append(_failed(sequence, error))
-        for verification in sample_together(sampled) if len(sampled) > 1 else sampled.copy():
-            try:
+    def _sample(self, steps: Mapping[Sequence, Step]) -> list[Verification]:
+        """Sample tokens for the sequences with logits."""
+        begun: list[Verification] = []
+        for sequence, step in steps.items():
+            if not sequence.finished and sequence.processed == len(sequence.tokens):
+                with step:
+                    begun.append(Verification(sequence, self._drafts.in_flight.get(sequence)))
+        for verification in sample_together(begun) if len(begun) > 1 else begun:
+            with steps[verification.sequence]:
                 verification.sample()
-            except Exception as error:
-                sampled.remove(verification)
-                others.append(_failed(verification.sequence, error))
-        return sampled, others
+        return [one for one in begun if not steps[one.sequence].has_ended]
 
     def _may_run_ahead(self) -> bool:
         """Whether to dispatch the next pass before the sampled tokens are read.
@@ -292,42 +294,29 @@ class Batch:
                 verification.sequence.timings.first_token = ended
 
     def _accepted(
-        self, sampled: Items[Verification], failed: list[Step], ran_ahead: bool
+        self, sampled: Items[Verification], steps: Mapping[Sequence, Step], ran_ahead: bool
     ) -> list[Verification]:
         """Return the verifications whose first token is accepted, after another draw if needed.
 
         Args:
             sampled: The verifications, whose tokens are read.
-            failed: Receives the steps of failures.
+            steps: The steps of their sequences.
             ran_ahead: Whether the pass over the first tokens is dispatched.
         """
-        accepted = []
         is_undone = False
         for verification in sampled:
-            try:
+            with steps[verification.sequence]:
                 if not verification.check():
                     # The text could not be completed within the limit after this token.
                     is_undone = True
                     verification.sample_again()
-            except Exception as error:
-                failed.append(_failed(verification.sequence, error))
-            else:
-                accepted.append(verification)
+        accepted = [one for one in sampled if not steps[one.sequence].has_ended]
         if ran_ahead and is_undone:
             self._rows.withdraw()
         elif ran_ahead:
             for verification in accepted:
                 verification.sequence.tail = [verification.first.token_id]
         return accepted
-
-    def _advance(self, sampled: Verification) -> Step:
-        sequence, started = sampled.sequence, time.perf_counter()
-        try:
-            return Step(sequence, sampled.advance())
-        except Exception as error:
-            return _failed(sequence, error)
-        finally:
-            sequence.timings.add("advance", started, time.perf_counter())
 
     def _token_counts(
         self, pending: Mapping[Sequence, Items[int]], drafts: Mapping[Sequence, Items[int]]
@@ -418,17 +407,3 @@ class Batch:
         self._passes += 1
         if self._passes % _STEPS_BETWEEN_CACHE_CLEARINGS == 0:
             clear_cache()
-
-
-def _merged(drawn: dict[Sequence, list[Token]], steps: list[Step]) -> list[Step]:
-    """Return one step for each sequence, with the tokens of its drawn choices first."""
-    rest = {sequence: tokens for sequence, tokens in drawn.items() if tokens}
-    merged = [replace(step, tokens=rest.pop(step.sequence, []) + step.tokens) for step in steps]
-    return merged + [Step(sequence, tokens) for sequence, tokens in rest.items()]
-
-
-def _failed(sequence: Sequence, error: Exception) -> Step:
-    sequence.finished = True
-    # Its cache is not used any more.
-    sequence.tail, sequence.padding = [], 0
-    return Step(sequence, [], error)
