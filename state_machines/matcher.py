@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from state_machines.budgets import recursion_budget, step_budget
-from state_machines.completion.limited_rules import check_limited_rules
-from state_machines.completion.token_steps import TokenSteps
+from state_machines.completion.completion import Completion
 from state_machines.errors import GrammarBudgetError, TokenRejectedError
 from state_machines.explanation import (
     MaskExplanation,
@@ -81,7 +80,7 @@ class Matcher:
         GrammarBudgetError: That is not known within ``LIMITS.token_search_steps`` steps.
     """
 
-    __slots__ = ("_machine", "_steps", "_store", "is_finished", "state", "vocabulary")
+    __slots__ = ("_completion", "_machine", "_store", "is_finished", "state", "vocabulary")
 
     def __init__(
         self, state: Node, vocabulary: Vocabulary, machine: MatchedMachine | None = None
@@ -91,15 +90,15 @@ class Matcher:
         self._machine = machine
         self.state = state
         self._store = MaskStore.of(vocabulary)
-        self._steps: TokenSteps | None = None
+        self._completion: Completion | None = None
         """Given if the language has limits on tokens."""
         if machine is not None:
             if machine.token_sets:
                 check_token_sets(machine.token_sets, vocabulary)
             if machine.limited_rules:
-                check_limited_rules(machine.limited_rules, vocabulary)
+                Completion.of(vocabulary).check_limited_rules(machine.limited_rules)
             if machine.limits_tokens:
-                self._steps = TokenSteps.of(vocabulary)
+                self._completion = Completion.of(vocabulary)
         self.is_finished = False
 
     @property
@@ -151,8 +150,8 @@ class Matcher:
         Raises:
             GrammarBudgetError: Computing the mask takes more than ``steps`` steps.
         """
-        if self._steps is not None and not self.is_finished:
-            return self._steps.allowed(self.state, steps)
+        if self._completion is not None and not self.is_finished:
+            return self._completion.allowed(self.state, steps)
         return self._store.allowed(EMPTY if self.is_finished else self.state, steps)
 
     def advance(self, token_id: int) -> None:
@@ -220,7 +219,7 @@ class Matcher:
                 self._machine.steps_taken += 1
         if state.counts_tokens or begins_with_spelling(self.state):
             with step_budget(LIMITS.mask_steps if steps is None else steps), _RECURSION_BUDGET:
-                state = TokenSteps.of(self.vocabulary).completed(self.state, state, token_id)
+                state = Completion.of(self.vocabulary).after_token(self.state, state, token_id)
         if state is EMPTY:
             raise TokenRejectedError(
                 f"token {token_id} ({form!r}) cannot come here",
@@ -299,11 +298,15 @@ class Matcher:
             return found
         if not found.is_allowed and begins_with_spelling(state):
             with step_budget(LIMITS.mask_steps), _RECURSION_BUDGET:
-                target = TokenSteps.of(vocabulary).completed(state, EMPTY, token_id)
+                target = Completion.of(vocabulary).after_token(state, EMPTY, token_id)
             if target is not EMPTY:
                 reason = f"{found.name} may come next: the grammar has the token itself."
                 found = replace(found, is_allowed=True, reason=reason, hint="")
-        if found.is_allowed and self._steps is not None and not self.allowed_tokens()[token_id]:
+        if (
+            found.is_allowed
+            and self._completion is not None
+            and not self.allowed_tokens()[token_id]
+        ):
             why = "a part with max_tokens could not be completed in the tokens that are left to it"
             return refused(found, why, "Raise max_tokens of the rule")
         return found
@@ -325,6 +328,6 @@ class Matcher:
         twin.vocabulary = self.vocabulary
         twin._machine = self._machine
         twin.state = self.state
-        twin._steps = self._steps
+        twin._completion = self._completion
         twin._store = self._store
         twin.is_finished = self.is_finished

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 import numpy.typing as npt
 
 from state_machines.budgets import Verdict, recursion_budget, spend, step_budget
 from state_machines.caches import WeakKeyLruCache
-from state_machines.completion.narrowing import MaskNarrowing
+from state_machines.completion.next_states import NeededTokens, NextStates, TooManyStates
 from state_machines.completion.search import TokenSearch
 from state_machines.completion.shortest_texts import ShortestTexts
 from state_machines.completion.texts import COMPLETE, UNWRITABLE, Plan, Segmenter
-from state_machines.errors import GrammarBudgetError, UnwritableTextError
+from state_machines.errors import (
+    GrammarBudgetError,
+    UnsatisfiableGrammarError,
+    UnwritableTextError,
+)
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import union
+from state_machines.grammar.token_limits import LimitedRule
 from state_machines.grammar.tokens import begins_with_spelling
 from state_machines.limits import LIMITS
 from state_machines.masks.mask_store import MaskStore
@@ -50,6 +57,11 @@ class Shortest:
         return self.plan.tokens
 
 
+Mask = npt.NDArray[np.bool_]
+
+_LIMITED_STATES = 16_384
+"""States of the automaton of a state that limits tokens."""
+
 _RECURSION_BUDGET = recursion_budget()
 
 
@@ -64,13 +76,18 @@ class Completion:
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        trie = MaskStore.of(vocabulary).trie
+        self._store = MaskStore.of(vocabulary)
+        trie = self._store.trie
         self._forms = vocabulary.token_bytes
         self._spelled = spelled = SpelledTokens.of(vocabulary)
         self._segmenter = Segmenter(trie)
         self._texts = ShortestTexts(self._segmenter, spelled)
         self._search = TokenSearch(trie, spelled, self._estimate, self._first_byte, self.fits)
-        self._narrowing = MaskNarrowing(vocabulary, trie, self.fits)
+        self._ends = sorted(vocabulary.end_token_ids)
+        self._next = NextStates(vocabulary, trie)
+        self._needed = NeededTokens(vocabulary, self._next, self._length, self._counted)
+        self._limited_masks: WeakKeyLruCache[Node, Mask] = WeakKeyLruCache(LIMITS.dense_mask_bytes)
+        self._checked_rules: WeakSet[LimitedRule] = WeakSet()
         self._plans: WeakKeyLruCache[Node, Plan] = WeakKeyLruCache(LIMITS.plans)
         self._found: WeakKeyLruCache[Node, tuple[int, ...]] = WeakKeyLruCache(
             LIMITS.completion_tokens
@@ -79,10 +96,7 @@ class Completion:
             LIMITS.completion_tokens
         )
         self._fitting: WeakKeyLruCache[Node, int] = WeakKeyLruCache(LIMITS.completion_tokens)
-        # The fewest tokens known to be enough after every token, the most known not to be.
-        self._enough: WeakKeyLruCache[Node, tuple[int, int]] = WeakKeyLruCache(
-            LIMITS.completion_tokens
-        )
+        self._most_needed: WeakKeyLruCache[Node, int] = WeakKeyLruCache(LIMITS.completion_tokens)
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> Completion:
@@ -127,7 +141,11 @@ class Completion:
         """
         if begins_with_spelling(state):
             target = union((target, self._spelled.after(state, token_id)))
-        return target.after_token(self.fits) if target.counts_tokens else target
+        return self._counted(target)
+
+    def _counted(self, state: Node) -> Node:
+        """Return the state at the end of a token, which limits on tokens count."""
+        return state.after_token(self.fits) if state.counts_tokens else state
 
     def fits(
         self,
@@ -218,11 +236,11 @@ class Completion:
     def within(
         self,
         state: Node,
-        allowed: npt.NDArray[np.bool_],
+        allowed: Mask,
         max_tokens: int,
         *,
         steps: int = LIMITS.full_narrowing_steps,
-    ) -> npt.NDArray[np.bool_]:
+    ) -> Mask:
         """Return the allowed tokens after which ``max_tokens`` tokens complete the text.
 
         Args:
@@ -234,41 +252,115 @@ class Completion:
         Returns:
             A mask of the same shape. End tokens stay as they are.
         """
-
-        def length(after: Node) -> int:
-            return self.length(after, steps=steps)
-
-        return self._narrowing.within(state, allowed, max_tokens, length, steps)
+        result = allowed & (self._needed.after(state, allowed, steps) <= max_tokens)
+        result[self._ends] = allowed[self._ends]
+        return result
 
     def keeps_all(
         self,
         state: Node,
-        allowed: npt.NDArray[np.bool_],
+        allowed: Mask,
         max_tokens: int,
         *,
         steps: int = LIMITS.full_narrowing_steps,
     ) -> bool:
-        """Return whether :meth:`within` is known to keep every allowed token.
-
-        What is enough after every token of a state is enough if more tokens are left. Half of
-        ``max_tokens`` is tried first, so that the answer holds for as long as possible.
+        """Return whether :meth:`within` keeps every allowed token.
 
         Args:
             state: The state before the token.
             allowed: The state's mask: bool, shape (vocabulary size,).
             max_tokens: Number of tokens that may follow.
-            steps: Work budget of each of two trials.
+            steps: Work budget. Tokens that are not decided within it are not kept.
         """
-        enough, too_few = self._enough.get(state) or (UNWRITABLE, -1)
-        for trial in (max(max_tokens // 2, too_few + 1), max_tokens):
-            if max_tokens >= enough or max_tokens <= too_few:
-                break
-            if np.array_equal(self.within(state, allowed, trial, steps=steps), allowed):
-                enough = trial
-            else:
-                too_few = trial
-            self._enough.put(state, (enough, too_few))
-        return max_tokens >= enough
+        most = self._most_needed.peek(state)
+        if most is None:
+            others = allowed.copy()
+            others[self._ends] = False
+            needed = self._needed.after(state, allowed, steps)
+            most = int(needed[others].max(initial=0))
+            self._most_needed.put(state, most)
+        return most <= max_tokens
+
+    # Machines that limit tokens.
+
+    def allowed(self, state: Node, steps: int | None = None) -> Mask:
+        """Return the mask of a state of a machine that limits tokens, as :meth:`MaskStore.allowed`.
+
+        Of more than ``LIMITS.narrowed_tokens`` tokens that lead to too many states, the longest
+        are left out.
+        """
+        known = self._limited_masks.peek(state)
+        if known is None:
+            with step_budget(LIMITS.mask_steps if steps is None else steps), _RECURSION_BUDGET:
+                known = self._limited_mask(state)
+            known.flags.writeable = False
+            self._limited_masks.put(state, known, known.nbytes)
+        return known
+
+    def _limited_mask(self, state: Node) -> Mask:
+        mask = np.zeros(len(self._forms), np.bool_)
+        try:
+            nodes, after = self._next.walked(state, _LIMITED_STATES)
+            is_live = np.zeros(len(nodes), np.bool_)
+            for number in np.unique(after).tolist():
+                is_live[number] = self._counted(nodes[number]) is not EMPTY
+            mask = is_live[after]
+        except TooManyStates:
+            open_tokens = np.flatnonzero(self._store.allowed(state))
+            # Tokens that are not decided are left out.
+            with suppress(GrammarBudgetError), step_budget(LIMITS.full_narrowing_steps):
+                for token_id, target in self._next.one_by_one(
+                    state, open_tokens, LIMITS.narrowed_tokens
+                ):
+                    mask[token_id] = self._counted(target) is not EMPTY
+        for target, ids in self._spelled.targets(state):
+            mask[ids] |= self._counted(target) is not EMPTY
+        mask[self._ends] = state.nullable
+        if not mask.any():
+            # A shorter plan may be known for this state than for the next one.
+            first = self.plan(state).first
+            if first is not None:
+                mask[first] = True
+        return mask
+
+    def check_limited_rules(self, rules: Collection[LimitedRule]) -> None:
+        """Check that some text of each rule is written in at most ``max_tokens`` tokens.
+
+        Tokens that begin before the text or end after it are not considered.
+
+        Raises:
+            UnsatisfiableGrammarError: There is no such text for a rule.
+            GrammarBudgetError: No such text was found for a rule in time.
+        """
+        for rule in rules:
+            if rule in self._checked_rules:
+                continue
+            plural = "s" if rule.max_tokens > 1 else ""
+            limit, hint = f"{rule.max_tokens} token{plural}", "Raise max_tokens of the rule"
+            steps = LIMITS.token_search_steps
+            verdict = self.fits(
+                rule.body, rule.max_tokens, plan_steps=LIMITS.plan_steps, search_steps=steps
+            )
+            if verdict is Verdict.UNKNOWN:
+                raise GrammarBudgetError(
+                    f"no text of the rule {rule.name!r} that takes at most {limit} was found "
+                    f"within {steps:,} steps",
+                    budget=steps,
+                    hint=hint,
+                )
+            if verdict is Verdict.NO:
+                line, column = rule.position
+                raise UnsatisfiableGrammarError(
+                    f"no text of the rule {rule.name!r} takes at most {limit}",
+                    line=line,
+                    column=column,
+                    rule=rule.name,
+                    hint=hint,
+                )
+            self._checked_rules.add(rule)
+
+    def _length(self, state: Node, steps: int) -> int:
+        return self.length(state, steps=steps)
 
     def _estimate(self, state: Node) -> int:
         if state.nullable:

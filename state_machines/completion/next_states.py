@@ -1,0 +1,221 @@
+"""The states after the tokens of a vocabulary, and the tokens that complete the text from there.
+
+Most tokens that are allowed inside a string lead to few states. So the vocabulary is walked by an
+automaton of the state, and each state that is reached is looked at once. Where a captured text
+makes every token lead to another state, tokens that stay in the text are grouped by its lexeme.
+The other tokens are followed by single bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from state_machines.budgets import recursion_budget, spend, step_budget
+from state_machines.caches import WeakKeyLruCache
+from state_machines.errors import GrammarBudgetError, UnwritableTextError
+from state_machines.grammar.configurations import configurations, split_lexeme
+from state_machines.grammar.node import EMPTY, Node
+from state_machines.grammar.nodes import concatenation
+from state_machines.grammar.symbols import byte_ranges
+from state_machines.limits import LIMITS
+from state_machines.masks.automaton import Automaton, states_at_vertices
+from state_machines.masks.spelled_tokens import SpelledTokens
+from state_machines.masks.token_trie import Ids, TokenTrie
+from state_machines.vocabulary import Vocabulary
+
+Mask = npt.NDArray[np.bool_]
+
+_WALKS = 12
+"""States whose next states are cached: an int32 for each token."""
+
+FEW = 2048
+"""Tokens up to which states are followed by single tokens."""
+
+CAPTURE_MARGIN = 3
+"""Extra tokens that a captured text may need so as not to repeat one that is taken."""
+
+CAPTURE_ENDS = 32
+"""Tokens that end a captured text and are followed; each of them leads to another state."""
+
+UNKNOWN = int(np.iinfo(np.int32).max)
+"""The number of tokens where it is not known."""
+
+_RECURSION_BUDGET = recursion_budget()
+
+
+class TooManyStates(Exception):
+    """An automaton has more states than a walk may visit."""
+
+
+class _SmallAutomaton(Automaton):
+    def __init__(self, state: Node, max_states: int) -> None:
+        super().__init__(state, byte_ranges)
+        self._max_states = max_states
+
+    def expand(self, number: int) -> None:
+        if len(self.nodes) > self._max_states:
+            raise TooManyStates
+        super().expand(number)
+
+
+class NextStates:
+    """The states after the tokens of a vocabulary, by their bytes. Thread-safe."""
+
+    def __init__(self, vocabulary: Vocabulary, trie: TokenTrie) -> None:
+        self._forms = vocabulary.token_bytes
+        self._sizes = np.array([len(form or b"") for form in self._forms], np.int32)
+        self._trie = trie
+        self._walks: WeakKeyLruCache[Node, tuple[list[Node], Ids]] = WeakKeyLruCache(_WALKS)
+
+    def walked(self, state: Node, max_states: int) -> tuple[list[Node], Ids]:
+        """Return states, and for each token the index of the state after it.
+
+        The indices are int32, shape (vocabulary size,); index 0 is the dead state.
+
+        Raises:
+            TooManyStates: There are more than ``max_states``.
+        """
+        known = self._walks.get(state)
+        if known is None:
+            automaton = _SmallAutomaton(state, max_states)
+            after = np.zeros(len(self._forms), np.int32)
+            after[self._trie.ids] = states_at_vertices(automaton, self._trie)[self._trie.vertex_of]
+            known = self._walks.put(state, (automaton.nodes, after))
+        return known
+
+    def one_by_one(
+        self, state: Node, ids: npt.NDArray[np.intp], max_tokens: int
+    ) -> Iterator[tuple[int, Node]]:
+        """Yield tokens, each with the state after it.
+
+        Of more than ``max_tokens`` tokens the longest are left out.
+        """
+        if len(ids) > max_tokens:
+            ids = ids[np.argsort(self._sizes[ids], kind="stable")[:max_tokens]]
+        path, text = [state], b""
+        # Sorted, so that a common prefix is walked once.
+        forms = self._forms
+        for form, token_id in sorted((forms[i] or b"", i) for i in ids.tolist()):
+            shared = 0
+            while shared < len(text) and text[shared : shared + 1] == form[shared : shared + 1]:
+                shared += 1
+            del path[shared + 1 :]
+            spend()
+            for byte in form[len(path) - 1 :]:
+                path.append(path[-1].derivative(byte))
+            text = form
+            yield token_id, path[-1]
+
+
+class NeededTokens:
+    """The tokens that complete the text after each token of a state. Thread-safe.
+
+    Args:
+        vocabulary: The tokens.
+        states: The states after them.
+        length: Gives the tokens that complete a state; its second argument is a work budget.
+        counted: Gives the state at the end of a token, which limits on tokens count.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        states: NextStates,
+        length: Callable[[Node, int], int],
+        counted: Callable[[Node], Node],
+    ) -> None:
+        self._states = states
+        self._length = length
+        self._counted = counted
+        self._spelled = SpelledTokens.of(vocabulary)
+        self._ends = np.array(sorted(vocabulary.end_token_ids), np.intp)
+        self._known: WeakKeyLruCache[Node, tuple[int, Ids]] = WeakKeyLruCache(_WALKS)
+
+    def after(self, state: Node, allowed: Mask, steps: int) -> Ids:
+        """Return how many tokens complete the text after each token: int32, of the mask's shape.
+
+        Args:
+            state: The state before the token.
+            allowed: The tokens that are looked at: bool, shape (vocabulary size,).
+            steps: Work budget. Tokens that are not decided within it are :data:`UNKNOWN`.
+        """
+        # A mask that cannot be changed is that of the state.
+        is_whole = not allowed.flags.writeable
+        known = self._known.get(state) if is_whole else None
+        if known is not None and known[0] >= steps:
+            return known[1]
+        needed = np.full(len(allowed), UNKNOWN, np.int32)
+        open_tokens = allowed.copy()
+        open_tokens[self._ends] = False
+        lengths: dict[Node, int] = {EMPTY: UNKNOWN}
+
+        def length(node: Node) -> int:
+            found = lengths.get(node)
+            if found is None:
+                try:
+                    found = min(self._length(self._counted(node), steps), UNKNOWN)
+                except (GrammarBudgetError, UnwritableTextError):
+                    # Later states may be cached, so they are still looked at.
+                    found = UNKNOWN
+                lengths[node] = found
+            return found
+
+        try:
+            with step_budget(steps), _RECURSION_BUDGET:
+                for target, ids in self._spelled.targets(state):
+                    needed[ids] = np.minimum(needed[ids], length(target))
+                max_tokens = LIMITS.narrowed_tokens
+                if np.count_nonzero(open_tokens) > FEW:
+                    max_tokens = self._by_groups(state, length, open_tokens, needed)
+                left = np.flatnonzero(open_tokens)
+                for token_id, target in self._states.one_by_one(state, left, max_tokens):
+                    needed[token_id] = min(needed[token_id], length(target))
+        except GrammarBudgetError:
+            # Undecided tokens are left out.
+            pass
+        if is_whole:
+            needed.flags.writeable = False
+            self._known.put(state, (steps, needed))
+        return needed
+
+    def _by_groups(
+        self, state: Node, length: Callable[[Node], int], open_tokens: Mask, needed: Ids
+    ) -> int:
+        """Enter the lengths of tokens that lead to few states; the others stay open.
+
+        Returns:
+            The number of other tokens to follow.
+        """
+        splits = [split_lexeme(configuration) for configuration in configurations(state)]
+        captured = [split for split in splits if split is not None and split.captures]
+        try:
+            if not captured:
+                nodes, after = self._states.walked(state, LIMITS.trie_walk_states)
+                found = np.full(len(nodes), UNKNOWN, np.int32)
+                for number in np.unique(after[open_tokens]).tolist():
+                    found[number] = length(nodes[number])
+                np.minimum(needed, found[after], out=needed, where=open_tokens)
+                open_tokens[:] = False
+                return 0
+            decided = np.zeros_like(open_tokens)
+            for split in captured:
+                rest = split.continuation
+                if rest is None or any(c.dispatch.context_dependent(b"") for c in split.captures):
+                    continue
+                text = concatenation(split.prefix, split.lexeme)
+                nodes, after = self._states.walked(text, LIMITS.trie_walk_states)
+                # Where a captured text may end, its continuation depends on the text.
+                stays = np.array([node is not EMPTY and not node.nullable for node in nodes])[after]
+                found = np.full(len(nodes), UNKNOWN, np.int32)
+                for number in np.unique(after[open_tokens & stays]).tolist():
+                    needed_here = length(concatenation(nodes[number], rest))
+                    found[number] = min(UNKNOWN, needed_here + CAPTURE_MARGIN)
+                np.minimum(needed, found[after], out=needed, where=open_tokens & stays)
+                decided |= stays
+            open_tokens &= ~decided
+        except TooManyStates:
+            return LIMITS.narrowed_tokens
+        return CAPTURE_ENDS
