@@ -161,24 +161,6 @@ def test_parser_validates_the_output(text: str) -> None:
     assert caught.value.text == text
 
 
-def test_machines_are_kept_up_to_the_capacity() -> None:
-    compiler = ResponseFormatCompiler(capacity=2)
-
-    def machine(number: int) -> Any:
-        return compiler.compile({"const": number}).machine
-
-    first = machine(1)
-    machine(2)
-    assert machine(1) is first
-    machine(3)
-    assert machine(1) is first
-    second = machine(2)
-    assert machine(2) is second
-    machine(1)
-    machine(4)
-    assert machine(2) is not second
-
-
 def test_schemas_that_differ_in_order_are_different() -> None:
     properties = {"a": {"const": 1}, "b": {"const": 2}}
     schema = {"type": "object", "required": ["a", "b"], "properties": properties}

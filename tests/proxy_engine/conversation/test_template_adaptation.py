@@ -41,10 +41,6 @@ def talk(*turns: str) -> Messages:
     return [{"role": roles[turn[0]], "content": turn[3:]} for turn in turns]
 
 
-def adapted(rules: TurnRules, *turns: str) -> list[str]:
-    return [f"{m['role'][0]}: {m['content']}" for m in rules.adapt(talk(*turns))]
-
-
 def rendered(tokenizer: TokenizerWrapper, messages: Any, **style: Any) -> str:
     return PromptStyle(**style).render(template_messages(messages).messages, tokenizer)
 
@@ -69,52 +65,37 @@ def test_rules_of_templates_are_detected_once(
     assert chat_template(tokenizers[name]).turn_rules is chat_template(tokenizers[name]).turn_rules
 
 
-def test_system_message_joins_the_first_message_of_the_user() -> None:
-    rules = TurnRules("nowhere")
-    assert adapted(rules, "s: be", "s: kind", "u: hi", "u: you") == [
-        "u: be\n\nkind\n\nhi",
-        "u: you",
-    ]
-    assert adapted(rules, "s: be", "a: hi", "u: q") == ["u: be", "a: hi", "u: q"]
+FIRST, USER_FIRST = TurnRules("first"), TurnRules(user_first=True)
+ALTERNATING = TurnRules(alternating=True)
+BEGIN, BETWEEN = f"u: {USER_PLACEHOLDER}", f"a: {ASSISTANT_PLACEHOLDER}"
 
 
-def test_leading_system_messages_become_one() -> None:
-    rules = TurnRules("first")
-    assert adapted(rules, "s: be", "s: ", "s: kind", "u: hi") == ["s: be\n\nkind", "u: hi"]
-
-
-def test_later_system_message_becomes_text_of_the_user_in_its_place() -> None:
-    rules = TurnRules("first")
-    assert adapted(rules, "s: be", "u: a", "a: b", "s: now", "u: c", "u: d") == [
-        *("s: be", "u: a", "a: b", "u: now\n\nc", "u: d"),
-    ]
-    assert adapted(rules, "u: a", "s: now") == ["u: a\n\nnow"]
-    assert adapted(rules, "u: a", "a: b", "s: now") == ["u: a", "a: b", "u: now"]
-
-
-def test_consecutive_messages_of_a_role_are_merged() -> None:
-    rules = TurnRules(alternating=True)
-    assert adapted(rules, "s: x", "s: y", "u: a", "u: b", "a: c", "a: d", "u: e") == [
-        *("s: x\n\ny", "u: a\n\nb", "a: c\n\nd", "u: e"),
-    ]
-
-
-def test_placeholder_precedes_an_assistant_that_begins() -> None:
-    rules = TurnRules(user_first=True)
-    assert adapted(rules, "a: hi", "u: q") == [f"u: {USER_PLACEHOLDER}", "a: hi", "u: q"]
-    assert adapted(rules, "s: be", "a: hi") == ["s: be", f"u: {USER_PLACEHOLDER}", "a: hi"]
-
-
-def test_instructions_alone_are_the_question() -> None:
-    assert adapted(TurnRules("first", user_first=True), "s: be", "s: kind") == ["u: be\n\nkind"]
-    assert adapted(STRICTEST, "s: be") == ["u: be"]
-
-
-def test_answer_separates_a_result_from_the_user() -> None:
-    rules = TurnRules(alternating=True)
-    assert adapted(rules, "u: a", "t: 1", "t: 2", "u: b") == [
-        *("u: a", "t: 1", "t: 2", f"a: {ASSISTANT_PLACEHOLDER}", "u: b"),
-    ]
+@pytest.mark.parametrize(
+    ("rules", "turns", "expected"),
+    [
+        # Without a place of their own, system messages begin the user's first message.
+        (TurnRules("nowhere"), "s: be|s: kind|u: hi|u: you", "u: be\n\nkind\n\nhi|u: you"),
+        (TurnRules("nowhere"), "s: be|a: hi|u: q", "u: be|a: hi|u: q"),
+        # Leading system messages become one; later ones are text of the user in their place.
+        (FIRST, "s: be|s: |s: kind|u: hi", "s: be\n\nkind|u: hi"),
+        (FIRST, "s: be|u: a|a: b|s: now|u: c|u: d", "s: be|u: a|a: b|u: now\n\nc|u: d"),
+        (FIRST, "u: a|s: now", "u: a\n\nnow"),
+        (FIRST, "u: a|a: b|s: now", "u: a|a: b|u: now"),
+        (ALTERNATING, "s: x|s: y|u: a|u: b|a: c|a: d|u: e", "s: x\n\ny|u: a\n\nb|a: c\n\nd|u: e"),
+        (ALTERNATING, "u: a|t: 1|t: 2|u: b", f"u: a|t: 1|t: 2|{BETWEEN}|u: b"),
+        (USER_FIRST, "a: hi|u: q", f"{BEGIN}|a: hi|u: q"),
+        (USER_FIRST, "s: be|a: hi", f"s: be|{BEGIN}|a: hi"),
+        # Instructions alone are the question.
+        (TurnRules("first", user_first=True), "s: be|s: kind", "u: be\n\nkind"),
+        (STRICTEST, "s: be", "u: be"),
+    ],
+)
+def test_messages_are_merged_and_moved_until_the_rules_allow_them(
+    rules: TurnRules, turns: str, expected: str
+) -> None:
+    adapted = rules.adapt(talk(*turns.split("|")))
+    assert "|".join(f"{m['role'][0]}: {m['content']}" for m in adapted) == expected
+    assert rules.allow(adapted)
 
 
 def test_reasoning_and_calls_of_merged_answers_are_kept() -> None:

@@ -75,11 +75,6 @@ def test_parts_of_an_answer_are_concatenated() -> None:
     assert texts(Interaction("assistant", content("a", "b"))) == ["ab"]
 
 
-def test_equal_prompts_have_equal_messages() -> None:
-    prompt = turns(content("a", IMAGE))
-    assert template_messages(prompt, {"image"}) == template_messages(prompt, {"image"})
-
-
 parts = st.lists(st.text(max_size=4) | st.sampled_from([IMAGE, OTHER, RECORDING]), max_size=6)
 
 
@@ -112,13 +107,6 @@ def test_splitting_at_markers_gives_the_parts_back(contents: list[list[Any]]) ->
         if isinstance(item, int)
     ]
     assert numbers == list(range(len(written.media)))
-
-
-@given(st.text(), st.integers(0, 99), st.text())
-def test_marker_is_found_beside_any_text(before: str, number: int, after: str) -> None:
-    split = split_at_markers(before + media_marker(number) + after)
-    assert split == [item for item in (before, number, after) if item != ""]
-    assert split_at_markers(before + after) == ([before + after] if before + after else [])
 
 
 def test_media_keep_their_order_in_adapted_messages() -> None:

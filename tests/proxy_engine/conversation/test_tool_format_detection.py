@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from family_tokenizers import family_tokenizer
@@ -76,16 +77,27 @@ def test_the_chat_template_tells_the_format(name: str, tmp_path: Path) -> None:
     assert tokenizer.tool_parser.__module__.endswith(str(entry.parser))
 
 
-@pytest.mark.parametrize("name", TEMPLATES_WITHOUT_PARSER)
-def test_the_chat_template_tells_the_format_without_a_parser(name: str, tmp_path: Path) -> None:
-    tokenizer = family_tokenizer(tmp_path, template=TEMPLATES_WITHOUT_PARSER[name])
+COHERE = {*FORMATS["cohere"].tokens, *FORMATS["cohere_text"].tokens}
+
+
+@pytest.mark.parametrize(
+    ("name", "special", "plain", "template"),
+    [
+        *((name, (), (), template) for name, template in TEMPLATES_WITHOUT_PARSER.items()),
+        ("ernie", ("<response>", "</response>"), (), TEMPLATES["hermes"]),
+        ("deepseek_r1", (), DEEPSEEK, "x\n```json\n"),
+        ("deepseek_v3_2", ("｜DSML｜", *DEEPSEEK), (), "'<' + dsml_token + 'function_calls>\n'"),
+        ("deepseek_v4", ("｜DSML｜", *DEEPSEEK), (), "'<' + dsml_token + 'tool_calls>\n'"),
+        ("deepseek_v4_1", ("｜DSML｜", *DEEPSEEK), (), "'<' + dsml_token + ' calls>\n'"),
+        ("cohere_text", COHERE, (), "<|START_TEXT|>x<|END_TEXT|>"),
+        ("cohere", COHERE, (), "<|START_RESPONSE|>"),
+    ],
+)
+def test_tokens_and_template_together_tell_the_format(
+    name: str, special: Any, plain: Any, template: str, tmp_path: Path
+) -> None:
+    tokenizer = family_tokenizer(tmp_path, special, plain, template=template)
     assert format_of(tokenizer).name == name
-
-
-def test_ernie_has_tokens_around_its_answer(tmp_path: Path) -> None:
-    template = TEMPLATES["hermes"]
-    tokenizer = family_tokenizer(tmp_path, ("<response>", "</response>"), template=template)
-    assert format_of(tokenizer).name == "ernie"
 
 
 @pytest.mark.parametrize("name", ["hunyuan3", "hunyuan4"])
@@ -106,26 +118,6 @@ def test_the_vocabulary_tells_the_format(name: str, tmp_path: Path) -> None:
     assert format_of(family_tokenizer(tmp_path, TOKENS[name])).name == name
 
 
-def test_template_distinguishes_deepseek_r1_from_its_successor(tmp_path: Path) -> None:
-    tokenizer = family_tokenizer(tmp_path, plain=DEEPSEEK, template="x\n```json\n")
-    assert format_of(tokenizer).name == "deepseek_r1"
-
-
-@pytest.mark.parametrize(
-    ("name", "template"),
-    [
-        ("deepseek_v3_2", "'<' + dsml_token + 'function_calls>\n'"),
-        ("deepseek_v4", "'<' + dsml_token + 'tool_calls>\n'"),
-        ("deepseek_v4_1", "'<' + dsml_token + ' calls>\n'"),
-    ],
-)
-def test_template_distinguishes_versions_of_deepseek(
-    name: str, template: str, tmp_path: Path
-) -> None:
-    tokenizer = family_tokenizer(tmp_path, ("｜DSML｜", *DEEPSEEK), template=template)
-    assert format_of(tokenizer).name == name
-
-
 def test_mark_of_minimax_m3_precedes_the_tag_of_hermes(tmp_path: Path) -> None:
     template = "{{ ns }}<tool_call> {{ ns }}<invoke {{ tool_call.name }}"
     tokenizer = family_tokenizer(tmp_path, FORMATS["minimax_m3"].tokens, template=template)
@@ -133,27 +125,16 @@ def test_mark_of_minimax_m3_precedes_the_tag_of_hermes(tmp_path: Path) -> None:
     assert format_of(tokenizer).name == "minimax_m3"
 
 
-def test_template_distinguishes_models_of_cohere(tmp_path: Path) -> None:
-    tokens = {*FORMATS["cohere"].tokens, *FORMATS["cohere_text"].tokens}
-    tokenizer = family_tokenizer(tmp_path, tokens, template="<|START_TEXT|>x<|END_TEXT|>")
-    assert format_of(tokenizer).name == "cohere_text"
-    tokenizer = family_tokenizer(tmp_path, tokens, template="<|START_RESPONSE|>")
-    assert format_of(tokenizer).name == "cohere"
-
-
 def test_every_format_can_be_found_or_asked_for(tmp_path: Path) -> None:
     tokenizer = family_tokenizer(tmp_path)
     assert format_of(tokenizer).name == "hermes"
+    assert format_of(tokenizer, "GPT-OSS").name == "gpt_oss"
     for name, entry in FORMATS.items():
         assert format_of(tokenizer, name) is entry
         assert format_of(tokenizer, entry) is entry
     found = {*TEMPLATES, *TEMPLATES_WITHOUT_PARSER, *TOKENS, "deepseek_r1", "ernie"}
     found |= {"deepseek_v4", "deepseek_v4_1"}
     assert set(FORMATS) - found == {"json_fence", "llama3_python_tag"}
-
-
-def test_named_tool_is_always_callable(tmp_path: Path) -> None:
-    assert format_of(family_tokenizer(tmp_path), "GPT-OSS").name == "gpt_oss"
 
 
 def test_a_format_that_is_not_known_is_refused_with_those_that_come_near(tmp_path: Path) -> None:

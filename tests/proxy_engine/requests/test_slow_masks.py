@@ -113,25 +113,13 @@ def test_answer_follows_the_plan_when_masks_exceed_their_budget(
     assert 3 <= len(result.parsed) <= 4
 
 
-def test_error_of_a_slow_mask_fails_its_request_only(
-    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("options", [{}, {"particles": 3}], ids=str)
+def test_error_of_slow_masks_fails_their_request_only(
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
     held = Held(monkeypatch)
     held.error = LookupError("broken")
-    slow = engine._core.queue("x", SCHEMAS[0], {"max_tokens": 60})
-    held.began.wait(10)
-    held.release.set()
-    with pytest.raises(LookupError):
-        slow.future.result(10)()
-    assert engine.generate("y", response_format=SCHEMAS[1], max_tokens=60).parsed is not None
-
-
-def test_error_of_slow_masks_fails_particles_only_if_all_have_failed(
-    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    held = Held(monkeypatch)
-    held.error = LookupError("broken")
-    slow = engine._core.queue("x", SCHEMAS[0], {"temperature": 1.0, "particles": 3})
+    slow = engine._core.queue("x", SCHEMAS[0], {"temperature": 1.0, "max_tokens": 60, **options})
     held.began.wait(10)
     held.release.set()
     with pytest.raises(LookupError):
