@@ -1,7 +1,7 @@
 """The root state machine: answers composed of text, reasoning, structured output, tool calls."""
 
 from state_machines.root.attribution import Piece
-from state_machines.root.machine import RootMatcher, RootStateMachine
+from state_machines.root.machine import RootMatcher, RootStateMachine, StructuralTagPart
 from state_machines.root.parts import (
     Choice,
     Loop,
@@ -16,7 +16,6 @@ from state_machines.root.parts import (
     part_names,
     repeated_part_names,
 )
-from state_machines.root.structural_tag import StructuralTagPart
 
 __all__ = [
     "Choice",

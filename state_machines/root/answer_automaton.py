@@ -10,9 +10,10 @@ from __future__ import annotations
 import itertools
 import re
 from collections import deque
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import islice
+from typing import NamedTuple, TypeVar
 
 from state_machines.caches import LruCache
 from state_machines.errors import CompositionError
@@ -42,6 +43,8 @@ _ANSWER_POSITIONS = 2000
 
 _DISTINCT_STATES = 256
 """Positions of an answer behind tool calls that are held."""
+
+T = TypeVar("T")
 
 # Nodes may outlive their automaton, whose identity may then be reused, so keys hold a number.
 _serial_numbers = itertools.count()
@@ -149,14 +152,8 @@ class AnswerAutomaton:
             LIMITS.machine_transient_derivatives
         )
         self._check_reachable_states()
-        self.token_sets = tuple(self._positions.token_sets)
-        """The tokens that parts have by name or by number."""
-        self.limits_tokens = self._positions.limits_tokens
-        """Whether a part takes a limited number of tokens."""
-        self.limited_rules = tuple(self._positions.limited_rules)
-        """The rules with a limit on tokens that grammars of parts have."""
-        self.temperatures = self._positions.temperatures
-        """The sampling temperatures that grammars of parts have."""
+        self.machines = self._positions.machines
+        """The machines of the parts."""
 
     def transitions(self, state: AutomatonState) -> tuple[Transition, ...]:
         """Return the transitions from a state, those preferred first."""
@@ -189,16 +186,10 @@ class AnswerAutomaton:
 
     def _reaches_end(self, start: AutomatonState) -> bool:
         """Whether the answer can be completed without a sub-state that has no value left."""
-        seen, queue = {start}, deque([start])
-        while queue:
-            state = queue.popleft()
-            if self.skipped_to_end(state.position) is not None:
-                return True
-            for transition in self._find_transitions(state):
-                if transition.target not in seen:
-                    seen.add(transition.target)
-                    queue.append(transition.target)
-        return False
+        states = _reachable(
+            start, lambda state: [each.target for each in self._find_transitions(state)]
+        )
+        return any(self.skipped_to_end(state.position) is not None for state in states)
 
     def _language(self, part: SubState, values: frozenset[DistinctValue]) -> Node:
         """Return the texts of a sub-state, without those whose value has come before."""
@@ -295,16 +286,15 @@ class AnswerAutomaton:
         """Whether a sub-state of the same kind may follow."""
         if not isinstance(part, DistinctSubState):
             return False
-        seen, queue = {id(position)}, deque([position])
-        while queue:
-            for entry in self._positions.follow(queue.popleft(), False):
-                found = entry.part
-                if isinstance(found, DistinctSubState) and found.kind == part.kind:
-                    return True
-                if id(entry.target) not in seen:
-                    seen.add(id(entry.target))
-                    queue.append(entry.target)
-        return False
+        follow = self._positions.follow
+        positions = _reachable(
+            position, lambda each: [entry.target for entry in follow(each, False)]
+        )
+        return any(
+            isinstance(entry.part, DistinctSubState) and entry.part.kind == part.kind
+            for each in positions
+            for entry in follow(each, False)
+        )
 
     def _text_transitions(
         self,
@@ -389,10 +379,10 @@ class AnswerAutomaton:
         Whether a later state has an error is not known. It is raised where the state is first
         reached: by the completion plan, which precedes every token, or by the mask.
         """
-        seen = {self.start}
-        queue = deque(seen)
-        while queue and len(seen) < _ANSWER_POSITIONS:
-            state = queue.popleft()
+        states = _reachable(
+            self.start, lambda state: [each.target for each in self.transitions(state)]
+        )
+        for state in islice(states, _ANSWER_POSITIONS):
             transitions = self.transitions(state)
             if not transitions and self.skipped_to_end(state.position) is None:
                 raise CompositionError(
@@ -403,9 +393,6 @@ class AnswerAutomaton:
                 )
             for transition in transitions:
                 self._check_repetition(transition)
-                if transition.target not in seen:
-                    seen.add(transition.target)
-                    queue.append(transition.target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,6 +425,18 @@ class _DistinctText(Dispatch):
     def context_dependent(self) -> SuffixTest:
         """All suffixes: the text may have the last value that was left."""
         return always
+
+
+def _reachable(start: T, successors: Callable[[T], Iterable[T]]) -> Iterator[T]:
+    """Yield what can be reached from a start, the nearest first."""
+    seen, queue = {start}, deque([start])
+    while queue:
+        each = queue.popleft()
+        yield each
+        for target in successors(each):
+            if target not in seen:
+                seen.add(target)
+                queue.append(target)
 
 
 def speller(special_tokens: Collection[str]) -> Spell:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self
 
 from state_machines.budgets import recursion_budget, step_budget
+from state_machines.errors import UnsupportedStructuralTagError
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import optional, union
+from state_machines.grammar.tokens import Spell
 from state_machines.limits import LIMITS
 from state_machines.machine import StateMachine
 from state_machines.masks.spelled_tokens import SpelledTokens
@@ -14,10 +17,48 @@ from state_machines.matcher import Matcher
 from state_machines.root.answer_automaton import AnswerAutomaton, speller
 from state_machines.root.attribution import Attribution, Piece
 from state_machines.root.parts import Part, SubState
-from state_machines.root.structural_tag import StructuralTagPart
+from state_machines.structural_tags import Format, bounded, parse
 from state_machines.vocabulary import Vocabulary
 
 _RECURSION_BUDGET = recursion_budget()
+
+
+@dataclass(frozen=True, eq=False)
+class StructuralTagPart(SubState):
+    """A stretch of an answer that a structural tag describes. Its value is its text.
+
+    Attributes:
+        format: The format of the tag, see :mod:`state_machines.structural_tags.formats`.
+    """
+
+    _: KW_ONLY
+    format: Format = field(repr=False)
+
+    @classmethod
+    def of(cls, tag: Any, name: str = "structured") -> Self:
+        """Return the part of a structural tag in either of XGrammar's forms.
+
+        Args:
+            tag: The tag as parsed JSON, or its text.
+            name: The name of the part.
+
+        Raises:
+            StructuralTagError: The tag is malformed, or a part of it cannot be enforced.
+            SchemaError: A schema in it is refused. The pointer is one of the tag.
+        """
+        return cls(name, format=parse(tag))
+
+    def machine(self) -> StateMachine:
+        """Return the machine of the texts, without special tokens."""
+        return self.spelled_machine(str.encode)
+
+    def spelled_machine(self, spell: Spell) -> StateMachine:
+        """Return the machine of the texts."""
+        with bounded():
+            machine = self.format.compiled(spell)
+        if machine.start is EMPTY:
+            raise UnsupportedStructuralTagError("no text matches the structural tag", pointer="")
+        return machine
 
 
 class RootStateMachine(StateMachine):
@@ -50,12 +91,13 @@ class RootStateMachine(StateMachine):
             speller(names),
             end_tokens=[name for name, token_id in names.items() if token_id in ends],
         )
+        machines = self.automaton.machines
         super().__init__(
             self.automaton.node(self.automaton.start),
-            token_sets=self.automaton.token_sets,
-            limits_tokens=self.automaton.limits_tokens,
-            limited_rules=self.automaton.limited_rules,
-            temperatures=self.automaton.temperatures,
+            token_sets=(tokens for each in machines for tokens in each.token_sets),
+            limits_tokens=any(each.limits_tokens for each in machines),
+            limited_rules=dict.fromkeys(rule for each in machines for rule in each.limited_rules),
+            temperatures=(number for each in machines for number in each.temperatures),
         )
 
     @classmethod

@@ -115,13 +115,13 @@ class SubState(Part, ABC):
     def machine(self) -> StateMachine:
         """Return the machine of the texts that the sub-state admits."""
 
-    def language(self, spell: Spell) -> Node:
-        """Return the language of the texts in bytes.
+    def spelled_machine(self, spell: Spell) -> StateMachine:
+        """Return the machine of the texts, with markers in them as ``spell`` writes them.
 
-        Overridden where the texts contain markers, which ``spell`` turns into bytes.
+        Overridden where the texts contain markers.
         """
         del spell
-        return self.machine().start
+        return self.machine()
 
     def parse(self, text: str) -> Any:
         """Return the value of a text."""

@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 from state_machines.errors import CompositionError
 from state_machines.grammar.node import Node
-from state_machines.grammar.token_limits import LimitedRule
 from state_machines.grammar.tokens import Spell
+from state_machines.machine import StateMachine
 from state_machines.root.parts import (
     Choice,
     DistinctSubState,
@@ -27,7 +27,6 @@ from state_machines.root.parts import (
     Text,
     leaves,
 )
-from state_machines.syntax_tree import NamedTokens
 from state_machines.vocabulary import Vocabulary
 
 Skipped: TypeAlias = tuple[Part, ...]
@@ -91,9 +90,9 @@ class _Undelimited(Part):
     part: SubState | Text
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class _Rounds(Part):
-    """The remaining rounds of a loop."""
+    """The remaining rounds of a loop. Equal if loop and numbers are."""
 
     loop: Loop
     min_count: int
@@ -110,18 +109,12 @@ class Positions:
     def __init__(self, part: Part, spell: Spell, end_tokens: Collection[str]) -> None:
         self._spell = spell
         self._end_tokens = frozenset(name.encode() for name in end_tokens)
-        self._known: dict[tuple[int, int], Position] = {}
+        # Parts are compared by identity, also if a caller's subclass defines equality.
+        self._known: dict[tuple[int | _Rounds, Position], Position] = {}
         self._delimited: dict[int, Part] = {}
-        self._rounds: dict[tuple[int, int, int | None, bool], _Rounds] = {}
         self._languages: dict[int, Node] = {}
-        self.token_sets: dict[NamedTokens, None] = {}
-        """The tokens that sub-states have by name or by number."""
-        self.limits_tokens = False
-        """Whether a sub-state has parts that take a limited number of tokens."""
-        self.limited_rules: dict[LimitedRule, None] = {}
-        """The rules with a limit on tokens that grammars of sub-states have."""
-        self.temperatures: set[float] = set()
-        """The sampling temperatures that grammars of sub-states have."""
+        self.machines: list[StateMachine] = []
+        """The machines of the sub-states."""
         self._skipped_to_end: dict[Position, Skipped | None] = {}
         self._separators: set[int] = set()
         """Identities of the markers that stand between two rounds of a loop."""
@@ -152,13 +145,9 @@ class Positions:
         """Return the texts of a sub-state, in bytes."""
         node = self._languages.get(id(sub_state))
         if node is None:
-            machine = sub_state.machine()
-            self.token_sets.update(dict.fromkeys(machine.token_sets))
-            self.limits_tokens = self.limits_tokens or machine.limits_tokens
-            self.limited_rules.update(dict.fromkeys(machine.limited_rules))
-            self.temperatures.update(machine.temperatures)
-            language = sub_state.language(self._spell_inside)
-            node = self._languages.setdefault(id(sub_state), language)
+            machine = sub_state.spelled_machine(self._spell_inside)
+            self.machines.append(machine)
+            node = self._languages.setdefault(id(sub_state), machine.start)
         return node
 
     def _spell_inside(self, text: str) -> bytes:
@@ -220,7 +209,7 @@ class Positions:
                 yield from self.follow(self._position(part.part, rest), is_after_text)
                 yield from self.follow(rest, is_after_text)
             case Loop():
-                rounds = self._rounds_left(part, part.min_count, part.max_count, is_first=True)
+                rounds = _Rounds(part, part.min_count, part.max_count, is_first=True)
                 yield from self.follow(self._position(rounds, rest), is_after_text)
             case _Rounds():
                 yield from self._follow_of_rounds(part, rest, is_after_text)
@@ -247,7 +236,7 @@ class Positions:
         loop = rounds.loop
         if rounds.max_count != 0:
             max_count = None if rounds.max_count is None else rounds.max_count - 1
-            left = self._rounds_left(loop, max(rounds.min_count - 1, 0), max_count, is_first=False)
+            left = _Rounds(loop, max(rounds.min_count - 1, 0), max_count, is_first=False)
             body = self._position(loop.part, self._position(left, rest))
             if loop.between is not None and not rounds.is_first:
                 body = self._position(loop.between, body)
@@ -257,29 +246,13 @@ class Positions:
 
     def _with_delimiters(self, part: Part) -> Part:
         """Return a sub-state or text as a sequence with its delimiters."""
-        inner = self._delimited.get(id(part))
-        if inner is None:
-            if not isinstance(part, SubState | Text):
-                raise AssertionError(f"{part!r} has been checked")
-            inner = self._delimited.setdefault(id(part), Sequence(*_delimited(part)))
-        return inner
+        assert isinstance(part, SubState | Text)
+        # All threads must see the same objects, which are compared by identity.
+        return self._delimited.setdefault(id(part), Sequence(*_delimited(part)))
 
     def _position(self, part: Part, rest: Position) -> Position:
-        # Positions are kept and refer to their parts, so the identities stay valid.
-        key = (id(part), id(rest))
-        position = self._known.get(key)
-        if position is None:
-            position = self._known.setdefault(key, Position(part, rest))
-        return position
-
-    def _rounds_left(
-        self, loop: Loop, min_count: int, max_count: int | None, *, is_first: bool
-    ) -> _Rounds:
-        key = (id(loop), min_count, max_count, is_first)
-        rounds = self._rounds.get(key)
-        if rounds is None:
-            rounds = self._rounds.setdefault(key, _Rounds(loop, min_count, max_count, is_first))
-        return rounds
+        key = part if isinstance(part, _Rounds) else id(part)
+        return self._known.setdefault((key, rest), Position(part, rest))
 
     def _find_skipped_to_end(self, position: Position) -> Skipped | None:
         skipped: Skipped = ()

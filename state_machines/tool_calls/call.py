@@ -152,12 +152,12 @@ class CallArguments(DistinctSubState):
 
     def machine(self) -> StateMachine:
         """Return the machine of the arguments without special tokens."""
-        return StateMachine(self.language(str.encode))
+        return self.spelled_machine(str.encode)
 
-    def language(self, spell: Spell) -> Node:
-        """Return the language of the arguments in bytes."""
+    def spelled_machine(self, spell: Spell) -> StateMachine:
+        """Return the machine of the arguments."""
         compiled = self._compiled["last"] = self._compile(spell)
-        return compiled.node
+        return StateMachine(compiled.node)
 
     def parse(self, text: str) -> dict[str, Any]:
         """Return the arguments of a text; raise ``ValueError`` for any other text."""

@@ -133,7 +133,7 @@ def a_walk(part: Part, random: Random, spell: Spell = str.encode) -> list[Piece]
                 pieces += a_walk(part.part, random, spell)
             return pieces
         case SubState():
-            return [Piece(part, a_word(part.language(spell), random, 40))]
+            return [Piece(part, a_word(part.spelled_machine(spell).start, random, 40))]
     raise AssertionError(part)
 
 

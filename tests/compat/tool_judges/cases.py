@@ -11,7 +11,6 @@ from typing import Any
 
 from call_walks import Call, a_walk, calls_in
 
-from state_machines import StateMachine
 from state_machines.errors import SchemaError
 from state_machines.root import Piece, RootStateMachine
 from state_machines.tool_calls import CallArguments, ToolFormat, ToolSignature
@@ -149,7 +148,7 @@ def _with_value(piece: Piece, random: Random) -> Piece:
     part = piece.part
     if not isinstance(part, CallArguments):
         return piece
-    machine = StateMachine(part.language(str.encode))
+    machine = part.machine()
     for _ in range(20):
         text = part.notation.write(_value(part.schema, random)).encode()
         if machine.matches(text):

@@ -49,7 +49,7 @@ def arguments(entry: ToolFormat, machine: StateMachine, **options: Any) -> CallA
 def test_families_write_and_read_inputs_of_a_grammar(entry: ToolFormat) -> None:
     own = entry.custom or entry
     part = arguments(entry, PRINTS)
-    node = part.language(str.encode)
+    node = part.machine().start
     written = own.notation.write({"input": PROGRAM})
     assert node.matches(written.encode())
     assert part.parse(written) == {"input": PROGRAM}
@@ -72,7 +72,7 @@ def test_free_text_is_written_as_it_is(entry: ToolFormat, text: str) -> None:
     own = entry.custom or entry
     part = arguments(entry, any_text())
     written = own.notation.write({"input": text})
-    assert part.language(str.encode).matches(written.encode())
+    assert part.machine().start.matches(written.encode())
     assert part.parse(written) == {"input": text}
 
 
@@ -94,7 +94,7 @@ def test_decoder_reads_json_with_any_white_space_and_escapes(separators: tuple[s
 
 def test_input_cannot_contain_the_text_that_ends_it() -> None:
     own = FORMATS["qwen3_coder"]
-    node = arguments(own, any_text()).language(str.encode)
+    node = arguments(own, any_text()).machine().start
     assert node.matches(own.notation.write({"input": "</parameter"}).encode())
     assert not node.matches(own.notation.write({"input": "</parameter>"}).encode())
 
