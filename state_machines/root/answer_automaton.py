@@ -428,7 +428,7 @@ class _DistinctText(Dispatch):
 
 
 def _reachable(start: T, successors: Callable[[T], Iterable[T]]) -> Iterator[T]:
-    """Yield what can be reached from a start, the nearest first."""
+    """Yield everything reachable from a start, breadth first."""
     seen, queue = {start}, deque([start])
     while queue:
         each = queue.popleft()
