@@ -82,6 +82,13 @@ def _children(term: Term, evaluator: TermEvaluator) -> dict[Term, None]:
 
 def _member_terms(shape: ObjectShape, table: TermTable) -> Iterator[Term]:
     """Yield the terms of a shape's members, combined with the conditions of its clauses."""
+    if not shape.clauses:
+        yield from shape.properties.values()
+        for name in shape.required:
+            if name not in shape.properties:
+                yield shape.value_of(name, table)
+        yield from (cell.term for cell in name_cells(shape, table))
+        return
     present: dict[str, dict[Term, None]] = {}
     matching: dict[Matching, None] = {}
     for clause in shape.clauses:
@@ -91,12 +98,7 @@ def _member_terms(shape: ObjectShape, table: TermTable) -> Iterator[Term]:
                     present.setdefault(name, {})[term] = None
                 case Matching():
                     matching[condition] = None
-    names = listed_names(shape)
-    if not shape.clauses:
-        yield from (shape.value_of(name, table) for name in names)
-        yield from (cell.term for cell in name_cells(shape, table))
-        return
-    for name in names:
+    for name in listed_names(shape):
         spend(1 + len(matching) // 8)
         conditions = dict(present.get(name, {}))
         conditions.update((c.term, None) for c in matching if contains_word(c.names, name))

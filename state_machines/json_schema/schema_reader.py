@@ -9,11 +9,10 @@ from state_machines.budgets import spend
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.node import Node
-from state_machines.json_schema.dialects import Dialect
 from state_machines.json_schema.document import SchemaLocation
 from state_machines.json_schema.error_location import located_errors
 from state_machines.json_schema.evaluator import TermEvaluator
-from state_machines.json_schema.keywords import KEYWORDS, KEYWORDS_BY_DRAFT, Keyword, KeywordReader
+from state_machines.json_schema.keywords import KEYWORDS, KEYWORDS_BY_DRAFT, KeywordReader
 from state_machines.json_schema.quotes import QuoteSources
 from state_machines.json_schema.terms import Term
 from state_machines.json_schema.value_sets import (
@@ -109,15 +108,14 @@ class SchemaReader(TermEvaluator):
             keyword = keywords.get(name)
             if keyword is None:
                 self._refuse_unknown(location, name)
+            elif keyword.read is None or (for_type is not None and for_type not in keyword.types):
+                continue
             elif (
-                keyword.read is not None
-                and self._is_asserted(keyword, location.dialect)
-                and (for_type is None or for_type in keyword.types)
+                keyword.vocabulary != "format"
+                or self._assert_formats
+                or location.dialect.asserts_formats
             ):
                 yield name, value, keyword.read
-
-    def _is_asserted(self, keyword: Keyword, dialect: Dialect) -> bool:
-        return self._assert_formats or keyword.vocabulary != "format" or dialect.asserts_formats
 
     def _refuse_unknown(self, location: SchemaLocation, keyword: str) -> None:
         if not self._strict:

@@ -277,6 +277,8 @@ def is_encodable(text: str) -> bool:
 
     Strings that cannot be encoded are never generated.
     """
+    if text.isascii():
+        return True
     spend(len(text) // CHARACTERS_PER_STEP)
     try:
         text.encode()
