@@ -120,13 +120,6 @@ def test_vocabulary_is_identified_by_the_tokenizer_files(
     assert local.directory == model_directory
     in_memory = LoadedModel.of(local.model, local.tokenizer, name="in memory")
     assert in_memory.directory == model_directory
-    monkeypatch.setattr("mlx_lm.load", lambda *_, **__: (local.model, local.tokenizer, {}))
-    monkeypatch.setattr(
-        "proxy_engine.models.locations._configuration_file",
-        lambda *_: str(model_directory / "config.json"),
-    )
-    assert load_model("someone/something").directory == model_directory
-
     monkeypatch.chdir(tmp_path)
     (tmp_path / "someone" / "something").mkdir(parents=True)
     for name in ("", "someone/something", str(tmp_path / "gone")):

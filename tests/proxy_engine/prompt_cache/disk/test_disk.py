@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from cached_models import KINDS, VOCABULARY, ask, cold, fresh_model, is_close, model_of
 from mlx.nn.layers.base import Module
-from mlx_lm.models.cache import QuantizedKVCache
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from proxy_engine import InferenceEngine, InvalidOptionError, RawPrompt
@@ -97,22 +96,11 @@ def test_rotating_and_quantized_caches_are_read_as_written(
     caches = open_caches(model, **options)
     write(caches, model, PROMPT, step=64)
     longer = [*PROMPT, *text(1, 8)]
-    other = open_caches(model, **options)
-    read = other.fetch(longer)
-    assert read.cached_tokens >= 2 * BLOCK_TOKENS
     known = PromptCaches(model, CacheOptions(**options))
     ask(known, model, PROMPT, step=64)
-    expected = known.fetch([*longer[: read.cached_tokens], 0])
-    assert expected.cached_tokens == read.cached_tokens
-    for left, right in zip(read.cache, expected.cache, strict=True):
-        assert type(left) is type(right)
-        assert left.offset == right.offset
-        left_arrays = left.keys if isinstance(left, QuantizedKVCache) else [left.keys]
-        right_arrays = right.keys if isinstance(right, QuantizedKVCache) else [right.keys]
-        for one, two in zip(left_arrays, right_arrays, strict=True):
-            used = min(one.shape[-2], two.shape[-2])
-            assert mx.array_equal(one[..., :used, :], two[..., :used, :])
-    assert ask(other, model, longer, count=5)[2] == ask(known, model, longer, count=5)[2]
+    cached, _, answer = ask(open_caches(model, **options), model, longer, count=5)
+    assert cached >= 2 * BLOCK_TOKENS
+    assert answer == ask(known, model, longer, count=5)[2]
 
 
 def test_text_is_written_when_it_is_reused(open_caches: Any, tmp_path: Path) -> None:
@@ -152,24 +140,6 @@ def test_turns_of_a_conversation_write_new_blocks_only(open_caches: Any, tmp_pat
         talk += text(turn + 1, 100)
     # The last turn was not reused.
     assert len(written) == (len(talk) - 200) // BLOCK_TOKENS
-
-
-def test_short_texts_are_not_written(open_caches: Any, tmp_path: Path) -> None:
-    for kind in ("plain", "recurrent"):
-        model = model_of(kind)
-        write(open_caches(model), model, PROMPT[: BLOCK_TOKENS - 1])
-    assert files(tmp_path) == []
-
-
-def test_disk_is_read_for_a_gain_of_a_block_at_least(open_caches: Any) -> None:
-    model = model_of("plain")
-    write(open_caches(model), model, PROMPT)
-    caches = open_caches(model)
-    ask(caches, model, PROMPT[: BLOCK_TOKENS + 2])
-    assert caches.fetch(PROMPT).cached_tokens == BLOCK_TOKENS + 2
-    caches = open_caches(model)
-    ask(caches, model, PROMPT[:BLOCK_TOKENS])
-    assert caches.fetch(PROMPT).cached_tokens == 2 * BLOCK_TOKENS
 
 
 def test_read_text_becomes_an_entry_in_memory(open_caches: Any, tmp_path: Path) -> None:
