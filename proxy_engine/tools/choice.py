@@ -58,11 +58,11 @@ class ToolChoice:
                 return cls(choice.mode, tuple(_named(tool.name, tools) for tool in choice.tools))
             case None:
                 return cls("auto", tuple(tools))
-            case "none":
+            case str("none"):
                 return cls("none", ())
-            case "required" if not tools:
+            case str("required") if not tools:
                 raise _invalid("'required' is for requests with tools, and there are none")
-            case "auto" | "required":
+            case str("auto" | "required"):
                 return cls(choice, tuple(tools))
             case str():
                 return cls("named", (_named(choice, tools),))
