@@ -8,25 +8,16 @@ as a plain generator). Policies about tokens: ``verification`` (of sampled and d
 ``fast_forward`` (forced text), ``exact_choices``, ``particles``, ``speculation`` (drafts).
 """
 
-from .batch import Batch, Step
-from .cache_layers import extract_kv_row
+from .batch import Batch
 from .constraint import Constraint
 from .device_masks import DeviceMasks, text_token_mask
-from .fast_forward import FastForward, text_encoder
-from .forward_pass import ForwardPass, NextLogits
+from .fast_forward import FastForward
+from .forward_pass import ForwardPass
 from .limits import Deadline, PartLimits, SequenceOptions, end_token_ids, xtc_special_tokens
 from .model_checks import ModelChecks
-from .prefill import (
-    Prefill,
-    can_join_prefill,
-    default_prefill_step_size,
-    is_joint_prefill_worthwhile,
-    joint_prefill_tokens,
-    prefill_together,
-)
-from .sampling import NextToken
+from .prefill import Prefill
 from .sequence import Sequence
-from .sequence_samplers import LogitsProcessor, LogprobsSampler, SamplingHooks, SequenceSamplers
+from .sequence_samplers import SamplingHooks, SequenceSamplers
 from .speculation.draft_length import device_pass_cost
 from .speculation.draft_model import DraftModel
 from .speculation.drafting import Drafting
@@ -43,31 +34,19 @@ __all__ = [
     "Drafting",
     "FastForward",
     "ForwardPass",
-    "LogitsProcessor",
-    "LogprobsSampler",
     "ModelChecks",
-    "NextLogits",
-    "NextToken",
     "PartLimits",
     "Prefill",
     "SamplingHooks",
     "Sequence",
     "SequenceOptions",
     "SequenceSamplers",
-    "Step",
     "Timings",
     "Token",
-    "can_join_prefill",
     "clear_cache",
-    "default_prefill_step_size",
     "device_pass_cost",
     "end_token_ids",
-    "extract_kv_row",
-    "is_joint_prefill_worthwhile",
-    "joint_prefill_tokens",
     "model_bytes",
-    "prefill_together",
-    "text_encoder",
     "text_token_mask",
     "wired_memory",
     "xtc_special_tokens",

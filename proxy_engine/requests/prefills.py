@@ -8,13 +8,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
-from ..generation import (
-    Batch,
-    ForwardPass,
-    Prefill,
+from ..generation import Batch, ForwardPass, Prefill
+from ..generation.cache_layers import extract_kv_row
+from ..generation.prefill import (
     can_join_prefill,
     default_prefill_step_size,
-    extract_kv_row,
     is_joint_prefill_worthwhile,
     joint_prefill_tokens,
     prefill_together,

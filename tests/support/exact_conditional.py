@@ -24,7 +24,8 @@ from mlx_lm.models.cache import KVCache, make_prompt_cache
 
 from proxy_engine import InferenceEngine
 from proxy_engine.engine.arguments import RequestArguments
-from proxy_engine.generation import FastForward, SequenceOptions, end_token_ids, text_encoder
+from proxy_engine.generation import FastForward, SequenceOptions, end_token_ids
+from proxy_engine.generation.fast_forward import text_encoder
 from proxy_engine.generation.limits import end_boost
 from samplers import SamplingParameters
 from state_machines import Vocabulary

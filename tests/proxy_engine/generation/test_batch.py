@@ -20,8 +20,6 @@ from proxy_engine.generation import (
     Constraint,
     DeviceMasks,
     ForwardPass,
-    NextLogits,
-    NextToken,
     PartLimits,
     Prefill,
     SequenceOptions,
@@ -29,6 +27,8 @@ from proxy_engine.generation import (
 )
 from proxy_engine.generation import Sequence as GeneratedSequence
 from proxy_engine.generation.cache_layers import can_merge
+from proxy_engine.generation.forward_pass import NextLogits
+from proxy_engine.generation.sampling import NextToken
 
 TOGETHER = [kind for kind in KINDS if kind != "chunked"]
 

@@ -13,7 +13,8 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from tokenizers import Tokenizer
 
 from proxy_engine import InferenceEngine
-from proxy_engine.generation import FastForward, text_encoder
+from proxy_engine.generation import FastForward
+from proxy_engine.generation.fast_forward import text_encoder
 from state_machines import ChoiceStateMachine, JsonSchemaStateMachine, Vocabulary
 from state_machines.root import Marker, RootStateMachine, Sequence, Structured
 

@@ -12,7 +12,8 @@ from cached_models import VOCABULARY, is_close, model_of, read
 from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import make_prompt_cache
 
-from proxy_engine.generation import ForwardPass, Prefill, Timings, extract_kv_row
+from proxy_engine.generation import ForwardPass, Prefill, Timings
+from proxy_engine.generation.cache_layers import extract_kv_row
 from proxy_engine.generation.prefill import (
     can_join_prefill,
     is_joint_prefill_worthwhile,

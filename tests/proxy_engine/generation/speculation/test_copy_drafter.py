@@ -15,7 +15,8 @@ from notation_families import FAMILIES, Family
 from tiny_models import make_tiny_tokenizer
 from tokenizers import Tokenizer
 
-from proxy_engine.generation import FastForward, text_encoder
+from proxy_engine.generation import FastForward
+from proxy_engine.generation.fast_forward import text_encoder
 from proxy_engine.generation.speculation import CopyDrafter
 from state_machines import JsonSchemaStateMachine, Matcher, RegexStateMachine, Vocabulary
 from state_machines.root import Marker, RootStateMachine, Sequence, Structured
