@@ -191,15 +191,6 @@ class Verification:
         """Number of proposed tokens that are verified. Slow masks end a verification early."""
         return 0 if self.draft is None else min(len(self._tokens), len(self.draft.steps))
 
-    def settle(self) -> None:
-        """End the draft, once the tokens that it shares with the text are committed."""
-        sequence, draft = self.sequence, self.draft
-        if draft is None:
-            return
-        if self.accepted and not (sequence.pending or sequence.finished):
-            # The next token was not sampled, because a choice is to be scored first.
-            sequence.logits = draft.logits[self.accepted - 1]
-
 
 def sample_together(verifications: Items[Verification]) -> list[Verification]:
     """Sample first positions by operations on several rows at once; return the others."""

@@ -15,7 +15,6 @@ token is verified by :meth:`samplers.Sampler.verify`, which accepts more often.
 
 from __future__ import annotations
 
-import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
@@ -24,11 +23,10 @@ from typing import cast
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
-from mlx_lm.models.cache import make_prompt_cache
 
 from state_machines.budgets import step_limit
 
-from ...prompt_cache.layers import copy_cache, is_trimmable
+from ...prompt_cache.layers import copy_cache
 from ...prompt_cache.prompt_caches import PromptCaches
 from ..batch_rows import BatchRows, CachedText
 from ..cache_layers import can_pad, can_trim, padded_tokens, right_padded
@@ -38,8 +36,6 @@ from ..model_checks import ModelChecks
 from ..prefill import MAX_TOKENS_WITH_LOGITS, default_prefill_step_size
 from ..sequence import Sequence as GeneratedSequence
 from .drafts import MAX_TOKENS_PER_STEP, Draft
-
-_log = logging.getLogger(__name__)
 
 DRAFT_MODEL = "draft_model"
 """Name of the draft model among the drafters."""
@@ -130,12 +126,6 @@ class DraftModel:
         # The texts that draft together.
         self._batch: BatchRows[_DraftedText] = BatchRows()
         self._key = mx.random.key(secrets.randbits(64))
-        if not is_trimmable(make_prompt_cache(model)):
-            _log.info("the draft model drafts from copies of its cache, which cannot be trimmed")
-
-    def __len__(self) -> int:
-        """Return the number of sequences whose cache is kept."""
-        return len(self._texts)
 
     def probe(self) -> None:
         """Determine which batches the draft model computes correctly."""

@@ -261,12 +261,17 @@ class BatchDrafts:
         return {sequence: draft for sequence, draft in drafts.items() if not draft.is_empty}
 
     def record(self, sampled: Iterable[Verification]) -> None:
-        """Record the results of verifications."""
+        """Record the results of verifications, whose accepted tokens are committed."""
         for verification in sampled:
-            verification.settle()
-            draft, drafting = verification.draft, verification.sequence.drafting
-            if draft is not None and isinstance(drafting, Drafting):
-                drafting.record(draft, verification.accepted, verification.judged)
+            sequence, draft = verification.sequence, verification.draft
+            if draft is None:
+                continue
+            accepted = verification.accepted
+            if accepted and not (sequence.pending or sequence.finished):
+                # The next token was not sampled, because a choice is to be scored first.
+                sequence.logits = draft.logits[accepted - 1]
+            if isinstance(sequence.drafting, Drafting):
+                sequence.drafting.record(draft, accepted, verification.judged)
         self.in_flight = {}
 
     def _check_pass(self, drafts: Mapping[GeneratedSequence, Draft]) -> None:

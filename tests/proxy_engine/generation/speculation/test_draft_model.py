@@ -276,14 +276,14 @@ def test_drawn_tokens_that_are_not_drafted_are_verified(
 def test_finished_and_cancelled_requests_free_their_caches(own_engine: InferenceEngine) -> None:
     draft_model = draft_model_of(own_engine)
     own_engine.generate("hello", response_format=PERSON, max_tokens=80, speculation=ALWAYS)
-    assert len(draft_model) == 0
+    assert not draft_model._texts
     stream = own_engine.stream("hello you", max_tokens=300, min_tokens=300, speculation=ALWAYS)
     for number, _ in enumerate(event for event in stream if isinstance(event, TokenGenerated)):
         if number == 20:
             break
     stream.close()
     own_engine.generate("hello", max_tokens=2)
-    assert len(draft_model) == 0
+    assert not draft_model._texts
 
 
 def test_prompts_are_cached_for_the_draft_model(tiny_tokenizer: TokenizerWrapper) -> None:
