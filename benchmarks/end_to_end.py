@@ -44,7 +44,7 @@ from stacks import GREEDY, SEEDED, STACKS, Sampling
 from subject import Subject, embedded_subject, random_subject
 
 from proxy_engine.runtime.blas import has_fast_blas
-from state_machines.masks.automaton import KERNEL
+from state_machines.masks.kernel import KERNEL
 
 __all__ = ["DRAFT_FIGURES", "FIGURES", "main"]
 

@@ -37,6 +37,7 @@ from state_machines.errors import (
 from state_machines.explanation import MaskExplanation, TokenExplanation
 from state_machines.json_schema import JsonSchemaStateMachine
 from state_machines.machine import ChoiceStateMachine, RegexStateMachine, StateMachine
+from state_machines.masks.mask_store import MaskCost
 from state_machines.matcher import Matcher
 from state_machines.quotes import QuoteFrom, SubstringStateMachine
 from state_machines.vocabulary import Vocabulary
@@ -55,6 +56,7 @@ __all__ = [
     "InvalidStructuralTagError",
     "JsonSchemaStateMachine",
     "MarkerError",
+    "MaskCost",
     "MaskExplanation",
     "Matcher",
     "MaxTokensTooSmallError",

@@ -122,14 +122,11 @@ class Limits:
     dense_mask_bytes: int = 48 << 20
     """Bytes of masks, as boolean arrays."""
 
-    token_array_bytes: int = 16 << 20
-    """Bytes of token id arrays that masks share."""
-
     lexeme_walk_bytes: int = 16 << 20
     """Bytes of walks of lexemes other than texts."""
 
-    text_walk_bytes: int = 24 << 20
-    """Bytes of walks of texts."""
+    state_table_bytes: int = 8 << 20
+    """Bytes of a table of states that walks of one vocabulary share; it is then made anew."""
 
     walks_per_language: int = 512
     """Walks of one language, one for each bound on its length."""

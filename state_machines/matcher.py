@@ -24,7 +24,7 @@ from state_machines.grammar.temperatures import temperature_of
 from state_machines.grammar.token_limits import LimitedRule
 from state_machines.grammar.tokens import begins_with_spelling
 from state_machines.limits import LIMITS
-from state_machines.masks.mask_store import MaskStore
+from state_machines.masks.mask_store import MaskCost, MaskStore
 from state_machines.notebook_view import error_html
 from state_machines.syntax_tree import NamedTokens
 from state_machines.token_references import check_token_sets
@@ -153,6 +153,14 @@ class Matcher:
         if self._completion is not None and not self.is_finished:
             return self._completion.allowed(self.state, steps)
         return self._store.allowed(EMPTY if self.is_finished else self.state, steps)
+
+    def mask_cost(self) -> MaskCost | None:
+        """Return what the computation of this state's mask took.
+
+        ``None`` if the mask has not been computed, or the figures were forgotten: those of the last
+        256 masks of the vocabulary are kept.
+        """
+        return self._store.cost(self.state)
 
     def advance(self, token_id: int) -> None:
         """Take a token. If this raises, the state is unchanged.

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from state_machines.budgets import Verdict, recursion_budget, spend, step_budget
 from state_machines.caches import WeakKeyLruCache
-from state_machines.completion.next_states import NeededTokens, NextStates, TooManyStates
+from state_machines.completion.next_states import NeededTokens, NextStates
 from state_machines.completion.search import TokenSearch
 from state_machines.completion.shortest_texts import ShortestTexts
 from state_machines.completion.texts import COMPLETE, UNWRITABLE, Plan, Segmenter
@@ -29,6 +29,7 @@ from state_machines.grammar.tokens import begins_with_spelling
 from state_machines.limits import LIMITS
 from state_machines.masks.mask_store import MaskStore
 from state_machines.masks.spelled_tokens import SpelledTokens
+from state_machines.masks.state_table import TooManyStatesError
 from state_machines.vocabulary import Vocabulary
 
 __all__ = ["Completion", "Shortest"]
@@ -305,7 +306,7 @@ class Completion:
             for number in np.unique(after).tolist():
                 is_live[number] = self._counted(nodes[number]) is not EMPTY
             mask = is_live[after]
-        except TooManyStates:
+        except TooManyStatesError:
             open_tokens = np.flatnonzero(self._store.allowed(state))
             # Tokens that are not decided are left out.
             with suppress(GrammarBudgetError), step_budget(LIMITS.full_narrowing_steps):

@@ -19,10 +19,10 @@ from state_machines.errors import GrammarBudgetError, UnwritableTextError
 from state_machines.grammar.configurations import configurations, split_lexeme
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import concatenation
-from state_machines.grammar.symbols import byte_ranges
 from state_machines.limits import LIMITS
-from state_machines.masks.automaton import Automaton, states_at_vertices
+from state_machines.masks.kernel import states_at_vertices
 from state_machines.masks.spelled_tokens import SpelledTokens
+from state_machines.masks.state_table import StateTable, TooManyStatesError
 from state_machines.masks.token_trie import Ids, TokenTrie
 from state_machines.vocabulary import Vocabulary
 
@@ -46,21 +46,6 @@ UNKNOWN = int(np.iinfo(np.int32).max)
 _RECURSION_BUDGET = recursion_budget()
 
 
-class TooManyStates(Exception):
-    """An automaton has more states than a walk may visit."""
-
-
-class _SmallAutomaton(Automaton):
-    def __init__(self, state: Node, max_states: int) -> None:
-        super().__init__(state, byte_ranges)
-        self._max_states = max_states
-
-    def expand(self, number: int) -> None:
-        if len(self.nodes) > self._max_states:
-            raise TooManyStates
-        super().expand(number)
-
-
 class NextStates:
     """The states after the tokens of a vocabulary, by their bytes. Thread-safe."""
 
@@ -76,14 +61,14 @@ class NextStates:
         The indices are int32, shape (vocabulary size,); index 0 is the dead state.
 
         Raises:
-            TooManyStates: There are more than ``max_states``.
+            TooManyStatesError: There are more than ``max_states``.
         """
         known = self._walks.get(state)
         if known is None:
-            automaton = _SmallAutomaton(state, max_states)
+            table, trie = StateTable(max_states), self._trie
             after = np.zeros(len(self._forms), np.int32)
-            after[self._trie.ids] = states_at_vertices(automaton, self._trie)[self._trie.vertex_of]
-            known = self._walks.put(state, (automaton.nodes, after))
+            after[trie.ids] = states_at_vertices(table, table.number(state), trie)[trie.vertex_of]
+            known = self._walks.put(state, (table.nodes, after))
         return known
 
     def one_by_one(
@@ -216,6 +201,6 @@ class NeededTokens:
                 np.minimum(needed, found[after], out=needed, where=open_tokens & stays)
                 decided |= stays
             open_tokens &= ~decided
-        except TooManyStates:
+        except TooManyStatesError:
             return LIMITS.narrowed_tokens
         return CAPTURE_ENDS

@@ -27,7 +27,15 @@ from state_machines.caches import LruCache
 from state_machines.grammar.boolean import Intersection
 from state_machines.grammar.decoding import DecodedText, decoded_text
 from state_machines.grammar.lazy import Lazy
-from state_machines.grammar.node import EMPTY, EPSILON, Node, intern_node
+from state_machines.grammar.node import (
+    EMPTY,
+    EPSILON,
+    Node,
+    Transitions,
+    collect_transitions,
+    intern_node,
+    merge_transitions,
+)
 from state_machines.grammar.nodes import Repetition, branch, concatenation, literal, union
 from state_machines.grammar.symbols import (
     RANGES_PER_STEP,
@@ -126,6 +134,29 @@ class EncodedText(Lazy):
         if self.text.nullable:
             members.append(literal(self.terminator))
         return union(members)
+
+    def compute_transitions(self) -> Transitions:
+        if self.terminator and not self.spelling.escapes:
+            # The terminator may begin like a character.
+            return super().compute_transitions()
+        plain: list[tuple[int, Node]] = []
+        others: list[Transitions] = []
+        for characters, target in self.text.transitions:
+            rest = encoded(target, self.spelling, self.terminator)
+            longer: list[tuple[int, Node]] = []
+            for symbols, begun in encode_set(characters, self.spelling).transitions:
+                if begun is EPSILON:
+                    plain.append((symbols, rest))
+                else:
+                    longer.append((symbols, concatenation(begun, rest)))
+            if longer:
+                others.append(tuple(longer))
+        if self.text.nullable and self.terminator:
+            plain.append((1 << self.terminator[0], literal(self.terminator[1:])))
+        merged = (
+            merge_transitions(others, union) if len(others) > 1 else others[0] if others else ()
+        )
+        return collect_transitions([*plain, *merged])
 
     def compute_first_bytes(self) -> int:
         first = 1 << self.terminator[0] if self.text.nullable and self.terminator else 0

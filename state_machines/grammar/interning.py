@@ -65,14 +65,16 @@ def intern_node(key: Hashable, make: Callable[[], _N]) -> _N:
     return node  # type: ignore[return-value]
 
 
-def _forget(entry: _Entry) -> None:
+def _forget(entry: _Entry, dead: deque[_Entry] = _DEAD) -> None:
     """Remove the entry of a node that has died.
 
     A weak reference calls this in any thread, at any allocation. Waiting for the lock could
     deadlock: if another thread holds it, that thread or the next one removes the entry.
     """
-    _DEAD.append(entry)
-    _remove_dead()
+    dead.append(entry)
+    # At the end of the process the names of the module are gone.
+    if _remove_dead is not None:
+        _remove_dead()
 
 
 def _remove_dead() -> None:

@@ -1,4 +1,4 @@
-"""The walk of a lexer over a trie of tokens, below one or several vertices.
+"""The walk of an automaton over a trie of tokens, below one or several vertices.
 
 The compiled kernel visits vertex by vertex (``descend`` in ``walk.c``). Without it, whole-array
 operations visit level by level.
@@ -7,14 +7,17 @@ operations visit level by level.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from state_machines.budgets import spend
-from state_machines.masks.automaton import Kernel
-from state_machines.masks.lexer_automaton import LexerAutomaton
+from state_machines.limits import LIMITS
+from state_machines.masks.kernel import KERNEL, Kernel
+from state_machines.masks.state_table import StateTable
 from state_machines.masks.token_sets import FEW_TOKENS, TokenSet, packed
 from state_machines.masks.token_trie import Ids, TokenTrie, intervals
 
@@ -41,7 +44,7 @@ class Begin(NamedTuple):
 
     Attributes:
         vertices: The vertices: int32. With ``longest``, none is below another.
-        state: The number of the lexer's state.
+        state: The number of the state.
         longest: Whether lexemes are longest matches.
         is_below: Whether the state is that at the only vertex. Otherwise it is that at the parents,
             and the walk reads the vertices' own bytes first.
@@ -58,8 +61,8 @@ class Descent(NamedTuple):
 
     Attributes:
         tokens: The tokens that stay inside the lexeme or end with it.
-        leaving: Pairs of a kind of lexeme, as in :attr:`LexerAutomaton.completes`, and the vertices
-            with the first byte after it: int32, distinct, ascending.
+        leaving: Pairs of a kind, as in :attr:`StateTable.completes`, and the vertices with the
+            first byte after a word: int32, distinct, ascending.
         reached: Numbers of the states that were reached after at least one byte.
     """
 
@@ -129,13 +132,11 @@ class KernelWalk:
         for name, array in self._arrays.items():
             setattr(self._walk, name, array.ctypes.data)
 
-    def descend(
-        self, automaton: LexerAutomaton, begin: Begin, visits: Visits | None = None
-    ) -> Descent:
-        """Walk an automaton.
+    def descend(self, table: StateTable, begin: Begin, visits: Visits | None = None) -> Descent:
+        """Walk a table of states.
 
         Args:
-            automaton: The lexers, locked.
+            table: The states; no other thread may use them meanwhile.
             begin: Where to begin.
             visits: Arrays that take all vertices and their states.
         """
@@ -151,12 +152,12 @@ class KernelWalk:
         if visits is not None:
             walk.visited, walk.visited_states = (array.ctypes.data for array in visits)
             walk.max_visits = len(visits[0])
-        automaton.expand([begin.state])
+        table.expand([begin.state])
         left: list[tuple[Ids, Ids]] = []
         try:
-            while self._call(automaton):
+            while self._call(table):
                 spend()
-                self._resume(automaton, left)
+                self._resume(table, left)
         finally:
             reached = arrays["reached"][: walk.states_reached].tolist()
             arrays["number"][reached] = 0
@@ -164,21 +165,21 @@ class KernelWalk:
         left.append(self._left())
         return Descent(self._tokens(), _by_kind(left, self._trie.size, begin.longest), reached)
 
-    def _call(self, automaton: LexerAutomaton) -> bool:
-        capacity = len(automaton.kind)
+    def _call(self, table: StateTable) -> bool:
+        capacity = len(table.kind)
         if len(self._arrays["number"]) < capacity:
             for name in ("reached", "number"):
                 grown = np.zeros(capacity, np.int32)
                 grown[: len(self._arrays[name])] = self._arrays[name]
                 self._arrays[name] = grown
                 setattr(self._walk, name, grown.ctypes.data)
-        lexer = _Lexer(*automaton.addresses)
+        lexer = _Lexer(*table.addresses)
         is_unfinished: int = self._kernel.descend(
             ctypes.byref(self._trie_fields), ctypes.byref(lexer), ctypes.byref(self._walk)
         )
         return is_unfinished != 0
 
-    def _resume(self, automaton: LexerAutomaton, left: list[tuple[Ids, Ids]]) -> None:
+    def _resume(self, table: StateTable, left: list[tuple[Ids, Ids]]) -> None:
         """Empty full arrays, compute the rows of late states, and put late vertices back."""
         walk, arrays = self._walk, self._arrays
         late = walk.late
@@ -186,7 +187,7 @@ class KernelWalk:
             left.append(self._left())
             walk.leaves = 0
             return
-        automaton.expand(dict.fromkeys(arrays["late_states"][:late].tolist()))
+        table.expand(dict.fromkeys(arrays["late_states"][:late].tolist()))
         first, last = walk.pending, walk.pending + late
         arrays["vertices"][first:last] = arrays["late_vertices"][:late]
         arrays["states"][first:last] = arrays["late_states"][:late]
@@ -202,40 +203,103 @@ class KernelWalk:
             return TokenSet(np.sort(self._arrays["few"][:found]), None)
         return TokenSet(None, self._arrays["bits"].copy())
 
-    def visits(self, automaton: LexerAutomaton, begin: Begin) -> Visits:
+    def visits(self, table: StateTable, begin: Begin) -> Visits:
         """Return all vertices that a walk visits, with their states. Those may repeat."""
         room = int(self._trie.vertices_from[begin.vertices].sum())
         visits = np.empty(room, np.int32), np.empty(room, np.int32)
-        self.descend(automaton, begin, visits)
+        self.descend(table, begin, visits)
         count = self._walk.visits
         return visits[0][:count].copy(), visits[1][:count].copy()
 
 
-def descend_levels(
-    trie: TokenTrie, automaton: LexerAutomaton, begin: Begin
-) -> tuple[Descent, Visits]:
+class Descents:
+    """Walks automata over one trie. Safe to use from several threads.
+
+    Args:
+        trie: The trie.
+        kernel: The compiled kernel; ``None`` for whole-array operations.
+    """
+
+    def __init__(self, trie: TokenTrie, kernel: Kernel | None = KERNEL) -> None:
+        self.trie = trie
+        self._kernel = kernel
+        # An object in these lists is used by no thread.
+        self._walks: list[KernelWalk] = []
+        self._tables: list[StateTable] = []
+        self.rows = 0
+        """The number of rows that were computed."""
+
+    def descend(self, table: StateTable, begin: Begin) -> Descent:
+        """Walk a table of states; no other thread may use it meanwhile."""
+        rows = table.rows
+        try:
+            if self._kernel is None:
+                return descend_levels(self.trie, table, begin)[0]
+            with self._walk(self._kernel) as walk:
+                return walk.descend(table, begin)
+        finally:
+            self.rows += table.rows - rows
+
+    def visits(self, table: StateTable, begin: Begin) -> Visits:
+        """Return all vertices that a walk visits, with their states. Those may repeat."""
+        if self._kernel is None:
+            return descend_levels(self.trie, table, begin)[1]
+        with self._walk(self._kernel) as walk:
+            return walk.visits(table, begin)
+
+    @contextmanager
+    def table(self) -> Iterator[StateTable]:
+        """Lend a table of states. It has states of earlier walks, which new ones often reach."""
+        try:
+            table = self._tables.pop()
+        except IndexError:
+            table = StateTable()
+        try:
+            yield table
+        finally:
+            if table.weight <= LIMITS.state_table_bytes:
+                self._tables.append(table)
+
+    @contextmanager
+    def _walk(self, kernel: Kernel) -> Iterator[KernelWalk]:
+        try:
+            lent = self._walks.pop()
+        except IndexError:
+            lent = KernelWalk(self.trie, kernel)
+        try:
+            yield lent
+        finally:
+            self._walks.append(lent)
+
+
+def below(vertex: int, state: int) -> Begin:
+    """Return the beginning of a walk below a vertex, in a state there."""
+    return Begin(np.array([vertex], np.int32), state, longest=False, is_below=True)
+
+
+def descend_levels(trie: TokenTrie, table: StateTable, begin: Begin) -> tuple[Descent, Visits]:
     """Walk level by level, with whole-array operations."""
-    automaton.expand([begin.state])
+    table.expand([begin.state])
     vertices = begin.vertices
     states: Ids = np.full(len(vertices), begin.state, np.int32)
     if not begin.is_below:
-        states = automaton.target[begin.state, trie.byte[vertices]]
+        states = table.target[begin.state, trie.byte[vertices]]
         vertices, states = vertices[states > 0], states[states > 0]
     found: list[Visits] = []
     left: list[tuple[Ids, Ids]] = []
     seen = vertices.astype(np.int64) * MAX_STATES + states
     while len(vertices):
         spend()
-        automaton.expand(np.unique(states).tolist())
+        table.expand(np.unique(states).tolist())
         found.append((vertices, states))
         first, last = trie.first_child[vertices], trie.first_child[vertices + 1]
         children = intervals(first, last).astype(np.int32)
         above = np.repeat(states, last - first)
-        below = automaton.target[above, trie.byte[children]]
-        leaves = automaton.kind[above] > 0
+        below = table.target[above, trie.byte[children]]
+        leaves = table.kind[above] > 0
         if begin.longest:
             leaves &= below == 0
-        left.append((children[leaves], automaton.kind[above[leaves]]))
+        left.append((children[leaves], table.kind[above[leaves]]))
         live = below > 0
         keys = children[live].astype(np.int64) * MAX_STATES + below[live]
         keys = np.setdiff1d(keys, seen)

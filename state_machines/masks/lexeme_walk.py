@@ -11,33 +11,36 @@ from __future__ import annotations
 import threading
 from array import array
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from itertools import count
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
 
 from state_machines.budgets import spend
-from state_machines.caches import WeakKeyLruCache
+from state_machines.caches import LruCache, WeakKeyLruCache
 from state_machines.grammar.capture import Dispatch, SuffixTest
 from state_machines.grammar.node import Node
-from state_machines.grammar.symbols import byte_ranges, byte_set, bytes_in
+from state_machines.grammar.symbols import byte_set, bytes_in
 from state_machines.limits import LIMITS
-from state_machines.masks.automaton import Automaton, states_at_vertices
-from state_machines.masks.token_trie import Ids, TokenTrie, concatenated
+from state_machines.masks.descent import Descents
+from state_machines.masks.token_sets import TokenSet, digest_of, packed, without
+from state_machines.masks.token_trie import Ids, TokenTrie, concatenated, intervals
 from state_machines.masks.trie_walk import TrieWalk
 
 _SUFFIX_ANSWERS = 4
 """Continuations for which one walk stores which suffixes they accept."""
 
-Mask = npt.NDArray[np.bool_]
+_CLOSING_QUOTES = 64
+"""Sets of closing quotes whose tokens are sorted by what they write after the quote."""
 
 WALK_OVERHEAD = 2500
 """Bytes of a walk beside its tokens."""
 
 FEW_BYTES = 16
 """Number of bytes up to which their children are searched for separately."""
+
+NO_VERTICES: Ids = np.zeros(0, np.int32)
 
 _K = TypeVar("_K", bound=Hashable)
 _W = TypeVar("_W", bound="LexemeWalk")
@@ -61,7 +64,7 @@ class Suffixes:
                 return numbers
         walk = self._walk
         if walk is None:
-            walk = self._walk = TrieWalk(TokenTrie.of_texts(self.texts))
+            walk = self._walk = TrieWalk(Descents(TokenTrie.of_texts(self.texts)))
         numbers = frozenset(walk.tokens(continuation))
         self._accepted = (
             *self._accepted[1 - _SUFFIX_ANSWERS :],
@@ -87,7 +90,7 @@ class LeavingTokens(Protocol):
         """The texts that the tokens write beyond the lexeme."""
         ...
 
-    def tokens(self, numbers: Iterable[int]) -> Ids:
+    def tokens_of(self, numbers: Iterable[int]) -> Ids:
         """Return the ids of the tokens whose suffixes have the given numbers."""
         ...
 
@@ -111,7 +114,7 @@ class TokensBySuffix:
         starts = np.searchsorted(suffix[order], numbers).astype(np.int32)
         self._starts = array("i", starts.tobytes())
 
-    def tokens(self, numbers: Iterable[int]) -> Ids:
+    def tokens_of(self, numbers: Iterable[int]) -> Ids:
         """Return the ids of the tokens whose suffixes have the given numbers."""
         starts, ids = self._starts, self._ids
         return concatenated([ids[starts[number] : starts[number + 1]] for number in numbers])
@@ -134,123 +137,117 @@ def tokens_by_suffix(trie: TokenTrie, vertices: Iterable[int]) -> TokensBySuffix
 class LexemeWalk:
     """The tokens of a vocabulary by their relation to a lexeme.
 
-    Attributes:
-        count: Number of tokens that stay inside the lexeme or end with it.
-        number: Identifies the walk.
-    """
-
-    __slots__ = ("__weakref__", "_is_listed", "_size", "_stored", "count", "number")
-
-    leads: Sequence[bytes] | None = None
-    """The byte strings of the prefix, if the lexeme is the text of a JSON string."""
-
-    def __init__(self, inside: Mask) -> None:
-        self.count = int(np.count_nonzero(inside))
-        self._size = len(inside)
-        # The smaller of two forms: token ids, or one bit for every token.
-        self._is_listed = 32 * self.count < self._size
-        self._stored: npt.NDArray[Any]
-        if self._is_listed:
-            self._stored = np.flatnonzero(inside).astype(np.int32)
-        else:
-            self._stored = np.packbits(inside)
-        self.number = next(_NUMBERS)
-
-    @property
-    def inside(self) -> Mask:
-        """The tokens that stay inside or end with the lexeme: bool, shape (vocabulary size,)."""
-        if not self._is_listed:
-            return np.unpackbits(self._stored, count=self._size).view(np.bool_)
-        found = np.zeros(self._size, np.bool_)
-        found[self._stored] = True
-        return found
-
-    @property
-    def weight(self) -> int:
-        """The approximate size of the walk in bytes."""
-        return self._stored.nbytes + WALK_OVERHEAD
-
-    def leaving(self, first: int) -> LeavingTokens:
-        """Return the tokens that leave the lexeme, at least those whose suffix begins in a set."""
-        raise NotImplementedError  # pragma: no cover - abstract
-
-    def leaving_ids(self) -> Ids:
-        """Return the tokens that end with the lexeme or leave it."""
-        raise NotImplementedError  # pragma: no cover - abstract
-
-    def ending(self, word: str) -> Ids:
-        """Return the tokens that write the rest of a JSON string, in any spelling, and close it."""
-        raise NotImplementedError  # pragma: no cover - only the walks of strings have it
-
-
-_NUMBERS = count()
-
-
-class VertexWalk(LexemeWalk):
-    """A lexeme walked over a token trie.
-
     Args:
-        inside: The tokens that stay inside the lexeme or end with it.
-        exits: The vertices of the trie where the lexeme may end.
+        tokens: The tokens that stay inside the lexeme or end with it.
+        beyond: The vertices with the first byte after the lexeme: int32.
         trie: The token trie.
     """
 
-    __slots__ = ("_children_of_exits", "_exits", "_leaving", "_trie")
+    __slots__ = ("_beyond", "_by_byte", "_leaving", "_trie", "tokens")
 
-    def __init__(self, inside: Mask, exits: Ids, trie: TokenTrie) -> None:
-        super().__init__(inside)
-        self._exits = exits
+    def __init__(self, tokens: TokenSet, beyond: Ids, trie: TokenTrie) -> None:
+        self.tokens = tokens
+        self._beyond = beyond
         self._trie = trie
-        self._leaving: dict[int, TokensBySuffix] = {}
-        self._children_of_exits: dict[int, Ids] = {}
+        self._by_byte: dict[int, Ids] = {}
+        self._leaving: dict[int, LeavingTokens] = {}
 
     @property
     def weight(self) -> int:
         """The approximate size of the walk in bytes."""
-        return super().weight + 8 * len(self._exits)
+        return self.tokens.nbytes + 2 * self._beyond.nbytes + WALK_OVERHEAD
 
     def leaving(self, first: int) -> LeavingTokens:
         """Return the tokens that leave the lexeme with a suffix that begins in a set of bytes."""
-        children = self._children_of_exits
-        self._find_children_of_exits([byte for byte in bytes_in(first) if byte not in children])
-        leading = [byte for byte in bytes_in(first) if len(self._children_of_exits[byte])]
-        known = self._leaving.get(byte_set(leading))
+        wanted = bytes_in(first)
+        self._sort([byte for byte in wanted if byte not in self._by_byte])
+        leading = [byte for byte in wanted if len(self._by_byte[byte])]
+        key = byte_set(leading)
+        known = self._leaving.get(key)
         if known is None:
-            vertices = [self._children_of_exits[byte] for byte in leading]
-            made = tokens_by_suffix(self._trie, concatenated(vertices).tolist())
+            vertices = concatenated([self._by_byte[byte] for byte in leading])
             # All threads must use one object, since the keys of masks contain its id.
-            known = self._leaving.setdefault(byte_set(leading), made)
+            known = self._leaving.setdefault(key, tokens_by_suffix(self._trie, vertices.tolist()))
         return known
 
-    def _find_children_of_exits(self, labels: Sequence[int]) -> None:
-        """Find the vertices that bytes lead to from the exits."""
+    def _sort(self, labels: Sequence[int]) -> None:
+        """Find the vertices beyond the lexeme by their bytes."""
         if not labels:
             return
-        # A text that may end anywhere has about as many exits as the trie has vertices.
-        trie = self._trie
-        is_exit = np.zeros(trie.size, np.bool_)
-        is_exit[self._exits] = True
-        children = np.flatnonzero(is_exit[trie.parent[1:]]) + 1
-        label = trie.byte[children]
-        if len(labels) > FEW_BYTES:
-            order = np.argsort(label, kind="stable")
-            children, label = children[order], label[order]
-            starts = np.searchsorted(label, np.arange(257))
-            self._children_of_exits = {
-                byte: children[starts[byte] : starts[byte + 1]].astype(np.int32)
-                for byte in range(256)
-            }
+        # A text that may end anywhere has about as many vertices as the trie.
+        vertices = self._beyond
+        label = self._trie.byte[vertices]
+        if len(labels) <= FEW_BYTES:
+            for byte in labels:
+                self._by_byte[byte] = vertices[label == byte]
             return
-        for byte in labels:
-            self._children_of_exits[byte] = children[label == byte].astype(np.int32)
+        order = np.argsort(label, kind="stable")
+        vertices, label = vertices[order], label[order]
+        starts = np.searchsorted(label, np.arange(257))
+        self._by_byte = {byte: vertices[starts[byte] : starts[byte + 1]] for byte in range(256)}
 
-    def leaving_ids(self) -> Ids:
-        """Return the tokens that end with the lexeme or leave it."""
-        parts = [self._trie.tokens_from(vertex) for vertex in self._exits.tolist()]
-        return np.unique(concatenated(parts)).astype(np.int32)
+
+class StringWalk(LexemeWalk):
+    """A lexeme that ends with the closing quote of a JSON string.
+
+    Args:
+        tokens: The tokens that stay inside the string or close it.
+        quotes: The vertices of the closing quotes: int32, ascending.
+        trie: The token trie.
+        closing: The tokens that go on after a quote.
+    """
+
+    __slots__ = ("_closing", "_quotes")
+
+    def __init__(
+        self, tokens: TokenSet, quotes: Ids, trie: TokenTrie, closing: ClosingQuotes
+    ) -> None:
+        super().__init__(tokens, NO_VERTICES, trie)
+        self._quotes = quotes
+        self._closing = closing
+
+    @property
+    def weight(self) -> int:
+        """The approximate size of the walk in bytes."""
+        return super().weight + self._quotes.nbytes
+
+    def leaving(self, first: int) -> LeavingTokens:
+        """Return the tokens that leave the string."""
+        del first
+        known = self._leaving.get(0)
+        if known is None:
+            known = self._leaving.setdefault(0, self._closing.leaving(self._quotes))
+        return known
+
+
+class FreeTextWalk(LexemeWalk):
+    """The walk of a text that may end at many vertices.
+
+    Args:
+        tokens: The tokens that stay inside the text or end with it.
+        exits: The vertices where the text may end: int32.
+        trie: The token trie.
+    """
+
+    __slots__ = ("_exits",)
+
+    def __init__(self, tokens: TokenSet, exits: Ids, trie: TokenTrie) -> None:
+        super().__init__(tokens, trie.children_of(exits), trie)
+        self._exits = exits
+
+    @classmethod
+    def of(cls, vertices: Ids, may_end: npt.NDArray[np.bool_], trie: TokenTrie) -> FreeTextWalk:
+        """Return the walk of a text.
+
+        Args:
+            vertices: The vertices that the text reaches: int32.
+            may_end: Whether the text may end there: bool, of the same shape.
+            trie: The token trie.
+        """
+        return cls(packed(trie.tokens_at_all(vertices)), vertices[may_end], trie)
 
     def vertices_beyond(self, byte: int) -> list[int]:
-        """Return the vertices outside the lexeme that a byte leads to from where it may end."""
+        """Return the vertices outside the text that a byte leads to from where it may end."""
         trie = self._trie
         may_end = np.zeros(trie.size, np.bool_)
         may_end[0] = True
@@ -259,37 +256,60 @@ class VertexWalk(LexemeWalk):
         outside = may_end[trie.parent[children]] & ~may_end[children]
         return children[outside].tolist()  # type: ignore[no-any-return]
 
-    def ending_at(self, exits: list[int]) -> VertexWalk:
-        """Return the walk of a lexeme that also reaches some vertices, and ends only there."""
+    def ending_at(self, exits: list[int]) -> FreeTextWalk:
+        """Return the walk of a text that also reaches some vertices, and ends only there."""
         ends = np.array(exits, np.int32)
-        inside = self.inside
-        inside[self._trie.tokens_at_all(ends)] = True
-        return VertexWalk(inside, ends, self._trie)
+        tokens = packed(concatenated([self.tokens.ids, self._trie.tokens_at_all(ends)]))
+        return FreeTextWalk(tokens, ends, self._trie)
 
-    def ending_late(self, min_chars: int, *, is_prefix_free: bool) -> VertexWalk:
-        """Return the walk where the lexeme ends after at least ``min_chars`` characters.
+    def ending_late(self, min_chars: int, *, is_prefix_free: bool) -> FreeTextWalk:
+        """Return the walk where the text ends after at least ``min_chars`` characters.
 
         Args:
             min_chars: Number of characters that begin before the end.
-            is_prefix_free: Whether no word of the lexeme begins another one. Then a word that ends
-                too early is no beginning of a longer word.
+            is_prefix_free: Whether no word of the language begins another one. Then a word that
+                ends too early is no beginning of a longer word.
         """
         late = self._trie.characters[self._exits] >= min_chars
-        inside = self.inside
+        tokens = self.tokens
         if is_prefix_free:
-            inside[self._trie.tokens_at_all(self._exits[~late])] = False
-        return VertexWalk(inside, self._exits[late], self._trie)
+            tokens = without(tokens, self._trie.tokens_at_all(self._exits[~late]))
+        return FreeTextWalk(tokens, self._exits[late], self._trie)
 
 
-def vertex_walk(lexeme: Node, trie: TokenTrie, vocabulary_size: int) -> VertexWalk:
-    """Walk a lexeme over the whole trie."""
-    automaton = Automaton(lexeme, byte_ranges)
-    states = states_at_vertices(automaton, trie)
-    live = np.flatnonzero(states)[1:]
-    inside = np.zeros(vocabulary_size, np.bool_)
-    inside[trie.tokens_at_all(live)] = True
-    nullable = np.array([node.nullable for node in automaton.nodes], np.bool_)
-    return VertexWalk(inside, live[nullable[states[live]]].astype(np.int32), trie)
+class ClosingQuotes:
+    """The tokens that write a quote and go on, by what they write after it.
+
+    All walks of strings share the numbers of these suffixes, so what a continuation accepts is
+    computed once.
+    """
+
+    def __init__(self, trie: TokenTrie) -> None:
+        self._known: LruCache[bytes, TokensBySuffix] = LruCache(_CLOSING_QUOTES)
+        texts: dict[bytes, int] = {}
+        numbers: list[int] = []
+        ids: list[Ids] = []
+        self._start: Ids = np.zeros(trie.size, np.int32)
+        self._end: Ids = np.zeros(trie.size, np.int32)
+        for vertex in np.flatnonzero(trie.byte == ord('"')).tolist():
+            self._start[vertex] = len(numbers)
+            for text, found in trie.tokens_below(vertex):
+                numbers += [texts.setdefault(text, len(texts))] * len(found)
+                ids.append(found)
+            self._end[vertex] = len(numbers)
+        self._numbers = np.array(numbers, np.int32)
+        self._ids = concatenated(ids)
+        self.suffixes = Suffixes(texts)
+
+    def leaving(self, quotes: Ids) -> TokensBySuffix:
+        """Return the tokens that go on after the quotes at some vertices: int32, ascending."""
+        key = digest_of(quotes)
+        known = self._known.get(key)
+        if known is None:
+            chosen = intervals(self._start[quotes], self._end[quotes])
+            made = TokensBySuffix(self._ids[chosen], self._numbers[chosen], self.suffixes)
+            known = self._known.put(key, made)
+        return known
 
 
 class WalkCache(Generic[_K, _W]):

@@ -1,38 +1,52 @@
-"""The lexeme walks of a vocabulary, and the kind of walk that suits a lexeme."""
+"""The lexemes of a vocabulary, and the walk of each.
+
+===============================  ===================================================
+lexeme                           walk
+===============================  ===================================================
+string with bounds on length     a selection of the walk without bounds
+quote from a source              :mod:`~state_machines.masks.quote_walks`
+free text up to a mark           one walk for all marks and far bounds
+any other                        its automaton, over the trie of the vocabulary
+===============================  ===================================================
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from state_machines.caches import LruCache, WeakKeyLruCache
+from state_machines.grammar.boolean import (
+    Intersection,
+    counts_any_symbol,
+    everything,
+    intersection,
+)
 from state_machines.grammar.configurations import MAX_PREFIX_BYTES, LexemeSplit
 from state_machines.grammar.encoding import JSON_STRING, RAW, EncodedText, Spelling, encoded
 from state_machines.grammar.node import EPSILON, Node, leading_bytes
-from state_machines.grammar.nodes import concatenation
+from state_machines.grammar.nodes import Repetition, concatenation, repetition, symbols
+from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.until import UntilText
 from state_machines.limits import LIMITS
+from state_machines.masks.descent import Descents, below
+from state_machines.masks.kernel import states_at_vertices
 from state_machines.masks.lexeme_walk import (
-    LeavingTokens,
+    NO_VERTICES,
+    ClosingQuotes,
+    FreeTextWalk,
     LexemeWalk,
-    Suffixes,
-    VertexWalk,
+    StringWalk,
     WalkCache,
-    vertex_walk,
 )
-from state_machines.masks.substring_walk import Quote, SubstringWalk
-from state_machines.masks.text_walks import StringTokens, TextWalk
-from state_machines.masks.token_trie import Ids, TokenTrie, concatenated
+from state_machines.masks.quote_walks import QuoteWalks
+from state_machines.masks.string_walks import MeasuredStrings
+from state_machines.masks.substring_walk import Quote
 
 _NARROW_LEXEMES = 512
 """Lexemes for which it is stored whether few tokens begin them."""
-
-_JSON_STRING_STARTS = 16
-"""States within an escape or a character in which a walk of JSON strings may start."""
 
 _JSON_STRING_LEADS = 16
 """Byte strings that may precede the text of a JSON string."""
@@ -40,13 +54,18 @@ _JSON_STRING_LEADS = 16
 _BOUNDED_TEXTS = 256
 """Texts with clipped bounds that are held; no state holds them."""
 
+_MEASURED_STRING_BYTES = 8 << 20
+"""Bytes of texts of strings whose tokens are measured in characters."""
+
 MIN_LEXEME_TOKENS = 256
 """Tokens that a lexeme may begin with, from which on its walk is cached for all schemas."""
 
 MAX_BEGINNINGS = 96
 """Beginnings, of :data:`MAX_PREFIX_BYTES` characters, up to which a text is narrow."""
 
-_Key: TypeAlias = "tuple[Node, Spelling, bytes]"
+ANY_TEXT = everything(ANY_CODE_POINT)
+
+_Key: TypeAlias = "tuple[Node, Spelling, bytes, int, int | None]"
 
 
 class Lexemes:
@@ -55,16 +74,19 @@ class Lexemes:
     A walk is dropped together with the language of code points that its lexeme encodes.
     """
 
-    def __init__(self, trie: TokenTrie, vocabulary_size: int) -> None:
-        self._trie = trie
-        self._size = vocabulary_size
+    def __init__(self, descents: Descents, vocabulary_size: int) -> None:
+        trie = self._trie = descents.trie
+        self._descents = descents
         self._walks: WalkCache[_Key, LexemeWalk] = WalkCache(LIMITS.lexeme_walk_bytes)
         self._near: LruCache[Node, None] = LruCache(_BOUNDED_TEXTS)
         self._narrow: WeakKeyLruCache[Node, bool] = WeakKeyLruCache(_NARROW_LEXEMES)
-        self._strings: LruCache[int, StringTokens] = LruCache(_JSON_STRING_STARTS)
+        self._measured: WeakKeyLruCache[Node, MeasuredStrings] = WeakKeyLruCache(
+            _MEASURED_STRING_BYTES
+        )
+        self._closing = ClosingQuotes(trie)
+        self._quotes = QuoteWalks(trie, vocabulary_size, self._closing)
         # Every schema has strings, so their tables are built before the first mask.
-        self._suffixes = Suffixes(trie.after_each(ord('"')))
-        self._strings.put(0, StringTokens(trie, vocabulary_size, self._suffixes))
+        self._any = MeasuredStrings(ANY_TEXT, descents, self._closing)
 
     def is_narrow(self, split: LexemeSplit) -> bool:
         """Whether few tokens stay inside a lexeme, so that it need not be walked as such."""
@@ -84,140 +106,117 @@ class Lexemes:
 
     def walk(self, prefix: Node, lexeme: EncodedText) -> LexemeWalk:
         """Return the walk of a lexeme after a prefix."""
-        if prefix is EPSILON and _is_string(lexeme):
-            return self._string_walk(0, lexeme.text)
-        if isinstance(lexeme.text, UntilText) and lexeme.spelling is RAW:
-            return self._until_walk(prefix, lexeme.text, lexeme.terminator)
-        key = (prefix, lexeme.spelling, lexeme.terminator)
-        walk = self._walks.get(lexeme.text, key)
+        text, spelling, terminator = lexeme.text, lexeme.spelling, lexeme.terminator
+        min_chars, max_chars = 0, None
+        if isinstance(text, UntilText) and spelling is RAW:
+            text = text.near(self._longest_text)
+        elif prefix is EPSILON and _is_string(lexeme) and Quote.of(text) is None:
+            text, min_chars, max_chars = self._without_bounds(text)
+        if text is not lexeme.text:
+            # Nothing else keeps the text that several lexemes share.
+            self._near.put(text, None)
+        key = (prefix, spelling, terminator, min_chars, max_chars)
+        walk = self._walks.get(text, key)
         if walk is None:
-            walk = self._walks.put(lexeme.text, key, self._make(prefix, lexeme))
+            if min_chars or max_chars is not None:
+                made: LexemeWalk = self._measure(text).walk(min_chars, max_chars)
+            else:
+                made = self._make(prefix, text, spelling, terminator)
+            walk = self._walks.put(text, key, made)
         return walk
 
-    def _until_walk(self, prefix: Node, text: UntilText, terminator: bytes) -> LexemeWalk:
-        """Return the walk of a free text; texts share it whose bounds no token can reach."""
-        near = text.near(int(self._trie.characters.max(initial=0)))
-        self._near.put(near, None)
-        key = (prefix, RAW, terminator)
-        walk = self._walks.get(near, key)
-        if walk is None:
-            walk = self._walks.put(near, key, self._make_until(prefix, near, terminator))
-        return walk
+    @cached_property
+    def _longest_text(self) -> int:
+        return int(self._trie.characters.max(initial=0))
 
-    def _make_until(self, prefix: Node, text: UntilText, terminator: bytes) -> LexemeWalk:
-        if prefix is not EPSILON or terminator or text.max_chars is not None:
-            return self._make(prefix, encoded(text, RAW, terminator))
+    def _make(self, prefix: Node, text: Node, spelling: Spelling, terminator: bytes) -> LexemeWalk:
+        is_string = spelling is JSON_STRING and terminator == b'"'
+        quote = Quote.of(text)
+        if quote is not None and prefix is EPSILON and is_string:
+            return self._quotes.string(quote)
+        if quote is not None and spelling is RAW and not terminator:
+            leads = words_of(prefix)
+            if leads is not None:
+                return self._quotes.plain(leads, quote)
+        is_free = isinstance(text, UntilText) and text.max_chars is None
+        if is_free and prefix is EPSILON and spelling is RAW and not terminator:
+            return self._free_text(text)  # type: ignore[arg-type]
+        return self._descend(
+            concatenation(prefix, encoded(text, spelling, terminator)), is_string=is_string
+        )
+
+    def _descend(self, lexeme: Node, *, is_string: bool) -> LexemeWalk:
+        with self._descents.table() as table:
+            found = self._descents.descend(table, below(0, table.number(lexeme)))
+        beyond = np.concatenate([NO_VERTICES, *(ends for _, ends in found.leaving)])
+        above = self._trie.parent[beyond]
+        if is_string:
+            return StringWalk(found.tokens, np.unique(above), self._trie, self._closing)
+        # The empty lexeme is no lexeme.
+        return LexemeWalk(found.tokens, beyond[above != 0], self._trie)
+
+    def _free_text(self, text: UntilText) -> LexemeWalk:
         unbounded = text.without_min_chars()
         if unbounded is not text:
             # The lower bound only restricts where the text may end.
-            walk = self._until_walk(EPSILON, unbounded, b"")
+            walk = self._free_walk(unbounded)
             min_chars = text.min_chars + (0 if text.wanted is None else len(text.wanted))
-            assert isinstance(walk, VertexWalk)
             return walk.ending_late(min_chars, is_prefix_free=text.wanted is not None)
         if text.wanted is not None:
             # Texts up to any of the same strings differ only in where they end.
-            walk = self._until_walk(EPSILON, text.without_end(), b"")
-            assert isinstance(walk, VertexWalk)
+            walk = self._free_walk(text.without_end())
             last = text.wanted.encode()[-1]
             return walk.ending_at(
                 [v for v in walk.vertices_beyond(last) if text.ends_with(self._trie.text(v))]
             )
-        return self._make(EPSILON, encoded(text, RAW))
+        with self._descents.table() as table:
+            start = table.number(encoded(text, RAW))
+            states = states_at_vertices(table, start, self._trie)
+            nullable = np.array([node.nullable for node in table.nodes], np.bool_)
+        vertices = np.flatnonzero(states)[1:].astype(np.int32)
+        return FreeTextWalk.of(vertices, nullable[states[vertices]], self._trie)
 
-    def _make(self, prefix: Node, lexeme: Node) -> LexemeWalk:
-        if isinstance(lexeme, EncodedText) and _is_string(lexeme):
-            leads = _words(prefix)
-            if leads is not None:
-                return self._led_walk(leads, lexeme.text)
-        if isinstance(lexeme, EncodedText) and lexeme.spelling is RAW and not lexeme.terminator:
-            quote, raw_leads = Quote.of(lexeme.text), _words(prefix)
-            if quote is not None and raw_leads is not None:
-                return self._quote_walk(raw_leads, quote)
-        return vertex_walk(concatenation(prefix, lexeme), self._trie, self._size)
+    def _free_walk(self, text: UntilText) -> FreeTextWalk:
+        node = encoded(text, RAW)
+        assert isinstance(node, EncodedText)
+        walk = self.walk(EPSILON, node)
+        assert isinstance(walk, FreeTextWalk)
+        return walk
 
-    def _quote_walk(self, leads: list[bytes], quote: Quote) -> VertexWalk:
-        """Return the walk of a quote in plain text after one of several byte strings."""
-        trie = self._trie
-        inside = np.zeros(self._size, np.bool_)
-        exits: list[Ids] = []
-        for lead in leads:
-            path = trie.path(lead)
-            inside[trie.tokens_at_all(np.array(path, np.int32))] = True
-            if len(path) < len(lead):
-                continue
-            start = path[-1] if path else 0
-            found = self._substrings.reached(quote, start)
-            # The vertex of an empty lexeme without a prefix is no exit.
-            found.is_live[start] = False
-            found.ends[0] = False
-            inside[trie.tokens_at_all(np.flatnonzero(found.is_live))] = True
-            exits.append(np.flatnonzero(found.ends).astype(np.int32))
-        return VertexWalk(inside, np.unique(concatenated(exits)).astype(np.int32), trie)
+    def _measure(self, text: Node) -> MeasuredStrings:
+        """Return the tokens of the strings of a text without bounds."""
+        if text is ANY_TEXT:
+            return self._any
+        known = self._measured.get(text)
+        if known is None:
+            made = MeasuredStrings(text, self._descents, self._closing)
+            known = self._measured.put(text, made, made.weight)
+        return known
 
-    @cached_property
-    def _substrings(self) -> SubstringWalk:
-        return SubstringWalk(self._trie)
+    def _without_bounds(self, text: Node) -> tuple[Node, int, int | None]:
+        """Return a text without bounds, and those that refuse tokens.
 
-    def _led_walk(self, leads: list[bytes], text: Node) -> LexemeWalk:
-        trie = self._trie
-        inside = np.zeros(self._size, np.bool_)
-        walks = []
-        for lead in leads:
-            path = trie.path(lead)
-            for vertex in path:
-                inside[trie.tokens_at(vertex)] = True
-            end = path[-1] if path else 0
-            if len(path) == len(lead) and trie.has_children(end):
-                walks.append(self._string_walk(end, text))
-        for walk in walks:
-            inside |= walk.inside
-        return _LedWalk(inside, walks, leads, self._suffixes)
-
-    def _string_walk(self, start: int, text: Node) -> TextWalk:
-        tokens = self._strings.get(start)
-        if tokens is None:
-            made = StringTokens(self._trie.below(start), self._size, self._suffixes)
-            tokens = self._strings.put(start, made)
-        return tokens.walk(text)
+        Texts whose bounds no token reaches share a walk.
+        """
+        members = text.members if isinstance(text, Intersection) else (text,)
+        found = [node for node in members if isinstance(node, Repetition) and node is not ANY_TEXT]
+        bounds = [node for node in found if counts_any_symbol(node)]
+        if len(bounds) != 1:
+            return text, 0, None
+        others = [node for node in members if node is not bounds[0]]
+        rest = intersection(others) if others else ANY_TEXT
+        min_chars, max_chars = bounds[0].min_count, bounds[0].max_count
+        if min_chars and not self._measure(rest).is_endless:
+            # The bound also refuses characters after which the text can only end earlier.
+            rest = intersection((rest, repetition(symbols(ANY_CODE_POINT), min_chars, None)))
+            min_chars = 0
+        if max_chars is not None and max_chars >= self._measure(rest).reach:
+            max_chars = None
+        return rest, min(min_chars, self._any.reach + 1), max_chars
 
 
-class _LedWalk(LexemeWalk):
-    """The text of a JSON string after one of several byte strings."""
-
-    __slots__ = ("_walks", "leads", "suffixes")
-
-    def __init__(
-        self,
-        inside: npt.NDArray[np.bool_],
-        walks: list[TextWalk],
-        leads: list[bytes],
-        suffixes: Suffixes,
-    ) -> None:
-        super().__init__(inside)
-        self.suffixes = suffixes
-        self._walks = walks
-        self.leads = leads
-
-    def leaving(self, first: int) -> LeavingTokens:
-        """Return the tokens that leave the string."""
-        del first
-        return self
-
-    def tokens(self, numbers: Iterable[int]) -> Ids:
-        """Return the tokens that leave the string with suffixes of the given numbers."""
-        return concatenated([walk.tokens(numbers) for walk in self._walks])
-
-    def leaving_ids(self) -> Ids:
-        """Return the tokens that close the string."""
-        return concatenated([walk.leaving_ids() for walk in self._walks])
-
-    def ending(self, word: str) -> Ids:
-        """Return the tokens that write the whole string, in any spelling, and close it."""
-        return concatenated([walk.ending(word) for walk in self._walks])
-
-
-def _is_string(text: EncodedText) -> bool:
-    return text.spelling is JSON_STRING and text.terminator == b'"'
+def _is_string(lexeme: EncodedText) -> bool:
+    return lexeme.spelling is JSON_STRING and lexeme.terminator == b'"'
 
 
 def _has_few_beginnings(text: Node) -> bool:
@@ -235,7 +234,7 @@ def _has_few_beginnings(text: Node) -> bool:
     return True
 
 
-def _words(node: Node) -> list[bytes] | None:
+def words_of(node: Node) -> list[bytes] | None:
     """Return the words of a byte language; ``None`` if it has more than the limit."""
     words: list[bytes] = []
     layer = [(b"", node)]

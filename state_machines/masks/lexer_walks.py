@@ -12,7 +12,6 @@ the parser.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -23,18 +22,16 @@ from state_machines.grammar.lexer import LexerState, Lexicon
 from state_machines.grammar.lexing import Lexed
 from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import byte_set
-from state_machines.masks.automaton import KERNEL, Kernel
 from state_machines.masks.descent import (
     MANY_VERTICES,
     Begin,
     Descent,
-    KernelWalk,
+    Descents,
     Visits,
-    descend_levels,
 )
-from state_machines.masks.lexer_automaton import LexerAutomaton
+from state_machines.masks.state_table import StateTable
 from state_machines.masks.token_sets import TokenSet, digest_of, packed
-from state_machines.masks.token_trie import Ids, TokenTrie
+from state_machines.masks.token_trie import Ids
 
 _LEXER_WALK_BYTES = 32 << 20
 """Bytes of walks of the lexers of grammars."""
@@ -75,14 +72,14 @@ class LexerWalk:
         exits: What :func:`~state_machines.masks.lexer_exits.exits` found, by terminals.
     """
 
-    __slots__ = ("_automaton", "_begin", "_ends", "_lexers", "_live", "exits", "groups", "tokens")
+    __slots__ = ("_begin", "_ends", "_lexers", "_live", "_table", "exits", "groups", "tokens")
 
     def __init__(
-        self, automaton: LexerAutomaton, begin: Begin, found: Descent, groups: list[Group]
+        self, table: StateTable, begin: Begin, found: Descent, groups: list[Group]
     ) -> None:
-        self._automaton = automaton
+        self._table = table
         self._begin = begin
-        self._lexers = [(number, automaton.nodes[number]) for number in found.reached]
+        self._lexers = [(number, table.nodes[number]) for number in found.reached]
         self.tokens = found.tokens
         self.groups = groups
         self._ends: dict[int, Ids] | None = None
@@ -99,10 +96,10 @@ class LexerWalk:
         """Return the vertices where the lexeme may end, by the terminals that match it."""
         found = self._ends
         if found is None:
-            vertices, states = walks.visits(self._automaton, self._begin)
+            vertices, states = walks.visits(self._table, self._begin)
             parts: dict[int, list[Ids]] = {}
             for number in np.flatnonzero(np.bincount(states)).tolist():
-                lexer = self._automaton.nodes[number]
+                lexer = self._table.nodes[number]
                 if isinstance(lexer, LexerState) and lexer.complete:
                     parts.setdefault(lexer.complete, []).append(vertices[states == number])
             found = self._ends = {
@@ -123,7 +120,7 @@ class LexerWalk:
             return self.tokens
         found = self._live.get(key := tuple(dead))
         if found is None:
-            vertices, states = walks.visits(self._automaton, self._begin)
+            vertices, states = walks.visits(self._table, self._begin)
             is_live = ~np.isin(states, dead)
             is_live[: self._begin.is_below] = False
             found = self._live[key] = packed(walks.trie.tokens_at_all(vertices[is_live]))
@@ -133,10 +130,9 @@ class LexerWalk:
 class LexerWalks:
     """The walks of all lexers over one trie. Safe to use from several threads."""
 
-    def __init__(self, trie: TokenTrie, kernel: Kernel | None = KERNEL) -> None:
-        self.trie = trie
-        self._kernel = kernel
-        self._idle: list[KernelWalk] = []
+    def __init__(self, descents: Descents) -> None:
+        self.trie = descents.trie
+        self._descents = descents
         self._by_lexicon: WeakKeyLruCache[Lexicon, _KnownWalks] = WeakKeyLruCache(_LEXER_WALK_BYTES)
 
     def walks(self, state: Lexed, vertex: int = 0) -> Iterator[tuple[LexerWalk, Lexed]]:
@@ -182,31 +178,27 @@ class LexerWalks:
             known = self._by_lexicon.put(state.lexicon, _KnownWalks(), WALK_BYTES)
         walk = known.walks.get((lexer, key))
         if walk is None:
-            automaton = known.automaton
-            with automaton.lock:
-                number = automaton.number(lexer)
+            table = known.table
+            with table.lock:
+                number = table.number(lexer)
                 begin = Begin(vertices, number, state.lexicon.is_greedy, is_below)
-                walk = self._walk(automaton, begin)
+                walk = self._walk(table, begin)
             known.walks[lexer, key] = walk
             known.weight += walk.weight
-            weight = known.weight + automaton.weight
+            weight = known.weight + table.weight
             if weight > _LEXER_WALK_BYTES:
                 # One grammar's walks fill the cache, so they are made anew from here on.
                 known = _KnownWalks()
             self._by_lexicon.put(state.lexicon, known, weight)
         return walk
 
-    def _walk(self, automaton: LexerAutomaton, begin: Begin) -> LexerWalk:
-        if self._kernel is None:
-            found, _ = descend_levels(self.trie, automaton, begin)
-        else:
-            with self._kernel_walk() as kernel_walk:
-                found = kernel_walk.descend(automaton, begin)
+    def _walk(self, table: StateTable, begin: Begin) -> LexerWalk:
+        found = self._descents.descend(table, begin)
         groups = [
-            Group(automaton.completes[kind], vertices, self._leading(vertices))
+            Group(table.completes[kind], vertices, self._leading(vertices))
             for kind, vertices in found.leaving
         ]
-        return LexerWalk(automaton, begin, found, groups)
+        return LexerWalk(table, begin, found, groups)
 
     def _leading(self, vertices: Ids) -> int:
         """Return the set of the bytes that lead to vertices."""
@@ -215,34 +207,18 @@ class LexerWalks:
             return byte_set(np.flatnonzero(np.bincount(found)).tolist())
         return byte_set(set(found.tobytes()))
 
-    def visits(self, automaton: LexerAutomaton, begin: Begin) -> Visits:
+    def visits(self, table: StateTable, begin: Begin) -> Visits:
         """Return all vertices that a walk visits, with the numbers of their states."""
-        with automaton.lock:
-            if self._kernel is None:
-                return descend_levels(self.trie, automaton, begin)[1]
-            with self._kernel_walk() as kernel_walk:
-                return kernel_walk.visits(automaton, begin)
-
-    @contextmanager
-    def _kernel_walk(self) -> Iterator[KernelWalk]:
-        """Lend arrays of the kernel to this thread."""
-        assert self._kernel is not None, "asked for with a kernel only"
-        try:
-            lent = self._idle.pop()
-        except IndexError:
-            lent = KernelWalk(self.trie, self._kernel)
-        try:
-            yield lent
-        finally:
-            self._idle.append(lent)
+        with table.lock:
+            return self._descents.visits(table, begin)
 
 
 class _KnownWalks:
     """The walks of one lexicon by lexer state and vertices."""
 
-    __slots__ = ("automaton", "walks", "weight")
+    __slots__ = ("table", "walks", "weight")
 
     def __init__(self) -> None:
-        self.automaton = LexerAutomaton()
+        self.table = StateTable()
         self.walks: dict[tuple[Node, bytes], LexerWalk] = {}
         self.weight = WALK_BYTES

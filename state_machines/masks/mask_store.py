@@ -7,17 +7,42 @@ of its last mask, so the mask of a known state is one lookup.
 from __future__ import annotations
 
 import threading
+from time import perf_counter
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from state_machines.budgets import recursion_budget, step_budget
+from state_machines.caches import WeakKeyLruCache
 from state_machines.grammar.node import Node
 from state_machines.limits import LIMITS
 from state_machines.masks.mask_maker import MaskMaker
 from state_machines.masks.token_trie import TokenTrie
 from state_machines.vocabulary import Vocabulary
+
+_MASK_COSTS = 256
+"""States of which it is known what their masks took."""
+
+
+class MaskCost(NamedTuple):
+    """What the computation of a mask took.
+
+    Attributes:
+        routes: How the parts of the state were walked: ``lexeme`` (a text, shared by states),
+            ``grammar`` (lexemes of a grammar), ``vertices`` (few tokens, vertex by vertex) or
+            ``whole state`` (an ambiguous state, one derivative at each vertex).
+        rows: Rows of automata that were computed. If several threads compute masks, some of these
+            may be theirs.
+        steps: Steps of the work budget; see :mod:`state_machines.budgets`.
+        seconds: Elapsed time.
+    """
+
+    routes: tuple[str, ...]
+    rows: int
+    steps: int
+    seconds: float
 
 
 class MaskStore:
@@ -28,6 +53,7 @@ class MaskStore:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._maker = MaskMaker(vocabulary)
+        self._costs: WeakKeyLruCache[Node, MaskCost] = WeakKeyLruCache(_MASK_COSTS)
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> MaskStore:
@@ -61,9 +87,25 @@ class MaskStore:
         # No lock may be held here: a checkpoint can block this thread while it computes a mask.
         dense = None if key is None else self._maker.cached(key)
         if dense is None:
-            with step_budget(LIMITS.mask_steps if steps is None else steps), recursion_budget():
-                state.mask, dense = self._maker.mask(state)
+            dense = self._compute(state, LIMITS.mask_steps if steps is None else steps)
         return dense
+
+    def _compute(self, state: Node, steps: int) -> npt.NDArray[np.bool_]:
+        routes: list[str] = []
+        rows, start = self._maker.rows, perf_counter()
+        budget = step_budget(steps)
+        with budget, recursion_budget():
+            available = budget.steps_left
+            state.mask, dense = self._maker.mask(state, routes)
+            spent = available - budget.steps_left
+        seconds = perf_counter() - start
+        cost = MaskCost(tuple(routes), self._maker.rows - rows, spent, seconds)
+        self._costs.put(state, cost)
+        return dense
+
+    def cost(self, state: Node) -> MaskCost | None:
+        """Return what the mask of a state took; ``None`` if that was forgotten, or not computed."""
+        return self._costs.get(state)
 
 
 _STORES: WeakKeyDictionary[Vocabulary, MaskStore] = WeakKeyDictionary()

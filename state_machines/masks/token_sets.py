@@ -26,15 +26,22 @@ class TokenSet:
     Attributes:
         few: The ids, int32, which may repeat; ``None`` if there are many.
         bits: One bit for each token; ``None`` if there are few. Bytes at the end may be missing.
-        digest: Equal for sets that are stored as equal arrays.
     """
 
-    __slots__ = ("bits", "digest", "few")
+    __slots__ = ("_digest", "bits", "few")
 
     def __init__(self, few: Ids | None, bits: Bits | None) -> None:
         self.few = few
         self.bits = bits
-        self.digest = digest_of(self._stored)
+        self._digest: bytes | None = None
+
+    @property
+    def digest(self) -> bytes:
+        """Equal for sets that are stored as equal arrays."""
+        digest = self._digest
+        if digest is None:
+            digest = self._digest = digest_of(self._stored)
+        return digest
 
     @property
     def _stored(self) -> Ids | Bits:
@@ -47,6 +54,16 @@ class TokenSet:
     def nbytes(self) -> int:
         """The size of the array."""
         return self._stored.nbytes
+
+    def dense(self, size: int) -> npt.NDArray[np.bool_]:
+        """Return the set as an array: bool, shape (size,), read-only."""
+        if self.bits is None:
+            array = np.zeros(size, np.bool_)
+            array[self.ids] = True
+        else:
+            array = np.unpackbits(self.bits, count=size, bitorder="little").view(np.bool_)
+        array.flags.writeable = False
+        return array
 
     @property
     def ids(self) -> Ids:
@@ -64,28 +81,50 @@ def few_tokens(parts: list[Ids]) -> TokenSet:
 
 def packed(ids: Ids) -> TokenSet:
     """Return the set of tokens with the given ids, which may repeat."""
-    if len(ids) <= FEW_TOKENS:
-        return TokenSet(ids, None)
-    members = np.zeros(int(ids.max()) + 1, np.bool_)
-    members[ids] = True
-    return TokenSet(None, np.packbits(members, bitorder="little"))
+    return TokenSet(ids, None) if len(ids) <= FEW_TOKENS else TokenSet(None, _bits(ids))
 
 
-def united(sets: Iterable[TokenSet]) -> tuple[list[Ids], Bits | None]:
-    """Return the ids of the short sets, and the union of the others if there are any."""
+def members(is_member: npt.NDArray[np.bool_]) -> TokenSet:
+    """Return a set, given for each id whether it is in the set."""
+    if np.count_nonzero(is_member) <= FEW_TOKENS:
+        return TokenSet(np.flatnonzero(is_member).astype(np.int32), None)
+    return TokenSet(None, np.packbits(is_member, bitorder="little"))
+
+
+def _bits(ids: Ids) -> Bits:
+    is_member = np.zeros(int(ids.max(initial=-1)) + 1, np.bool_)
+    is_member[ids] = True
+    return np.packbits(is_member, bitorder="little")
+
+
+def without(tokens: TokenSet, ids: Ids) -> TokenSet:
+    """Return a set without some tokens."""
+    if not len(ids):
+        return tokens
+    if tokens.bits is None:
+        return packed(np.setdiff1d(tokens.ids, ids))
+    is_member = np.unpackbits(tokens.bits, bitorder="little")
+    is_member[ids[ids < len(is_member)]] = 0
+    return TokenSet(None, np.packbits(is_member, bitorder="little"))
+
+
+def united(sets: Iterable[TokenSet], few: Ids) -> TokenSet:
+    """Return the union of several sets and a list of ids, which may repeat."""
     distinct = {each.digest: each for each in sets}.values()
-    few = [each.few for each in distinct if each.few is not None]
     many = [each.bits for each in distinct if each.bits is not None]
+    few = np.concatenate([few, *(each.few for each in distinct if each.few is not None)])
     if not many:
-        return few, None
-    if len(many) == 1:
-        return few, many[0]
-    union = np.zeros(max(map(len, many)), np.uint8)
+        return packed(few)
+    union = np.zeros(max(int(few.max(initial=0)) // 8 + 1, *map(len, many)), np.uint8)
     for bits in many:
         union[: len(bits)] |= bits
-    return few, union
+    np.bitwise_or.at(union, few >> 3, np.left_shift(1, few & 7).astype(np.uint8))
+    return TokenSet(None, union)
 
 
 def digest_of(numbers: npt.NDArray[np.int32] | Bits) -> bytes:
     """Return a digest that is equal for equal arrays."""
     return blake2b(numbers.tobytes(), digest_size=DIGEST_BYTES).digest()
+
+
+NO_TOKENS = packed(np.zeros(0, np.int32))

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from state_machines.grammar.symbols import byte_set
-from state_machines.masks.byte_classes import CLASS_OF
+from state_machines.grammar.symbols import byte_set, bytes_in
+from state_machines.masks.byte_classes import CHARACTERS, CLASS_OF, LAST_ASCII, WHOLE_CHARACTERS
 from state_machines.vocabulary import Vocabulary
 from state_machines.vocabulary.tables import Arrays, Tables, pack
 
@@ -67,15 +67,7 @@ class TokenTrie:
         trie._read(texts, Tables())
         return trie
 
-    def below(self, vertex: int) -> TokenTrie:
-        """Return a trie of the texts that tokens write beyond a vertex."""
-        found = list(self.tokens_below(vertex))
-        trie = TokenTrie.__new__(TokenTrie)
-        texts = [text for text, ids in found for _ in ids]
-        trie._read(texts, Tables(), concatenated([ids for _, ids in found]))
-        return trie
-
-    def _read(self, forms: Sequence[bytes], tables: Tables, ids: Ids | None = None) -> None:
+    def _read(self, forms: Sequence[bytes], tables: Tables) -> None:
         self.tables = tables
         arrays = self.tables.group("token_trie", lambda: _arrays(forms))
         self.parent: Ids = arrays["parent"]
@@ -83,7 +75,7 @@ class TokenTrie:
         self.low: Ids = arrays["low"]
         self.high: Ids = arrays["high"]
         self.levels: list[int] = arrays["levels"].tolist()
-        self.ids: Ids = arrays["ids"] if ids is None else ids[arrays["ids"]]
+        self.ids: Ids = arrays["ids"]
         self.vertex_of: Ids = arrays["vertex_of"]
         counts = np.bincount(self.vertex_of, minlength=self.size).astype(np.int32)
         self.first_child: Ids = first_children(self.parent)
@@ -141,14 +133,50 @@ class TokenTrie:
         return found
 
     def _classes(self) -> npt.NDArray[np.uint64]:
-        """Return the classes of the bytes below each vertex, as a set: uint64, shape (n,)."""
+        """Return the classes of the bytes below each vertex, as a set: uint64, shape (n,).
+
+        Bytes beyond ASCII are one class where all tokens below a vertex write whole characters.
+        """
         found = np.zeros(self.size, np.uint64)
         own = np.uint64(1) << CLASS_OF[self.byte].astype(np.uint64)
+        wide = np.where(self.byte > LAST_ASCII, np.uint64(WHOLE_CHARACTERS), own)
+        whole = np.zeros(self.size, np.uint64)
+        missing = self._missing_bytes()
+        counts = self.end - self.low
+        broken = (missing < 0) | ((counts > 0) & (missing > 0))
+        breaks = np.zeros(self.size, np.bool_)
         for first, last in zip(self.levels[-2:0:-1], self.levels[:1:-1], strict=True):
             # The children of a vertex are adjacent, so each parent has one range.
             parents, starts = np.unique(self.parent[first:last], return_index=True)
             found[parents] = np.bitwise_or.reduceat(found[first:last] | own[first:last], starts)
-        return found
+            whole[parents] = np.bitwise_or.reduceat(whole[first:last] | wide[first:last], starts)
+            below = breaks[first:last] | broken[first:last]
+            breaks[parents] = np.logical_or.reduceat(below, starts)
+        return np.where((missing == 0) & ~breaks, whole, found)
+
+    def _missing_bytes(self) -> Ids:
+        """Return how many bytes complete the last character at each vertex: int32, shape (n,).
+
+        -1 where the bytes are not the beginning of a text in UTF-8.
+        """
+        # A state is a character and the number of its bytes that have been read; 0 is between two.
+        state_of: dict[tuple[int, ...], int] = {(): 0}
+        for sets in CHARACTERS:
+            for read in range(1, len(sets)):
+                state_of.setdefault(sets[read:], len(state_of))
+        after = np.full((len(state_of), 256), -1, np.int32)
+        after[0, : LAST_ASCII + 1] = 0
+        for sets in CHARACTERS:
+            after[0, list(bytes_in(sets[0]))] = state_of[sets[1:]]
+        for rest, number in state_of.items():
+            if rest:
+                after[number, list(bytes_in(rest[0]))] = state_of[rest[1:]]
+        states = np.zeros(self.size, np.int32)
+        for first, last in zip(self.levels[1:], self.levels[2:], strict=False):
+            above = states[self.parent[first:last]]
+            states[first:last] = np.where(above < 0, -1, after[above, self.byte[first:last]])
+        missing = np.array([*map(len, state_of), -1], np.int32)
+        return missing[states]
 
     @property
     def size(self) -> int:
@@ -158,6 +186,11 @@ class TokenTrie:
     def children(self, vertex: int) -> range:
         """Return the children of a vertex."""
         return range(self._first_child[vertex], self._first_child[vertex + 1])
+
+    def children_of(self, vertices: Ids) -> Ids:
+        """Return the children of several vertices: int32."""
+        first, last = self.first_child[vertices], self.first_child[vertices + 1]
+        return intervals(first, last).astype(np.int32)
 
     def path(self, text: bytes, vertex: int = 0) -> list[int]:
         """Return the vertices along a text below a vertex, as far as tokens have that text."""

@@ -26,18 +26,21 @@ from state_machines.grammar.lexing import Lexed
 from state_machines.grammar.node import EMPTY, Node, Transitions
 from state_machines.grammar.nodes import Concatenation, Literal, Union
 from state_machines.grammar.substring import Substring
-from state_machines.grammar.symbols import byte_ranges, bytes_in
+from state_machines.grammar.symbols import bytes_in
 from state_machines.limits import LIMITS
-from state_machines.masks.automaton import Automaton, states_at_vertices
+from state_machines.masks.descent import Descents, below
 from state_machines.masks.lexer_walks import LexerWalks
+from state_machines.masks.state_table import StateTable, TooManyStatesError
 from state_machines.masks.substring_walk import Quote, head_walk
-from state_machines.masks.token_trie import TokenTrie
 
 _HEAD_WALKS = 2048
 """Heads of states whose walks over the trie are stored."""
 
 VISITS_PER_STEP = 256
 """Visits that are charged to the step budget at once."""
+
+FEW_TOKENS_BELOW = 64
+"""Tokens below a vertex up to which a head is walked vertex by vertex."""
 
 MAX_VISITS = 16 * VISITS_PER_STEP
 """Visits after which a walk from the root continues as an automaton."""
@@ -47,17 +50,6 @@ VISITS_PER_VERTEX = 8
 
 _HeadKey: TypeAlias = tuple[Spelling, bytes, int]
 _HeadWalk: TypeAlias = "tuple[list[int], list[int]]"
-
-
-class _TooManyStates(Exception):
-    """An automaton has more than ``LIMITS.trie_walk_states`` states."""
-
-
-class _SmallAutomaton(Automaton):
-    def expand(self, number: int) -> None:
-        if len(self.nodes) > LIMITS.trie_walk_states:
-            raise _TooManyStates
-        super().expand(number)
 
 
 class _CaptureEnd(Node):
@@ -78,10 +70,11 @@ class _CaptureEnd(Node):
 class TrieWalk:
     """Walks nodes over one trie. Safe to use from several threads at once."""
 
-    def __init__(self, trie: TokenTrie) -> None:
-        self._trie = trie
+    def __init__(self, descents: Descents) -> None:
+        self._trie = descents.trie
+        self._descents = descents
         self._heads: WeakKeyLruCache[Node, dict[_HeadKey, _HeadWalk]] = WeakKeyLruCache(_HEAD_WALKS)
-        self.lexer_walks = LexerWalks(trie)
+        self.lexer_walks = LexerWalks(descents)
 
     def tokens(self, start: Node, vertex: int = 0, *, stack: Stack = None) -> list[int]:
         """Return the tokens below a vertex that a node and its stack allow; ids may repeat."""
@@ -250,17 +243,17 @@ class TrieWalk:
 
     def _tokens_by_automaton(self, node: Node) -> list[int] | None:
         """Return the ids of the tokens that a node allows; ``None`` if it has too many states."""
+        table = StateTable(LIMITS.trie_walk_states)
         try:
-            states = states_at_vertices(_SmallAutomaton(node, byte_ranges), self._trie)
-        except _TooManyStates:
+            found = self._descents.descend(table, below(0, table.number(node)))
+        except TooManyStatesError:
             return None
-        live = np.flatnonzero(states)[1:]
-        return self._trie.tokens_at_all(live).tolist()  # type: ignore[no-any-return]
+        return found.tokens.ids.tolist()  # type: ignore[no-any-return]
 
     def _head_walk(self, head: EncodedText, vertex: int) -> _HeadWalk:
         """Return the tokens below a vertex that a head allows, and the vertices where it may end.
 
-        Vertices without children are left out of the latter.
+        Vertices without children may be left out of the latter.
         """
         if isinstance(head.text, Substring) and head.text.count == 1:
             return head_walk(self._trie, head, Quote(head.text), vertex)
@@ -281,6 +274,8 @@ class TrieWalk:
         return self._walk_bytes(head, vertex)
 
     def _walk_bytes(self, head: Node, vertex: int) -> _HeadWalk:
+        if self._trie.count_from(vertex) > FEW_TOKENS_BELOW:
+            return self._walk_states(head, vertex)
         trie = self._trie
         found: list[int] = []
         ends: list[int] = []
@@ -293,9 +288,23 @@ class TrieWalk:
             node, at = pending.pop()
             for byte in bytes_in(node.first_bytes & trie.bytes_below(at)):
                 child = trie.child(at, byte, found)
+                target = node.derivative(byte)
+                if target.nullable:
+                    ends.append(child)
                 if trie.has_children(child):
-                    target = node.derivative(byte)
-                    if target.nullable:
-                        ends.append(child)
                     pending.append((target, child))
         return found, ends
+
+    def _walk_states(self, head: Node, vertex: int) -> _HeadWalk:
+        """Walk a head as an automaton."""
+        with self._descents.table() as table:
+            start = below(vertex, table.number(head))
+            vertices, states = self._descents.visits(table, start)
+            nullable = np.array([node.nullable for node in table.nodes], np.bool_)
+        vertices, states = vertices[1:], states[1:]
+        tokens = self._trie.tokens_at_all(vertices).tolist()
+        return tokens, vertices[nullable[states]].tolist()
+
+    def ends(self, node: Node) -> list[int]:
+        """Return the vertices whose bytes are a word of a node."""
+        return self._walk_bytes(node, 0)[1]

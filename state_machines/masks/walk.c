@@ -1,4 +1,4 @@
-/* Walks of automata over tries: the inner loops of automaton.py and descent.py.
+/* Walks of automata over tries: the inner loops of kernel.py and descent.py.
  *
  * Plain C that includes no header of Python, so building it only needs a compiler.
  */
@@ -11,48 +11,23 @@
 #define EXPORTED __attribute__((visibility("default")))
 #endif
 
-EXPORTED const int32_t version = 6;
+EXPORTED const int32_t version = 7;
 
-/* Visit the vertices of a trie in order, beginning with `from`, and write their states.
+/* Write the state of an automaton at every vertex of a trie, beginning with `from`.
  *
- * Trie: vertices are sorted by level, so parents precede children; parent[v], letter[v], depth[v].
- * Automaton: the transitions of state s are the ranges row_start[s] to before row_end[s]
- * (row_start[s] < 0: not computed yet), each first..last with its target, ascending; the shortest
- * word of s has shortest[s] letters. A vertex has state 0 (dead) if its letter has no target, or if
- * no word of at most `max_letters` letters can be completed there (INT32_MAX: no bound).
- *
- * The states of the vertices from `from` on must be zero. Returns the first vertex whose parent has
- * a state without transitions, or `size` at the end. All vertices are visited, dead ones included,
+ * Vertices are sorted by level, so parents precede children; parent[v], byte[v]. target[256 * s + b]
+ * follows state s by byte b; 0 is dead. kind[s] < 0: that row is unknown. Returns the first vertex
+ * whose parent has such a state, or `size` at the end. All vertices are visited, dead ones included,
  * since sequential access to memory is fast.
  */
-EXPORTED int32_t walk(const int32_t *parent, const int32_t *letter, const int32_t *depth,
-                      int32_t size,
-                      const int32_t *row_start, const int32_t *row_end,
-                      const int32_t *first, const int32_t *last, const int32_t *target,
-                      const int32_t *shortest, int32_t max_letters, int32_t *states, int32_t from)
+EXPORTED int32_t walk(const int32_t *parent, const uint8_t *byte, int32_t size,
+                      const int32_t *target, const int32_t *kind, int32_t *states, int32_t from)
 {
-    int32_t row = -1, low = 0, high = 0, range = 0;
     for (int32_t vertex = from; vertex < size; vertex++) {
         int32_t state = states[parent[vertex]];
-        if (state == 0)
-            continue;
-        if (state != row) {
-            row = state;
-            range = low = row_start[row];
-            high = row_end[row];
-            if (low < 0)
-                return vertex;
-        }
-        int32_t wanted = letter[vertex];
-        /* The letters of siblings ascend, except where a letter has several spellings. */
-        if (range > low && wanted <= last[range - 1])
-            range = low;
-        while (range < high && wanted > last[range])
-            range++;
-        if (range == high || wanted < first[range])
-            continue;
-        if (max_letters == INT32_MAX || depth[vertex] <= max_letters - shortest[target[range]])
-            states[vertex] = target[range];
+        if (state && kind[state] < 0)
+            return vertex;
+        states[vertex] = target[256 * state + byte[vertex]];
     }
     return size;
 }
@@ -149,6 +124,12 @@ static void reach(const token_trie *trie, const lexer *lexer, descent *walk, int
         return;
     }
     add_tokens(trie, walk, at->low, at->end);
+    /* The row of a state is not needed where no token goes on. */
+    if (walk->visited && !has_children && walk->visits < walk->max_visits) {
+        walk->visited[walk->visits] = vertex;
+        walk->visited_states[walk->visits++] = state;
+        return;
+    }
     walk->vertices[walk->pending] = vertex;
     walk->states[walk->pending++] = state;
 }

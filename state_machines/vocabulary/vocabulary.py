@@ -17,7 +17,7 @@ from state_machines.vocabulary.array_file import read_arrays, write_arrays
 from state_machines.vocabulary.tables import Array, Tables, pack, unpack
 from state_machines.vocabulary.tokenizer_reader import read_tokenizer
 
-LAYOUT = 2
+LAYOUT = 3
 """Version of the saved arrays. Raise it whenever the same arrays would mean something else."""
 
 _TOKENS = "tokens"

@@ -15,7 +15,7 @@ import proxy_engine
 import state_machines
 from proxy_engine import MissingExtraError
 from state_machines import RegexStateMachine, Vocabulary
-from state_machines.masks.automaton import KERNEL
+from state_machines.masks.kernel import KERNEL
 
 
 def check_files() -> None:

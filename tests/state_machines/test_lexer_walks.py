@@ -8,7 +8,8 @@ from state_machines import GrammarStateMachine, Vocabulary
 from state_machines.grammar.lexing import Lexed
 from state_machines.grammar.node import EMPTY
 from state_machines.masks import descent, token_sets
-from state_machines.masks.automaton import KERNEL, Kernel
+from state_machines.masks.descent import Descents
+from state_machines.masks.kernel import KERNEL, Kernel
 from state_machines.masks.lexer_walks import LexerWalks
 from state_machines.masks.token_trie import TokenTrie
 
@@ -63,7 +64,7 @@ def test_walks_find_the_tokens_that_derivatives_allow(
     monkeypatch.setattr(descent, "FEW_TOKENS", few)
     monkeypatch.setattr(token_sets, "FEW_TOKENS", few)
     machine = GrammarStateMachine(LARK if notation == "lark" else GBNF, notation=notation)
-    walks = LexerWalks(TokenTrie(VOCABULARY), kernel)
+    walks = LexerWalks(Descents(TokenTrie(VOCABULARY), kernel))
     state = machine.start
     for byte in TEXTS[notation]:
         for part in getattr(state, "members", (state,)):

@@ -56,9 +56,8 @@ def vocabulary(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
         patch_limits(
             monkeypatch,
             lexeme_walk_bytes=1,
-            text_walk_bytes=1,
             mask_bytes=1,
-            token_array_bytes=1,
+            state_table_bytes=1,
             dense_mask_bytes=1,
         )
     return small_vocabulary()
@@ -182,3 +181,20 @@ def test_walks_of_one_language_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
         state = JsonSchemaStateMachine({"type": "string", "maxLength": limit}).start
         mask = Matcher(state, vocabulary).allowed_tokens()
         assert np.array_equal(mask, brute_force_mask(state, vocabulary))
+
+
+def test_cost_of_a_mask_names_its_walks() -> None:
+    matcher = JsonSchemaStateMachine({"type": "string", "pattern": "^[a-z]+$"}).matcher(
+        small_vocabulary()
+    )
+    assert matcher.mask_cost() is None
+    matcher.allowed_tokens()
+    opening = matcher.mask_cost()
+    assert opening is not None
+    assert opening.routes == ("vertices",)
+    matcher.advance(ord('"'))
+    matcher.allowed_tokens()
+    inside = matcher.mask_cost()
+    assert inside is not None
+    assert inside.seconds > 0
+    assert inside.steps > 0

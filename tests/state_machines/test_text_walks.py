@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from random import Random
 
-import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,9 +15,8 @@ from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation, literal, repetition, symbols
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.words import without_words
-from state_machines.masks.lexeme_walk import Suffixes
+from state_machines.masks.descent import Descents
 from state_machines.masks.lexemes import Lexemes
-from state_machines.masks.text_walks import StringTokens
 from state_machines.masks.token_trie import TokenTrie
 from state_machines.regex import compile_pattern
 
@@ -39,8 +37,7 @@ def vocabulary(seed: int) -> Vocabulary:
 
 VOCABULARY = vocabulary(3)
 TRIE = TokenTrie(VOCABULARY)
-SUFFIXES = Suffixes(TRIE.after_each(ord('"')))
-STRINGS = StringTokens(TRIE, VOCABULARY.size, SUFFIXES)
+LEXEMES = Lexemes(Descents(TRIE), VOCABULARY.size)
 ANY = symbols(ANY_CODE_POINT)
 
 PATTERNS = ("^a*$", "^[a-c]{2,5}$", "é", "^(ab|x.)+$", r"^\d+-\d+$", "[^a]$", r"^\S+( \S+){0,3}$")
@@ -75,34 +72,18 @@ def brute_force(state: Node) -> set[int]:
     }
 
 
-@settings(max_examples=60)
-@given(texts(), RESTS)
-def test_walks_of_strings_equal_brute_force(text: Node, rest: Node) -> None:
-    if text.is_empty:
-        return
-    walk = STRINGS.walk(text)
-    found = set(np.flatnonzero(walk.inside).tolist())
-    suffixes = walk.suffixes
-    numbers = suffixes.accepted(rest)
-    assert all(
-        rest.compute_word_derivative(suffixes.texts[number]) is not EMPTY for number in numbers
-    )
-    found.update(walk.tokens(numbers).tolist())
-    assert found == brute_force(concatenation(encoded(text, JSON_STRING, b'"'), rest))
-
-
-@settings(max_examples=30)
-@given(texts(), RESTS, st.sampled_from((b'"', b' "', b', "')))
-def test_walks_of_strings_after_a_prefix_equal_brute_force(
-    text: Node, rest: Node, lead: bytes
-) -> None:
+@settings(max_examples=90)
+@given(texts(), RESTS, st.sampled_from((b"", b'"', b' "', b', "')))
+def test_walks_of_strings_equal_brute_force(text: Node, rest: Node, lead: bytes) -> None:
     if text.is_empty:
         return
     string = encoded(text, JSON_STRING, b'"')
     assert isinstance(string, EncodedText)
-    lexeme = concatenation(literal(lead), string)
-    walk = Lexemes(TRIE, VOCABULARY.size).walk(literal(lead), string)
-    found = set(np.flatnonzero(walk.inside).tolist())
+    walk = LEXEMES.walk(literal(lead), string)
+    found = set(walk.tokens.ids.tolist())
     leaving = walk.leaving(rest.first_bytes)
-    found.update(leaving.tokens(leaving.suffixes.accepted(rest)).tolist())
-    assert found == brute_force(concatenation(lexeme, rest))
+    numbers = leaving.suffixes.accepted(rest)
+    texts = [leaving.suffixes.texts[number] for number in numbers]
+    assert all(rest.compute_word_derivative(text) is not EMPTY for text in texts)
+    found.update(leaving.tokens_of(numbers).tolist())
+    assert found == brute_force(concatenation(literal(lead), string, rest))

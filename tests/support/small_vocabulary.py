@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from heapq import heappop, heappush
 
-import numpy as np
-import numpy.typing as npt
 from hypothesis import strategies as st
 
 from state_machines import Vocabulary
-from state_machines.grammar.node import EMPTY, Node, leading_bytes
+from state_machines.grammar.node import Node, leading_bytes
+from state_machines.masks.reference import reference_mask as brute_force_mask
 
 __all__ = [
     "an_ending",
@@ -42,33 +40,6 @@ def small_vocabulary() -> Vocabulary:
     names = {"<s>": len(forms) - 4, "<tool>": len(forms) - 3}
     forms += [None, None, None]
     return Vocabulary(forms, end_token_ids=[len(forms) - 5, len(forms) - 4], special_tokens=names)
-
-
-def brute_force_mask(state: Node, vocabulary: Vocabulary) -> npt.NDArray[np.bool_]:
-    """Return the allowed tokens by trying the bytes of each token; common prefixes only once."""
-    mask = np.zeros(vocabulary.size, np.bool_)
-    mask[list(vocabulary.end_token_ids)] = state.nullable
-    after = {b"": state}
-    for form, token_id in _sorted_tokens(vocabulary):
-        known = len(form)
-        while form[:known] not in after:
-            known -= 1
-        node = after[form[:known]]
-        for end in range(known, len(form)):
-            if node is EMPTY:
-                break
-            node = after[form[: end + 1]] = node.derivative(form[end])
-        mask[token_id] = node is not EMPTY
-    return mask
-
-
-@lru_cache(8)
-def _sorted_tokens(vocabulary: Vocabulary) -> list[tuple[bytes, int]]:
-    return sorted(
-        (form, token_id)
-        for token_id, form in enumerate(vocabulary.token_bytes)
-        if form is not None and token_id not in vocabulary.end_token_ids
-    )
 
 
 @st.composite

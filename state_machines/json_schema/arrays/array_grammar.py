@@ -216,7 +216,13 @@ class DistinctItem(Dispatch):
     @property
     def context_dependent(self) -> SuffixTest:
         """Suffixes in which another item can end; all, if few values are left."""
-        return goes_further if self.plan.has_items_to_spare(self.seen) else always
+        if not self.plan.has_items_to_spare(self.seen):
+            return always
+        return _begins_another_item if self.plan.syntax.quotes_strings else goes_further
+
+
+def _begins_another_item(suffix: bytes) -> bool:
+    return bool(suffix.partition(b",")[2].strip())
 
 
 @dataclass(frozen=True, slots=True)

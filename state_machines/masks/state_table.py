@@ -1,10 +1,12 @@
-"""The states of the lexers of a grammar by number, with a table of their transitions."""
+"""States by number, with a table of their transitions: the automaton that a walk follows.
+
+Rows are computed when a walk asks for them.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +15,7 @@ from state_machines.budgets import spend
 from state_machines.grammar.lexer import LexerState
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.symbols import byte_ranges
-from state_machines.masks.byte_classes import MASKS
+from state_machines.masks.byte_classes import looped_classes
 from state_machines.masks.token_trie import Ids
 
 UNKNOWN = -1
@@ -23,22 +25,33 @@ STATE_BYTES = 2_000
 """Approximate bytes of a state."""
 
 
-class LexerAutomaton:
-    """The states of the lexers of a grammar by number; state 0 is dead.
+class TooManyStatesError(Exception):
+    """A table has as many states as it may have."""
+
+
+class StateTable:
+    """States by number; state 0 is dead.
+
+    Args:
+        max_states: Greatest number of states.
 
     Attributes:
-        lock: Held by the thread that walks the automaton.
+        lock: Held by the thread that walks the table, if several threads have it.
         nodes: The states.
-        completes: Sets of terminals by *kind*; kind 0 is the empty set.
+        completes: What a state completes, by *kind*: the set of the terminals of a lexer's state;
+            1 for another state that is nullable. Kind 0 is 0.
         target: The state after each byte: int32, shape (capacity, 256).
-        kind: The terminals that match the lexeme in each state, by kind: int32, shape
+        kind: The kind of each state: int32, shape
             (capacity,). :data:`UNKNOWN` if the row of ``target`` has not been computed.
         loops: The classes of bytes that leave a state as it is: uint64, shape (capacity,). See
             :mod:`~state_machines.masks.byte_classes`.
         addresses: The addresses of ``target``, ``kind`` and ``loops``.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, max_states: int | None = None) -> None:
+        self._max_states = max_states
+        self.rows = 0
+        """The number of rows that were computed."""
         self.lock = threading.RLock()
         self.nodes: list[Node] = []
         self._numbers: dict[Node, int] = {}
@@ -70,6 +83,8 @@ class LexerAutomaton:
         number = self._numbers.get(node)
         if number is None:
             number = len(self.nodes)
+            if number == self._max_states:
+                raise TooManyStatesError
             if number == len(self.kind):
                 self._resize(2 * number)
             self.nodes.append(node)
@@ -84,21 +99,16 @@ class LexerAutomaton:
             node = self.nodes[number]
             row = [(symbols, self.number(target)) for symbols, target in node.transitions]
             spend(1 + len(row))
+            self.rows += 1
             targets = self.target[number]
             for symbols, target in row:
                 for first, last in byte_ranges(symbols):
                     targets[first : last + 1] = target
                 if target == number:
-                    self.loops[number] = _classes_within(symbols)
-            complete = node.complete if isinstance(node, LexerState) else 0
+                    self.loops[number] = looped_classes(node, symbols)
+            complete = node.complete if isinstance(node, LexerState) else int(node.nullable)
             kind = self._kinds.get(complete)
             if kind is None:
                 kind = self._kinds[complete] = len(self.completes)
                 self.completes.append(complete)
             self.kind[number] = kind
-
-
-@lru_cache(maxsize=1024)
-def _classes_within(symbols: int) -> int:
-    """Return the classes all of whose bytes are in a set, as a set of classes."""
-    return sum(1 << number for number, mask in enumerate(MASKS) if not mask & ~symbols)

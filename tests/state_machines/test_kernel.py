@@ -1,0 +1,78 @@
+"""Walks of automata over tries, with and without the compiled kernel."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from state_machines.grammar.encoding import JSON_STRING, RAW, Spelling, encoded
+from state_machines.grammar.node import Node
+from state_machines.masks.descent import Descents, below
+from state_machines.masks.kernel import KERNEL, LIBRARY, Kernel, states_at_vertices
+from state_machines.masks.state_table import StateTable
+from state_machines.masks.token_trie import TokenTrie
+from state_machines.regex import compile_pattern
+
+KERNELS = [
+    pytest.param(None, id="arrays"),
+    pytest.param(
+        KERNEL,
+        id="compiled",
+        marks=pytest.mark.skipif(KERNEL is None, reason="the loop was not compiled"),
+    ),
+]
+PATTERNS = ("a*", "(ab|ba)*c?", "[a-c]{2,5}", "é+|x", r"[^a]\d*", "(a|b)*a(a|b){3}", ".*", "[^é]*")
+SPELLINGS = ((RAW, b""), (JSON_STRING, b'"'))
+
+
+def language(pattern: str, spelling: Spelling, terminator: bytes) -> Node:
+    return encoded(compile_pattern(pattern, search=False), spelling, terminator)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@given(
+    st.sampled_from(PATTERNS),
+    st.sampled_from(SPELLINGS),
+    st.lists(
+        st.one_of(
+            st.text('abcdxé1€😀"\\', min_size=1, max_size=6).map(str.encode),
+            st.binary(min_size=1, max_size=4),
+        ),
+        min_size=1,
+        max_size=20,
+        unique=True,
+    ),
+)
+def test_walks_find_the_derivatives(
+    kernel: Kernel | None, pattern: str, spelling: tuple[Spelling, bytes], forms: list[bytes]
+) -> None:
+    trie = TokenTrie.of_texts(forms)
+    node = language(pattern, *spelling)
+    table = StateTable()
+    start = table.number(node)
+    states = states_at_vertices(table, start, trie, kernel)
+    for form in forms:
+        path = trie.path(form)
+        found = [table.nodes[states[vertex]] for vertex in path]
+        assert found == [node.compute_word_derivative(form[: n + 1]) for n in range(len(form))]
+    descents = Descents(trie, kernel)
+    descent = descents.descend(table, below(0, start))
+    live = {n for n, form in enumerate(forms) if states[trie.path(form)[-1]]}
+    assert set(descent.tokens.ids.tolist()) == live
+    vertices, reached = descents.visits(table, below(0, start))
+    assert {(v, s) for v, s in enumerate(states.tolist()) if s} == set(
+        zip(vertices.tolist(), reached.tolist(), strict=True)
+    )
+
+
+def test_missing_library_is_an_error() -> None:
+    with pytest.raises(OSError, match="nowhere"):
+        Kernel(LIBRARY.with_name("nowhere.so"))
+
+
+@pytest.mark.skipif(KERNEL is None, reason="the loop was not compiled")
+def test_library_of_another_version_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("state_machines.masks.kernel.VERSION", 1)
+    with pytest.raises(OSError, match="reinstall"):
+        Kernel(LIBRARY)
