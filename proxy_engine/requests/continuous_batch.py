@@ -108,10 +108,27 @@ class ContinuousBatch:
 
     def begin(self, job: Job) -> None:
         """Begin a request. It finishes at once if it is cancelled or all of it is forced."""
+        request, factory = job.request, self._factory
         if not job.future.set_running_or_notify_cancel():
             return
         try:
-            self._begin(job)
+            if request.options.exact_choices and not self._probe.can_score():
+                raise InvalidOptionError(
+                    "exact_choices scores the options of a choice as rows of one pass, and this "
+                    "model computes other logits then",
+                    option="exact_choices",
+                    hint="Leave exact_choices out: choices are sampled token by token then.",
+                )
+            sequence = factory.sequence(request)
+            sample = Sample(request, sequence, factory.vocabulary, factory.loaded.name, job.emit)
+            group = Group(job, sample)
+            if not job.is_cancelled:
+                sample.tokens += sequence.advance_forced()
+                if not (sequence.finished and group.is_single):
+                    self._prefills.begin(group)
+                    return
+                sample.report()
+            self._end(group)
         except BaseException as error:
             job.fail(error)
 
@@ -162,28 +179,6 @@ class ContinuousBatch:
             probe=self._probe,
             draft_model=self._draft_model,
         )
-
-    def _begin(self, job: Job) -> None:
-        request = job.request
-        if request.options.exact_choices and not self._probe.can_score():
-            raise InvalidOptionError(
-                "exact_choices scores the options of a choice as rows of one pass, and this model "
-                "computes other logits then",
-                option="exact_choices",
-                hint="Leave exact_choices out: choices are sampled token by token then.",
-            )
-        factory, sequence = self._factory, self._factory.sequence(request)
-        sample = Sample(request, sequence, factory.vocabulary, factory.loaded.name, job.emit)
-        group = Group(job, sample)
-        if job.is_cancelled:
-            self._end(group)
-            return
-        sample.tokens += sequence.advance_forced()
-        if sequence.finished and group.is_single:
-            sample.report()
-            self._end(group)
-            return
-        self._prefills.begin(group)
 
     # Generation.
 

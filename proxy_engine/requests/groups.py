@@ -79,7 +79,7 @@ class Group:
     count: int = field(init=False)
     is_single: bool = field(init=False)
     _system: ParticleSystem[Sample] | None = None
-    _streams: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+    _streams: itertools.count[int] = field(default_factory=partial(itertools.count, 1))
 
     def __post_init__(self) -> None:
         self.count = self.job.request.sequences
