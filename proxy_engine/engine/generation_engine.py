@@ -88,7 +88,9 @@ class GenerationEngine(EngineProperties):
         """
         request = self._core.prepare(prompt, response_format, arguments)
         try:
-            return self._core.scheduler.submit(request).result()()
+            finish = self._core.scheduler.submit(request).result()
+            # Not on the model's thread: the caller's validators may take any time.
+            return finish()
         finally:
             request.cancelled.set()
 
