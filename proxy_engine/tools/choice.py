@@ -66,10 +66,10 @@ class ToolChoice:
                 return cls(choice, tuple(tools))
             case str():
                 return cls("named", (_named(choice, tools),))
-            case {"type": "allowed_tools", "allowed_tools": allowed, **rest}:
+            case {"type": str("allowed_tools"), "allowed_tools": allowed, **rest}:
                 _refuse_extra(rest)
                 return cls._allowed(allowed, tools)
-            case {"type": "allowed_tools", **members}:
+            case {"type": str("allowed_tools"), **members}:
                 return cls._allowed(members, tools)
             case Mapping():
                 return cls("named", (_referenced(choice, tools),))
@@ -81,7 +81,7 @@ class ToolChoice:
     @classmethod
     def _allowed(cls, choice: Any, tools: Sequence[Tool]) -> ToolChoice:
         match choice:
-            case {"mode": "auto" | "required" as mode, "tools": [_, *_] as allowed, **rest}:
+            case {"mode": str("auto" | "required") as mode, "tools": [_, *_] as allowed, **rest}:
                 _refuse_extra(rest)
                 found = {
                     tool.name: tool for tool in (_referenced(entry, tools) for entry in allowed)
@@ -113,13 +113,13 @@ def _named(name: str, tools: Sequence[Tool]) -> Tool:
 def _referenced(choice: Any, tools: Sequence[Tool]) -> Tool:
     """Return the tool that an OpenAI-style dict names."""
     match choice:
-        case {"type": "function" as kind, "function": {"name": str(name), **more}, **rest} | {
-            "type": "custom" as kind,
+        case {"type": str("function") as kind, "function": {"name": str(name), **more}, **rest} | {
+            "type": str("custom") as kind,
             "custom": {"name": str(name), **more},
             **rest,
         }:
             _refuse_extra({**more, **rest})
-        case {"type": "function" | "custom" as kind, "name": str(name), **rest}:
+        case {"type": str("function" | "custom") as kind, "name": str(name), **rest}:
             _refuse_extra(rest)
         case _:
             raise _invalid(

@@ -285,6 +285,8 @@ def _flat(definition: Mapping[str, Any]) -> dict[str, Any]:
     Some clients write ``null`` for a missing value.
     """
     members = _stated(definition)
+    if not isinstance(members.get("type"), str | None):
+        raise _unknown_type(members, members["type"])
     for kind in ("function", "custom"):
         if kind in members:
             if members.get("type") != kind:

@@ -159,11 +159,11 @@ def input_format_from_dict(definition: Any) -> InputFormat:
     match definition:
         case None:
             return InputFormat()
-        case {"type": "text"} if len(definition) == 1:
+        case {"type": str("text")} if len(definition) == 1:
             return InputFormat()
-        case {"type": "grammar", "grammar": Mapping() as grammar, **rest} if not rest:
+        case {"type": str("grammar"), "grammar": Mapping() as grammar, **rest} if not rest:
             return input_format_from_dict({"type": "grammar", **grammar})
-        case {"type": "grammar", "syntax": str(syntax), "definition": str(text), **rest} if (
+        case {"type": str("grammar"), "syntax": str(syntax), "definition": str(text), **rest} if (
             not rest and syntax in _READERS
         ):
             return InputFormat(syntax, text)  # type: ignore[arg-type]  # a key of _READERS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from proxy_engine import InvalidOptionError
@@ -65,6 +66,8 @@ def test_choices(given: Any, mode: str, tools: tuple[Tool, ...]) -> None:
         ({"type": "allowed_tools", "mode": "auto", "tools": [NAMED_F]}, (G,), "no tool"),
         ({"type": "allowed_tools", "allowed_tools": 5}, TOOLS, "malformed"),
         (5, TOOLS, "int"),
+        (np.arange(2), TOOLS, "ndarray"),
+        ({"type": np.arange(2)}, TOOLS, "not known"),
     ],
 )
 def test_choices_that_are_refused(given: Any, tools: tuple[Tool, ...], said: str) -> None:

@@ -9,6 +9,7 @@ import threading  # noqa: F401 - named by an annotation below
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pydantic
 import pytest
 
@@ -247,6 +248,7 @@ def with_hint(hint: str) -> Any:
         ([{"type": "function", "name": "f", "parameters": {"a": math.inf}}], 0, "f", "not JSON"),
         ([{"type": "function", "name": "f", "parameters": {"type": 5}}], 0, "f", "not of type 5"),
         ([{"type": NESTED, "name": "f"}], 0, "f", "not known"),
+        ([{"type": np.arange(2), "name": "f"}], 0, "f", "not known"),
         ([NESTED], 0, None, "is not a tool"),
         ([lambda x: x], 0, "<lambda>", "not a valid name"),
         ([with_hint("int |")], 0, "hinted", "signature cannot be read"),
