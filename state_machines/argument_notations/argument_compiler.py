@@ -21,9 +21,11 @@ from state_machines.argument_notations.notation import (
 )
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.boolean import complement
-from state_machines.grammar.node import Node
-from state_machines.grammar.nodes import union
+from state_machines.grammar.encoding import RAW, encoded
+from state_machines.grammar.node import EMPTY, Node
+from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.symbols import ANY_CODE_POINT
+from state_machines.grammar.tokens import Spell
 from state_machines.grammar.words import contains_word
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.arrays.unique_items import Cardinality
@@ -218,8 +220,35 @@ class ArgumentCompiler:
             shapes = self._inhabited_shapes(term)
             return union(self.translator.object(shape, members, value_node) for shape in shapes)
 
+    def values_by_kind(
+        self,
+        term: Term,
+        kinds: Mapping[str, str],
+        spell: Spell,
+        others: Callable[[Term], Node],
+    ) -> Node:
+        """Return the language of values after texts that say their types. Strings are raw.
 
-def values_of_types(types: Iterable[str]) -> ValueSet:
+        Args:
+            term: The values.
+            kinds: The text before a value by its JSON type.
+            spell: Returns the bytes of such a text.
+            others: Returns the language of values other than strings.
+        """
+        nodes = []
+        for text in dict.fromkeys(kinds.values()):
+            types = [each for each, before in kinds.items() if before == text]
+            some = self.evaluator.all_of((term, self.evaluator.evaluated(_values_of_types(types))))
+            if types == ["string"]:
+                node = encoded(self.evaluator.values(some).strings, RAW)
+            else:
+                node = others(some)
+            if node is not EMPTY:
+                nodes.append(concatenation(literal(spell(text)), node))
+        return union(nodes)
+
+
+def _values_of_types(types: Iterable[str]) -> ValueSet:
     """Return all values of some types of JSON Schema."""
     return disjoin(VALUES_BY_TYPE[each] for each in types)
 

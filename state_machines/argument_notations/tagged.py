@@ -19,7 +19,6 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from state_machines.argument_notations.argument_compiler import (
     ArgumentCompiler,
     values_of,
-    values_of_types,
 )
 from state_machines.argument_notations.json_notation import read_json
 from state_machines.argument_notations.notation import (
@@ -267,7 +266,12 @@ class _TaggedCompiler(ArgumentCompiler):
         notation = self._notation
         values = self.evaluator.values(term)
         if notation.kinds:
-            return self._value_with_kind(term)
+            return self.values_by_kind(
+                term,
+                notation.kinds,
+                lambda text: notation.spelled(text, self._spell),
+                lambda some: self.translator.value(some, 1),
+            )
         form = self._unlisted if name is None else self._forms.get(name, self._unlisted)
         if form in ("raw", "nullable"):
             return union((self._raw(values.strings), _NULL if values.null else EMPTY))
@@ -291,7 +295,7 @@ class _TaggedCompiler(ArgumentCompiler):
         return union(
             (
                 encoded(intersection((strings, raw)), RAW),
-                _unless_empty(b'"', quoted),
+                EMPTY if quoted is EMPTY else concatenation(literal(b'"'), quoted),
                 self.translator.others_without(term, (), 1),
             )
         )
@@ -301,20 +305,6 @@ class _TaggedCompiler(ArgumentCompiler):
             return encoded(strings, RAW)
         wrapped = concatenation(_LINE_FEED, encoded(strings, RAW), _LINE_FEED)
         return union((encoded(intersection((strings, _NO_OUTER_LINE_FEED)), RAW), wrapped))
-
-    def _value_with_kind(self, term: Term) -> Node:
-        table, nodes = self.evaluator, []
-        by_text: dict[str, list[str]] = {}
-        for json_type, text in self._notation.kinds.items():
-            by_text.setdefault(text, []).append(json_type)
-        for text, types in by_text.items():
-            some = table.all_of((term, table.evaluated(values_of_types(types))))
-            if types == ["string"]:
-                node = encoded(self.evaluator.values(some).strings, RAW)
-            else:
-                node = self.translator.value(some, 1)
-            nodes.append(_unless_empty(self._notation.spelled(text, self._spell), node))
-        return union(nodes)
 
     def read(self, text: str) -> dict[str, Any]:
         """Return the arguments of a text; raise ``ValueError`` for any other text."""
@@ -363,10 +353,6 @@ class _TaggedCompiler(ArgumentCompiler):
             if notation.guesses or form == "mixed":
                 return text
             raise
-
-
-def _unless_empty(before: bytes, node: Node) -> Node:
-    return EMPTY if node is EMPTY else concatenation(literal(before), node)
 
 
 def _json_type(value: Any) -> str:

@@ -14,7 +14,6 @@ from state_machines.argument_notations import Notation, NotationOptions, tag_sty
 from state_machines.argument_notations.argument_compiler import (
     ArgumentCompiler,
     values_of,
-    values_of_types,
 )
 from state_machines.argument_notations.cofl import CoflNotation
 from state_machines.argument_notations.nested import MINIMAX_M3_XML
@@ -185,19 +184,10 @@ class _TaggedStyle(ArgumentCompiler):
         kinds = dict(self._notation.kinds)
         if name is None:
             kinds.update(self._more_kinds)
-        if not kinds:
-            return union((self._strings(term), self._others(term)))
-        table, nodes = self.compilation.table, []
-        for text in dict.fromkeys(kinds.values()):
-            types = [each for each, before in kinds.items() if before == text]
-            some = table.all_of((term, table.evaluated(values_of_types(types))))
-            node = self._strings(some) if types == ["string"] else self._others(some)
-            if node is not EMPTY:
-                nodes.append(concatenation(literal(spell(text)), node))
-        return union(nodes)
-
-    def _strings(self, term: Term) -> Node:
-        return encoded(self.evaluator.values(term).strings, RAW)
+        if kinds:
+            return self.values_by_kind(term, kinds, spell, self._others)
+        strings = encoded(self.evaluator.values(term).strings, RAW)
+        return union((strings, self._others(term)))
 
     def _others(self, term: Term) -> Node:
         others = self.translator.others_without(term, (), 1)

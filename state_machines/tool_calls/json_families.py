@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from state_machines.argument_notations import JSON
 from state_machines.argument_notations.raw_text import RAW_INPUT
 from state_machines.tool_calls.call import CallIds
 from state_machines.tool_calls.tool_format import Delimiters, ToolFormat
@@ -14,10 +13,8 @@ HERMES = ToolFormat(
     models="Hermes 2 and 3, Qwen2.5, Qwen3, and others with <tool_call>",
     start="<tool_call>",
     head='\n{"name": "{name}", "arguments": ',
-    notation=JSON,
     foot=("}\n",),
     end="</tool_call>",
-    wraps="each",
     between=("\n", ""),
     parser="json_tools",
 )
@@ -27,10 +24,8 @@ LLAMA3 = ToolFormat(
     models="Llama 3.1, 3.2 and 3.3",
     start='{"name": "',
     head='{name}", "parameters": ',
-    notation=JSON,
     foot=("}",),
     is_delimited=False,
-    wraps="each",
     # The chat templates refuse a turn with two calls.
     parallel=False,
 )
@@ -40,9 +35,7 @@ LLAMA3_PYTHON_TAG = ToolFormat(
     models="Llama 3.1, 3.2 and 3.3 if <|python_tag|> should begin a call",
     start="<|python_tag|>",
     head='{"name": "{name}", "parameters": ',
-    notation=JSON,
     foot=("}",),
-    wraps="each",
     parallel=False,
     tokens=("<|python_tag|>",),
 )
@@ -56,7 +49,6 @@ def json_list(name: str, models: str, start: str, end: str = "") -> ToolFormat:
         start=start,
         opening=("[",),
         head='{"name": "{name}", "arguments": ',
-        notation=JSON,
         foot=("}",),
         wraps="all",
         between=(", ",),
@@ -83,8 +75,6 @@ MISTRAL_ARGS = ToolFormat(
     models="Mistral since its eleventh tokenizer: Small 3.2, Magistral, Ministral 3, Devstral",
     start="[TOOL_CALLS]",
     head="{name}[ARGS]",
-    notation=JSON,
-    wraps="each",
     names=r"[A-Za-z0-9_-]+",
     tokens=("[TOOL_CALLS]", "[ARGS]"),
     ids=CallIds(length=9),
@@ -97,7 +87,6 @@ KIMI_K2 = ToolFormat(
     models="Kimi K2",
     start="<|tool_calls_section_begin|>",
     head="<|tool_call_begin|>functions.{name}:{id}<|tool_call_argument_begin|>",
-    notation=JSON,
     foot=("<|tool_call_end|>",),
     wraps="all",
     end="<|tool_calls_section_end|>",
@@ -132,7 +121,6 @@ DEEPSEEK_R1 = ToolFormat(
     models="DeepSeek R1 and V3",
     start="<｜tool▁calls▁begin｜>",
     head="<｜tool▁call▁begin｜>function<｜tool▁sep｜>{name}\n```json\n",
-    notation=JSON,
     foot=("\n```<｜tool▁call▁end｜>",),
     wraps="all",
     between=("\n", ""),
@@ -150,7 +138,6 @@ DEEPSEEK_V3_1 = ToolFormat(
     models="DeepSeek V3.1",
     start="<｜tool▁calls▁begin｜>",
     head="<｜tool▁call▁begin｜>{name}<｜tool▁sep｜>",
-    notation=JSON,
     foot=("<｜tool▁call▁end｜>",),
     wraps="all",
     end="<｜tool▁calls▁end｜>",
@@ -169,11 +156,9 @@ _GPT_OSS_HEADER = ToolFormat(
     # The recipient stands in the header of the role, after <|start|>assistant.
     start=" to=functions.",
     head="{name}<|channel|>commentary json<|message|>",
-    notation=JSON,
     # An end token of these models, so an answer has one call.
     end="<|call|>",
     is_delimited=False,
-    wraps="each",
     parallel=False,
     tokens=_HARMONY_TOKENS,
 )
@@ -214,7 +199,6 @@ COHERE = ToolFormat(
     start="<|START_ACTION|>",
     opening=("[\n    ",),
     head='{"tool_call_id": "{id}", "tool_name": "{name}", "parameters": ',
-    notation=JSON,
     foot=("}",),
     wraps="all",
     between=(",\n    ",),
@@ -247,10 +231,8 @@ INTERNLM = ToolFormat(
     models="InternLM 2, 2.5 and 3, Intern-S1",
     start="<|action_start|><|plugin|>",
     head='\n{"name": "{name}", "parameters": ',
-    notation=JSON,
     foot=("}",),
     end="<|action_end|>",
-    wraps="each",
     between=("", "\n"),
     # The parsers split a text at the tokens before they read the JSON.
     avoid=("<|action_start|>",),
@@ -269,7 +251,6 @@ PHI4_MINI = ToolFormat(
     models="Phi-4-mini",
     start="functools[",
     head='{"name": "{name}", "arguments": ',
-    notation=JSON,
     foot=("}",),
     wraps="all",
     between=(", ",),
@@ -281,7 +262,6 @@ XLAM = ToolFormat(
     models="xLAM 2",
     start='[{"name": "',
     head='{name}", "arguments": ',
-    notation=JSON,
     foot=("}",),
     wraps="all",
     between=(', {"name": "',),
@@ -295,9 +275,7 @@ GIGACHAT3 = ToolFormat(
     # The calling role is the next one after the assistant's text.
     start="<|message_sep|>\n\nfunction call<|role_sep|>\n",
     head='{"name": "{name}", "arguments": ',
-    notation=JSON,
     foot=("}",),
-    wraps="each",
     # The chat templates write the first call of a turn alone.
     parallel=False,
 )

@@ -20,7 +20,6 @@ QWEN3_CODER = ToolFormat(
     notation=tag_styles.QWEN_CODER,
     foot=("</function>\n",),
     end="</tool_call>",
-    wraps="each",
     between=("\n", ""),
     parser="qwen3_coder",
 )
@@ -32,7 +31,6 @@ GLM4_5 = ToolFormat(
     head="{name}\n",
     notation=tag_styles.GLM,
     end="</tool_call>",
-    wraps="each",
     between=("\n", ""),
     parser="glm47",
 )
@@ -53,7 +51,6 @@ LONGCAT_TAGS = ToolFormat(
     head="{name}\n",
     notation=tag_styles.LONGCAT,
     end="</longcat_tool_call>",
-    wraps="each",
     between=("\n", ""),
     without_arguments=LONGCAT_JSON,
     parser="longcat",
@@ -116,7 +113,6 @@ _SEED_CUSTOM = ToolFormat(
     notation=replace(tag_styles.SEED, wraps_lines=False),
     foot=("</function>\n",),
     end="</seed:tool_call>",
-    wraps="each",
     between=("\n", ""),
     tokens=("<seed:tool_call>", "</seed:tool_call>"),
 )
@@ -186,7 +182,6 @@ MINICPM5 = ToolFormat(
     notation=tag_styles.MINICPM,
     end="</function>",
     is_delimited=False,
-    wraps="each",
     between=("\n", ""),
     parser="minicpm5",
 )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from keyword import iskeyword
 from typing import Any, Literal
 
-from state_machines.argument_notations import Notation
+from state_machines.argument_notations import JSON, Notation
 from state_machines.errors import CompositionError, MarkerError, ToolNameError
 from state_machines.root.parts import (
     Choice,
@@ -112,13 +112,13 @@ class ToolFormat:
     models: str
     start: str
     end: str = ""
-    wraps: Literal["each", "all"]
+    wraps: Literal["each", "all"] = "each"
     opening: tuple[str, ...] = ("",)
     head: str
     foot: tuple[str, ...] = ("",)
     between: tuple[str, ...] = ("",)
     closing: str = ""
-    notation: Notation
+    notation: Notation = JSON
     avoid: tuple[str, ...] = ()
     without_arguments: ToolFormat | None = None
     custom: ToolFormat | None = None

@@ -167,25 +167,10 @@ def test_template_arguments_are_admitted(family: Family, data: st.DataObject) ->
             continue
         # Integers are written without a point, even where a model would write "1.0".
         texts = [
-            text
-            for same in (value, without_points(value))
-            for text in family.template(same)
-            if _is_read(family, arguments, text, value)
+            text for text in family.template(value) if _is_read(family, arguments, text, value)
         ]
         event(f"can be written: {bool(texts)}")
         assert not texts or any(arguments.node.matches(text.encode()) for text in texts), texts
-
-
-def without_points(value: Any) -> Any:
-    """Return an equal value in which whole numbers are integers."""
-    match value:
-        case float() if value.is_integer():
-            return int(value)
-        case list():
-            return [without_points(item) for item in value]
-        case dict():
-            return {name: without_points(item) for name, item in value.items()}
-    return value
 
 
 def _is_read(family: Family, arguments: CompiledArguments, text: str, value: Any) -> bool:
@@ -200,7 +185,7 @@ def _is_read(family: Family, arguments: CompiledArguments, text: str, value: Any
 
 
 PIECES = (
-    *(
+    *[
         "null",
         "Null",
         "None",
@@ -216,22 +201,9 @@ PIECES = (
         "b'",
         "'",
         '"',
-    ),
-    *(
-        " ",
-        "\n",
-        "\x1c",
-        "\u3000",
-        "\ufeff",
-        "\x00",
-        "0",
-        "\x7f",
-        "\u2028",
-        "\\",
-        "\\u0041",
-        "a",
-        "é",
-    ),
+    ],
+    *" \n\x1c\u3000\ufeff\x000\x7f\u2028\\aé",
+    "\\u0041",
     *("😀", ",", ":", "{", "}", "[", "]", "(", ")", "=", "<", "</", ">", "#", "f", "x"),
     *("<escape>", "<esc", "ape>", '<|"|>', '<|"', "|>", "</parameter>", "</param", "eter>"),
     *("<parameter=", "</arg_value>", "</arg_", "value>", "<arg_key>", "</longcat_arg_value>"),

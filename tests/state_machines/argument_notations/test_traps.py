@@ -183,11 +183,9 @@ def test_unions_with_strings_come_back_from_the_schema_as_it_is(
     """mlx-lm's parsers take no quotes off a string, and read it as another type if they can."""
     family, of_schema = BY_NOTATION[notation], of_a(schema, required=["a"])
     arguments = notation.compile(of_schema)
-    written = [
+    words = [
         "abc",
         '"abc"',
-        "x 5",
-        "a: [1]",
         "東京",
         "5",
         '"5"',
@@ -197,8 +195,15 @@ def test_unions_with_strings_come_back_from_the_schema_as_it_is(
         "nan",
         "1_0",
         "inf",
+        "7",
+        "[1]",
+        "[]",
+        "(1,)",
+        "0x1F",
+        "null",
+        "٣",
     ]
-    for value in [*written, "7", "[1]", "[]", '{"b": 1}', "(1,)", "0x1F", "5 m", "null", "٣", ""]:
+    for value in [*words, "x 5", "a: [1]", '{"b": 1}', "5 m", ""]:
         text = tagged(notation, value)
         if arguments.node.matches(text.encode()):
             assert is_same(family.parsed(text, of_schema), arguments.read(text)), text
@@ -422,16 +427,9 @@ def test_markers_may_be_special_tokens() -> None:
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.notation.name)
 def test_reader_raises_for_other_texts(family: Any) -> None:
     for text in (
-        "x",
-        "<",
-        "{a:",
-        "a=",
-        "f(",
-        "[1]",
-        "a=b",
         "<parameter=a>\n1",
-        "{a:1}x",
         "(" * 999,
+        *["x", "<", "{a:", "a=", "f(", "[1]", "a=b", "{a:1}x"],
     ):
         with pytest.raises(ValueError, match=r"."):
             family.notation.compile(True).read(text)

@@ -61,25 +61,6 @@ def test_new_prompt_begins_a_new_text() -> None:
         assert np.array_equal(mask, expected(machine, []))
 
 
-def test_prompts_of_a_batch_are_independent() -> None:
-    machine = RegexStateMachine("ab|ba")
-    masks = RowMasks(machine, VOCABULARY)
-    masks.masks(ids([0, 1], [2, 3], [0, 1]))
-    a, b = token(b"a"), token(b"b")
-    got = masks.masks(ids([0, 1, a], [2, 3, b], [0, 1, b]))
-    for mask, taken in zip(got, (a, b, b), strict=True):
-        assert np.array_equal(mask, expected(machine, [taken]))
-
-
-def test_ended_row_allows_end_tokens_only() -> None:
-    masks = RowMasks(RegexStateMachine("a"), VOCABULARY)
-    masks.masks(ids([1]))
-    masks.masks(ids([1, token(b"a")]))
-    for padding in ([], [0], [0, 0]):
-        (mask,) = masks.masks(ids([1, token(b"a"), END, *padding]))
-        assert set(np.flatnonzero(mask)) == VOCABULARY.end_token_ids
-
-
 def test_forbidden_token_raises() -> None:
     masks = RowMasks(RegexStateMachine("a"), VOCABULARY)
     masks.masks(ids([1]))

@@ -242,11 +242,6 @@ def test_number_of_calls_is_within_bounds(name: str) -> None:
     assert count(entry, 1, None) == {1, 2, 3}
 
 
-def test_more_calls_than_there_are_different_ones_cannot_be_required() -> None:
-    with pytest.raises(CompositionError, match="fewer than 3 different"):
-        RootStateMachine(FORMATS["hermes"].calls([CLOCK, WEATHER], 3))
-
-
 def test_calls_with_equal_arguments_in_another_spelling_are_equal() -> None:
     number = {"type": "object", "properties": {"n": {"type": "number"}, "s": {"type": "string"}}}
     machine = RootStateMachine(FORMATS["hermes"].calls([ToolSignature("f", number)]))
@@ -264,14 +259,20 @@ def test_family_without_parallel_calls_makes_at_most_one() -> None:
         FORMATS["llama3"].calls([CLOCK], 2)
 
 
-def test_calls_without_tools_raise() -> None:
-    with pytest.raises(CompositionError, match="no tool"):
-        FORMATS["hermes"].calls([])
-
-
-def test_minimum_above_the_maximum_of_calls_raises() -> None:
-    with pytest.raises(CompositionError, match="3 calls are required, and 2 are possible"):
-        FORMATS["hermes"].calls([CLOCK], 3, 2)
+@pytest.mark.parametrize(
+    ("tools", "bounds", "message"),
+    [
+        ([], (1, None), "no tool"),
+        ([CLOCK], (3, 2), "3 calls are required, and 2 are possible"),
+        ([CLOCK, WEATHER], (3, None), "fewer than 3 different"),
+        ([CLOCK, WEATHER, CLOCK], (1, None), "two tools are called 'clock'"),
+    ],
+)
+def test_calls_that_cannot_be_made_raise(
+    tools: list[ToolSignature], bounds: tuple[int, int | None], message: str
+) -> None:
+    with pytest.raises(CompositionError, match=message):
+        RootStateMachine(FORMATS["hermes"].calls(tools, *bounds))
 
 
 @pytest.mark.parametrize(
@@ -291,11 +292,6 @@ def test_unwritable_tool_name_raises(name: str, tool: str) -> None:
         FORMATS[name].calls([ToolSignature(tool, NOTHING)])
     assert caught.value.family == name
     assert caught.value.part == tool
-
-
-def test_duplicate_tool_name_raises() -> None:
-    with pytest.raises(ToolNameError, match="two tools are called 'clock'"):
-        FORMATS["hermes"].calls([CLOCK, WEATHER, CLOCK])
 
 
 @pytest.mark.parametrize("name", FORMATS)
