@@ -39,6 +39,12 @@ _OF_OBJECTS = {
     *("properties", "required", "minProperties", "maxProperties", "dependentRequired"),
     *(*_SAYS_MORE, *_IN_PLACE, *_CONDITIONS),
 }
+_OF_INNER = _OF_OBJECTS - {"const", "enum"} | {*_ITEMS, "contains"}
+"""Keywords that say something about objects or arrays, beside their constants."""
+
+_MAY_CLOSE = _OF_INNER | {*_DEFINITIONS}
+"""Keywords without which a schema stays as it is."""
+
 _EARLIER_DRAFTS = ("draft-03", "draft-04", "draft-06", "draft-07")
 """Drafts without ``unevaluatedProperties``, where a ``$ref`` stands for its whole schema."""
 
@@ -54,6 +60,8 @@ def closed_schema(schema: Any, *, closes_arrays: bool = True) -> Any:
     Raises:
         UnsupportedSchemaError: The schema is nested too deeply.
     """
+    if isinstance(schema, Mapping):
+        schema = dict(schema)
     closing = _Closing(schema, closes_arrays=closes_arrays)
     try:
         while True:
@@ -99,7 +107,7 @@ class _Closing:
     def __init__(self, root: Any, *, closes_arrays: bool) -> None:
         self.joined: set[str] = set()
         self.kept: set[str] = set()
-        draft = root.get("$schema") if isinstance(root, Mapping) else None
+        draft = root.get("$schema") if isinstance(root, dict) else None
         self._is_earlier = isinstance(draft, str) and any(one in draft for one in _EARLIER_DRAFTS)
         self.is_unclear = any(isinstance(each.get("$id"), str) for each in _inner_schemas(root))
         self._root = root
@@ -113,7 +121,9 @@ class _Closing:
             pointer: Where it is.
             is_joined: Whether other schemas describe the same value.
         """
-        if not isinstance(schema, Mapping) or pointer in self.kept:
+        if not isinstance(schema, dict) or pointer in self.kept:
+            return schema
+        if _MAY_CLOSE.isdisjoint(schema):
             return schema
         if self._is_earlier and "$ref" in schema:
             if is_joined:
@@ -135,7 +145,7 @@ class _Closing:
                 self._keep(value)
             elif key in ("then", "else"):
                 written[key] = self.closed(value, place, is_joined=True)
-            elif key in ("dependentSchemas", "dependencies") and isinstance(value, Mapping):
+            elif key in ("dependentSchemas", "dependencies") and isinstance(value, dict):
                 written[key] = self._members(value, place, is_joined=True)
             elif key in ("properties", "patternProperties", *_DEFINITIONS):
                 written[key] = self._members(value, place)
@@ -148,7 +158,7 @@ class _Closing:
         return self._with_end(schema, written, is_joined=is_joined)
 
     def _members(self, value: Any, place: str, *, is_joined: bool = False) -> Any:
-        if not isinstance(value, Mapping):
+        if not isinstance(value, dict):
             return value
         return {
             name: self.closed(each, f"{place}/{pointer_token(name)}", is_joined=is_joined)
@@ -202,8 +212,8 @@ class _Closing:
                 groups += value
             elif key in ("anyOf", "oneOf") and isinstance(value, list):
                 groups.append({"anyOf": value})
-            elif key in ("dependentSchemas", "dependencies") and isinstance(value, Mapping):
-                groups += [each for each in value.values() if isinstance(each, Mapping)]
+            elif key in ("dependentSchemas", "dependencies") and isinstance(value, dict):
+                groups += [each for each in value.values() if isinstance(each, dict)]
             elif value is not None:
                 groups.append(value)
         return groups
@@ -227,7 +237,7 @@ class _Closing:
 
     def _inner(self, schema: Any, seen: tuple[str, ...]) -> Iterator[str]:
         """Yield the names of properties with objects or arrays; ``*`` for unnamed ones."""
-        if not isinstance(schema, Mapping):
+        if not isinstance(schema, dict):
             return
         for name, each in _mapping(schema, "properties").items():
             if _has_objects(each):
@@ -241,7 +251,7 @@ class _Closing:
 
     def _listed(self, schema: Any, seen: tuple[str, ...] = ()) -> set[str]:
         """Return the names that a schema and those beside it list."""
-        if not isinstance(schema, Mapping):
+        if not isinstance(schema, dict):
             return set()
         found = set(listed_names(schema))
         for each in self._in_place(schema, seen):
@@ -259,7 +269,7 @@ class _Closing:
                     yield self._target(value), (*seen, value)
             elif key in _LISTS and isinstance(value, list):
                 yield from ((each, seen) for each in value)
-            elif key in ("dependentSchemas", "dependencies") and isinstance(value, Mapping):
+            elif key in ("dependentSchemas", "dependencies") and isinstance(value, dict):
                 yield from ((each, seen) for each in value.values())
             elif value is not None:
                 yield value, seen
@@ -272,7 +282,7 @@ class _Closing:
             names: The names that schemas around it list.
             seen: The references that lead to it.
         """
-        if not isinstance(schema, Mapping):
+        if not isinstance(schema, dict):
             return True
         names = names | set(listed_names(schema))
         for each in schema.get("allOf") or () if isinstance(schema.get("allOf"), list) else ():
@@ -295,7 +305,7 @@ class _Closing:
 
     def _sure(self, schema: Any, seen: tuple[str, ...]) -> set[str]:
         """Return the names that a schema lists whatever its alternatives are."""
-        if not isinstance(schema, Mapping):
+        if not isinstance(schema, dict):
             return set()
         names = set(listed_names(schema))
         reference, parts = schema.get("$ref"), schema.get("allOf")
@@ -307,7 +317,7 @@ class _Closing:
 
     def _mentions_only(self, condition: Any, names: Set[str]) -> bool:
         """Whether a condition depends on no other properties of an object."""
-        if not isinstance(condition, Mapping):
+        if not isinstance(condition, dict):
             return True
         says_more = _SAYS_MORE | {"$ref", "minProperties", "maxProperties"}
         if says_more & condition.keys():
@@ -331,7 +341,7 @@ class _Closing:
 
     def _tags(self, schema: Any, seen: tuple[str, ...] = ()) -> dict[str, set[str]]:
         """Return the types of a schema's values, and the constants of its required properties."""
-        if not isinstance(schema, Mapping):
+        if not isinstance(schema, dict):
             return {}
         tags: dict[str, set[str]] = {}
         reference = schema.get("$ref")
@@ -345,7 +355,7 @@ class _Closing:
         if kinds == {"object"}:
             for name in _needed(schema):
                 value = _mapping(schema, "properties").get(name)
-                if isinstance(value, Mapping) and ("const" in value or "enum" in value):
+                if isinstance(value, dict) and ("const" in value or "enum" in value):
                     constants = [value["const"]] if "const" in value else _as_list(value["enum"])
                     if all(isinstance(each, str) for each in constants):
                         tags["/" + name] = set(constants)
@@ -376,7 +386,7 @@ class _Closing:
             return None
         for token in place.split("/")[1:]:
             token = token.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, Mapping) and token in found:
+            if isinstance(found, dict) and token in found:
                 found = found[token]
             elif isinstance(found, list) and token.isdecimal() and int(token) < len(found):
                 found = found[int(token)]
@@ -392,7 +402,7 @@ def listed_names(schema: Mapping[str, Any]) -> Iterable[str]:
 
 def _mapping(schema: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     value = schema.get(key)
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -412,18 +422,17 @@ def _has_objects(value: Any) -> bool:
     """Whether a keyword's value has schemas that say something about objects or arrays."""
     if isinstance(value, list):
         return any(map(_has_objects, value))
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         return False
-    keys = _OF_OBJECTS - {"const", "enum"} | {*_ITEMS, "contains"}
-    return bool(value.keys() & keys) or any(map(_has_objects, value.values()))
+    return not _OF_INNER.isdisjoint(value) or any(map(_has_objects, value.values()))
 
 
 def _inner_schemas(value: Any) -> Iterator[Mapping[str, Any]]:
     """Yield the objects inside a value: all schemas, and constants that look like them."""
-    pending = [*value.values()] if isinstance(value, Mapping) else []
+    pending = [*value.values()] if isinstance(value, dict) else []
     while pending:
         each = pending.pop()
-        if isinstance(each, Mapping):
+        if isinstance(each, dict):
             yield each
             pending += each.values()
         elif isinstance(each, list):
