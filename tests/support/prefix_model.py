@@ -14,6 +14,7 @@ import mlx.core as mx
 import numpy as np
 from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import KVCache
+from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 _UNLIKELY = -30.0
 """Logit of tokens to which the table gives no probability."""
@@ -91,3 +92,20 @@ class PrefixModel(Module):
     def _rows(self, text: Sequence[int]) -> int:
         """Return the row of a text, given as digits: the last digit is the lowest."""
         return sum(digit * self._base**place for place, digit in enumerate(reversed(text)))
+
+
+def ids_of(tokenizer: TokenizerWrapper, *tokens: str) -> list[int]:
+    """Return the ids of tokens."""
+    return [int(tokenizer.convert_tokens_to_ids(token)) for token in tokens]
+
+
+def words_model(tokenizer: TokenizerWrapper, seed: int, concentration: float) -> PrefixModel:
+    """Return a model with random probabilities that depend on the last three tokens."""
+    symbols = ids_of(tokenizer, "a", "b", "c", "ab", "abc", "1", "2", "12", ":")
+    likely = [*symbols, int(tokenizer.eos_token_id), *ids_of(tokenizer, "x")]
+
+    def probabilities(text: tuple[int, ...]) -> dict[int, float]:
+        drawn = np.random.default_rng([seed, *text])
+        return dict(zip(likely, drawn.dirichlet(np.full(len(likely), concentration)), strict=True))
+
+    return PrefixModel(320, symbols, 3, probabilities)

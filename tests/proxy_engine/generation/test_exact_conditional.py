@@ -10,17 +10,13 @@ import numpy as np
 import pytest
 from distributions import chi_square_p_value
 from exact_conditional import Enumeration, model_logits
-from mlx_lm.tokenizer_utils import TokenizerWrapper
+from prefix_model import ids_of
 
 from proxy_engine import InferenceEngine, RawPrompt
 from state_machines import RegexStateMachine
 
 TEXTS = ["ab", "abc", "abca", "ca"]
 PATTERN = "abca?|ab|ca"
-
-
-def _ids(tokenizer: TokenizerWrapper, *tokens: str) -> list[int]:
-    return [int(tokenizer.convert_tokens_to_ids(token)) for token in tokens]
 
 
 @pytest.mark.parametrize(("max_tokens", "temperature"), [(2, 1.0), (5, 0.7)])
@@ -36,7 +32,7 @@ def test_enumeration_equals_brute_force(
         max_tokens=max_tokens,
         fast_forward=False,
     ).run()
-    letters = _ids(tokenizer, "a", "b", "c", "ab", "abc")
+    letters = ids_of(tokenizer, "a", "b", "c", "ab", "abc")
     end = tokenizer.eos_token_id
     valid = [
         text + ((end,) if len(text) < max_tokens else ())

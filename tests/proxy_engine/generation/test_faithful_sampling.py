@@ -17,7 +17,7 @@ import pytest
 from distributions import chi_square_p_value, frequencies, sampling_noise, total_variation
 from exact_conditional import Enumeration, ExactConditional
 from mlx_lm.tokenizer_utils import TokenizerWrapper
-from prefix_model import PrefixModel
+from prefix_model import PrefixModel, ids_of, words_model
 
 from proxy_engine import GenerationResult, InferenceEngine
 from state_machines import ChoiceStateMachine, RegexStateMachine
@@ -33,29 +33,11 @@ COMPOSITION = Parts(
 BITS = RegexStateMachine("00000|1[01]{4}")
 
 
-def words_model(tokenizer: TokenizerWrapper) -> PrefixModel:
-    """A model with random probabilities that depend on the last three tokens.
-
-    The grammars of the tests keep about a half of the mass at each step, so that a hundred runs
-    estimate a probability to a few percent.
-    """
-    symbols = _ids(tokenizer, "a", "b", "c", "ab", "abc", "1", "2", "12", ":")
-    likely = [*symbols, int(tokenizer.eos_token_id), *_ids(tokenizer, "x")]
-
-    def probabilities(text: tuple[int, ...]) -> dict[int, float]:
-        random = np.random.default_rng([7, *text])
-        return dict(zip(likely, random.dirichlet(np.full(len(likely), 5.0)), strict=True))
-
-    return PrefixModel(320, symbols, 3, probabilities)
-
-
-def _ids(tokenizer: TokenizerWrapper, *tokens: str) -> list[int]:
-    return [int(tokenizer.convert_tokens_to_ids(token)) for token in tokens]
-
-
 @pytest.fixture(scope="module")
 def engine(tiny_tokenizer: TokenizerWrapper) -> Iterator[InferenceEngine]:
-    model = words_model(tiny_tokenizer)
+    # The grammars keep about a half of the mass at each step, so that a hundred runs estimate a
+    # probability to a few percent.
+    model = words_model(tiny_tokenizer, 7, 5.0)
     with InferenceEngine(model, tiny_tokenizer, batch_size=64) as engine:
         yield engine
 
@@ -63,7 +45,7 @@ def engine(tiny_tokenizer: TokenizerWrapper) -> Iterator[InferenceEngine]:
 @pytest.fixture(scope="module")
 def bits_engine(tiny_tokenizer: TokenizerWrapper) -> Iterator[InferenceEngine]:
     """The example of Park et al.: masking writes 00000 in nine of ten answers."""
-    zero, one = _ids(tiny_tokenizer, "0", "1")
+    zero, one = ids_of(tiny_tokenizer, "0", "1")
 
     def probabilities(text: tuple[int, ...]) -> dict[int, float]:
         if len(text) == 5:
@@ -139,12 +121,12 @@ def test_particles_are_weighted_properly(engine: InferenceEngine, name: str) -> 
 
 def test_refused_tokens_far_from_the_limit_lose_their_weight(engine: InferenceEngine) -> None:
     """Two in three first tokens begin a text that is too long; the mask admits them at first."""
-    long = _ids(engine.tokenizer, "Ã")
+    long = ids_of(engine.tokenizer, "Ã")
     machine = RegexStateMachine("é[0-9]{200}|[ -~]")
     arguments = {
         "response_format": machine,
         "max_tokens": 100,
-        "logit_bias": {long[0]: 30.0, **dict.fromkeys(_ids(engine.tokenizer, "a", "b"), -1.0)},
+        "logit_bias": {long[0]: 30.0, **dict.fromkeys(ids_of(engine.tokenizer, "a", "b"), -1.0)},
     }
     exact = Enumeration.of(engine, "hello", temperature=1.0, **arguments).run()
     results = run(engine, 4, 50, **arguments)
@@ -153,9 +135,9 @@ def test_refused_tokens_far_from_the_limit_lose_their_weight(engine: InferenceEn
 
 
 def test_forced_end_has_the_probability_of_all_end_tokens(tiny_tokenizer: TokenizerWrapper) -> None:
-    ends = _ids(tiny_tokenizer, "<|end|>", "<|start|>")
+    ends = ids_of(tiny_tokenizer, "<|end|>", "<|start|>")
     wrapper = TokenizerWrapper(tiny_tokenizer._tokenizer, eos_token_ids=set(ends))
-    a, b = _ids(tiny_tokenizer, "a", "b")
+    a, b = ids_of(tiny_tokenizer, "a", "b")
 
     def probabilities(text: tuple[int, ...]) -> dict[int, float]:
         first = {a: 0.4, b: 0.3, ends[0]: 0.2, ends[1]: 0.1}

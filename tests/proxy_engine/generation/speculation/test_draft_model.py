@@ -19,7 +19,7 @@ from distributions import chi_square_p_value
 from exact_conditional import Enumeration
 from mlx.nn.layers.base import Module
 from mlx_lm.tokenizer_utils import TokenizerWrapper
-from prefix_model import PrefixModel
+from prefix_model import PrefixModel, ids_of, words_model
 from tiny_models import make_tiny_model
 
 from proxy_engine import (
@@ -183,23 +183,6 @@ def test_draft_model_gives_the_logits_of_the_text_alone(
 WORDS = RegexStateMachine("[ab]{6}c?")
 
 
-def words_model(tokenizer: TokenizerWrapper, seed: int, concentration: float) -> PrefixModel:
-    """A model with random probabilities that depend on the last three tokens."""
-    symbols = _ids(tokenizer, "a", "b", "c", "ab", "abc", "1", "2", "12", ":")
-    likely = [*symbols, int(tokenizer.eos_token_id), *_ids(tokenizer, "x")]
-
-    def probabilities(text: tuple[int, ...]) -> dict[int, float]:
-        generator = np.random.default_rng([seed, *text])
-        drawn = generator.dirichlet(np.full(len(likely), concentration))
-        return dict(zip(likely, drawn, strict=True))
-
-    return PrefixModel(320, symbols, 3, probabilities)
-
-
-def _ids(tokenizer: TokenizerWrapper, *tokens: str) -> list[int]:
-    return [int(tokenizer.convert_tokens_to_ids(token)) for token in tokens]
-
-
 @pytest.fixture(scope="module")
 def words_engine(tiny_tokenizer: TokenizerWrapper) -> Iterator[InferenceEngine]:
     model = words_model(tiny_tokenizer, 7, 2.0)
@@ -253,7 +236,7 @@ def test_drawn_tokens_that_are_not_drafted_are_verified(
 ) -> None:
     """Otherwise half as many answers as expected would end with such a token."""
     monkeypatch.setattr(secrets, "randbits", random.Random(4).getrandbits)
-    a, b, c = _ids(tiny_tokenizer, "a", "b", "c")
+    a, b, c = ids_of(tiny_tokenizer, "a", "b", "c")
 
     def probabilities(text: tuple[int, ...]) -> dict[int, float]:
         return {a: 1.0} if not text else {b: 0.5, c: 0.5}
