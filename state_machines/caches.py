@@ -46,9 +46,6 @@ class LruCache(Generic[_K, _V]):
 
     def get(self, key: _K) -> _V | None:
         """Return the value of a key, or ``None``; mark the entry as the last one used."""
-        return self._use(key)
-
-    def _use(self, key: Hashable) -> _V | None:
         with self._lock:
             value = self._entries.get(key)
             if key in self._entries:
@@ -107,7 +104,7 @@ class WeakKeyLruCache(LruCache[_K, _V]):
 
     def get(self, key: _K) -> _V | None:
         """Return the value of a key, or ``None``; mark the entry as the last one used."""
-        return self._use(ref(key))
+        return super().get(ref(key))  # type: ignore[arg-type]
 
     def peek(self, key: object) -> _V | None:
         """Return the value of a key, or ``None``; leave the order of use alone. Lock-free."""

@@ -210,8 +210,8 @@ class Matcher:
                     hint="Choose among allowed_tokens()",
                 )
             return None
-        in_range = 0 <= token_id < self.vocabulary.size
-        form = self.vocabulary.token_bytes[token_id] if in_range else None
+        forms = self.vocabulary.token_bytes
+        form = forms[token_id] if 0 <= token_id < len(forms) else None
         if form is None:
             raise TokenRejectedError(
                 f"token {token_id} is not in the vocabulary, or writes no text",

@@ -283,8 +283,9 @@ class Constraint:
         if token_id in self.options.end_token_ids:
             return False
         is_full = self.generated >= self.options.max_tokens
-        matcher = self.matcher
-        if not is_full and not (self._limits.is_late and (matcher is None or matcher.is_accepting)):
+        matcher, limits = self.matcher, self._limits
+        is_late = limits.has_any and limits.is_late and (matcher is None or matcher.is_accepting)
+        if not (is_full or is_late):
             return False
         if not (self.is_limited or (matcher is not None and must_end(matcher.state))):
             self._cut(b"", is_late=not is_full)

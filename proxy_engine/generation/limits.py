@@ -83,6 +83,7 @@ class PartLimits:
         max_tokens: Maximum number of generated tokens.
 
     Attributes:
+        has_any: Whether there is a limit.
         is_bound_by_time: Whether the time that is left bounds the next tokens, rather than a
             part's limit.
         timed_tokens: Tokens that give the speed, where later ones are a draft; ``None``: all.
@@ -91,6 +92,7 @@ class PartLimits:
     def __init__(
         self, parts: Mapping[str, PartOptions], deadline: Deadline | None, max_tokens: int
     ) -> None:
+        self.has_any = deadline is not None or bool(parts)
         self.is_bound_by_time = deadline is not None
         self._parts = parts
         self._deadline = deadline
@@ -99,11 +101,6 @@ class PartLimits:
         self._part_start = 0
         self._name = ""
         self._left_at_entry = max_tokens
-
-    @property
-    def has_any(self) -> bool:
-        """Whether there is a limit."""
-        return self._deadline is not None or bool(self._parts)
 
     @property
     def is_late(self) -> bool:

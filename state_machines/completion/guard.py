@@ -314,7 +314,7 @@ class Guard:
         if found is not None and found.length >= left:
             found = None
         # The rest of a searched plan can be shorter than the plan that is made for the state.
-        is_shorter = found is None or (plan.is_listed and plan.length <= found.length)
+        is_shorter = found is None or (plan.listed is not None and plan.length <= found.length)
         if is_shorter and token_id == plan.first:
             found = plan.rest
         return None if found is None else (state, found)

@@ -347,14 +347,15 @@ class Plan:
     Attributes:
         length: Number of tokens; an upper bound for a text that is too long to be written.
         is_written: Whether the tokens can be listed.
+        listed: The list of which they are the end, if it has been made.
     """
 
-    __slots__ = ("_at", "_first", "_segmenter", "_text", "_tokens", "is_written", "length")
+    __slots__ = ("_at", "_first", "_segmenter", "_text", "is_written", "length", "listed")
 
     def __init__(self, tokens: tuple[int, ...], at: int = 0) -> None:
         self.length = len(tokens) - at
         self.is_written = True
-        self._tokens: tuple[int, ...] | None = tokens
+        self.listed: tuple[int, ...] | None = tokens
         self._at = at
         self._segmenter: Segmenter | None = None
         self._text = NOTHING
@@ -366,13 +367,8 @@ class Plan:
         plan = cls(())
         plan.length = length
         plan.is_written = text.is_written
-        plan._tokens, plan._segmenter, plan._text = None, segmenter, text
+        plan.listed, plan._segmenter, plan._text = None, segmenter, text
         return plan
-
-    @property
-    def is_listed(self) -> bool:
-        """Whether the tokens have been listed."""
-        return self._tokens is not None
 
     @property
     def first(self) -> int | None:
@@ -397,10 +393,10 @@ class Plan:
         return Plan(self._listed(), self._at + 1)
 
     def _listed(self) -> tuple[int, ...]:
-        if self._tokens is None:
+        if self.listed is None:
             assert self._segmenter is not None
-            self._tokens = tuple(self._segmenter.tokens(self._text))
-        return self._tokens
+            self.listed = tuple(self._segmenter.tokens(self._text))
+        return self.listed
 
 
 COMPLETE = Plan(())
