@@ -81,7 +81,7 @@ class CaptureReader:
         self._ignored = sum(1 << number for number in grammar.ignored)
         self._lazy = sum(1 << n for n, each in enumerate(grammar.terminals) if each.is_lazy)
         nested = (n for n, each in enumerate(grammar.terminals) if each.is_nested)
-        self._nested = sum(1 << number for number in nested) if grammar.is_greedy else -1
+        self._nested = sum(1 << number for number in nested)
         self._languages = [_as_text(each.language, each.name) for each in grammar.terminals]
 
     def read(self, text: bytes) -> list[tuple[str, bytes]]:

@@ -35,7 +35,6 @@ class LexicalGrammar:
         owners: Machines that languages of terminals belong to; they live as long as the grammar.
         token_sets: The tokens by name or by number among the terminals.
         limited_rules: The rules with a limit on tokens that do not match the empty text.
-        is_greedy: Whether a text is divided into lexemes by longest match, or in any way.
     """
 
     rules: dict[str, Rule]
@@ -47,7 +46,6 @@ class LexicalGrammar:
     owners: tuple[StateMachine, ...] = ()
     token_sets: tuple[NamedTokens, ...] = ()
     limited_rules: tuple[LimitedRule, ...] = ()
-    is_greedy: bool = True
 
     @property
     def all_token_sets(self) -> list[NamedTokens]:
@@ -91,7 +89,6 @@ class LexicalCompiler:
         self._lexicon = Lexicon(
             grammar.terminals,
             sum(1 << number for number in grammar.ignored),
-            is_greedy=grammar.is_greedy,
             ignores_once=grammar.ignores_once,
         )
         self._empty = frozenset(

@@ -7,13 +7,11 @@ from collections.abc import Callable
 from typing import Self
 
 from state_machines.budgets import step_budget
-from state_machines.context_free.analysis import Analysis
 from state_machines.context_free.captures import CaptureReader
 from state_machines.context_free.compiler import GrammarCompiler
 from state_machines.context_free.lexical import LexicalCompiler, LexicalGrammar
 from state_machines.context_free.notations import NOTATIONS
 from state_machines.context_free.recursion import RuleBook
-from state_machines.context_free.terminals import lexical_grammar
 from state_machines.errors import GrammarBudgetError, InvalidArgumentError, UnsupportedGrammarError
 from state_machines.grammar.node import Node
 from state_machines.limits import LIMITS
@@ -194,7 +192,4 @@ def _compiler(grammar: Grammar | LexicalGrammar, start: str) -> Callable[[RuleBo
     """Return the function that compiles a grammar and defines its recursive rules in a book."""
     if isinstance(grammar, LexicalGrammar):
         return LexicalCompiler(grammar, start).compile
-    analysis = Analysis(grammar.rules, start)
-    if analysis.recursive:
-        return LexicalCompiler(lexical_grammar(analysis, start), start).compile
     return lambda book: GrammarCompiler(grammar.rules, start, book).start

@@ -22,12 +22,20 @@ from typing import Protocol, TypeAlias
 from state_machines.budgets import spend
 from state_machines.context_free.analysis import Analysis
 from state_machines.grammar.lazy import Lazy
-from state_machines.grammar.node import EMPTY, EPSILON, Node, Transitions, intern_node
+from state_machines.grammar.node import (
+    EMPTY,
+    EPSILON,
+    Lifetime,
+    Node,
+    RuleDefinitions,
+    Transitions,
+    intern_node,
+)
 from state_machines.grammar.nodes import branch, concatenation, optional, union
 from state_machines.syntax_tree import Alternatives, Expression, Reference, Repeat, Series
 
 
-class RuleBook:
+class RuleBook(RuleDefinitions):
     """The expansions of one grammar's recursive rules, by key.
 
     Args:
@@ -37,6 +45,7 @@ class RuleBook:
     __slots__ = ("_define_all", "_expansions")
 
     def __init__(self, define_all: Callable[[RuleBook], object]) -> None:
+        super().__init__()
         self._define_all = define_all
         self._expansions: dict[Hashable, Node] = {}
 
@@ -62,6 +71,7 @@ class RuleBook:
         Nodes and book refer to one another, so the machine calls this in its finalizer. A node that
         outlives the machine defines the expansions again when it needs one.
         """
+        self.lifetime = Lifetime()
         found, self._expansions = self._expansions, {}
         return list(found.values())
 
@@ -84,18 +94,18 @@ class RuleBook:
 class RuleNode(Lazy):
     """A rule of a grammar, or a remainder of a left-recursive one."""
 
-    __slots__ = ("_book", "_rule", "is_closed")
+    __slots__ = ("_rule", "is_closed", "rule_book")
 
     def __init__(
         self, book: RuleBook, key: Hashable, nullable: bool, min_length: int, closed: bool
     ) -> None:
         super().__init__(nullable=nullable, min_length=min_length)
         self.is_closed = closed
-        self._book = book
+        self.rule_book: RuleBook = book
         self._rule = key
 
     def expand(self) -> Node:
-        return self._book.expansion(self._rule)
+        return self.rule_book.expansion(self._rule)
 
     def compute_derivative(self, byte: int) -> Node:
         # From the memoized transitions: a chain of left corners may be thousands of rules long.
@@ -115,11 +125,12 @@ class RuleNode(Lazy):
 class _NonEmpty(Lazy):
     """The words of ``whole`` without the empty one."""
 
-    __slots__ = ("whole",)
+    __slots__ = ("rule_book", "whole")
 
     def __init__(self, whole: Node) -> None:
         super().__init__(min_length=max(1, whole.min_length))
         self.whole = whole
+        self.rule_book = whole.rule_book
 
     def expand(self) -> Node:
         return branch(self.whole.transitions)

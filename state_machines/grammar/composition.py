@@ -24,6 +24,7 @@ from state_machines.grammar.node import (
     EMPTY,
     EPSILON,
     Node,
+    Symbols,
     Transitions,
     collect_transitions,
     intern_node,
@@ -38,7 +39,7 @@ MEMBERS_PER_STEP = 4
 class Concatenation(Node):
     """``head`` then ``tail``; right-nested, so ``head`` is never a concatenation."""
 
-    __slots__ = ("counts_tokens", "head", "tail")
+    __slots__ = ("counts_tokens", "head", "rule_book", "tail")
 
     def __init__(self, head: Node, tail: Node) -> None:
         first, rest = head.max_length, tail.max_length
@@ -50,6 +51,7 @@ class Concatenation(Node):
         )
         self.head = head
         self.tail = tail
+        self.rule_book = head.rule_book or tail.rule_book
         self.counts_tokens = head.counts_tokens
         self.transient = head.transient
         if head.transient is None and head.nullable:
@@ -77,9 +79,19 @@ class Concatenation(Node):
         return merge_transitions(rows, union) if len(rows) > 1 else rows[0]
 
     def _head_transitions(self) -> Transitions:
-        return collect_transitions(
-            (s, concatenation(target, self.tail)) for s, target in self.head.transitions
-        )
+        tail = self.tail
+        # Many targets differ in their heads alone.
+        known: dict[Node, Node] = {}
+        found: list[tuple[Symbols, Node]] = []
+        for symbols, target in self.head.transitions:
+            if type(target) is not Concatenation:
+                found.append((symbols, _join(target, tail)))
+                continue
+            rest = known.get(target.tail)
+            if rest is None:
+                rest = known[target.tail] = _join(target.tail, tail)
+            found.append((symbols, EMPTY if rest is EMPTY else _cons(target.head, rest)))
+        return collect_transitions(found)
 
     def compute_first_bytes(self) -> int:
         first = 0
@@ -164,7 +176,7 @@ def _cons(head: Node, tail: Node) -> Node:
 class Union(Node):
     """Any of ``members``: at least two, none of them a union."""
 
-    __slots__ = ("counts_tokens", "members")
+    __slots__ = ("counts_tokens", "members", "rule_book")
 
     def __init__(self, members: tuple[Node, ...]) -> None:
         longest = 0
@@ -180,6 +192,7 @@ class Union(Node):
         )
         self.members = members
         self.counts_tokens = any(member.counts_tokens for member in members)
+        self.rule_book = next((m.rule_book for m in members if m.rule_book is not None), None)
         # An empty cache is falsy, so the comparison is with ``None``.
         transients = (member.transient for member in members)
         self.transient = next((each for each in transients if each is not None), None)

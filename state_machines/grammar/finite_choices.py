@@ -25,7 +25,6 @@ from state_machines.grammar.atoms import Branch, Literal, SymbolNode
 from state_machines.grammar.configurations import Configuration, Stack, joined
 from state_machines.grammar.encoding import NUMBER, EncodedText
 from state_machines.grammar.lazy import Lazy
-from state_machines.grammar.lexing import Lexed
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import Concatenation, Repetition, Union, concatenation, literal
 from state_machines.grammar.nodes import union as union_of
@@ -160,9 +159,6 @@ def _leaves(node: Node, stack: Stack, text: bytes) -> list[_Leaf] | None:
         spend()
         while isinstance(node, Concatenation):
             stack, node = (node.tail, stack), node.head
-        if isinstance(node, Lexed) and node.alternatives is not None:
-            node = node.alternatives
-            continue
         if node is EPSILON:
             if stack is None:
                 return None

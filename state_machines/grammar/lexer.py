@@ -15,9 +15,6 @@ LexemeEnd: TypeAlias = tuple[int, int]
 """An end of a lexeme: the set of the terminals that match it, and that of the bytes that would
 continue it."""
 
-FEW_BYTES = 8
-"""Bytes up to which a terminal is walked together with others."""
-
 NEAR_STATES = 64
 """States of a lexer that are visited to find the nearest ends of a lexeme."""
 
@@ -39,7 +36,7 @@ class LexerState(Node):
         complete: The set of the terminals that match the lexeme so far.
     """
 
-    __slots__ = ("_ends", "_near_ends", "_parts", "complete", "counts_tokens", "items", "lazy")
+    __slots__ = ("_ends", "_near_ends", "complete", "counts_tokens", "items", "lazy")
 
     def __init__(self, items: tuple[tuple[int, Node], ...], lazy: int) -> None:
         complete = 0
@@ -55,22 +52,8 @@ class LexerState(Node):
         self.counts_tokens = any(residual.counts_tokens for _, residual in items)
         self.lazy = lazy
         self.complete = complete & lazy or complete
-        self._parts: tuple[Node, ...] | None = None
         self._ends: frozenset[LexemeEnd] | None = None
         self._near_ends: frozenset[LexemeEnd] | None = None
-
-    @property
-    def parts(self) -> tuple[Node, ...]:
-        """One state for each terminal that many bytes continue, and one for the others."""
-        known = self._parts
-        if known is None:
-            wide = [item for item in self.items if item[1].first_bytes.bit_count() > FEW_BYTES]
-            if len(self.items) == 1 or not wide:
-                return (self,)
-            few = [item for item in self.items if item not in wide]
-            parts = [lexer_state((item,), self.lazy) for item in wide]
-            known = self._parts = (*parts, lexer_state(few, self.lazy)) if few else (*parts,)
-        return known
 
     @property
     def ends(self) -> frozenset[LexemeEnd]:
@@ -128,7 +111,6 @@ class LexerState(Node):
         return lexer_state(after, self.lazy)
 
     def release(self) -> Iterable[Node]:
-        self._parts = None
         return (*super().release(), *(residual for _, residual in self.items))
 
 
@@ -238,7 +220,6 @@ class Lexicon:
     Args:
         terminals: The terminals by number. Their languages do not have the empty word.
         ignored: The set of terminals whose lexemes may follow any other lexeme.
-        is_greedy: Whether lexemes are longest matches.
         ignores_once: Whether at most one ignored lexeme stands between two others.
     """
 
@@ -247,17 +228,15 @@ class Lexicon:
         terminals: Sequence[TerminalLanguage],
         ignored: int = 0,
         *,
-        is_greedy: bool,
         ignores_once: bool = False,
     ) -> None:
         self.terminals = tuple(terminals)
         self.ignored = ignored
-        self.is_greedy = is_greedy
         self.ignores_once = ignores_once
         self.lazy = sum(1 << n for n, each in enumerate(terminals) if each.is_lazy)
         self.nested = sum(1 << n for n, each in enumerate(terminals) if each.is_nested)
         self._starts: dict[int, Node] = {}
-        self.may_block = is_greedy
+        self.may_block = True
         """Whether a pair of states may have no word, so that one must be searched for."""
 
     def start(self, allowed: int) -> Node:

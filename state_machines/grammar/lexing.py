@@ -6,18 +6,15 @@ algebra. The parser state is a node over the alphabet of terminal numbers (a sym
 ``int`` whose bit *n* is terminal *n*). The lexer state is the set of the terminals that the parser
 allows, each with the derivative of its language by the bytes of the lexeme so far.
 
-The lexer is of one of two kinds:
-
-* *Longest match*: a lexeme ends before the first byte that no allowed terminal can continue with.
-  It is then complete for at least one terminal, and the parser takes all for which it is.
-* *Any match*: a lexeme may end wherever it is complete. The texts are those of the context-free
-  grammar in which terminals are rules.
+Lexemes are longest matches: a lexeme ends before the first byte that no allowed terminal can
+continue with. It is then complete for at least one terminal, and the parser takes all for which it
+is.
 
 A terminal can be *nested*: a language with its own structure, such as that of a JSON schema.
 It is no part of the lexer's state. Where the parser allows it, its texts may follow, and may end
 wherever they are complete, as if it were concatenated with the state behind it.
 
-With longest match some pairs of states have no word: a lexeme may only end before a byte that does
+Some pairs of states have no word: a lexeme may only end before a byte that does
 not continue it, and no lexeme that the parser allows may begin with one. :class:`Lexicon` knows
 whether that can happen; if so, :meth:`Lexed.is_live` searches for a word.
 """
@@ -150,33 +147,6 @@ class Lexed(Node):
         return state
 
     @property
-    def alternatives(self) -> Node | None:
-        """The union of what each terminal and the texts behind it allow.
-
-        ``None`` where lexemes are longest matches, since terminals then affect one another.
-        """
-        if self.lexicon.is_greedy or self.lexicon.nested or not isinstance(self.lexer, LexerState):
-            return None
-        found = [
-            concatenation(residual, state)
-            for bit, residual in self.lexer.items
-            for state in self.after(bit)
-        ]
-        return union([EPSILON, *found] if self.is_start and self.parser.nullable else found)
-
-    @property
-    def lexer_parts(self) -> tuple[Node, ...]:
-        """States of the lexer whose walks over tokens are together that of its state.
-
-        Where a lexeme may end anywhere, terminals do not affect one another. Then states that
-        differ in a few terminals share the walks of the others.
-        """
-        lexer = self.lexer
-        if not isinstance(lexer, LexerState):
-            return ()
-        return (lexer,) if self.lexicon.is_greedy else lexer.parts
-
-    @property
     def after_lexeme(self) -> tuple[Node, ...]:
         """The states before the next lexeme, if the lexeme ends here; none if it cannot."""
         if self.is_start or not isinstance(self.lexer, LexerState):
@@ -186,7 +156,7 @@ class Lexed(Node):
     def after(self, complete: int) -> tuple[Node, ...]:
         """Return the states before the next lexeme, after a lexeme of any of several terminals.
 
-        With longest match they may be dead.
+        They may be dead.
         """
         if not complete:
             return ()
@@ -261,7 +231,7 @@ class Lexed(Node):
             return
         for language, behind in self.nested:
             yield -1, language, behind
-        beyond = ~self.lexer.first_bytes if self.lexicon.is_greedy else -1
+        beyond = ~self.lexer.first_bytes
         for state in self.after_lexeme:
             assert isinstance(state, Lexed)
             for language, behind in state.nested:
@@ -275,7 +245,7 @@ class Lexed(Node):
         """
         own = tuple((members, self._within(lexer)) for members, lexer in self.lexer.transitions)
         yield own
-        beyond = ~self.lexer.first_bytes if self.lexicon.is_greedy else -1
+        beyond = ~self.lexer.first_bytes
         for state in self.after_lexeme:
             assert isinstance(state, Lexed)
             for row in state._targets():
@@ -306,7 +276,7 @@ class Lexed(Node):
             return super().compute_first_bytes()
         first = self.lexer.first_bytes
         for state in self.after_lexeme:
-            # With longest match, a byte either continues the lexeme or begins the next one.
+            # A byte either continues the lexeme or begins the next one.
             first |= state.first_bytes
         return first
 
@@ -315,14 +285,9 @@ class Lexed(Node):
             return super().compute_derivative(byte)
         lexer = self.lexer.derivative(byte)
         within = EMPTY if lexer is EMPTY else self._within(lexer)
-        if within is not EMPTY and self.lexicon.is_greedy:
+        if within is not EMPTY:
             return within if _is_live(within) else EMPTY
-        after = self.after_lexeme
-        if not after:
-            return within
-        if within is EMPTY and len(after) == 1:
-            return after[0].derivative(byte)
-        return union([within, *(state.derivative(byte) for state in after)])
+        return union(state.derivative(byte) for state in self.after_lexeme)
 
     def is_live(self) -> bool:
         """Whether a word is found from here, by :func:`~.liveness.has_word`."""
@@ -360,9 +325,8 @@ class Lexed(Node):
         """Return the states after a lexeme by its ends, those with short texts first."""
         found = self._next.get(ends)
         if found is None:
-            is_greedy = self.lexicon.is_greedy
             pairs = [
-                (state, continued if is_greedy else 0)
+                (state, continued)
                 for complete, continued in ends
                 for state in self.after(complete)
                 if isinstance(state, Lexed)

@@ -48,6 +48,21 @@ TransientDerivatives: TypeAlias = "LruCache[tuple[Node, bytes], Node]"
 """The last derivatives by byte strings of states that must not hold on to one another."""
 
 
+class Lifetime:
+    """Lives as long as a machine: caches by it drop their entries together with the machine."""
+
+    __slots__ = ("__weakref__",)
+
+
+class RuleDefinitions:
+    """Definitions of recursive rules; nodes hold them, but not their lifetime."""
+
+    __slots__ = ("lifetime",)
+
+    def __init__(self) -> None:
+        self.lifetime = Lifetime()
+
+
 class Node:
     """A language, as the module describes.
 
@@ -80,6 +95,9 @@ class Node:
 
     counts_tokens = False
     """Whether a limit on tokens counts the token that is being read; see :meth:`after_token`."""
+
+    rule_book: RuleDefinitions | None = None
+    """The definitions of the recursive rules that words are made of, if there are some."""
 
     is_universal = False
     """Whether the language is known to hold all words."""
@@ -339,26 +357,43 @@ def merge_transitions(
     """Refine several transitions into one; ``join`` joins the targets of overlapping sets."""
     cells: list[tuple[Symbols, list[Node]]] = []
     for transitions in parts:
+        spend(1 + len(transitions) // 4)
+        if not cells:
+            cells = [(symbols, [target]) for symbols, target in transitions]
+            continue
+        covered = cells[0][0]
+        for cell, _ in cells:
+            covered = covered | cell
+        apart: list[tuple[Symbols, list[Node]]] = []
         for symbols, target in transitions:
-            spend(1 + len(cells) // 8)
             rest = symbols
-            refined: list[tuple[Symbols, list[Node]]] = []
-            for cell, targets in cells:
-                common = cell & rest if rest else None
-                if not common:
-                    refined.append((cell, targets))
-                    continue
-                apart = cell & ~common
-                if apart:
-                    refined.append((apart, targets))
-                refined.append((common, [*targets, target]))
-                rest = rest & ~common
+            if symbols & covered:
+                spend(1 + len(cells) // 8)
+                cells, rest = _refined(cells, symbols, target)
             if rest:
-                refined.append((rest, [target]))
-            cells = refined
+                apart.append((rest, [target]))
+        cells += apart
     return collect_transitions(
         (cell, targets[0] if len(targets) == 1 else join(targets)) for cell, targets in cells
     )
+
+
+def _refined(
+    cells: list[tuple[Symbols, list[Node]]], symbols: Symbols, target: Node
+) -> tuple[list[tuple[Symbols, list[Node]]], Symbols]:
+    """Add a target to the cells within a set of symbols; return the cells, and symbols of none."""
+    refined: list[tuple[Symbols, list[Node]]] = []
+    for cell, targets in cells:
+        common = cell & symbols if symbols else None
+        if not common:
+            refined.append((cell, targets))
+            continue
+        apart = cell & ~common
+        if apart:
+            refined.append((apart, targets))
+        refined.append((common, [*targets, target]))
+        symbols = symbols & ~common
+    return refined, symbols
 
 
 def collect_transitions(pairs: Iterable[tuple[Symbols, Node]]) -> Transitions:

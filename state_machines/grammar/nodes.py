@@ -69,7 +69,7 @@ def literal(text: bytes) -> Node:
 class Repetition(Node):
     """``body`` between ``min_count`` and ``max_count`` times (``None``: no bound)."""
 
-    __slots__ = ("body", "is_closed", "is_universal", "max_count", "min_count")
+    __slots__ = ("body", "is_closed", "is_universal", "max_count", "min_count", "rule_book")
 
     def __init__(self, body: Node, min_count: int, max_count: int | None) -> None:
         bounded = max_count is not None and body.max_length is not None
@@ -80,6 +80,7 @@ class Repetition(Node):
             boolean=body.boolean,
         )
         self.body = body
+        self.rule_book = body.rule_book
         self.min_count = min_count
         self.max_count = max_count
         self.is_closed = min_count == 0 and max_count is None

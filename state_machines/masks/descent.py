@@ -7,14 +7,15 @@ operations visit level by level.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from state_machines.budgets import spend
+from state_machines.grammar.node import Node
 from state_machines.limits import LIMITS
 from state_machines.masks.kernel import KERNEL, Kernel
 from state_machines.masks.state_table import StateTable
@@ -26,6 +27,9 @@ MAX_LATE = 4_096
 
 MAX_STATES = 1 << 20
 """Greater than the number of states of any automaton."""
+
+VERTICES_OF_A_ROW = 64
+"""Vertices below which a state that is reached needs no row: derivatives find their tokens."""
 
 FEW_VERTICES = 64
 """Vertices up to which they are sorted as Python objects."""
@@ -70,6 +74,9 @@ class Descent(NamedTuple):
     leaving: list[tuple[int, Ids]]
     reached: list[int]
 
+
+ScalarWalk: TypeAlias = Callable[[Node, int], object]
+"""A function that takes a state, and a vertex at which it is reached."""
 
 Visits = tuple[Ids, Ids]
 """Vertices and their states: int32."""
@@ -132,13 +139,21 @@ class KernelWalk:
         for name, array in self._arrays.items():
             setattr(self._walk, name, array.ctypes.data)
 
-    def descend(self, table: StateTable, begin: Begin, visits: Visits | None = None) -> Descent:
+    def descend(
+        self,
+        table: StateTable,
+        begin: Begin,
+        visits: Visits | None = None,
+        scalar: ScalarWalk | None = None,
+    ) -> Descent:
         """Walk a table of states.
 
         Args:
             table: The states; no other thread may use them meanwhile.
             begin: Where to begin.
             visits: Arrays that take all vertices and their states.
+            scalar: Finds the tokens of states that are reached above few vertices. The walk then
+                knows no vertices after a word.
         """
         walk, arrays = self._walk, self._arrays
         arrays["bits"].fill(0)
@@ -157,6 +172,8 @@ class KernelWalk:
         try:
             while self._call(table):
                 spend()
+                if scalar is not None:
+                    self._take_small(table, scalar)
                 self._resume(table, left)
         finally:
             reached = arrays["reached"][: walk.states_reached].tolist()
@@ -192,6 +209,20 @@ class KernelWalk:
         arrays["vertices"][first:last] = arrays["late_vertices"][:late]
         arrays["states"][first:last] = arrays["late_states"][:late]
         walk.pending, walk.late = last, 0
+
+    def _take_small(self, table: StateTable, scalar: ScalarWalk) -> None:
+        """Find the tokens of late states with few vertices below."""
+        walk, arrays = self._walk, self._arrays
+        vertices, states = (arrays[name][: walk.late] for name in ("late_vertices", "late_states"))
+        sizes = np.bincount(states, self._trie.vertices_from[vertices])
+        is_small = sizes[states] < VERTICES_OF_A_ROW
+        for vertex, state in zip(
+            vertices[is_small].tolist(), states[is_small].tolist(), strict=True
+        ):
+            scalar(table.nodes[state], vertex)
+        walk.late = int(np.count_nonzero(~is_small))
+        arrays["late_vertices"][: walk.late] = vertices[~is_small]
+        arrays["late_states"][: walk.late] = states[~is_small]
 
     def _left(self) -> tuple[Ids, Ids]:
         leaves = self._walk.leaves
@@ -229,14 +260,17 @@ class Descents:
         self.rows = 0
         """The number of rows that were computed."""
 
-    def descend(self, table: StateTable, begin: Begin) -> Descent:
-        """Walk a table of states; no other thread may use it meanwhile."""
+    def descend(self, table: StateTable, begin: Begin, scalar: ScalarWalk | None = None) -> Descent:
+        """Walk a table of states; no other thread may use it meanwhile.
+
+        ``scalar`` finds the tokens of states with few vertices below, as in a :class:`KernelWalk`.
+        """
         rows = table.rows
         try:
             if self._kernel is None:
                 return descend_levels(self.trie, table, begin)[0]
             with self._walk(self._kernel) as walk:
-                return walk.descend(table, begin)
+                return walk.descend(table, begin, scalar=scalar)
         finally:
             self.rows += table.rows - rows
 

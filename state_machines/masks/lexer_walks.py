@@ -155,20 +155,20 @@ class LexerWalks:
                             pending.append(pair)
 
     def roots(self, state: Lexed, vertex: int = 0) -> Iterator[tuple[LexerWalk, Lexed]]:
-        """Yield the walks of the parts of a lexer's state below a vertex."""
-        root = np.array([vertex], np.int32)
-        for part in state.lexer_parts:
-            yield self._find(state, part, root, b"%d" % vertex, is_below=True), state
+        """Yield the walk of a lexer's state below a vertex, if a lexeme may follow."""
+        if isinstance(state.lexer, LexerState):
+            root = np.array([vertex], np.int32)
+            yield self._find(state, state.lexer, root, b"%d" % vertex, is_below=True), state
 
     def branches(self, group: Group, after: Lexed) -> Iterator[tuple[LexerWalk, Lexed]]:
-        """Yield the walks of the lexeme that begins at the vertices of a group."""
-        for part in after.lexer_parts:
-            if part.first_bytes & group.first:
-                branch = group.branches.get(part)
-                if branch is None:
-                    branch = self._find(after, part, group.vertices, group.key)
-                    group.branches[part] = branch
-                yield branch, after
+        """Yield the walk of the lexeme that begins at the vertices of a group, if one may."""
+        lexer = after.lexer
+        if isinstance(lexer, LexerState) and lexer.first_bytes & group.first:
+            branch = group.branches.get(lexer)
+            if branch is None:
+                branch = self._find(after, lexer, group.vertices, group.key)
+                group.branches[lexer] = branch
+            yield branch, after
 
     def _find(
         self, state: Lexed, lexer: Node, vertices: Ids, key: bytes, is_below: bool = False
@@ -181,7 +181,7 @@ class LexerWalks:
             table = known.table
             with table.lock:
                 number = table.number(lexer)
-                begin = Begin(vertices, number, state.lexicon.is_greedy, is_below)
+                begin = Begin(vertices, number, longest=True, is_below=is_below)
                 walk = self._walk(table, begin)
             known.walks[lexer, key] = walk
             known.weight += walk.weight

@@ -49,6 +49,7 @@ from state_machines.masks.lexemes import Lexemes, words_of
 from state_machines.masks.lexer_exits import exits, leaving
 from state_machines.masks.lexer_summaries import allowed_tokens
 from state_machines.masks.lexer_walks import LexerWalk
+from state_machines.masks.recursive_walks import RecursiveWalks
 from state_machines.masks.spelled_tokens import SpelledTokens
 from state_machines.masks.substring_walk import is_narrow_quote
 from state_machines.masks.token_sets import TokenSet, united, without
@@ -142,6 +143,7 @@ class MaskMaker:
         self._end_ids = sorted(vocabulary.end_token_ids)
         self._descents = Descents(self.trie)
         self._trie_walk = TrieWalk(self._descents)
+        self._recursive = RecursiveWalks(self._descents, self._trie_walk.tokens_by_state)
         self._lexemes = Lexemes(self._descents, self._size)
         self._known_endings: LruCache[Hashable, _Endings] = LruCache(_MASK_ENDINGS)
         self._masks: LruCache[bytes, TokenSet] = LruCache(LIMITS.mask_bytes)
@@ -215,6 +217,12 @@ class MaskMaker:
         return united(sets, concatenated(few))
 
     def _collect(self, state: Node, parts: _Parts) -> None:
+        if state.rule_book is not None:
+            parts.routes.append("rules")
+            tokens, few = self._recursive.tokens(state)
+            parts.sets.append(tokens)
+            parts.few += few
+            return
         configurations = all_configurations(state)
         if configurations is None:
             parts.routes.append("whole state")

@@ -31,7 +31,8 @@ class MaskCost(NamedTuple):
 
     Attributes:
         routes: How the parts of the state were walked: ``lexeme`` (a text, shared by states),
-            ``grammar`` (lexemes of a grammar), ``vertices`` (few tokens, vertex by vertex) or
+            ``grammar`` (lexemes of a Lark grammar), ``rules`` (recursive rules over bytes),
+            ``vertices`` (few tokens, vertex by vertex) or
             ``whole state`` (an ambiguous state, one derivative at each vertex).
         rows: Rows of automata that were computed. If several threads compute masks, some of these
             may be theirs.

@@ -8,7 +8,7 @@ from weakref import ref
 
 import pytest
 
-from state_machines import JsonSchemaStateMachine, Vocabulary
+from state_machines import GrammarStateMachine, JsonSchemaStateMachine, Vocabulary
 from state_machines.json_schema.compiler import Translator
 from state_machines.matcher import Matcher
 
@@ -101,3 +101,17 @@ def test_matcher_works_after_its_machine_was_released(
         assert (matcher.allowed_tokens() == before).all()
         _written(matcher, text[cut:])
         assert matcher.is_accepting
+
+
+def test_states_walked_for_masks_are_freed_with_a_recursive_grammar(vocabulary: Vocabulary) -> None:
+    machine = GrammarStateMachine('root ::= "(" root ")" | [a-z]* "x" root?')
+    matcher = machine.matcher(vocabulary)
+    matcher.advance(vocabulary.token_bytes.index(b"("))
+    matcher.allowed_tokens()
+    state = ref(matcher.state)
+    gc.disable()
+    try:
+        del machine, matcher
+        assert state() is None
+    finally:
+        gc.enable()
