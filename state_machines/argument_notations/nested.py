@@ -8,7 +8,7 @@ texts that would be read as another value are excluded, and so are values withou
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -152,7 +152,7 @@ class _NestedCompiler(ArgumentCompiler):
         self._members = PlainMembers(b">", before_name=literal(self._spelled(f"{notation.mark}<")))
         self._texts = texts_without((notation.mark, *options.avoid))
         self._written: dict[tuple[Term, Term], Evaluated] = {}
-        self._contents: dict[tuple[Term, str], Node] = {}
+        self._nodes: dict[Hashable, Node] = {}
         check_names(schema, _is_name, self._title)
 
     def writable_term(self) -> Term:
@@ -175,7 +175,7 @@ class _NestedCompiler(ArgumentCompiler):
     def spellings(self, arguments: Mapping[str, Any]) -> Node:
         """Return every spelling of one object."""
         twin, term = self.for_value(arguments)
-        twin._written, twin._contents = {}, {}
+        twin._written, twin._nodes = {}, {}
         return twin._value(term)
 
     def _refused(self, name: str) -> UnsupportedSchemaError:
@@ -273,41 +273,53 @@ class _NestedCompiler(ArgumentCompiler):
         values = self.evaluator.values(term)
         plain = replace(values, strings=EMPTY, arrays=(), objects=())
         inhabited = self.evaluator.shape_is_inhabited
-        arrays = [_Items(self, shape) for shape in values.arrays if inhabited(shape)]
-        objects = [
-            self.translator.object(shape, self._members, self._content)
-            for shape in values.objects
-            if inhabited(shape)
+        nodes = [
+            encoded(values.strings, RAW),
+            self.translator.value(self.evaluator.evaluated(plain)),
         ]
-        return union(
-            (
-                encoded(values.strings, RAW),
-                self.translator.value(self.evaluator.evaluated(plain)),
-                *(each.node(each.steps.start) for each in arrays),
-                *objects,
-            )
-        )
+        for array in filter(inhabited, values.arrays):
+            steps = ItemSteps(array, self.evaluator)
+            nodes.append(self._items(steps, steps.start))
+        for shape in filter(inhabited, values.objects):
+            nodes.append(self.translator.object(shape, self._members, self._content))
+        return union(nodes)
 
     def _content(self, term: Term, name: str | None) -> Node:
         """Return the value of a member, and the tag after it."""
         assert name is not None
-        known = self._contents.get((term, name))
-        if known is None:
-            closing = literal(self._spelled(self._notation.closing(name)))
-            # The term is of this compiler alone, so no other compiler has an equal key. The key
-            # must not hold the compiler, which holds the node.
-            known = self._contents[term, name] = reference(
-                (NestedNotation, id(self), term, name),
-                lambda: concatenation(self._value(term), closing),
-                min_length=closing.min_length,
-            )
-        return known
+        closing = literal(self._spelled(self._notation.closing(name)))
+        return self._reference(
+            (term, name),
+            lambda: concatenation(self._value(term), closing),
+            min_length=closing.min_length,
+        )
 
-    def item(self, term: Term) -> Node:
-        """Return the element of an array's item."""
-        name = self._notation.item
+    def _items(self, steps: ItemSteps, state: ItemState) -> Node:
+        """Return the rest of an array after some items."""
+        return self._reference(
+            (steps.shape, state),
+            lambda: union(self._next_items(steps, state)),
+            nullable=steps.is_final(state),
+        )
+
+    def _next_items(self, steps: ItemSteps, state: ItemState) -> Iterator[Node]:
+        is_empty, name = self.evaluator.is_empty, self._notation.item
         opening = literal(self._spelled(self._notation.opening(name)))
-        return concatenation(opening, self._content(term, name))
+        if steps.is_final(state):
+            yield EPSILON
+        for term, target in steps.transitions(state):
+            if is_empty(term) or not steps.can_finish(target, lambda other: not is_empty(other)):
+                continue
+            yield concatenation(opening, self._content(term, name), self._items(steps, target))
+
+    def _reference(self, key: Hashable, make: Callable[[], Node], **facts: Any) -> Node:
+        known = self._nodes.get(key)
+        if known is None:
+            # Terms and shapes are of this compiler alone, so no other compiler has an equal key.
+            # The key must not hold the compiler, which holds the node.
+            known = reference((NestedNotation, id(self), key), make, **facts)
+            self._nodes[key] = known
+        return known
 
     def _spelled(self, text: str) -> bytes:
         mark = self._notation.mark
@@ -349,36 +361,6 @@ class _NestedCompiler(ArgumentCompiler):
         if not values.objects:
             raise ValueError("elements in a value that is no array or object")
         return self._read_object(element, values)
-
-
-class _Items:
-    """The items of one array shape, as a state machine."""
-
-    def __init__(self, compiler: _NestedCompiler, shape: ArrayShape) -> None:
-        self.steps = ItemSteps(shape, compiler.evaluator)
-        self._compiler = compiler
-        self._nodes: dict[ItemState, Node] = {}
-
-    def node(self, state: ItemState) -> Node:
-        """Return the node of the rest of the array after some items."""
-        known = self._nodes.get(state)
-        if known is None:
-            known = self._nodes[state] = reference(
-                (_Items, id(self._compiler), self.steps.shape, state),
-                lambda: union(self._alternatives(state)),
-                nullable=self.steps.is_final(state),
-            )
-        return known
-
-    def _alternatives(self, state: ItemState) -> Iterator[Node]:
-        is_empty = self._compiler.evaluator.is_empty
-        if self.steps.is_final(state):
-            yield EPSILON
-        for term, target in self.steps.transitions(state):
-            if is_empty(term):
-                continue
-            if self.steps.can_finish(target, lambda other: not is_empty(other)):
-                yield concatenation(self._compiler.item(term), self.node(target))
 
 
 def is_untyped(values: ValueSet) -> bool:
