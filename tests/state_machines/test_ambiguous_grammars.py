@@ -39,13 +39,13 @@ GRAMMARS = {
 }
 
 
-@pytest.mark.parametrize("few", [False, True], ids=["as it is", "taken together"])
-@pytest.mark.parametrize("name", GRAMMARS)
+@pytest.mark.parametrize(
+    ("name", "walked_configurations"), [*((name, 64) for name in GRAMMARS), ("spaces", 1)]
+)
 def test_masks_of_ambiguous_grammars_equal_brute_force(
-    name: str, few: bool, monkeypatch: pytest.MonkeyPatch
+    name: str, walked_configurations: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if few:
-        patch_limits(monkeypatch, walked_configurations=1)
+    patch_limits(monkeypatch, walked_configurations=walked_configurations)
     vocabulary = small_vocabulary()
     machine = GrammarStateMachine(GRAMMARS[name])
     random = Random(1)

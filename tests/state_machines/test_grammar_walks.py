@@ -1,4 +1,4 @@
-"""Walks of lexers: the compiled kernel, whole-array operations and derivatives agree."""
+"""Walks of grammars: the compiled kernel, whole-array operations and derivatives agree."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import pytest
 
 from state_machines import GrammarStateMachine, Vocabulary
 from state_machines.grammar.lexing import Lexed
-from state_machines.grammar.node import EMPTY
+from state_machines.grammar.node import EMPTY, Node
 from state_machines.masks import descent, token_sets
 from state_machines.masks.descent import Descents
 from state_machines.masks.kernel import KERNEL, Kernel
 from state_machines.masks.lexer_walks import LexerWalks
+from state_machines.masks.recursive_walks import RecursiveWalks
 from state_machines.masks.token_trie import TokenTrie
+from state_machines.masks.trie_walk import TrieWalk
 
 LARK = r"""
 start: item+
@@ -24,6 +26,14 @@ COMMENT: /\/\/[^\n]*\n/
 %ignore /[ \n]+/
 """
 TEXT = b"ab = (1.5 + c) - 2;\n// note\nif x y = 1;"
+GBNF = r"""
+root ::= item+
+item ::= name ws "=" ws sum ";" ws | "#" [^\n]* ws
+sum ::= sum [-+] ws term | term
+term ::= name ws | [0-9]+ ws | "(" ws sum ws ")" ws
+name ::= [a-z]+
+ws ::= [ \n]*
+"""
 
 
 def _vocabulary() -> Vocabulary:
@@ -40,8 +50,13 @@ def _vocabulary() -> Vocabulary:
 VOCABULARY = _vocabulary()
 
 
-def _allowed(walks: LexerWalks, state: Lexed) -> set[int]:
-    return {i for walk, _ in walks.walks(state) for i in walk.tokens.ids.tolist()}
+def _expected(state: Node) -> set[int]:
+    forms = VOCABULARY.token_bytes[:-1]
+    return {
+        token_id
+        for token_id, form in enumerate(forms)
+        if form and state.compute_word_derivative(form) is not EMPTY
+    }
 
 
 @pytest.mark.parametrize("kernel", [KERNEL, None])
@@ -57,12 +72,25 @@ def test_walks_find_the_tokens_that_derivatives_allow(
     for byte in TEXT:
         for part in getattr(state, "members", (state,)):
             assert isinstance(part, Lexed)
-            expected = {
-                token_id
-                for token_id, form in enumerate(VOCABULARY.token_bytes[:-1])
-                if form and part.compute_word_derivative(form) is not EMPTY
-            }
-            assert _allowed(walks, part) == expected
+            found = {i for walk, _ in walks.walks(part) for i in walk.tokens.ids.tolist()}
+            assert found == _expected(part)
+        state = state.derivative(byte)
+    assert state.nullable
+
+
+@pytest.mark.parametrize("kernel", [KERNEL, None])
+@pytest.mark.parametrize("vertices", [0, descent.VERTICES_OF_A_ROW])
+def test_states_of_recursive_rules_allow_the_tokens_that_derivatives_allow(
+    kernel: Kernel | None, vertices: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(descent, "VERTICES_OF_A_ROW", vertices)
+    machine = GrammarStateMachine.from_gbnf(GBNF)
+    descents = Descents(TokenTrie(VOCABULARY), kernel)
+    walks = RecursiveWalks(descents, TrieWalk(descents).tokens_by_state)
+    state = machine.start
+    for byte in b"ab = (1 + c) - 2;\n# note\nxy = 1;":
+        tokens, few = walks.tokens(state)
+        assert {*tokens.ids.tolist(), *few} == _expected(state)
         state = state.derivative(byte)
     assert state.nullable
 
