@@ -215,6 +215,19 @@ def encoded(text: Node, spelling: Spelling, terminator: bytes = b"") -> Node:
     )
 
 
+def spellings_of(point: int, spelling: Spelling) -> list[bytes]:
+    """Return the spellings of a character, with hexadecimal digits in lower case."""
+    if not spelling.escapes:
+        return [chr(point).encode()]
+    found = [] if point in _NEEDS_ESCAPE else [chr(point).encode()]
+    if point in SHORT_ESCAPES:
+        found.append(b"\\" + SHORT_ESCAPES[point])
+    if point in BY_HEXADECIMAL and (point < 0x10000 or spelling.pairs):
+        units = chr(point).encode("utf-16-be").hex()
+        found.append("".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4)).encode())
+    return found
+
+
 def decoded(node: Node) -> Node:
     """Return a byte language as a language of code points; the inverse of :func:`encoded`.
 

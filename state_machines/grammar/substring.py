@@ -22,7 +22,6 @@ from state_machines.budgets import Verdict, spend
 from state_machines.errors import InvalidArgumentError
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EMPTY, EPSILON, Node, Transitions, intern_node
-from state_machines.grammar.packed_source import PackedSource
 from state_machines.grammar.suffix_array import CHARACTERS_PER_STEP, Positions, suffix_array
 from state_machines.grammar.symbols import CodePointSet, code_points
 from state_machines.limits import LIMITS
@@ -152,16 +151,13 @@ class Source:
         suffixes: The positions where a quote may start, in the order of the suffixes: int32.
         ends: By position, the next one where a quote may end: int32, shape (n + 1,). ``None`` if it
             may end anywhere.
-        packed: The next characters of each position.
     """
 
     __slots__ = (
         "__weakref__",
         "_order",
-        "_utf8",
         "alphabet",
         "ends",
-        "packed",
         "ranks",
         "suffixes",
         "text",
@@ -169,7 +165,6 @@ class Source:
 
     def __init__(self, text: str, boundaries: Positions | None) -> None:
         self.text = text
-        self._utf8: Utf8 | None = None
         points = np.frombuffer(text.encode("utf-32-le"), np.int32)
         self.alphabet, ranks = _alphabet(points)
         self.ranks: Positions = np.append(ranks, np.int32(-1))
@@ -182,7 +177,6 @@ class Source:
             counts = np.diff(np.flatnonzero(may_end), prepend=-1)
             self.ends = np.repeat(np.flatnonzero(may_end).astype(np.int32), counts)
         self.suffixes: Positions = suffixes
-        self.packed = PackedSource(ranks, len(self.alphabet), self.ends)
         # A memory view, which is faster to index by single integers.
         self._order = suffixes.data
 
@@ -243,14 +237,6 @@ class Source:
                 return True
         return False
 
-    @property
-    def utf8(self) -> Utf8:
-        """The text in UTF-8, made on first use."""
-        made = self._utf8
-        if made is None:
-            made = self._utf8 = Utf8(self)
-        return made
-
     def may_complete(
         self, starts: npt.NDArray[Any], min_chars: npt.NDArray[Any] | int, max_chars: int | None
     ) -> npt.NDArray[np.bool_]:
@@ -264,26 +250,6 @@ class Source:
             return inside
         found: npt.NDArray[np.bool_] = self.ends[np.minimum(least, size)] <= starts + max_chars
         return inside & found
-
-
-class Utf8:
-    """A source in UTF-8.
-
-    Attributes:
-        marks: The bytes, and -1: int32, shape (b + 1,).
-        starts: By position, the index of the first byte of its character: int32, shape (n + 1,).
-        begun: By index of a byte, the number of characters that begin before it: int32, shape
-            (b + 1,).
-    """
-
-    __slots__ = ("begun", "marks", "starts")
-
-    def __init__(self, source: Source) -> None:
-        text = np.frombuffer(source.text.encode(), np.uint8)
-        self.marks: Positions = np.append(text.astype(np.int32), np.int32(-1))
-        is_start = np.append(text & 0xC0 != 0x80, np.True_)
-        self.starts: Positions = np.flatnonzero(is_start).astype(np.int32)
-        self.begun: Positions = np.concatenate(([0], np.cumsum(is_start[:-1]))).astype(np.int32)
 
 
 class Substring(Node):

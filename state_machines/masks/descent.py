@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -182,6 +183,22 @@ class KernelWalk:
         left.append(self._left())
         return Descent(self._tokens(), _by_kind(left, self._trie.size, begin.longest), reached)
 
+    def quote(self, quotation: ctypes.Structure) -> tuple[TokenSet, Ids]:
+        """Call ``quote`` of ``walk.c``: the tokens of a quote, and the vertices where it ends."""
+        walk = self._walk
+        self._arrays["bits"].fill(0)
+        walk.found = walk.leaves = 0
+        self._kernel.quote(
+            ctypes.byref(self._trie_fields), ctypes.byref(quotation), ctypes.byref(walk)
+        )
+        return self._tokens(), self._left()[0]
+
+    @cached_property
+    def stack(self) -> int:
+        """The address of the stack of quotes: int32, shape (4 n,) for a trie of *n* vertices."""
+        self._arrays["stack"] = np.empty(4 * self._trie.size, np.int32)
+        return self._arrays["stack"].ctypes.data
+
     def _call(self, table: StateTable) -> bool:
         capacity = len(table.kind)
         if len(self._arrays["number"]) < capacity:
@@ -267,18 +284,18 @@ class Descents:
         """
         rows = table.rows
         try:
-            if self._kernel is None:
-                return descend_levels(self.trie, table, begin)[0]
-            with self._walk(self._kernel) as walk:
+            with self.kernel_walk() as walk:
+                if walk is None:
+                    return descend_levels(self.trie, table, begin)[0]
                 return walk.descend(table, begin, scalar=scalar)
         finally:
             self.rows += table.rows - rows
 
     def visits(self, table: StateTable, begin: Begin) -> Visits:
         """Return all vertices that a walk visits, with their states. Those may repeat."""
-        if self._kernel is None:
-            return descend_levels(self.trie, table, begin)[1]
-        with self._walk(self._kernel) as walk:
+        with self.kernel_walk() as walk:
+            if walk is None:
+                return descend_levels(self.trie, table, begin)[1]
             return walk.visits(table, begin)
 
     @contextmanager
@@ -295,11 +312,15 @@ class Descents:
                 self._tables.append(table)
 
     @contextmanager
-    def _walk(self, kernel: Kernel) -> Iterator[KernelWalk]:
+    def kernel_walk(self) -> Iterator[KernelWalk | None]:
+        """Lend arrays of the kernel to this thread; ``None`` without the kernel."""
+        if self._kernel is None:
+            yield None
+            return
         try:
             lent = self._walks.pop()
         except IndexError:
-            lent = KernelWalk(self.trie, kernel)
+            lent = KernelWalk(self.trie, self._kernel)
         try:
             yield lent
         finally:

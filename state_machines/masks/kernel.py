@@ -14,14 +14,14 @@ import numpy as np
 from state_machines.masks.state_table import StateTable
 from state_machines.masks.token_trie import Ids, TokenTrie
 
-VERSION = 7
+VERSION = 8
 """The version of ``walk.c`` that is required; both are raised when a function changes."""
 
 LIBRARY = Path(__file__).with_name("walk.so")
 
 
 class Kernel:
-    """The functions of the compiled library, ``walk`` and ``descend`` of ``walk.c``.
+    """The functions of the compiled library: ``walk``, ``descend`` and ``quote`` of ``walk.c``.
 
     Args:
         path: The library.
@@ -43,6 +43,9 @@ class Kernel:
         self.descend = library.descend
         self.descend.argtypes = [pointer] * 3
         self.descend.restype = number
+        self.quote = library.quote
+        self.quote.argtypes = [pointer] * 3
+        self.quote.restype = None
 
 
 def _load() -> Kernel | None:

@@ -41,9 +41,10 @@ from state_machines.masks.lexeme_walk import (
     StringWalk,
     WalkCache,
 )
-from state_machines.masks.quote_walks import QuoteWalks
+from state_machines.masks.quote_walks import Quote, quote_walk
 from state_machines.masks.string_walks import MeasuredStrings
-from state_machines.masks.substring_walk import Quote
+from state_machines.masks.token_sets import TokenSet, united
+from state_machines.masks.token_trie import Ids, concatenated
 
 _NARROW_LEXEMES = 512
 """Lexemes for which it is stored whether few tokens begin them."""
@@ -74,7 +75,7 @@ class Lexemes:
     A walk is dropped together with the language of code points that its lexeme encodes.
     """
 
-    def __init__(self, descents: Descents, vocabulary_size: int) -> None:
+    def __init__(self, descents: Descents) -> None:
         trie = self._trie = descents.trie
         self._descents = descents
         self._walks: WalkCache[_Key, LexemeWalk] = WalkCache(LIMITS.lexeme_walk_bytes)
@@ -84,7 +85,6 @@ class Lexemes:
             _MEASURED_STRING_BYTES
         )
         self._closing = ClosingQuotes(trie)
-        self._quotes = QuoteWalks(trie, vocabulary_size, self._closing)
         # Every schema has strings, so their tables are built before the first mask.
         self._any = MeasuredStrings(ANY_TEXT, descents, self._closing)
 
@@ -131,19 +131,35 @@ class Lexemes:
 
     def _make(self, prefix: Node, text: Node, spelling: Spelling, terminator: bytes) -> LexemeWalk:
         is_string = spelling is JSON_STRING and terminator == b'"'
-        quote = Quote.of(text)
-        if quote is not None and prefix is EPSILON and is_string:
-            return self._quotes.string(quote)
-        if quote is not None and spelling is RAW and not terminator:
-            leads = words_of(prefix)
-            if leads is not None:
-                return self._quotes.plain(leads, quote)
+        head, quote = encoded(text, spelling, terminator), Quote.of(text)
+        leads = None if quote is None else words_of(prefix)
+        if quote is not None and leads is not None and isinstance(head, EncodedText):
+            return self._quote(leads, head, quote)
         is_free = isinstance(text, UntilText) and text.max_chars is None
         if is_free and prefix is EPSILON and spelling is RAW and not terminator:
             return self._free_text(text)  # type: ignore[arg-type]
-        return self._descend(
-            concatenation(prefix, encoded(text, spelling, terminator)), is_string=is_string
-        )
+        return self._descend(concatenation(prefix, head), is_string=is_string)
+
+    def _quote(self, leads: list[bytes], head: EncodedText, quote: Quote) -> LexemeWalk:
+        """Return the walk of a quote after one of several byte strings."""
+        trie = self._trie
+        sets: list[TokenSet] = []
+        few: list[int] = []
+        ends: list[Ids] = []
+        for lead in leads:
+            start = trie.follow(lead, 0, few)
+            if start is None:
+                continue
+            found = quote_walk(self._descents, head, quote, start)
+            sets.append(found.tokens)
+            ends.append(found.ends)
+            if lead and head.nullable:
+                ends.append(np.array([start], np.int32))
+        tokens = united(sets, np.array(few, np.int32))
+        quotes = np.unique(concatenated(ends)).astype(np.int32)
+        if _is_string(head):
+            return StringWalk(tokens, quotes, trie, self._closing)
+        return LexemeWalk(tokens, trie.children_of(quotes), trie)
 
     def _descend(self, lexeme: Node, *, is_string: bool) -> LexemeWalk:
         with self._descents.table() as table:

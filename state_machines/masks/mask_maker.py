@@ -49,9 +49,9 @@ from state_machines.masks.lexemes import Lexemes, words_of
 from state_machines.masks.lexer_exits import exits, leaving
 from state_machines.masks.lexer_summaries import allowed_tokens
 from state_machines.masks.lexer_walks import LexerWalk
+from state_machines.masks.quote_walks import is_narrow_quote
 from state_machines.masks.recursive_walks import RecursiveWalks
 from state_machines.masks.spelled_tokens import SpelledTokens
-from state_machines.masks.substring_walk import is_narrow_quote
 from state_machines.masks.token_sets import TokenSet, united, without
 from state_machines.masks.token_trie import Ids, TokenTrie, concatenated
 from state_machines.masks.trie_walk import TrieWalk
@@ -144,7 +144,7 @@ class MaskMaker:
         self._descents = Descents(self.trie)
         self._trie_walk = TrieWalk(self._descents)
         self._recursive = RecursiveWalks(self._descents, self._trie_walk.tokens_by_state)
-        self._lexemes = Lexemes(self._descents, self._size)
+        self._lexemes = Lexemes(self._descents)
         self._known_endings: LruCache[Hashable, _Endings] = LruCache(_MASK_ENDINGS)
         self._masks: LruCache[bytes, TokenSet] = LruCache(LIMITS.mask_bytes)
         self.dense: LruCache[bytes, npt.NDArray[np.bool_]] = LruCache(LIMITS.dense_mask_bytes)

@@ -30,8 +30,8 @@ from state_machines.grammar.symbols import bytes_in
 from state_machines.limits import LIMITS
 from state_machines.masks.descent import Descents, below
 from state_machines.masks.lexer_walks import LexerWalks
+from state_machines.masks.quote_walks import Quote, quote_walk
 from state_machines.masks.state_table import StateTable, TooManyStatesError
-from state_machines.masks.substring_walk import Quote, head_walk
 
 _HEAD_WALKS = 2048
 """Heads of states whose walks over the trie are stored."""
@@ -255,8 +255,10 @@ class TrieWalk:
 
         Vertices without children may be left out of the latter.
         """
-        if isinstance(head.text, Substring) and head.text.count == 1:
-            return head_walk(self._trie, head, Quote(head.text), vertex)
+        quote = Quote.of(head.text)
+        if quote is not None:
+            found = quote_walk(self._descents, head, quote, vertex)
+            return found.tokens.ids.tolist(), found.ends.tolist()
         # Cached by the language of code points, which may outlive the schema.
         key = (head.spelling, head.terminator, vertex)
         known = self._heads.get(head.text)
@@ -264,14 +266,8 @@ class TrieWalk:
             known = self._heads.put(head.text, {})
         walk = known.get(key)
         if walk is None:
-            walk = known[key] = self._walk_head(head, vertex)
+            walk = known[key] = self._walk_bytes(head, vertex)
         return walk
-
-    def _walk_head(self, head: EncodedText, vertex: int) -> _HeadWalk:
-        quote = Quote.of(head.text)
-        if quote is not None and quote.is_narrow:
-            return head_walk(self._trie, head, quote, vertex)
-        return self._walk_bytes(head, vertex)
 
     def _walk_bytes(self, head: Node, vertex: int) -> _HeadWalk:
         if self._trie.count_from(vertex) > FEW_TOKENS_BELOW:

@@ -11,7 +11,7 @@
 #define EXPORTED __attribute__((visibility("default")))
 #endif
 
-EXPORTED const int32_t version = 7;
+EXPORTED const int32_t version = 8;
 
 /* Write the state of an automaton at every vertex of a trie, beginning with `from`.
  *
@@ -183,4 +183,143 @@ EXPORTED int32_t descend(const token_trie *trie, const lexer *lexer, descent *wa
         }
     }
     return walk->late > 0;
+}
+
+/* A quote: texts that occur in a source. order: positions in the order of the texts there; those
+ * from `low` to before `high` are walked, from `depth` characters on. text: the characters by number,
+ * -1 at the end. The spellings of character c are first_spelling[c] to before first_spelling[c + 1],
+ * the bytes of spelling s are first_byte[s] to before first_byte[s + 1]. is_end: whether a quote may
+ * end at a position, or null. limit: by position, the last one where a quote from there may end, or
+ * null.
+ */
+typedef struct {
+    const int32_t *order, *text, *first_spelling, *first_byte;
+    const uint8_t *bytes, *is_end;
+    const int32_t *limit;
+    const uint8_t *terminator;
+    int32_t *stack;
+    int32_t low, high, depth, min_chars, terminator_size, vertex, pending;
+} quotation;
+
+static int32_t child_of(const token_trie *trie, int32_t vertex, int32_t byte)
+{
+    int32_t low = trie->vertices[vertex].first_child, high = trie->vertices[vertex].end_child;
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        if (trie->vertices[middle].byte < byte)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low < trie->vertices[vertex].end_child && trie->vertices[low].byte == byte)
+        return low;
+    return -1;
+}
+
+static int has_children(const token_trie *trie, int32_t vertex)
+{
+    return trie->vertices[vertex].first_child < trie->vertices[vertex].end_child;
+}
+
+static void push(quotation *quote, int32_t vertex, int32_t low, int32_t high, int32_t length)
+{
+    int32_t *top = quote->stack + 4 * quote->pending++;
+    top[0] = vertex, top[1] = low, top[2] = high, top[3] = length;
+}
+
+/* Follow the bytes of a spelling from one on. Hexadecimal digits of an escape have either case. */
+static void spell(const token_trie *trie, quotation *quote, descent *walk, int32_t vertex,
+                  const uint8_t *bytes, int32_t from, int32_t size, const int32_t *group)
+{
+    int is_digit = from > 1 && bytes[0] == '\\' && bytes[from] >= 'a' && bytes[from] <= 'f';
+    for (int upper = 0; upper <= is_digit; upper++) {
+        int32_t child = child_of(trie, vertex, bytes[from] - (upper ? 'a' - 'A' : 0));
+        if (child < 0)
+            continue;
+        add_tokens(trie, walk, trie->vertices[child].low, trie->vertices[child].end);
+        if (!has_children(trie, child))
+            continue;
+        if (from + 1 < size)
+            spell(trie, quote, walk, child, bytes, from + 1, size, group);
+        else
+            push(quote, child, group[0], group[1], group[2]);
+    }
+}
+
+static int32_t character(const quotation *quote, int32_t index, int32_t length)
+{
+    return quote->text[quote->order[index] + quote->depth + length];
+}
+
+/* Return the end of the positions with the same next character as the first one. */
+static int32_t end_of_group(const quotation *quote, int32_t low, int32_t high, int32_t length)
+{
+    int32_t wanted = character(quote, low, length), step = 1;
+    while (low + step < high && character(quote, low + step, length) == wanted) {
+        low += step;
+        step *= 2;
+    }
+    if (low + step < high)
+        high = low + step;
+    while (low + 1 < high) {
+        int32_t middle = low + (high - low) / 2;
+        if (character(quote, middle, length) == wanted)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low + 1;
+}
+
+/* Whether a quote from one of some positions has a number of characters, or, if `ends`, may end
+ * after them. */
+static int reaches(const quotation *quote, int32_t low, int32_t high, int32_t length, int ends)
+{
+    if (ends && length < quote->min_chars)
+        return 0;
+    if (!quote->limit && !(ends && quote->is_end))
+        return 1;
+    for (; low < high; low++) {
+        int32_t start = quote->order[low] + quote->depth;
+        if (quote->limit && start + length > quote->limit[start])
+            continue;
+        if (!ends || !quote->is_end || quote->is_end[start + length])
+            return 1;
+    }
+    return 0;
+}
+
+/* Visit the vertices below one that the texts of a quote reach. Its tokens are added to the walk;
+ * `leaving` gets the vertices where the quote and its terminator may end.
+ */
+EXPORTED void quote(const token_trie *trie, quotation *quote, descent *walk)
+{
+    push(quote, quote->vertex, quote->low, quote->high, 0);
+    while (quote->pending) {
+        const int32_t *top = quote->stack + 4 * --quote->pending;
+        int32_t vertex = top[0], low = top[1], high = top[2], length = top[3];
+        if ((length || quote->terminator_size) && reaches(quote, low, high, length, 1)) {
+            int32_t end = vertex;
+            for (int32_t at = 0; at < quote->terminator_size && end >= 0; at++) {
+                end = child_of(trie, end, quote->terminator[at]);
+                if (end >= 0)
+                    add_tokens(trie, walk, trie->vertices[end].low, trie->vertices[end].end);
+            }
+            if (end >= 0)
+                walk->leaving[walk->leaves++] = end;
+        }
+        while (low < high) {
+            int32_t next = character(quote, low, length);
+            int32_t group[3] = {low, end_of_group(quote, low, high, length), length + 1};
+            low = group[1];
+            if (next < 0 || !reaches(quote, group[0], group[1], length + 1, 0))
+                continue;
+            int32_t spelling = quote->first_spelling[next];
+            for (; spelling < quote->first_spelling[next + 1]; spelling++) {
+                int32_t first = quote->first_byte[spelling];
+                spell(trie, quote, walk, vertex, quote->bytes + first, 0,
+                      quote->first_byte[spelling + 1] - first, group);
+            }
+        }
+    }
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from state_machines import (
     Vocabulary,
 )
 from state_machines.grammar.boolean import intersection
-from state_machines.grammar.encoding import JSON_STRING, RAW, encoded
+from state_machines.grammar.encoding import JSON_STRING, RAW, EncodedText, Spelling, encoded
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import concatenation, literal, optional, repetition, symbols
 from state_machines.grammar.substring import (
@@ -38,7 +39,11 @@ from state_machines.grammar.substring import (
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.words import list_words
 from state_machines.limits import Limits
-from state_machines.masks import substring_walk
+from state_machines.masks import quote_walks
+from state_machines.masks.descent import Descents
+from state_machines.masks.kernel import KERNEL
+from state_machines.masks.quote_walks import Quote, quote_walk
+from state_machines.masks.token_trie import TokenTrie
 
 TEXTS = st.one_of(
     st.text(alphabet, max_size=12)
@@ -147,7 +152,7 @@ def test_masks_are_those_of_brute_force(
     ]
     vocabulary = vocabulary_of(text, parts)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(substring_walk, "FEW_POSITIONS", few_positions)
+        patch.setattr(quote_walks, "FEW_POSITIONS", few_positions)
         matcher = StateMachine(data.draw(st.sampled_from(starts))).matcher(vocabulary)
         for _ in range(6):
             mask = matcher.allowed_tokens()
@@ -164,6 +169,36 @@ def test_masks_are_those_of_brute_force(
             if not allowed:
                 break
             matcher.advance(int(data.draw(st.sampled_from(allowed[:8]))))
+
+
+@pytest.mark.skipif(KERNEL is None, reason="the loop was not compiled")
+@given(
+    st.text('ab é€😀"\\\n', min_size=1, max_size=30),
+    st.booleans(),
+    st.sampled_from(((0, None), (2, None), (0, 3), (2, 5))),
+    st.sampled_from(((RAW, b""), (JSON_STRING, b'"'))),
+    st.lists(st.tuples(st.integers(0, 40), st.integers(1, 9)), min_size=1, max_size=30),
+)
+def test_compiled_walk_equals_that_in_python(
+    text: str,
+    is_divided: bool,
+    bounds: tuple[int, int | None],
+    spelled: tuple[Spelling, bytes],
+    cuts: list[tuple[int, int]],
+) -> None:
+    written = (text + json.dumps(text) + json.dumps(text, ensure_ascii=False)).encode() + b'",'
+    forms = {written[at % len(written) :][:size] for at, size in cuts}
+    quotes = substring_language(words_of(text) if is_divided else list(text))
+    head, quote = encoded(quotes, *spelled), Quote.of(quotes)
+    if not isinstance(head, EncodedText) or quote is None:
+        return
+    quote = replace(quote, min_chars=bounds[0], max_chars=bounds[1])
+    trie = TokenTrie.of_texts(sorted(forms))
+    found = [quote_walk(Descents(trie, kernel), head, quote, 0) for kernel in (KERNEL, None)]
+    tokens = [set(walk.tokens.ids.tolist()) for walk in found]
+    assert tokens[0] == tokens[1]
+    ends = [set(walk.ends.tolist()) for walk in found]
+    assert ends[0] == ends[1]
 
 
 def test_raw_machine_accepts_quotes() -> None:

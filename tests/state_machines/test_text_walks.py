@@ -37,7 +37,7 @@ def vocabulary(seed: int) -> Vocabulary:
 
 VOCABULARY = vocabulary(3)
 TRIE = TokenTrie(VOCABULARY)
-LEXEMES = Lexemes(Descents(TRIE), VOCABULARY.size)
+LEXEMES = Lexemes(Descents(TRIE))
 ANY = symbols(ANY_CODE_POINT)
 
 PATTERNS = ("^a*$", "^[a-c]{2,5}$", "é", "^(ab|x.)+$", r"^\d+-\d+$", "[^a]$", r"^\S+( \S+){0,3}$")
