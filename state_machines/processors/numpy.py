@@ -1,5 +1,6 @@
 """Logits processors for llama-cpp-python, and for other loops on NumPy arrays.
 
+>>> from state_machines import Vocabulary
 >>> vocabulary = Vocabulary([b"0", b"1", b"</s>"], end_token_ids=[2])
 >>> processor = logits_processor({"const": 1}, vocabulary)
 >>> processor(np.array([0, 0]), np.zeros(3, np.float32)).tolist()
