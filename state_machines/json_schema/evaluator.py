@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from threading import local
 from typing import TypeVar, cast
@@ -147,17 +147,18 @@ class TermEvaluator(TermTable):
         return taken
 
     def conjoin_known(
-        self, included: Sequence[Hashable], excluded: Sequence[Hashable]
-    ) -> tuple[Hashable, bool] | None:
-        """Return the values in all of ``included`` and none of ``excluded``, and whether none is.
+        self, included: Sequence[Evaluated], excluded: Sequence[Evaluated]
+    ) -> Term | None:
+        """Return the values in all of ``included`` and none of ``excluded``.
 
         Returns:
             ``None`` if the result could have more shapes than the arguments.
         """
-        values = conjoin_known(
-            cast("Sequence[ValueSet]", included), cast("Sequence[ValueSet]", excluded), self
-        )
-        return None if values is None else (values, values.is_nothing)
+        inside, outside = list(map(self.values, included)), list(map(self.values, excluded))
+        values = conjoin_known(inside, outside, self)
+        if values is None:
+            return None
+        return FALSE if values.is_nothing else self.evaluated(values)
 
     def shape_is_inhabited(self, shape: ArrayShape | ObjectShape) -> bool:
         """Return whether some array or object has the shape."""

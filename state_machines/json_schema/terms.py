@@ -86,9 +86,9 @@ class TermTable:
         return None
 
     def conjoin_known(
-        self, included: Sequence[Hashable], excluded: Sequence[Hashable]
-    ) -> tuple[Hashable, bool] | None:
-        """Return the values in all of ``included`` and none of ``excluded``, and whether none is.
+        self, included: Sequence[Evaluated], excluded: Sequence[Evaluated]
+    ) -> Term | None:
+        """Return the values in all of ``included`` and none of ``excluded``.
 
         Returns:
             ``None`` if the result would not be simpler than the arguments.
@@ -149,26 +149,21 @@ class TermTable:
             return flat
         key = frozenset(known)
         if key not in self._known_conjunctions:
-            self._known_conjunctions[key] = self._conjoin_known(known)
+            included = [part for part in known if isinstance(part, Evaluated)]
+            excluded = [
+                part.part
+                for part in known
+                if isinstance(part, Negation) and isinstance(part.part, Evaluated)
+            ]
+            self._known_conjunctions[key] = (
+                self.conjoin_known(included, excluded) if included else None
+            )
         conjunction = self._known_conjunctions[key]
         if conjunction is None:
             return flat
         if conjunction is FALSE:
             return {FALSE: None}
         return {conjunction: None, **{part: None for part in flat if part not in key}}
-
-    def _conjoin_known(self, known: Sequence[Term]) -> Term | None:
-        included = [part.values for part in known if isinstance(part, Evaluated)]
-        excluded = [
-            part.part.values
-            for part in known
-            if isinstance(part, Negation) and isinstance(part.part, Evaluated)
-        ]
-        result = self.conjoin_known(included, excluded) if included else None
-        if result is None:
-            return None
-        values, is_nothing = result
-        return FALSE if is_nothing else self.evaluated(values)
 
     def any_of(self, parts: Iterable[Term]) -> Term:
         """Return the disjunction of terms."""
