@@ -18,14 +18,12 @@ from typing import NoReturn
 from state_machines.budgets import spend
 from state_machines.context_free.notations.grammar_reader import GrammarReader, read_named_tokens
 from state_machines.grammar.symbols import ANY_CODE_POINT, MAX_CODE_POINT, CodePointSet
-from state_machines.limits import LIMITS
 from state_machines.syntax_tree import (
     Alternatives,
     Characters,
     Expression,
     Grammar,
     Reference,
-    Repeat,
     Rule,
     Series,
     String,
@@ -73,10 +71,6 @@ def parse(text: str) -> Grammar:
 
 
 class _Parser(GrammarReader):
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.depth = 0
-
     def parse(self) -> Grammar:
         rules: dict[str, Rule] = {}
         self.skip_space()
@@ -131,50 +125,17 @@ class _Parser(GrammarReader):
             parts.append(self.repeated())
         return parts[0] if len(parts) == 1 else Series(tuple(parts))
 
-    def repeated(self) -> Expression:
-        """Read one part and the repetition operators after it."""
-        part = self.part()
-        marks = 0
-        while True:
-            # White space may precede an operator.
-            self.skip_space()
-            start = self.position
-            if self.at_end:
-                return part
-            if self.text[start] in REPETITION_MARKS:
-                self.position += 1
-                min_count, max_count = REPETITION_MARKS[self.text[start]]
-            elif self.peek("{"):
-                min_count, max_count = self.counts(start)
-            else:
-                return part
-            marks += 1
-            if marks > LIMITS.repetition_marks:
-                self.invalid(
-                    f"more than {LIMITS.repetition_marks} repetition operators in a row", start
-                )
-            part = Repeat(part, min_count, max_count)
-
-    def counts(self, start: int) -> tuple[int, int | None]:
+    def repetition(self) -> tuple[int, int | None] | None:
+        start = self.position
+        if not self.peek("{"):
+            return self.mark()
         found = _COUNTS.match(self.text, start)
         if found is None or (found[3] and not found[2]):
             self.invalid("{m}, {m,} or {m,n} was expected", start)
         self.position = found.end()
-        # Nine digits at most, since Python refuses to convert very long ones.
-        if any(
-            len(digits) > 9 or int(digits or 0) > LIMITS.repetition_count
-            for digits in (found[1], found[3])
-        ):
-            self.invalid(f"a count of more than {LIMITS.repetition_count:,}", start)
-        min_count = int(found[1])
-        if not found[2]:
-            return min_count, min_count
-        max_count = int(found[3]) if found[3] else None
-        if max_count is not None and max_count < min_count:
-            self.invalid("counts that are out of order", start)
-        return min_count, max_count
+        return self.bounds(found[1], found[3] if found[2] else found[1], start)
 
-    def part(self) -> Expression:
+    def item(self) -> Expression:
         start = self.position
         if self.take('"'):
             return String(self.string())
@@ -205,9 +166,7 @@ class _Parser(GrammarReader):
     def group(self) -> Expression:
         start = self.position
         self.position += 1
-        self.depth += 1
-        if self.depth > LIMITS.nested_groups:
-            self.invalid(f"more than {LIMITS.nested_groups} groups inside each other", start)
+        self.enter(start)
         inner = self.alternatives()
         if not self.take(")"):
             self.invalid("missing )", start)

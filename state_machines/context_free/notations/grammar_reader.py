@@ -15,6 +15,8 @@ Both notations give tokens by name or by number:
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
+from itertools import count
 from typing import NoReturn
 
 import numpy as np
@@ -22,8 +24,9 @@ import numpy as np
 from state_machines.budgets import spend
 from state_machines.errors import GrammarSyntaxError, UnsupportedGrammarError
 from state_machines.grammar.tokens import MAX_TOKEN_ID
-from state_machines.syntax_tree import NamedTokens, SourcePosition
-from state_machines.text_reader import TextReader
+from state_machines.limits import LIMITS
+from state_machines.syntax_tree import Expression, NamedTokens, Repeat, SourcePosition
+from state_machines.text_reader import REPETITION_MARKS, TextReader
 
 _TOKEN_RANGES = 1_000
 """Ranges of token numbers in one set of tokens of a grammar."""
@@ -45,6 +48,8 @@ class GrammarReader(TextReader):
         super().__init__(text)
         self.rule = ""
         """The name of the rule that is being read."""
+        self.depth = 0
+        """Groups and nested grammars around the position."""
         points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
         self._line_ends = np.flatnonzero(points == ord("\n"))
 
@@ -53,6 +58,66 @@ class GrammarReader(TextReader):
         line = int(np.searchsorted(self._line_ends, offset))
         line_start = int(self._line_ends[line - 1]) if line else -1
         return line + 1, offset - line_start
+
+    @abstractmethod
+    def item(self) -> Expression:
+        """Read one item, without the repetition operators after it."""
+
+    @abstractmethod
+    def repetition(self) -> tuple[int, int | None] | None:
+        """Read one repetition operator, if there is one; return its bounds."""
+
+    @abstractmethod
+    def skip_space(self) -> None:
+        """Skip white space and comments inside a rule."""
+
+    def repeated(self) -> Expression:
+        """Read one item and the repetition operators after it."""
+        part = self.item()
+        for marks in count(1):
+            self.skip_space()
+            start = self.position
+            bounds = self.repetition()
+            if bounds is None:
+                break
+            if marks > LIMITS.repetition_marks:
+                self.invalid(
+                    f"more than {LIMITS.repetition_marks} repetition operators in a row", start
+                )
+            part = Repeat(part, *bounds)
+        return part
+
+    def mark(self) -> tuple[int, int | None] | None:
+        """Read a repetition operator of one character, if there is one; return its bounds."""
+        bounds = None if self.at_end else REPETITION_MARKS.get(self.text[self.position])
+        if bounds is not None:
+            self.position += 1
+        return bounds
+
+    def bounds(self, least: str, most: str, start: int) -> tuple[int, int | None]:
+        """Return the bounds of a repetition; those without digits have no upper bound.
+
+        Args:
+            least: The digits of the lower bound.
+            most: The digits of the upper bound, which may be empty.
+            start: Where the operator begins, for errors.
+        """
+        # Nine digits at most, since Python refuses to convert very long ones.
+        for digits in (least, most):
+            if digits.startswith("-"):
+                self.invalid("a negative count", start)
+            if len(digits) > 9 or int(digits or 0) > LIMITS.repetition_count:
+                self.invalid(f"a count of more than {LIMITS.repetition_count:,}", start)
+        min_count, max_count = int(least), int(most) if most else None
+        if max_count is not None and max_count < min_count:
+            self.invalid("counts that are out of order", start)
+        return min_count, max_count
+
+    def enter(self, start: int) -> None:
+        """Begin a group or a nested grammar."""
+        self.depth += 1
+        if self.depth > LIMITS.nested_groups:
+            self.invalid(f"more than {LIMITS.nested_groups} groups inside each other", start)
 
     def invalid(self, what: str, position: int | None = None, hint: str = "") -> NoReturn:
         line, column = self.source_position(self.position if position is None else position)

@@ -9,9 +9,7 @@ from typing import NoReturn
 from state_machines.budgets import spend
 from state_machines.context_free.notations.lark.item_reader import ItemReader
 from state_machines.context_free.notations.lark.syntax import Conjunction
-from state_machines.limits import LIMITS
-from state_machines.syntax_tree import Alternatives, Expression, Repeat, Series
-from state_machines.text_reader import REPETITION_MARKS
+from state_machines.syntax_tree import Alternatives, Expression, Series
 
 LINES_PER_STEP = 8
 """Blank lines and comments in a row that one step skips."""
@@ -28,8 +26,6 @@ class BodyReader(ItemReader):
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self.depth = 0
-        """Groups and nested grammars around the position."""
         self.brackets = 0
         """Open brackets, inside of which the end of a line has no meaning."""
 
@@ -76,29 +72,11 @@ class BodyReader(ItemReader):
             parts.append(self.repeated())
         return parts[0] if len(parts) == 1 else Series(tuple(parts))
 
-    def repeated(self) -> Expression:
-        part = self.item()
-        for marks in count(1):
-            self.skip_space()
-            start = self.position
-            bounds = self.repetition()
-            if bounds is None:
-                break
-            if marks > LIMITS.repetition_marks:
-                self.invalid(
-                    f"more than {LIMITS.repetition_marks} repetition operators in a row", start
-                )
-            part = Repeat(part, *bounds)
-        return part
-
     def repetition(self) -> tuple[int, int | None] | None:
         start = self.position
         if self.at_end:
             return None
         character = self.text[start]
-        if character in REPETITION_MARKS:
-            self.position += 1
-            return REPETITION_MARKS[character]
         if character == "{":
             found = _COUNTS.match(self.text, start)
             if found is None or not (found[1] or found[3]):
@@ -110,21 +88,9 @@ class BodyReader(ItemReader):
                 return None
             least, most = found[1], found[3] if found[2] else found[1]
         else:
-            return None
+            return self.mark()
         self.position = found.end()
         return self.bounds(least, most, start)
-
-    def bounds(self, least: str, most: str, start: int) -> tuple[int, int | None]:
-        # Nine digits at most, since Python refuses to convert very long ones.
-        for digits in (least, most):
-            if digits.startswith("-"):
-                self.invalid("a negative count", start)
-            if len(digits) > 9 or int(digits or 0) > LIMITS.repetition_count:
-                self.invalid(f"a count of more than {LIMITS.repetition_count:,}", start)
-        min_count, max_count = int(least), int(most) if most else None
-        if max_count is not None and max_count < min_count:
-            self.invalid("counts that are out of order", start)
-        return min_count, max_count
 
     def no_counts(self, start: int) -> NoReturn:
         if self.text[start + 1 : start + 2] not in ("", "}", ",", "-", *"0123456789"):
@@ -143,11 +109,6 @@ class BodyReader(ItemReader):
         self.brackets -= 1
         self.depth -= 1
         return inner
-
-    def enter(self, start: int) -> None:
-        self.depth += 1
-        if self.depth > LIMITS.nested_groups:
-            self.invalid(f"more than {LIMITS.nested_groups} groups inside each other", start)
 
     # White space
 
