@@ -121,19 +121,16 @@ def test_words_are_short(schema: Any, shortest: int, order: str) -> None:
     assert Completion.of(bytewise).length(machine.start) == shortest
 
 
-def test_many_required_names_in_any_order() -> None:
+def many_names() -> Any:
     names = [f"name{number}" for number in range(60)]
-    schema = {
+    return {
         "type": "object",
         "properties": {name: {"type": "array"} for name in names},
         "required": names,
     }
-    for order in ("schema", "any"):
-        check_plan(JsonSchemaStateMachine(schema, property_order=order).start)
 
 
-@pytest.mark.parametrize("layout", ["json", "indented"])
-def test_deep_recursion_ends(layout: Any) -> None:
+def deep_recursion() -> Any:
     """Objects that may begin anew at every level; only arrays lead to the end."""
     schema: Any = {"$ref": "#/$defs/0", "$defs": {}}
     for number in range(40):
@@ -145,7 +142,15 @@ def test_deep_recursion_ends(layout: Any) -> None:
             "required": ["a"],
             "additionalProperties": False,
         }
-    check_plan(JsonSchemaStateMachine(schema, whitespace=layout).start)
+    return schema
+
+
+@pytest.mark.parametrize("schema", [many_names(), deep_recursion()], ids=["names", "recursion"])
+@pytest.mark.parametrize(
+    "options", [{"property_order": "any"}, {"whitespace": "json"}, {"whitespace": "indented"}]
+)
+def test_large_schemas_are_planned(schema: Any, options: dict[str, Any]) -> None:
+    check_plan(JsonSchemaStateMachine(schema, **options).start)
 
 
 def composition() -> RootStateMachine:
