@@ -7,10 +7,16 @@ from typing import NamedTuple
 
 import mlx.core as mx
 
-from samplers.logprobs import log_sum
+from samplers.logprobs import log_share, log_sum
 from samplers.parameters import InvalidSamplingParameterError, SamplingParameters
 from samplers.random_keys import KeyRow, random_key
-from samplers.transforms import adjust_logits, apply_filters, apply_mask, apply_temperature
+from samplers.transforms import (
+    adjust_logits,
+    apply_filters,
+    apply_mask,
+    apply_temperature,
+    take_candidates,
+)
 from samplers.verification import verify_draft
 
 
@@ -98,7 +104,7 @@ class Sampler:
         """
         if among is None:
             return self._draw(adjust_logits(logits, self.parameters, tokens, prompt_tokens))[0]
-        few = self._take_candidates(logits, among)
+        few = take_candidates(logits, self.parameters, among)
         return self.sample_among(few, tokens, among, prompt_tokens=prompt_tokens)
 
     def sample_among(
@@ -240,10 +246,10 @@ class Sampler:
             is_kept = mask if is_kept is None else is_kept
         elif among.size == 1:
             # As in a call, a single candidate uses no random key.
-            self._take_candidates(logits, among)
+            take_candidates(logits, self.parameters, among)
             token = among.astype(mx.uint32).reshape(logits.shape[:-1])
         else:
-            index, is_kept = self._draw(self._take_candidates(adjusted, among), among)
+            index, is_kept = self._draw(take_candidates(adjusted, self.parameters, among), among)
             token = mx.take(among, index).astype(mx.uint32)
         if self.parameters.temperature == 0:
             return WeightedToken(token, self._log_mass(adjusted, token.reshape(1)))
@@ -342,24 +348,8 @@ class Sampler:
         prompt_tokens: int,
     ) -> mx.array:
         """Return the logits after biases and penalties: of all tokens, or of the candidates."""
-        few = logits if among is None else self._take_candidates(logits, among)
+        few = logits if among is None else take_candidates(logits, self.parameters, among)
         return adjust_logits(few, self.parameters, tokens, prompt_tokens, among)
-
-    def _take_candidates(self, logits: mx.array, among: mx.array) -> mx.array:
-        """Return the logits of candidates.
-
-        Raises:
-            InvalidSamplingParameterError: ``among`` has another shape or type, or the bias of a
-                token is outside the vocabulary.
-        """
-        if among.ndim != 1 or among.size == 0 or not mx.issubdtype(among.dtype, mx.integer):
-            raise InvalidSamplingParameterError(
-                "among", f"{among.dtype} of shape {among.shape}", "integers of shape (n,), n > 0"
-            )
-        size, bias = logits.shape[-1], self.parameters.bias_pairs
-        if bias and bias[-1][0] >= size:
-            raise InvalidSamplingParameterError("logit_bias", bias, f"of token ids below {size}")
-        return mx.take(logits, among, axis=-1)
 
     def _draw(
         self, logits: mx.array, ids: mx.array | None = None
@@ -417,19 +407,9 @@ class Sampler:
     def _log_mass(
         self, adjusted: mx.array, ids: mx.array | None, is_kept: mx.array | None = None
     ) -> mx.array:
-        """Return the logarithm of the probability of some tokens, float32, shape ().
-
-        Args:
-            adjusted: Logits of all tokens after biases and penalties.
-            ids: The tokens; ``None``: all of them.
-            is_kept: Excludes some of the tokens where it is false.
-        """
+        """Return the logarithm of the probability of some tokens; see :func:`log_share`."""
         scaled = apply_temperature(adjusted, self.parameters.temperature or 1.0)
-        chosen = scaled if ids is None else mx.take(scaled, ids, axis=-1)
-        if is_kept is not None:
-            chosen = mx.where(is_kept, chosen, -mx.inf)
-        # Rounding could make a probability exceed 1.
-        return mx.minimum(log_sum(chosen) - log_sum(scaled), 0.0)
+        return log_share(scaled, ids, is_kept)
 
 
 def make_sampler(

@@ -229,6 +229,23 @@ def _put(logits: mx.array, ids: mx.array, values: mx.array) -> mx.array:
     return mx.put_along_axis(logits, mx.broadcast_to(ids, values.shape), values, axis=-1)
 
 
+def take_candidates(logits: mx.array, parameters: SamplingParameters, among: mx.array) -> mx.array:
+    """Return the logits of candidates.
+
+    Raises:
+        InvalidSamplingParameterError: ``among`` has another shape or type than ids, or the bias of
+            a token is outside the vocabulary.
+    """
+    if among.ndim != 1 or among.size == 0 or not mx.issubdtype(among.dtype, mx.integer):
+        raise InvalidSamplingParameterError(
+            "among", f"{among.dtype} of shape {among.shape}", "integers of shape (n,), n > 0"
+        )
+    size, bias = logits.shape[-1], parameters.bias_pairs
+    if bias and bias[-1][0] >= size:
+        raise InvalidSamplingParameterError("logit_bias", bias, f"of token ids below {size}")
+    return mx.take(logits, among, axis=-1)
+
+
 def adjust_logits(
     logits: mx.array,
     parameters: SamplingParameters,
