@@ -246,25 +246,35 @@ def _bad_ends(
         for allowed, context in contexts.items()
         for number in terminals_in(context.terminals)
     }
-    bad: list[_End] = []
-    for end, is_good in good.items():
-        spend()
-        allowed, state, number = end
-        if lexicon.ignored >> number & 1:
-            # An ignored lexeme leaves the parser's state as it is.
-            required = after = allowed
-        else:
-            required, after = adjacent.required[number], context_after[number]
-        beyond = -1 if state is None else ~state.first_bytes
+
+    def is_blocked(required: int, after: int, beyond: int) -> bool:
         missing = [n for n in terminals_in(required) if not beginnings[after, n] & beyond]
-        if not is_good or not missing:
-            continue
+        if not missing:
+            return False
         gaps = [
             gap
             for other in terminals_in(lexicon.ignored)
             for gap in _gaps(contexts[after], after, other, beyond, good)
         ]
-        if not all(any(beginnings[after, n] & ~gap for gap in gaps) for n in missing):
+        return not all(any(beginnings[after, n] & ~gap for gap in gaps) for n in missing)
+
+    # Many ends are alike in these three.
+    known: dict[tuple[int, int, int], bool] = {}
+    bad: list[_End] = []
+    for end, is_good in good.items():
+        spend()
+        allowed, state, number = end
+        if not is_good:
+            continue
+        if lexicon.ignored >> number & 1:
+            # An ignored lexeme leaves the parser's state as it is.
+            required = after = allowed
+        else:
+            required, after = adjacent.required[number], context_after[number]
+        key = required, after, -1 if state is None else ~state.first_bytes
+        if key not in known:
+            known[key] = is_blocked(*key)
+        if known[key]:
             bad.append(end)
     return bad
 
