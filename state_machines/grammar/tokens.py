@@ -17,8 +17,17 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from state_machines.budgets import spend
+from state_machines.grammar.capture import Captured
 from state_machines.grammar.node import EPSILON, Node, Transitions, intern_node
-from state_machines.grammar.nodes import branch, concatenation, literal, repetition, symbols, union
+from state_machines.grammar.nodes import (
+    Concatenation,
+    branch,
+    concatenation,
+    literal,
+    repetition,
+    symbols,
+    union,
+)
 from state_machines.grammar.symbols import byte_range
 from state_machines.grammar.word_lists import literals
 
@@ -75,6 +84,10 @@ def spelling(token_id: int, text: bytes) -> bytes:
 
 def begins_with_spelling(state: Node) -> bool:
     """Return whether a token that the grammar gives by name or number may be next."""
+    head = state.head if isinstance(state, Concatenation) else state
+    # Which bytes begin a captured word depends on the words that are taken.
+    if isinstance(head, Captured) and not head.lexeme.first_bytes >> _MARK & 1:
+        return False
     if not state.first_bytes >> _MARK & 1:
         return False
     return bool(state.derivative(_MARK).first_bytes >> _MARK & 1)
