@@ -26,7 +26,7 @@ from state_machines.budgets import spend
 from state_machines.caches import LruCache
 from state_machines.grammar.boolean import Intersection
 from state_machines.grammar.decoding import DecodedText, decoded_text
-from state_machines.grammar.lazy import Lazy
+from state_machines.grammar.lazy import Lazy, reference
 from state_machines.grammar.node import (
     EMPTY,
     EPSILON,
@@ -280,9 +280,15 @@ def _encode_set(characters: CodePointSet, spelling: Spelling) -> Node:
     escapes: list[tuple[int, Node]] = [
         (1 << mark[0], EPSILON) for point, mark in SHORT_ESCAPES.items() if point in characters
     ]
-    long_form = union(_hexadecimal(characters, pairs=spelling.pairs))
-    if long_form is not EMPTY:
-        escapes.append((1 << ord("u"), long_form))
+    basic = BY_HEXADECIMAL if spelling.pairs else BY_HEXADECIMAL & code_points(0, 0xFFFF)
+    if characters & basic:
+        # Few texts have such an escape, and its digits are many nodes.
+        digits = reference(
+            ("_hexadecimal", characters, spelling.pairs),
+            lambda: union(_hexadecimal(characters, pairs=spelling.pairs)),
+            min_length=4,
+        )
+        escapes.append((1 << ord("u"), digits))
     members.append(branch(((1 << ord("\\"), branch(escapes)),)))
     return union(members)
 
