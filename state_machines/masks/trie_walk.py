@@ -39,8 +39,8 @@ _HEAD_WALKS = 2048
 VISITS_PER_STEP = 256
 """Visits that are charged to the step budget at once."""
 
-FEW_TOKENS_BELOW = 64
-"""Tokens below a vertex up to which a head is walked vertex by vertex."""
+MAX_HEAD_VISITS = 64
+"""Visits after which a head is walked as an automaton instead."""
 
 MAX_VISITS = 16 * VISITS_PER_STEP
 """Visits after which a walk from the root continues as an automaton."""
@@ -270,8 +270,6 @@ class TrieWalk:
         return walk
 
     def _walk_bytes(self, head: Node, vertex: int) -> _HeadWalk:
-        if self._trie.count_from(vertex) > FEW_TOKENS_BELOW:
-            return self._walk_states(head, vertex)
         trie = self._trie
         found: list[int] = []
         ends: list[int] = []
@@ -279,8 +277,8 @@ class TrieWalk:
         visits = 0
         while pending:
             visits += 1
-            if not visits % VISITS_PER_STEP:
-                spend(VISITS_PER_STEP)
+            if visits > MAX_HEAD_VISITS:
+                return self._walk_states(head, vertex)
             node, at = pending.pop()
             for byte in bytes_in(node.first_bytes & trie.bytes_below(at)):
                 child = trie.child(at, byte, found)
