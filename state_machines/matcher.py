@@ -155,10 +155,10 @@ class Matcher:
         return self._store.allowed(EMPTY if self.is_finished else self.state, steps)
 
     def mask_cost(self) -> MaskCost | None:
-        """Return what the computation of this state's mask took.
+        """Return the cost of computing this state's mask.
 
-        ``None`` if the mask has not been computed, or the figures were forgotten: those of the last
-        256 masks of the vocabulary are kept.
+        ``None`` if the mask has not been computed. The costs of the last 256 masks of a vocabulary
+        are kept.
         """
         return self._store.cost(self.state)
 

@@ -180,7 +180,7 @@ class LeafTexts:
         return first if letter is None else letter
 
     def byte(self, symbols: int) -> int:
-        """Return a byte of a set, preferably one that is a token by itself."""
+        """Return a byte of a set, a single-byte token if there is one."""
         alone = symbols & self._alone
         for byte in self._bytes if alone else ():
             if alone >> byte & 1:

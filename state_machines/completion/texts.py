@@ -347,7 +347,7 @@ class Plan:
     Attributes:
         length: Number of tokens; an upper bound for a text that is too long to be written.
         is_written: Whether the tokens can be listed.
-        listed: The list of which they are the end, if it has been made.
+        listed: The list that ends with these tokens, if it has been made.
     """
 
     __slots__ = ("_at", "_first", "_segmenter", "_text", "is_written", "length", "listed")

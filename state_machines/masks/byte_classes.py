@@ -59,7 +59,7 @@ _LEADS = byte_range(0xC2, 0xF4)
 
 
 def looped_classes(node: Node, symbols: int) -> int:
-    """Return the classes of which a state returns to itself, as a set.
+    """Return the classes whose characters lead a state back to itself, as a set.
 
     Args:
         node: The state.

@@ -32,7 +32,7 @@ _SUFFIX_ANSWERS = 4
 """Continuations for which one walk stores which suffixes they accept."""
 
 _CLOSING_QUOTES = 64
-"""Sets of closing quotes whose tokens are sorted by what they write after the quote."""
+"""Sets of closing quotes whose tokens are sorted by suffix."""
 
 WALK_OVERHEAD = 2500
 """Bytes of a walk beside its tokens."""
@@ -194,7 +194,7 @@ class StringWalk(LexemeWalk):
         tokens: The tokens that stay inside the string or close it.
         quotes: The vertices of the closing quotes: int32, ascending.
         trie: The token trie.
-        closing: The tokens that go on after a quote.
+        closing: The tokens with text after a closing quote.
     """
 
     __slots__ = ("_closing", "_quotes")
@@ -278,10 +278,10 @@ class FreeTextWalk(LexemeWalk):
 
 
 class ClosingQuotes:
-    """The tokens that write a quote and go on, by what they write after it.
+    """The tokens with text after a closing quote, by this suffix.
 
-    All walks of strings share the numbers of these suffixes, so what a continuation accepts is
-    computed once.
+    All walks of strings share the numbers of the suffixes. So the suffixes that a continuation
+    accepts are computed once.
     """
 
     def __init__(self, trie: TokenTrie) -> None:
@@ -302,7 +302,11 @@ class ClosingQuotes:
         self.suffixes = Suffixes(texts)
 
     def leaving(self, quotes: Ids) -> TokensBySuffix:
-        """Return the tokens that go on after the quotes at some vertices: int32, ascending."""
+        """Return the tokens with text after the quotes at some vertices.
+
+        Args:
+            quotes: The vertices: int32, ascending.
+        """
         key = digest_of(quotes)
         known = self._known.get(key)
         if known is None:

@@ -210,7 +210,7 @@ class Lexemes:
         return known
 
     def _without_bounds(self, text: Node) -> tuple[Node, int, int | None]:
-        """Return a text without bounds, and those that refuse tokens.
+        """Return a text without bounds on its length, and the bounds that refuse tokens.
 
         Texts whose bounds no token reaches share a walk.
         """

@@ -23,11 +23,11 @@ from state_machines.masks.token_trie import TokenTrie
 from state_machines.vocabulary import Vocabulary
 
 _MASK_COSTS = 256
-"""States of which it is known what their masks took."""
+"""States whose masks' costs are kept."""
 
 
 class MaskCost(NamedTuple):
-    """What the computation of a mask took.
+    """The cost of computing a mask.
 
     Attributes:
         routes: How the parts of the state were walked: ``lexeme`` (a text, shared by states),
@@ -105,7 +105,7 @@ class MaskStore:
         return dense
 
     def cost(self, state: Node) -> MaskCost | None:
-        """Return what the mask of a state took; ``None`` if that was forgotten, or not computed."""
+        """Return the cost of a state's mask; ``None`` if it was not computed, or not recently."""
         return self._costs.get(state)
 
 

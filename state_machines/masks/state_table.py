@@ -38,7 +38,7 @@ class StateTable:
     Attributes:
         lock: Held by the thread that walks the table, if several threads have it.
         nodes: The states.
-        completes: What a state completes, by *kind*: the set of the terminals of a lexer's state;
+        completes: By *kind* of state: the set of the terminals that a lexer's state completes;
             1 for another state that is nullable. Kind 0 is 0.
         target: The state after each byte: int32, shape (capacity, 256).
         kind: The kind of each state: int32, shape

@@ -1,8 +1,7 @@
 """Walks of strings with bounds on the length: one walk for all bounds.
 
-Whether a token fits between two bounds depends on the number of its characters, and of those that
-its text needs after it. So a text is walked once, and the walk of each pair of bounds is a
-selection by these numbers.
+A token fits between two bounds if its characters, and the fewest that complete the text after it,
+fit. So a text is walked once, and the walk of each pair of bounds is a selection by these numbers.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class MeasuredStrings:
     Args:
         text: The language of the text.
         descents: The walks of the trie.
-        closing: The tokens that go on after a quote.
+        closing: The tokens with text after a closing quote.
 
     Attributes:
         reach: The length from which on an upper bound refuses no token.
@@ -101,7 +100,7 @@ class MeasuredStrings:
 def _missing_characters(states: Iterable[Node]) -> Ids:
     """Return the fewest characters that complete a text after each state: int32.
 
-    Those that have begun are not counted.
+    A character that has begun is not counted.
     """
     known: dict[Node, int] = {}
 
