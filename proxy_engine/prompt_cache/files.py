@@ -1,4 +1,10 @@
-"""Prompt caches that a caller saves in files, and the identity of the model that they belong to."""
+"""Prompt caches on disk, in mlx-lm's own format.
+
+``mlx_lm.models.cache.save_prompt_cache`` writes the file and ``load_prompt_cache`` reads it. The
+metadata states the model and a digest of the whole file, computed with zeros in the digest's place.
+The digest is checked first: MLX reads arrays lazily, on threads where an error aborts the process,
+so a truncated file has to be detected before.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +12,25 @@ import hashlib
 import json
 import os
 import tempfile
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO
 
-import mlx.core as mx
-import mlx_lm
-from mlx.nn.layers.base import Module
-from mlx.utils import tree_flatten
+from mlx_lm.models import cache as mlx_caches
+from mlx_lm.models.cache import load_prompt_cache, save_prompt_cache
 
 from ..errors import InvalidOptionError, PromptCacheFileError, PromptCacheMismatchError
 from .disk.files import SUFFIX
-from .format import DamagedFileError, decode, encode, is_supported, restore, snapshot
+from .layers import evaluate
 from .store import TokenIds, token_array
 
-_NOTHING = "none"
-_UNSIGNED = {1: mx.uint8, 2: mx.uint16, 4: mx.uint32, 8: mx.uint32}
+_FORMAT = "proxy_engine.prompt_cache 1"
+# mlx-lm prefixes metadata with an index; the caller's metadata has index 0.
+_PREFIX = "0."
+_NO_DIGEST = "0" * 64
+_MAX_HEADER_BYTES = 100_000_000
+_BLOCK_BYTES = 1 << 20
 
 
 def write_cache(
@@ -42,21 +49,31 @@ def write_cache(
 
     Raises:
         InvalidOptionError: The name does not end in ``.safetensors``.
-        PromptCacheFileError: The cache has layers that are not mlx-lm's.
+        PromptCacheFileError: mlx-lm cannot save caches of this type.
         OSError: The file cannot be written.
     """
     target = _checked(path)
-    if not is_supported(cache):
-        kinds = ", ".join({type(layer).__name__ for layer in cache})
-        raise PromptCacheFileError(f"caches of type {kinds} cannot be saved", path=str(target))
+    for layer in cache:
+        # mlx-lm looks up the class by its name in that module.
+        if getattr(mlx_caches, type(layer).__name__, None) is not type(layer):
+            raise PromptCacheFileError(
+                f"mlx-lm cannot save caches of type {type(layer).__name__}", path=str(target)
+            )
     metadata = {
+        "format": _FORMAT,
+        "sha256": _NO_DIGEST,
         "token_ids": " ".join(map(str, token_ids.tolist())),
         "facts": json.dumps(dict(facts), sort_keys=True),
     }
     handle, partial = tempfile.mkstemp(SUFFIX, f".{target.stem}.partial-", target.parent)
+    os.close(handle)
     try:
-        with open(handle, "wb") as file:
-            file.writelines(encode(snapshot(cache), metadata))
+        save_prompt_cache(partial, list(cache), metadata)
+        with open(partial, "r+b") as file:
+            header = _header(file)
+            digest = _digest(file, header, _NO_DIGEST)
+            file.seek(header.index(_NO_DIGEST.encode()))
+            file.write(digest.encode())
         os.chmod(partial, 0o644)
         os.replace(partial, target)
     except BaseException:
@@ -75,7 +92,7 @@ def read_cache(
         facts: Properties of the model in memory.
 
     Returns:
-        The cache, one entry per layer, and the text that it holds.
+        The evaluated cache, one entry per layer, and the text that it holds.
 
     Raises:
         PromptCacheFileError: :func:`write_cache` has not written the file, or it is damaged.
@@ -83,13 +100,21 @@ def read_cache(
         OSError: The file cannot be read.
     """
     target = _checked(path)
-    try:
-        content = decode(target.read_bytes())
-        saved = json.loads(content.metadata["facts"])
-        token_ids = token_array([int(text) for text in content.metadata["token_ids"].split()])
-    except (DamagedFileError, KeyError) as error:
-        what = f"{target} is not a prompt cache: {error}"
-        raise PromptCacheFileError(what, path=str(target)) from error
+    with target.open("rb") as file:
+        try:
+            header = _header(file)
+            entries = json.loads(header[8:]).get("__metadata__", {})
+            metadata = {key.removeprefix(_PREFIX): value for key, value in entries.items()}
+            if metadata.get("format") != _FORMAT:
+                raise ValueError(f"the format is not {_FORMAT!r}")
+            if _digest(file, header, metadata["sha256"]) != metadata["sha256"]:
+                raise ValueError("the digest does not match; the file is damaged")
+            saved = json.loads(metadata["facts"])
+            token_ids = token_array([int(text) for text in metadata["token_ids"].split()])
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            raise PromptCacheFileError(
+                f"{target} is not a prompt cache: {error}", path=str(target)
+            ) from error
     differs = {
         name: (str(saved.get(name)), here)
         for name, here in facts.items()
@@ -102,36 +127,13 @@ def read_cache(
             path=str(target),
             differs=differs,
         )
-    return restore([content], len(token_ids)), token_ids
-
-
-def model_identity(model: Module) -> dict[str, str]:
-    """Return the properties that two models must share for one to use the other's cache.
-
-    Reads all weights once. To be called on the thread that runs the model.
-
-    Returns:
-        ``architecture``, a digest of the model type and its arguments; ``quantization``, the number
-        of quantized modules by bits, group size and mode; ``adapter``, a digest of the low-rank
-        adapters and their scales; ``weights``, a checksum of all weights, which detects
-        fine-tuning, not forgery; ``mlx_lm``, the version that defines the format of a saved cache.
-    """
-    adapters = {}
-    packings: Counter[str] = Counter()
-    for name, module in model.named_modules():
-        if any(key.startswith("lora_") for key in module):
-            adapters[name] = [type(module).__qualname__, getattr(module, "scale", None)]
-        if hasattr(module, "bits"):
-            mode = getattr(module, "mode", "affine")
-            packings[f"{module.bits} bits in groups of {module.group_size}, {mode}"] += 1
-    kinds = (f"{kind}: {count} modules" for kind, count in sorted(packings.items()))
-    return {
-        "architecture": _digest([type(model).__module__, getattr(model, "args", None)]),
-        "quantization": "; ".join(kinds) or _NOTHING,
-        "adapter": _digest(adapters) if adapters else _NOTHING,
-        "weights": _digest(_checksums(model)),
-        "mlx_lm": mlx_lm.__version__,
-    }
+    try:
+        cache = load_prompt_cache(str(target))
+        evaluate(cache)
+    except Exception as error:
+        # mlx-lm's reader raises errors of any type for an invalid file.
+        raise PromptCacheFileError(f"{target} cannot be read: {error}", path=str(target)) from error
+    return cache, token_ids
 
 
 def _checked(path: str | os.PathLike[str]) -> Path:
@@ -144,30 +146,21 @@ def _checked(path: str | os.PathLike[str]) -> Path:
     return target
 
 
-def _checksums(model: Module) -> dict[str, Any]:
-    """Return shape, dtype and two sums of each array's bits, the second weighted by column."""
-    found: dict[str, Any] = {}
-    for name, array in cast("list[tuple[str, Any]]", tree_flatten(model)):
-        if not isinstance(array, mx.array):
-            continue
-        facts: list[Any] = [list(array.shape), str(array.dtype)]
-        if array.size:
-            rows = array.reshape(-1, array.shape[-1] if array.ndim else 1)
-            bits = rows if rows.dtype == mx.bool_ else rows.view(_UNSIGNED[rows.itemsize])
-            columns = mx.sum(bits, axis=0).astype(mx.uint32)
-            weights = mx.arange(1, columns.size + 1, dtype=mx.uint32)
-            # tolist() evaluates here, so that one array at a time is in use.
-            facts.append(mx.stack([mx.sum(columns), mx.sum(columns * weights)]).tolist())
-        found[name] = facts
-    return found
+def _header(file: BinaryIO) -> bytes:
+    """Return the header of a safetensors file, with the eight bytes of its length."""
+    start = file.read(8)
+    return start + file.read(min(int.from_bytes(start, "little"), _MAX_HEADER_BYTES))
 
 
-def _digest(value: Any) -> str:
-    text = json.dumps(value, sort_keys=True, default=_plain)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+def _digest(file: BinaryIO, header: bytes, digest: str) -> str:
+    """Return the correct digest of a file whose ``header`` has been read.
 
-
-def _plain(value: Any) -> Any:
-    """Represent an object by its type and attributes, without its address."""
-    attributes = getattr(value, "__dict__", None)
-    return {"": type(value).__qualname__, **(attributes or {})}
+    Args:
+        file: The file.
+        header: Its header.
+        digest: The digest that the header states.
+    """
+    result = hashlib.sha256(header.replace(digest.encode(), _NO_DIGEST.encode(), 1))
+    while block := file.read(_BLOCK_BYTES):
+        result.update(block)
+    return result.hexdigest()

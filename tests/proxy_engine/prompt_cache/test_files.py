@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,11 +16,12 @@ import numpy as np
 import pytest
 from cached_models import KINDS, VOCABULARY, ask, cold, fresh_model, is_close, model_of
 from mlx_lm.models import cache as mlx_caches
-from mlx_lm.models.cache import KVCache, save_prompt_cache
+from mlx_lm.models.cache import KVCache, load_prompt_cache, save_prompt_cache
+from mlx_lm.tuner.utils import linear_to_lora_layers
 
 from proxy_engine import InvalidOptionError, PromptCacheFileError, PromptCacheMismatchError
-from proxy_engine.prompt_cache import files
-from proxy_engine.prompt_cache.files import model_identity
+from proxy_engine.prompt_cache import identity as identity_module
+from proxy_engine.prompt_cache.identity import model_identity
 from proxy_engine.prompt_cache.options import CacheOptions
 from proxy_engine.prompt_cache.prompt_caches import PromptCaches
 
@@ -85,6 +88,13 @@ def test_options_are_part_of_a_saved_cache(options: CacheOptions, tmp_path: Path
     assert set(caught.value.differs) <= {"max_kv_size", "kv"}
 
 
+def test_mlx_lm_loads_the_file(saved: Path) -> None:
+    layers, metadata = load_prompt_cache(str(saved), return_metadata=True)
+    assert [type(layer) for layer in layers] == [KVCache, KVCache]
+    assert layers[0].offset == LONG
+    assert [int(token) for token in metadata["token_ids"].split()] == PROMPT
+
+
 def test_save_replaces_an_existing_file(saved: Path) -> None:
     model = model_of("plain")
     caches = PromptCaches(model)
@@ -125,7 +135,7 @@ def test_failed_save_leaves_the_old_file(saved: Path, monkeypatch: pytest.Monkey
     def full(*_: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr("proxy_engine.prompt_cache.files.encode", full)
+    monkeypatch.setattr("proxy_engine.prompt_cache.files.save_prompt_cache", full)
     with pytest.raises(OSError, match="no space"):
         caches.save(saved, text(3, 9))
     assert saved.read_bytes() == before
@@ -180,17 +190,48 @@ def test_cache_of_another_model_is_rejected(
     assert caught.value.path == str(saved)
 
 
+def test_cache_of_another_adapter_is_rejected(saved: Path, tmp_path: Path) -> None:
+    model = fresh_model("plain")
+    config = {"rank": 2, "scale": 2.0, "dropout": 0.0}
+    linear_to_lora_layers(model, 1, config)
+    # It changes nothing yet, but it is another model.
+    with pytest.raises(PromptCacheMismatchError) as caught:
+        PromptCaches(model).load(saved)
+    assert "adapter" in caught.value.differs
+    path = tmp_path / "adapted.safetensors"
+    caches = PromptCaches(model)
+    ask(caches, model, PROMPT)
+    caches.save(path, PROMPT)
+    assert PromptCaches(model).load(path) == LONG
+    for name, module in model.named_modules():
+        if name.endswith("q_proj") and hasattr(module, "scale"):
+            module.scale = 3.0
+    with pytest.raises(PromptCacheMismatchError) as caught:
+        PromptCaches(model).load(path)
+    assert set(caught.value.differs) == {"adapter"}
+
+
 def test_cache_of_another_mlx_lm_version_is_rejected(
     saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files.mlx_lm, "__version__", "0.0.1")
+    monkeypatch.setattr(identity_module.mlx_lm, "__version__", "0.0.1")
     with pytest.raises(PromptCacheMismatchError, match=r"here 0\.0\.1") as caught:
         PromptCaches(model_of("plain")).load(saved)
     assert set(caught.value.differs) == {"mlx_lm"}
 
 
-def test_identity_of_equal_models_is_equal() -> None:
-    assert model_identity(fresh_model("chunked")) == model_identity(model_of("chunked"))
+def test_identity_of_a_model_is_the_same_in_every_process() -> None:
+    program = (
+        "from cached_models import model_of\n"
+        "from proxy_engine.prompt_cache.identity import model_identity\n"
+        "print(model_identity(model_of('chunked')))"
+    )
+    path = [str(Path(__file__).parents[2] / "support"), *filter(None, sys.path)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONHASHSEED": "7"}
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment
+    )
+    assert ran.stdout.strip() == str(model_identity(model_of("chunked")))
 
 
 def test_file_larger_than_max_bytes_is_rejected(saved: Path) -> None:
