@@ -135,9 +135,9 @@ class _DelayedMatcher(Matcher):
         super().__init__(start, vocabulary)
         self._before = before
 
-    def allowed_tokens(self) -> npt.NDArray[np.bool_]:
+    def allowed_tokens(self, *, steps: int | None = None) -> npt.NDArray[np.bool_]:
         self._before()
-        return super().allowed_tokens()
+        return super().allowed_tokens(steps=steps)
 
 
 def _short(value: float) -> float:

@@ -329,6 +329,6 @@ def test_answers_nested_three_thousand_deep(name: str) -> None:
 
 
 def test_reading_a_large_schema_is_within_the_budget() -> None:
-    for schema in ({"const": "x" * 4_000_000}, {"enum": list(range(400_000))}):
+    for schema in ({"const": list(range(400_000))}, {"enum": list(range(400_000))}):
         with pytest.raises(UnsupportedSchemaError, match="steps"):
             JsonSchemaStateMachine(schema)
