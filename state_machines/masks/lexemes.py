@@ -118,10 +118,14 @@ class Lexemes:
         key = (prefix, spelling, terminator, min_chars, max_chars)
         walk = self._walks.get(text, key)
         if walk is None:
-            if min_chars or max_chars is not None:
-                made: LexemeWalk = self._measure(text).walk(min_chars, max_chars)
-            else:
+            measured = None
+            if prefix is EPSILON and _is_string(lexeme):
+                needs_measure = min_chars > 0 or max_chars is not None or text is ANY_TEXT
+                measured = self._measure(text) if needs_measure else self._measured.get(text)
+            if measured is None:
                 made = self._make(prefix, text, spelling, terminator)
+            else:
+                made = measured.walk(min_chars, max_chars)
             walk = self._walks.put(text, key, made)
         return walk
 

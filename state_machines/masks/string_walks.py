@@ -15,6 +15,7 @@ import numpy.typing as npt
 from state_machines.budgets import Verdict, spend
 from state_machines.grammar.encoding import JSON_STRING, EncodedText, encoded
 from state_machines.grammar.node import EPSILON, Node
+from state_machines.grammar.nodes import Concatenation, Union
 from state_machines.grammar.shortest import has_endless_words, shortest_length
 from state_machines.masks.descent import Descents
 from state_machines.masks.kernel import states_at_vertices
@@ -111,6 +112,11 @@ def _missing_characters(states: Iterable[Node]) -> Ids:
             spend()
             if isinstance(node, EncodedText):
                 found = shortest_length(node.text)
+            elif isinstance(node, Concatenation):
+                # The rest of a character, then the rest of the text.
+                found = of(node.tail)
+            elif isinstance(node, Union):
+                found = min(map(of, node.members))
             else:
                 found = min((of(target) for _, target in node.transitions), default=0)
             known[node] = found
