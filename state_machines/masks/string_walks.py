@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -65,7 +66,8 @@ class MeasuredStrings:
         self._needed: Ids = np.full(int(trie.ids.max(initial=-1)) + 1, _NEVER, np.int32)
         """The characters of a shortest text that has a token inside, by token id."""
         self._needed[trie.ids] = needed
-        self._texts = [node.text for node in nodes if isinstance(node, EncodedText)]
+        # Not held: a text may lead back to itself, and is the key of its measure in a cache.
+        self._texts = [ref(node.text) for node in nodes if isinstance(node, EncodedText)]
 
     @property
     def weight(self) -> int:
@@ -78,8 +80,11 @@ class MeasuredStrings:
 
         Then a lower bound only restricts where the text may end.
         """
-        texts = {*self._texts, *(target for text in self._texts for _, target in text.transitions)}
-        return all(has_endless_words(text) is Verdict.YES for text in texts)
+        texts = [text() for text in self._texts]
+        known = {text for text in texts if text is not None}
+        known.update([target for text in known for _, target in text.transitions])
+        is_complete = None not in texts
+        return is_complete and all(has_endless_words(text) is Verdict.YES for text in known)
 
     def walk(self, min_chars: int, max_chars: int | None) -> StringWalk:
         """Return the walk of the texts with a number of characters between bounds.

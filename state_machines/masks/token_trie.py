@@ -321,12 +321,6 @@ class TokenTrie:
             self._counts[first] = known
         return known
 
-    def after_each(self, byte: int) -> Iterator[bytes]:
-        """Yield the texts that tokens write after a byte, for each of its occurrences."""
-        for vertex in np.flatnonzero(self.byte == byte).tolist():
-            for text, _ in self.tokens_below(vertex) if vertex else ():
-                yield text
-
     def tokens_below(self, vertex: int) -> Iterator[tuple[bytes, Ids]]:
         """Yield (text beyond the vertex, token ids) for all tokens below a vertex."""
         stack = [(vertex, b"")]
