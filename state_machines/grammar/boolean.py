@@ -12,6 +12,7 @@ from operator import attrgetter
 
 from state_machines.best_first import Edge, Visit, best_first
 from state_machines.budgets import Verdict, spend
+from state_machines.grammar.needed_symbols import lack_needed_symbol
 from state_machines.grammar.node import (
     EMPTY,
     EPSILON,
@@ -31,6 +32,9 @@ from state_machines.grammar.nodes import (
 )
 from state_machines.grammar.symbols import is_whole_alphabet
 from state_machines.limits import LIMITS
+
+_FEW_STATES = 16
+"""States that an emptiness search visits before it looks for proofs that a state has no word."""
 
 
 class _Boolean(Node):
@@ -255,7 +259,17 @@ def _find_word(start: Node) -> Verdict:
         if verdict is not Verdict.UNKNOWN:
             return verdict
     visited: list[_Boolean] = []
-    for number, visit in enumerate(best_first(start, _raw_edges, attrgetter("min_length"))):
+
+    def edges(visit: Visit[Node, None]) -> list[Edge[Node, None]]:
+        state = visit.state
+        is_refuted = (
+            len(visited) > _FEW_STATES
+            and isinstance(state, Intersection)
+            and lack_needed_symbol(state.members)
+        )
+        return [] if is_refuted else _raw_edges(state)
+
+    for number, visit in enumerate(best_first(start, edges, attrgetter("min_length"))):
         if _is_live(visit.state):
             step: Visit[Node, None] | None = visit
             while step is not None:
@@ -272,8 +286,7 @@ def _find_word(start: Node) -> Verdict:
     return Verdict.NO
 
 
-def _raw_edges(visit: Visit[Node, None]) -> list[Edge[Node, None]]:
-    node = visit.state
+def _raw_edges(node: Node) -> list[Edge[Node, None]]:
     transitions = node.raw_transitions if isinstance(node, _Boolean) else node.transitions
     spend(1 + len(transitions) // 4)
     return [(target, None, 0) for _, target in transitions]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator
 
 from state_machines.grammar.node import Node, Transitions, intern_node
+from state_machines.grammar.symbols import CodePointSet
 
 
 class WordTransitions(Node):
@@ -72,12 +73,25 @@ class Lazy(Node):
         return self.expansion.derivative(byte)
 
 
-class _Reference(Lazy):
-    __slots__ = ("_make",)
+class Reference(Lazy):
+    """A node that stands for the result of a function.
 
-    def __init__(self, make: Callable[[], Node], nullable: bool, min_length: int) -> None:
+    Attributes:
+        symbols: The symbols of its words and perhaps others; ``None`` if they are not known.
+    """
+
+    __slots__ = ("_make", "symbols")
+
+    def __init__(
+        self,
+        make: Callable[[], Node],
+        nullable: bool,
+        min_length: int,
+        symbols: CodePointSet | None,
+    ) -> None:
         super().__init__(nullable=nullable, min_length=0 if nullable else min_length)
         self._make: Callable[[], Node] | None = make
+        self.symbols = symbols
 
     def release(self) -> Iterable[Node]:
         # A reference cannot be expanded again.
@@ -99,7 +113,12 @@ class _Reference(Lazy):
 
 
 def reference(
-    key: Hashable, make: Callable[[], Node], *, nullable: bool = False, min_length: int = 1
+    key: Hashable,
+    make: Callable[[], Node],
+    *,
+    nullable: bool = False,
+    min_length: int = 1,
+    symbols: CodePointSet | None = None,
 ) -> Node:
     """Return a node that stands for ``make()``, which is called when it is first needed.
 
@@ -108,5 +127,6 @@ def reference(
         make: Returns the target. It must have a word, and must not be left-recursive.
         nullable: Whether the target is nullable.
         min_length: A lower bound on the length of the target's words other than the empty one.
+        symbols: The symbols of the target's words, and perhaps others; ``None`` if not known.
     """
-    return intern_node(("_Reference", key), lambda: _Reference(make, nullable, min_length))
+    return intern_node(("Reference", key), lambda: Reference(make, nullable, min_length, symbols))

@@ -158,7 +158,8 @@ def _common_length(one: Text, other: Text) -> int:
     return next((at for at in range(low, high) if one[at] != other[at]), high)
 
 
-def _symbol_set(text: Text, index: int) -> Symbols:
+def symbol_set(text: Text, index: int) -> Symbols:
+    """Return the set of one symbol of a text."""
     symbol = text[index]
     return 1 << symbol if isinstance(symbol, int) else code_points(symbol)
 
@@ -206,7 +207,7 @@ class Interval(Node):
         while start < self.last:
             symbol = texts[start][depth]
             stop = bisect_right(texts, symbol, start, self.last, key=lambda text: text[depth])
-            members = _symbol_set(texts[start], depth)
+            members = symbol_set(texts[start], depth)
             following = self._following(start, stop)
             if following is not EMPTY:
                 transitions.append((members, following))
@@ -335,7 +336,7 @@ class Word(Node):
 
     def compute_transitions(self) -> Transitions:
         rest = _word(self.text, self.start + 1, self.end)
-        return collect_transitions(((_symbol_set(self.text, self.start), rest),))
+        return collect_transitions(((symbol_set(self.text, self.start), rest),))
 
     def run_derivative(self, text: bytes, position: int) -> tuple[int, Node]:
         own, start = self.text, self.start

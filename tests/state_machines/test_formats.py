@@ -20,11 +20,14 @@ from hypothesis import strategies as st
 from schema_strategies import examples
 
 from state_machines import InvalidSchemaError, JsonSchemaStateMachine
+from state_machines.budgets import step_budget
 from state_machines.errors import InvalidPatternError, UnsupportedPatternError
+from state_machines.grammar.boolean import intersection
 from state_machines.grammar.node import Node
-from state_machines.grammar.words import contains_word
+from state_machines.grammar.words import after_text, contains_word
 from state_machines.json_schema.formats import FORMATS, format_language
 from state_machines.json_schema.formats.international import pvalid
+from state_machines.regex import compile_pattern
 from state_machines.regex.parser import parse
 
 
@@ -207,6 +210,15 @@ def test_date_is_accepted_exactly_if_the_calendar_has_it(year: int, month: int, 
 def test_datetimes_of_python_are_accepted(value: datetime) -> None:
     assert accepts("date-time", value.isoformat())
     assert accepts("time", value.timetz().isoformat())
+
+
+def test_pattern_beside_date_time_is_decided_without_all_leap_seconds() -> None:
+    language = format_language("date-time", "2020-12")
+    assert language is not None
+    both = intersection((language, compile_pattern("[0-9]T[0-9]", search=True)))
+    with step_budget(2_000):
+        assert after_text(both, "2015-06-30t").is_empty
+        assert not after_text(both, "2015-06-30T23:59:60").is_empty
 
 
 @given(st.integers(-1439, 1439), st.integers(0, 1439), st.sampled_from((6, 12)))

@@ -13,6 +13,7 @@ from __future__ import annotations
 from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import concatenation, union
+from state_machines.grammar.symbols import CodePointSet
 from state_machines.grammar.word_lists import literals, word_list
 from state_machines.json_schema.formats.primitives import full_match
 
@@ -53,27 +54,34 @@ def date_time() -> Node:
 def _leap_second(days: int) -> Node:
     """Return the local times, with offset, of 23:59:60 UTC.
 
-    There are 2,880 offsets, so hours are unfolded lazily.
+    There are 2,880 offsets, so tens of minutes are unfolded lazily.
 
     Args:
         days: The local date minus the UTC date: 0 or 1.
     """
-    return word_list((f"{hour:02}:", _minutes(hour, days)) for hour in range(24))
+    return word_list(
+        (f"{hour:02}:{ten}", _minutes(hour, ten, days)) for hour in range(24) for ten in range(6)
+    )
 
 
-def _minutes(hour: int, days: int) -> Node:
-    """Return the texts ``MM:60``, fraction of a second, offset for which the time is 23:59 UTC."""
+def _minutes(hour: int, ten: int, days: int) -> Node:
+    """Return the rest ``M:60``, fraction of a second, offset of the times that are 23:59 UTC."""
 
     def make() -> Node:
         fraction = full_match(_FRACTION)
         return word_list(
-            (f"{minute:02}:60", concatenation(fraction, literals(offsets)))
-            for minute in range(60)
-            if (offsets := _offsets(hour * 60 + minute, days))
+            (f"{minute}:60", concatenation(fraction, literals(offsets)))
+            for minute in range(10)
+            if (offsets := _offsets(hour * 60 + ten * 10 + minute, days))
         )
 
-    shortest = 1 if (hour, days) == (23, 0) else 6
-    return reference(("leap second", hour, days), make, min_length=5 + shortest)
+    is_utc = (hour, ten, days) == (23, 5, 0)
+    return reference(
+        ("leap second", hour, ten, days),
+        make,
+        min_length=4 + (1 if is_utc else 6),
+        symbols=CodePointSet.of("0123456789:.+-" + "Zz" * is_utc),
+    )
 
 
 def _offsets(minute: int, days: int) -> list[str]:
