@@ -39,12 +39,11 @@ FUZZ_ARGS ?=
 COMPAT_ARGS ?=
 PROCESSORS_ARGS ?=
 RAY_ARGS ?=
-ROUTER_ARGS ?=
 RUNTIMES ?= torch llama-cpp-python
 NOTEBOOKS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-ray test-runtimes runtime-tests processor-figures coverage matrix data lint docs notebooks screenshots bench memory growth bench-grammars bench-e2e bench-speculation bench-vision bench-faithfulness bench-hostile bench-quality bench-calibration bench-processors bench-distributed bench-router bench-prompt-cache bench-ray plots fuzz ledgers compat soak model speech-model clean
+.PHONY: help demo serve test test-ray test-runtimes runtime-tests processor-figures coverage matrix data lint docs notebooks screenshots bench memory growth bench-grammars bench-e2e bench-speculation bench-vision bench-faithfulness bench-hostile bench-quality bench-calibration bench-processors bench-distributed bench-prompt-cache bench-ray plots fuzz ledgers compat soak model speech-model clean
 
 help:
 	@echo "make demo          a real model turns a text into JSON that matches a schema"
@@ -79,7 +78,6 @@ help:
 	@echo "make bench-distributed  the time of a token that several ranks compute (DISTRIBUTED_ARGS=...)"
 	@echo "make bench-prompt-cache  prompt caches on disk: first token, look-ups, writes (PROMPT_CACHE_ARGS=...)"
 	@echo "make bench-ray     extraction on Ray with one and two actors, and memory of the driver (RAY_ARGS='--rows 2000')"
-	@echo "make bench-router  what the router of several workers adds (ROUTER_ARGS='--requests 300')"
 	@echo "make plots         plots and tables of docs/performance.md, from the figures in docs/plots"
 
 demo: model
@@ -188,9 +186,6 @@ processor-figures: $(INSTALLED)-runtimes model
 
 bench-ray: $(INSTALLED)-bench $(INSTALLED)-ray model
 	$(FAST) $(BIN)/python benchmarks/ray_extraction.py $(RAY_ARGS)
-
-bench-router: $(INSTALLED)-bench
-	$(BIN)/python benchmarks/router.py $(ROUTER_ARGS)
 
 plots: $(INSTALLED)-bench
 	$(BIN)/python benchmarks/plots.py

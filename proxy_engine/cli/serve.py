@@ -41,10 +41,6 @@ def _run(options: argparse.Namespace) -> int:
         settings = parse_settings(options.flags)
     except ValueError as error:
         raise CommandLineError(str(error)) from error
-    if settings.workers > 1:
-        from ..server.router.supervisor import supervise  # noqa: PLC0415
-
-        return supervise(settings)
     from ..server.serve import serve  # noqa: PLC0415
 
     return serve(settings)

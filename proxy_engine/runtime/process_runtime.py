@@ -30,7 +30,6 @@ _POLL_SECONDS = 0.5
 _SWITCH_SECONDS = 0.0005
 
 _is_ours = False
-_worker: int | None = None
 
 
 def take_over() -> None:
@@ -39,17 +38,6 @@ def take_over() -> None:
     _is_ours = True
     gc.set_threshold(_YOUNG_OBJECTS, _YOUNG_COLLECTIONS, _MIDDLE_COLLECTIONS)
     sys.setswitchinterval(_SWITCH_SECONDS)
-
-
-def set_worker(number: int) -> None:
-    """State that this process is the worker of that number behind a router."""
-    global _worker
-    _worker = number
-
-
-def worker() -> int | None:
-    """Return the number of this worker; ``None`` in a process that is no worker."""
-    return _worker
 
 
 def freeze() -> None:

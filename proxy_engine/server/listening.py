@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import socket
+import stat
 from pathlib import Path
 
 import uvicorn
@@ -23,30 +25,54 @@ _BACKLOG = 512
 _logger = logging.getLogger(__name__)
 
 
-def uvicorn_config(
-    app: ASGIApp, settings: ServerSettings, socket_path: Path | None = None
-) -> uvicorn.Config:
-    """Return the configuration of a server.
-
-    Args:
-        app: The application.
-        settings: Its settings.
-        socket_path: The Unix socket of a worker, in place of host and port.
-    """
+def uvicorn_config(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
+    """Return the configuration of a server."""
     return uvicorn.Config(
         app,
         host=settings.host,
         port=settings.port,
-        uds=None if socket_path is None else str(socket_path),
         http=limited_protocol(settings.header_seconds, settings.max_connections),
         backlog=_BACKLOG,
         timeout_graceful_shutdown=math.ceil(settings.grace_seconds) + DELIVERY_SECONDS,
         log_config=None,
         access_log=False,
         server_header=False,
-        # The router adds the date to responses of workers.
-        date_header=socket_path is None,
     )
+
+
+def unix_socket(path: Path) -> socket.socket:
+    """Bind a Unix socket to which only this user can connect.
+
+    A file that a killed server has left is replaced.
+
+    Raises:
+        OSError: Another server listens there, the path is another file's, or it is too long.
+    """
+    path = path.expanduser().absolute()
+    if path.exists() and stat.S_ISSOCK(path.stat().st_mode):
+        if _answers(path):
+            raise OSError(f"another server listens on {path}")
+        path.unlink()
+    bound = socket.socket(socket.AF_UNIX)
+    # uvicorn would let all users connect.
+    mask = os.umask(0o177)
+    try:
+        bound.bind(str(path))
+    except OSError:
+        bound.close()
+        raise
+    finally:
+        os.umask(mask)
+    return bound
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        try:
+            client.connect(str(path))
+        except ConnectionRefusedError:
+            return False
+    return True
 
 
 def url_of(listening: socket.socket) -> str:

@@ -8,8 +8,6 @@ import sys
 import time
 from typing import Any, Literal
 
-from ..runtime import process_runtime
-
 _LOGGER = "proxy_engine.server"
 
 
@@ -34,22 +32,10 @@ class _TextFormatter(logging.Formatter):
         return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
 
 
-class _WorkerField(logging.Filter):
-    """Adds the number of the worker to every line."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self._number = number
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        record.fields = {"worker": self._number, **getattr(record, "fields", {})}
-        return True
-
-
 def configure(form: Literal["text", "json"], level: str) -> None:
     """Write the logs of the server and of uvicorn to standard error.
 
-    A record's fields are given as ``extra={"fields": {…}}``. Lines of a worker have its number.
+    A record's fields are given as ``extra={"fields": {…}}``.
 
     Args:
         form: The format of a line.
@@ -57,9 +43,6 @@ def configure(form: Literal["text", "json"], level: str) -> None:
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonFormatter() if form == "json" else _TextFormatter())
-    number = process_runtime.worker()
-    if number is not None:
-        handler.addFilter(_WorkerField(number))
     for name in (_LOGGER, "uvicorn"):
         logger = logging.getLogger(name)
         logger.handlers = [handler]

@@ -94,26 +94,23 @@ class MemoryGate:
         self._settled_at = self._clock() + _RELEASE_SECONDS
         return await asyncio.to_thread(release_unused)
 
-    def can_hold(self, model: KnownModel, copies: int = 1) -> bool:
-        """Whether copies of a model fit into memory while no other model is there."""
-        return _needed_bytes(model) * copies <= total_bytes(self._limit)
+    def can_hold(self, model: KnownModel) -> bool:
+        """Whether a model fits into memory while no other model is there."""
+        return _needed_bytes(model) <= total_bytes(self._limit)
 
-    def shortage(self, model: KnownModel, freed: int = 0, copies: int = 1) -> ApiError | None:
+    def shortage(self, model: KnownModel, freed: int = 0) -> ApiError | None:
         """Return the error for a model that does not fit, with status 507; ``None`` if it fits.
 
         Args:
             model: The model.
             freed: Bytes that are freed before it is loaded.
-            copies: The number of processes that load it at the same time.
         """
-        needed = _needed_bytes(model) * copies
+        needed = _needed_bytes(model)
         room = self._available(self._limit) + freed
         if needed <= room:
             return None
         name, param = repr(model.name), "model"
-        if copies > 1:
-            name = f"{name} in {copies} workers"
-        alone = _needed_bytes(replace(model, draft=None)) * copies
+        alone = _needed_bytes(replace(model, draft=None))
         if model.draft is not None and alone <= room:
             name, param = f"{name} with draft model {model.draft.name!r}", "draft_model"
         return ApiError(

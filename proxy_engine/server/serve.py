@@ -9,7 +9,6 @@ import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 
 import uvicorn
 
@@ -19,7 +18,13 @@ from ..runtime import process_runtime
 from . import logs
 from .app import create_app, load_engine, registry_of
 from .known_models import KnownModel
-from .listening import DELIVERY_SECONDS, url_of, uvicorn_config, warn_of_settings
+from .listening import (
+    DELIVERY_SECONDS,
+    unix_socket,
+    url_of,
+    uvicorn_config,
+    warn_of_settings,
+)
 from .memory import MemoryGate
 from .services import Services
 from .settings import ServerSettings
@@ -29,13 +34,8 @@ _ABANDONED = 1
 _logger = logging.getLogger(__name__)
 
 
-def serve(settings: ServerSettings, *, socket_path: Path | None = None, copies: int = 1) -> int:
+def serve(settings: ServerSettings) -> int:
     """Load the default model and serve it until SIGINT or SIGTERM.
-
-    Args:
-        settings: The settings.
-        socket_path: The Unix socket to listen on, in place of the host and the port.
-        copies: The number of processes that load the model into the same memory.
 
     Returns:
         The exit status.
@@ -48,25 +48,27 @@ def serve(settings: ServerSettings, *, socket_path: Path | None = None, copies: 
     if settings.distributed:
         # On ranks other than 0 this does not return: rank 0 answers requests.
         lead_or_follow()
-    if socket_path is None:
-        warn_of_settings(settings)
+    warn_of_settings(settings)
     process_runtime.take_over()
     model = registry_of(settings).default()
-    gate = MemoryGate(settings.memory_limit_bytes)
-    shortage = gate.shortage(model, copies=copies)
-    if shortage is not None and copies > 1 and not gate.can_hold(model, copies):
-        _logger.error("the workers do not fit into memory", extra={"fields": shortage.facts})
-        return 1
+    shortage = MemoryGate(settings.memory_limit_bytes).shortage(model)
     if shortage is not None:
         # The operator has chosen this model, and may free memory while it is loaded.
         _logger.warning(
             "the default model may not fit into memory", extra={"fields": shortage.facts}
         )
+    sockets = None
+    if settings.uds is not None:
+        try:
+            sockets = [unix_socket(settings.uds)]
+        except OSError as error:
+            facts = {"uds": settings.uds, "why": error}
+            _logger.error("cannot listen", extra={"fields": facts})
+            return 1
     engine = _load(model, settings)
     app = create_app(settings, engine=engine, load=partial(_load, settings=settings))
-    config = uvicorn_config(app, settings, socket_path)
-    server = _Server(config, app.state.services)
-    server.run()
+    server = _Server(uvicorn_config(app, settings), app.state.services)
+    server.run(sockets)
     return 0 if server.started else 1
 
 
@@ -113,6 +115,10 @@ class _Server(uvicorn.Server):
             await super().shutdown(sockets)
         finally:
             ending.cancel()
+            uds = self._services.settings.uds
+            if uds is not None:
+                # Here, since uvicorn ends the process by the signal that it has received.
+                uds.expanduser().unlink(missing_ok=True)
         _logger.info("stopped")
         # At exit, Python would wait for a thread that loads a model.
         waiting = threading.Thread(target=self._threads.shutdown, daemon=True)

@@ -89,8 +89,8 @@ class ServerSettings(BaseSettings):
     """address to listen on"""
     port: int = Field(default=8000, ge=0, le=65535)
     """port to listen on; 0 for any free port"""
-    workers: int = Field(default=1, ge=1, le=64)
-    """processes behind the port, each with its own copy of the model"""
+    uds: Path | None = None
+    """Unix socket to listen on in place of the port; only this user can connect"""
     api_key: SecretStr | None = None
     """key that clients send as 'Authorization: Bearer KEY'"""
     model_directories: Annotated[tuple[Path, ...], NoDecode] = ()
@@ -138,7 +138,7 @@ class ServerSettings(BaseSettings):
     unknown_fields: Literal["ignore", "reject"] = "ignore"
     """whether unknown fields of requests are ignored or refused"""
     memory_limit_bytes: int | None = Field(default=None, ge=1)
-    """memory for the model, of all workers together (all of the device's if not given)"""
+    """memory for the model (all of the device's if not given)"""
     idle_seconds: float | None = Field(default=None, gt=0)
     """time without requests after which the model is unloaded (never if not given)"""
     stored_responses: int = Field(default=256, ge=0)
@@ -197,8 +197,6 @@ class ServerSettings(BaseSettings):
         cache = self.cache_options()
         if self.distributed:
             cache.check_distributed()
-            if self.workers > 1:
-                raise ValueError("workers and distributed cannot be combined")
         self.request_defaults()
         self.load_arguments()
         return self
@@ -301,12 +299,15 @@ class ServerSettings(BaseSettings):
     @property
     def checks_hosts(self) -> bool:
         """Whether the ``Host`` header of requests is checked."""
+        if self.uds is not None:
+            # No page of a browser reaches it.
+            return False
         return "*" not in self.allowed_hosts and (self.is_local or bool(self.allowed_hosts))
 
     @property
     def is_local(self) -> bool:
-        """Whether the server listens on a loopback address."""
-        if self.host == "localhost":
+        """Whether the server listens on a loopback address or a Unix socket."""
+        if self.uds is not None or self.host == "localhost":
             return True
         try:
             return ip_address(self.host).is_loopback

@@ -8,10 +8,18 @@ from typing import Any, Literal
 from ..checks.texts import short_repr
 from .encoders.encoder import new_id
 from .errors import ApiError
-from .id_prefixes import ITEM_ID_PREFIXES
 from .response_store import Item, ResponseStore
 from .schemas.items import ItemList
 from .schemas.responses import OutputItem
+
+_ID_PREFIXES = {
+    "message": "msg_",
+    "function_call": "fc_",
+    "function_call_output": "fco_",
+    "custom_tool_call": "ctc_",
+    "custom_tool_call_output": "ctco_",
+    "reasoning": "rs_",
+}
 
 
 def input_items(given: str | Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -108,7 +116,7 @@ def whole_list(items: Sequence[Item], *, has_more: bool = False) -> ItemList:
 
 def _stored_input(item: dict[str, Any]) -> Item:
     kind = item.get("type", "message")
-    stored = {**item, "id": new_id(ITEM_ID_PREFIXES[kind]), "type": kind, "status": "completed"}
+    stored = {**item, "id": new_id(_ID_PREFIXES[kind]), "type": kind, "status": "completed"}
     if kind == "message":
         is_output = item["role"] in ("assistant", "agent")
         stored["role"] = "assistant" if is_output else item["role"]

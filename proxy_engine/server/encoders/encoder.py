@@ -14,7 +14,6 @@ from ...answers.composition import REASONING
 from ...results.events import StreamEvent, TokenGenerated
 from ...results.generation import GenerationResult
 from ...results.parts import Logprob, TokenLogprobs, Usage
-from ...runtime import process_runtime
 from ..errors import ApiError
 from ..schemas.common import (
     PromptDetails,
@@ -92,11 +91,8 @@ class TokenTexts:
 
 
 def new_id(prefix: str) -> str:
-    """Return a random identifier. Its first byte is the number of the worker, if this is one."""
-    number = process_runtime.worker()
-    if number is None:
-        return f"{prefix}{secrets.token_hex(12)}"
-    return f"{prefix}{number:02x}{secrets.token_hex(11)}"
+    """Return a random identifier."""
+    return f"{prefix}{secrets.token_hex(12)}"
 
 
 def seconds_now() -> int:

@@ -79,14 +79,3 @@ def test_memory_of_other_programs_is_not_available(monkeypatch: pytest.MonkeyPat
         assert available_bytes() == expected
         assert total_bytes() == device
     assert available_bytes(used_bytes() + 10) == 10
-
-
-def test_copies_of_several_processes_are_added_up() -> None:
-    gate = Memory(2 * NEEDED).gate()
-    assert gate.shortage(MODEL, copies=2) is None
-    shortage = gate.shortage(MODEL, copies=3)
-    assert shortage is not None
-    assert "'a' in 3 workers" in shortage.message
-    assert shortage.facts == {"needed_bytes": 3 * NEEDED, "available_bytes": 2 * NEEDED}
-    assert MemoryGate(2 * NEEDED).can_hold(MODEL, 2)
-    assert not MemoryGate(2 * NEEDED).can_hold(MODEL, 3)

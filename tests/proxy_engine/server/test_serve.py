@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 import signal
+import socket
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,7 +21,7 @@ from pydantic import ValidationError
 
 from proxy_engine import ModelFormatError
 from proxy_engine.cli.main import main
-from proxy_engine.server import serve
+from proxy_engine.server import listening, serve
 from proxy_engine.server.environment import unknown_variables
 from proxy_engine.server.settings import ServerSettings
 
@@ -91,6 +93,37 @@ def test_signal_ends_streams_and_the_process(process: tuple[str, Any]) -> None:
     request = next(event for event in events if event.get("path") == "/v1/chat/completions")
     assert request["error"] == "shutting_down"
     assert "key" not in log
+
+
+def test_unix_socket_serves_this_user_and_is_removed(
+    tmp_path: Path, tiny_model_directory: Path
+) -> None:
+    path = tmp_path / "engine.sock"
+    with socket.socket(socket.AF_UNIX) as killed:
+        # The file that a killed server leaves.
+        killed.bind(str(path))
+    flags = ["--model", str(tiny_model_directory), "--uds", str(path), "--log-format=json"]
+    running = start(tmp_path, *flags)
+    try:
+        assert running.stderr is not None
+        facts = next(facts for facts in map(json.loads, running.stderr) if "url" in facts)
+        assert facts["url"] == f"unix:{path}"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        second = start(tmp_path, *flags)
+        assert second.wait(60) == 1
+        assert "another server listens" in second.communicate()[1]
+        transport = httpx.HTTPTransport(uds=str(path))
+        body = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 3}
+        with httpx.Client(transport=transport, base_url="http://engine", timeout=30) as client:
+            assert client.post("/v1/chat/completions", json=body).status_code == 200
+        running.send_signal(signal.SIGTERM)
+        running.communicate(timeout=20)
+    finally:
+        running.kill()
+        running.communicate()
+    assert not path.exists()
+    with pytest.raises(OSError, match="in use"):
+        listening.unix_socket(tmp_path)
 
 
 _NEVER_LOADS = """

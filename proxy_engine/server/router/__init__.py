@@ -1,1 +1,0 @@
-"""Several servers behind one port: a router, and the processes it forwards to."""
