@@ -13,8 +13,7 @@ from state_machines.errors import VocabularyError
 from state_machines.masks.mask_store import MaskStore
 from state_machines.vocabulary import LAYOUT, Vocabulary
 from state_machines.vocabulary.array_file import PARTIAL_SUFFIX
-from state_machines.vocabulary.fingerprint import fingerprint
-from state_machines.vocabulary.tokenizer_reader import token_count
+from state_machines.vocabulary.tokenizer_reader import fingerprint, token_count
 
 _VOCABULARY_FILES = 8
 """Files of a vocabulary cache directory."""

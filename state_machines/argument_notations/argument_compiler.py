@@ -174,17 +174,38 @@ class ArgumentCompiler:
             term = self.restrict(lambda _: values, names, values, notation)
 
         def node(compiler: Self, some: Term) -> Node:
+            if members is None:
+                return compiler.translator.value(some)
+            value = compiler.translator.value
+            return compiler.object_node(some, members, lambda each, _: value(each, 1))
+
+        return self.compiled(term, read, node)
+
+    def compiled(
+        self,
+        term: Term,
+        read: Callable[[str], dict[str, Any]],
+        node: Callable[[Self, Term], Node] = lambda compiler, some: compiler.translator.value(some),
+        parser_schema: Mapping[str, Any] | None = None,
+    ) -> CompiledArguments:
+        """Return the arguments of a restricted term.
+
+        Args:
+            term: The arguments that can be written.
+            read: Returns the arguments of a text.
+            node: Returns the language of a term's objects, by default in the syntax of values.
+            parser_schema: As for :class:`CompiledArguments`; by default the schema.
+        """
+
+        def language(compiler: Self, some: Term) -> Node:
             with compiler.compilation.bounded(some):
-                if members is None:
-                    return compiler.translator.value(some)
-                value = compiler.translator.value
-                return compiler.object_node(some, members, lambda each, _: value(each, 1))
+                return node(compiler, some)
 
         return CompiledArguments(
-            node(self, term),
+            language(self, term),
             read,
-            self.parser_schema,
-            lambda arguments: node(*self.for_value(arguments)),
+            self.parser_schema if parser_schema is None else parser_schema,
+            lambda arguments: language(*self.for_value(arguments)),
             partial(self.count, term),
         )
 

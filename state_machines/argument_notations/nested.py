@@ -8,9 +8,8 @@ texts that would be read as another value are excluded, and so are values withou
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, TypeAlias
 
 from state_machines.argument_notations.argument_compiler import (
@@ -33,16 +32,18 @@ from state_machines.argument_notations.raw_text import (
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.encoding import RAW, encoded
-from state_machines.grammar.lazy import reference
-from state_machines.grammar.node import EMPTY, EPSILON, Node
-from state_machines.grammar.nodes import concatenation, literal, union
-from state_machines.json_schema.arrays.array_shape import ArrayShape, ItemState, ItemSteps
+from state_machines.grammar.node import EPSILON, Node
+from state_machines.grammar.nodes import concatenation, literal
+from state_machines.grammar.tokens import Spell
+from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.objects.names import listed_names
 from state_machines.json_schema.objects.object_shape import NameRule, ObjectShape
 from state_machines.json_schema.terms import FALSE, Evaluated, Term
 from state_machines.json_schema.value_sets import ANY_TEXT, ANY_VALUE, ValueSet
 from state_machines.json_schema.value_syntax import (
-    JSON_SYNTAXES,
+    WHITESPACE_LAYOUTS,
+    ItemSyntax,
+    ValueSyntax,
 )
 from state_machines.regex import compile_pattern
 
@@ -131,28 +132,67 @@ class NestedNotation(Notation):
 
     def _compile(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
         compiler = _NestedCompiler(self, schema, options)
-        term = compiler.writable_term()
-        return CompiledArguments(
-            compiler.node(term),
-            compiler.read,
-            compiler.parser_schema,
-            compiler.spellings,
-            partial(compiler.count, term),
+        return compiler.compiled(compiler.writable_term(), compiler.read)
+
+
+class _Items(ItemSyntax):
+    """Items as elements of one name."""
+
+    begin = end = EPSILON
+
+    def __init__(self, opening: Node, closing: Node) -> None:
+        super().__init__(WHITESPACE_LAYOUTS["compact"])
+        self._opening, self._closing = opening, closing
+
+    def opening(self, depth: int) -> Node:
+        """Return the tag before the first item."""
+        del depth
+        return self._opening
+
+    def comma(self, depth: int) -> Node:
+        """Return the tags between two items."""
+        del depth
+        return concatenation(self._closing, self._opening)
+
+    def closing(self, depth: int) -> Node:
+        """Return the tag after the last item."""
+        del depth
+        return self._closing
+
+
+class _NestedSyntax(ValueSyntax):
+    """The content of elements."""
+
+    quotes_strings = False
+
+    def __init__(self, notation: NestedNotation, spell: Spell) -> None:
+        super().__init__(WHITESPACE_LAYOUTS["compact"])
+
+        def spelled(text: str) -> Node:
+            return literal(spell(notation.mark) + text.removeprefix(notation.mark).encode())
+
+        self.members = PlainMembers(
+            b">",
+            before_name=spelled(f"{notation.mark}<"),
+            after_value=lambda name: spelled(notation.closing(name or "")),
         )
+        item = notation.item
+        self.items = _Items(spelled(notation.opening(item)), spelled(notation.closing(item)))
+
+    def string(self, words: Node) -> Node:
+        """Return strings as they are."""
+        return encoded(words, RAW)
 
 
 class _NestedCompiler(ArgumentCompiler):
     """Compiles and reads the arguments of one schema."""
 
     def __init__(self, notation: NestedNotation, schema: Schema, options: NotationOptions) -> None:
-        super().__init__(schema, options, JSON_SYNTAXES["compact"])
+        super().__init__(schema, options, _NestedSyntax(notation, options.spell))
         self._notation = notation
-        self._spell = options.spell
         self._title = f"the notation {notation.name!r}"
-        self._members = PlainMembers(b">", before_name=literal(self._spelled(f"{notation.mark}<")))
         self._texts = texts_without((notation.mark, *options.avoid))
         self._written: dict[tuple[Term, Term], Evaluated] = {}
-        self._nodes: dict[Hashable, Node] = {}
         check_names(schema, _is_name, self._title)
 
     def writable_term(self) -> Term:
@@ -166,17 +206,6 @@ class _NestedCompiler(ArgumentCompiler):
                     raise self._refused(name)
             self.compilation.check(term, f"no arguments of the schema fit {self._title}")
             return term
-
-    def node(self, term: Term) -> Node:
-        """Return the language of the arguments."""
-        with self.compilation.bounded(term):
-            return self._value(term)
-
-    def spellings(self, arguments: Mapping[str, Any]) -> Node:
-        """Return every spelling of one object."""
-        twin, term = self.for_value(arguments)
-        twin._written, twin._nodes = {}, {}
-        return twin._value(term)
 
     def _refused(self, name: str) -> UnsupportedSchemaError:
         return UnsupportedSchemaError(
@@ -246,6 +275,7 @@ class _NestedCompiler(ArgumentCompiler):
         width = max(len(each.prefix) for each in others.arrays)
         return replace(
             shape,
+            unique=False,
             prefix=tuple(map(item, range(width))),
             rest=item(width),
             min_items=max(shape.min_items, least),
@@ -268,62 +298,6 @@ class _NestedCompiler(ArgumentCompiler):
             name_rules=_NO_NAMES,
             min_members=max(shape.min_members, least),
         )
-
-    def _value(self, term: Term) -> Node:
-        values = self.evaluator.values(term)
-        plain = replace(values, strings=EMPTY, arrays=(), objects=())
-        inhabited = self.evaluator.shape_is_inhabited
-        nodes = [
-            encoded(values.strings, RAW),
-            self.translator.value(self.evaluator.evaluated(plain)),
-        ]
-        for array in filter(inhabited, values.arrays):
-            steps = ItemSteps(array, self.evaluator)
-            nodes.append(self._items(steps, steps.start))
-        for shape in filter(inhabited, values.objects):
-            nodes.append(self.translator.object(shape, self._members, self._content))
-        return union(nodes)
-
-    def _content(self, term: Term, name: str | None) -> Node:
-        """Return the value of a member, and the tag after it."""
-        assert name is not None
-        closing = literal(self._spelled(self._notation.closing(name)))
-        return self._reference(
-            (term, name),
-            lambda: concatenation(self._value(term), closing),
-            min_length=closing.min_length,
-        )
-
-    def _items(self, steps: ItemSteps, state: ItemState) -> Node:
-        """Return the rest of an array after some items."""
-        return self._reference(
-            (steps.shape, state),
-            lambda: union(self._next_items(steps, state)),
-            nullable=steps.is_final(state),
-        )
-
-    def _next_items(self, steps: ItemSteps, state: ItemState) -> Iterator[Node]:
-        is_empty, name = self.evaluator.is_empty, self._notation.item
-        opening = literal(self._spelled(self._notation.opening(name)))
-        if steps.is_final(state):
-            yield EPSILON
-        for term, target in steps.transitions(state):
-            if is_empty(term) or not steps.can_finish(target, lambda other: not is_empty(other)):
-                continue
-            yield concatenation(opening, self._content(term, name), self._items(steps, target))
-
-    def _reference(self, key: Hashable, make: Callable[[], Node], **facts: Any) -> Node:
-        known = self._nodes.get(key)
-        if known is None:
-            # Terms and shapes are of this compiler alone, so no other compiler has an equal key.
-            # The key must not hold the compiler, which holds the node.
-            known = reference((NestedNotation, id(self), key), make, **facts)
-            self._nodes[key] = known
-        return known
-
-    def _spelled(self, text: str) -> bytes:
-        mark = self._notation.mark
-        return self._spell(mark) + text.removeprefix(mark).encode()
 
     def read(self, text: str) -> dict[str, Any]:
         """Return the arguments of a text; raise ``ValueError`` for any other text."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -127,7 +127,7 @@ class PlainMembers(MemberSyntax):
         begin: The text before all members.
         before_name: The text before a name.
         after_name: The text between the terminator of a name and the value.
-        after_value: The text after a value.
+        after_value: Returns the text after the value of a name.
         between: The text between two members.
         end: The text after all members.
         escapes: Characters and how names have them, the character that begins an escape first.
@@ -142,14 +142,14 @@ class PlainMembers(MemberSyntax):
         begin: Node = EPSILON,
         before_name: Node = EPSILON,
         after_name: Node = EPSILON,
-        after_value: Node = EPSILON,
+        after_value: Callable[[str | None], Node] = lambda _: EPSILON,
         between: Node = EPSILON,
         end: Node = EPSILON,
         escapes: tuple[tuple[str, str], ...] = (),
     ) -> None:
         super().__init__(WHITESPACE_LAYOUTS["compact"])
         self.begin, self.end = begin, end
-        self.name_begin, self.colon, self.value_end = before_name, after_name, after_value
+        self.name_begin, self.colon, self._after_value = before_name, after_name, after_value
         self._terminator = terminator
         self._between = between
         self._escapes = escapes
@@ -158,6 +158,10 @@ class PlainMembers(MemberSyntax):
         """Return the text between two members."""
         del depth
         return self._between
+
+    def value_end(self, name: str | None) -> Node:
+        """Return the text after a value."""
+        return self._after_value(name)
 
     def spellings(self, name: str) -> Iterable[bytes]:
         """Return the name and its terminator."""

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from state_machines.argument_notations.argument_compiler import (
@@ -149,7 +149,7 @@ class TaggedNotation(Notation):
         return at
 
     def _compile(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
-        return _TaggedCompiler(self, schema, options).compiled()
+        return _TaggedCompiler(self, schema, options).arguments()
 
     def spelled(self, text: str, spell: Spell) -> bytes:
         """Return the bytes of a text that may contain markers."""
@@ -199,7 +199,7 @@ class _TaggedCompiler(ArgumentCompiler):
         has_strings = any(not each.strings.is_empty for each in values)
         return "mixed" if notation.raw_unions and has_strings else "json"
 
-    def compiled(self) -> CompiledArguments:
+    def arguments(self) -> CompiledArguments:
         """Return the arguments of the schema."""
         notation, table = self._notation, self.evaluator
         texts = texts_without(self._avoid)
@@ -231,21 +231,15 @@ class _TaggedCompiler(ArgumentCompiler):
             f"the notation {notation.name!r}",
         )
         types = {name: {"type": _PARSER_TYPES[form]} for name, form in self._forms.items()}
-        return CompiledArguments(
-            self._node(term),
+        # In the spellings of a value the schema still decides which properties are raw.
+        return self.compiled(
+            term,
             self.read,
+            lambda compiler, some: compiler.object_node(
+                some, compiler._member_syntax(), compiler._value_node
+            ),
             {"type": "object", "properties": types},
-            self._spellings,
-            partial(self.count, term),
         )
-
-    def _node(self, term: Term) -> Node:
-        return self.object_node(term, self._member_syntax(), self._value_node)
-
-    def _spellings(self, arguments: Mapping[str, Any]) -> Node:
-        # The schema still decides which properties are raw.
-        twin, term = self.for_value(arguments)
-        return twin._node(term)
 
     def _member_syntax(self) -> PlainMembers:
         notation = self._notation
@@ -258,7 +252,7 @@ class _TaggedCompiler(ArgumentCompiler):
             after[:1],
             before_name=literal(before),
             after_name=literal(after[1:]),
-            after_value=literal(end),
+            after_value=lambda _: literal(end),
             between=literal(notation.between.encode()),
         )
 

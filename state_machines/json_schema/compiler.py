@@ -26,7 +26,7 @@ from state_machines.errors import (
 from state_machines.grammar.encoding import NUMBER, encoded
 from state_machines.grammar.exclusion import exclusion
 from state_machines.grammar.lazy import Lazy
-from state_machines.grammar.node import EMPTY, Node, TransientDerivatives, intern_node
+from state_machines.grammar.node import EMPTY, EPSILON, Node, TransientDerivatives, intern_node
 from state_machines.grammar.nodes import union
 from state_machines.grammar.shortest import shortest_word
 from state_machines.json_schema.arrays.array_grammar import ArrayPlan
@@ -245,6 +245,9 @@ class Translator:
         return self._constants.get((text, depth), make)
 
     def _container(self, shape: ArrayShape | ObjectShape, depth: int) -> Node:
+        if self.syntax.items.begin is EPSILON:
+            # Without brackets a container may be empty.
+            return self.unfold(shape, depth)
         return intern_node(
             (Container, id(self), shape, depth), lambda: Container(self, shape, depth)
         )

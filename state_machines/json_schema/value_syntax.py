@@ -131,7 +131,6 @@ class MemberSyntax(ContainerSyntax):
 
     Attributes:
         name_begin: The text before a name. A name's terminator is part of its spelling.
-        value_end: The text after a value.
         any_name: The spellings of all names with their terminators; ``None`` if names are not JSON
             strings.
     """
@@ -139,12 +138,16 @@ class MemberSyntax(ContainerSyntax):
     begin: Node = literal(b"{")
     end: Node = literal(b"}")
     name_begin: Node = QUOTE
-    value_end: Node = EPSILON
     any_name: Node | None = encoded(everything(ANY_CODE_POINT), JSON_STRING, b'"')
 
     def __init__(self, layout: WhitespaceLayout) -> None:
         super().__init__(layout)
         self.colon = layout.colon
+
+    def value_end(self, name: str | None) -> Node:
+        """Return the text after a value; ``None`` for a name that the schema does not list."""
+        del name
+        return EPSILON
 
     def spellings(self, name: str) -> Iterable[bytes]:
         """Yield the spellings of a name with its terminator; no spelling is a prefix of another."""

@@ -24,7 +24,7 @@ from state_machines.grammar.substring import Source, Substring
 from state_machines.masks.descent import TOKENS_PER_STEP, Descents, KernelWalk
 from state_machines.masks.token_sets import TokenSet, packed
 from state_machines.masks.token_trie import Ids, TokenTrie
-from state_machines.vocabulary.tables import pack
+from state_machines.vocabulary.array_file import pack
 
 FEW_POSITIONS = 512
 """Positions up to which the walk of a state is not stored."""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from state_machines.grammar.symbols import byte_set, bytes_in
 from state_machines.masks.byte_classes import CHARACTERS, CLASS_OF, LAST_ASCII, WHOLE_CHARACTERS
 from state_machines.vocabulary import Vocabulary
-from state_machines.vocabulary.tables import Arrays, Tables, pack
+from state_machines.vocabulary.array_file import Arrays, Tables, pack
 
 _TRIE_TEXTS = 20_000
 """Texts whose vertex in a trie of tokens is stored."""

@@ -172,7 +172,7 @@ class _TaggedStyle(ArgumentCompiler):
             first[:1],
             before_name=concatenation(self._space, literal(spell(self._notation.before_name))),
             after_name=concatenation(literal(first[1:]), *between),
-            after_value=literal(spell(self._notation.after_value.strip())),
+            after_value=lambda _: literal(spell(self._notation.after_value.strip())),
             escapes=self._escapes,
         )
         node = self.object_node(

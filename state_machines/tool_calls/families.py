@@ -10,16 +10,12 @@ from types import MappingProxyType
 from state_machines.argument_notations import JsonNotation
 from state_machines.argument_notations.json_notation import compact_json
 from state_machines.errors import CompositionError
-from state_machines.tool_calls.code_families import CODE_FAMILIES
 from state_machines.tool_calls.json_families import JSON_FAMILIES
-from state_machines.tool_calls.tagged_families import HUNYUAN_FAMILIES, TAGGED_FAMILIES
+from state_machines.tool_calls.tagged_families import TAGGED_FAMILIES
 from state_machines.tool_calls.tool_format import ToolFormat
 
 FORMATS: Mapping[str, ToolFormat] = MappingProxyType(
-    {
-        entry.name: entry
-        for entry in (*(*JSON_FAMILIES, *TAGGED_FAMILIES, *HUNYUAN_FAMILIES, *CODE_FAMILIES),)
-    }
+    {entry.name: entry for entry in (*JSON_FAMILIES, *TAGGED_FAMILIES)}
 )
 """All formats by name."""
 

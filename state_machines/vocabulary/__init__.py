@@ -1,9 +1,8 @@
 """Vocabularies: the bytes of each token of a language model.
 
 Reading order: ``vocabulary`` (the result), ``byte_forms`` (from a printable token to its bytes),
-``tokenizer_reader`` (from a tokenizer to its tokens). For files: ``tables`` (arrays derived
-from a vocabulary), ``array_file`` (the format), ``fingerprint`` (the identity of a tokenizer) and
-``disk_cache``.
+``tokenizer_reader`` (from a tokenizer to its tokens, and its fingerprint), ``array_file`` (arrays
+derived from a vocabulary, and their file).
 """
 
 from state_machines.vocabulary.vocabulary import LAYOUT, Vocabulary

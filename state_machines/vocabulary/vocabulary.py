@@ -13,8 +13,14 @@ from typing import ClassVar
 
 from state_machines.errors import VocabularyError
 from state_machines.notebook_view import vocabulary_html
-from state_machines.vocabulary.array_file import read_arrays, write_arrays
-from state_machines.vocabulary.tables import Array, Tables, pack, unpack
+from state_machines.vocabulary.array_file import (
+    Array,
+    Tables,
+    pack,
+    read_arrays,
+    unpack,
+    write_arrays,
+)
 from state_machines.vocabulary.tokenizer_reader import read_tokenizer
 
 LAYOUT = 3

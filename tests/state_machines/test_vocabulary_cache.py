@@ -17,7 +17,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models
 
 from state_machines import JsonSchemaStateMachine, Vocabulary, VocabularyCache, VocabularyError
 from state_machines.masks.mask_store import MaskStore
-from state_machines.vocabulary.fingerprint import fingerprint
+from state_machines.vocabulary.tokenizer_reader import fingerprint
 
 
 @pytest.fixture

@@ -270,7 +270,11 @@ class RemainingItems(Lazy):
     def __init__(
         self, plan: ArrayPlan, state: ItemState, seen: DistinctValues, is_first: bool
     ) -> None:
-        super().__init__(min_length=1)
+        end = plan.syntax.items.end
+        if not is_first:
+            end = concatenation(plan.syntax.items.closing(plan.depth + 1), end)
+        is_end = end.nullable and plan.steps.is_final(state)
+        super().__init__(nullable=is_end, min_length=end.min_length)
         self.plan = plan
         self.state = state
         self.seen = seen

@@ -112,7 +112,7 @@ class ObjectPlan:
     def _after_name(
         self, transitions: Iterator[tuple[Term, MemberState]], name: str | None
     ) -> Node:
-        colon, end = self.syntax.colon, self.syntax.value_end
+        colon, end = self.syntax.colon, self.syntax.value_end(name)
         return union(
             concatenation(colon, self._value_node(term, name), end, self.members(target))
             for term, target in transitions
