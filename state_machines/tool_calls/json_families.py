@@ -158,7 +158,9 @@ DEEPSEEK_R1 = around(
     "DeepSeek R1 and V3",
     *(_DEEPSEEK_SECTION[0], ""),
     "<｜tool▁call▁begin｜>function<｜tool▁sep｜>{name}\n```json\n",
-    *("\n```<｜tool▁call▁end｜>", ("\n", ""), "", _DEEPSEEK_SECTION[1]),
+    "\n```<｜tool▁call▁end｜>",
+    ("\n", ""),
+    *("", _DEEPSEEK_SECTION[1]),
     result=Delimiters(
         "<｜tool▁outputs▁begin｜><｜tool▁output▁begin｜>",
         "<｜tool▁output▁end｜><｜tool▁outputs▁end｜>",
