@@ -7,30 +7,27 @@ operations visit level by level.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from state_machines.budgets import spend
-from state_machines.grammar.node import Node
 from state_machines.limits import LIMITS
 from state_machines.masks.kernel import KERNEL, Kernel
+from state_machines.masks.stack_automaton import StackAutomaton
 from state_machines.masks.state_table import StateTable
 from state_machines.masks.token_sets import FEW_TOKENS, TokenSet, packed
-from state_machines.masks.token_trie import Ids, TokenTrie, intervals
+from state_machines.masks.token_trie import Ids, TokenTrie, concatenated, intervals
 
 MAX_LATE = 4_096
 """Vertices that wait for the rows of their states in one call of the kernel."""
 
 MAX_STATES = 1 << 20
 """Greater than the number of states of any automaton."""
-
-VERTICES_OF_A_ROW = 64
-"""Vertices below which a state that is reached needs no row: derivatives find their tokens."""
 
 FEW_VERTICES = 64
 """Vertices up to which they are sorted as Python objects."""
@@ -42,6 +39,9 @@ UNLIMITED = np.iinfo(np.int32).max
 
 TOKENS_PER_STEP = 1_024
 """Tokens of a walk that are charged as one step."""
+
+STEPS_OF_STACKS = 16
+"""Transitions of stacks that are charged as one step."""
 
 
 class Begin(NamedTuple):
@@ -75,9 +75,6 @@ class Descent(NamedTuple):
     leaving: list[tuple[int, Ids]]
     reached: list[int]
 
-
-ScalarWalk: TypeAlias = Callable[[Node, int], object]
-"""A function that takes a state, and a vertex at which it is reached."""
 
 Visits = tuple[Ids, Ids]
 """Vertices and their states: int32."""
@@ -145,7 +142,6 @@ class KernelWalk:
         table: StateTable,
         begin: Begin,
         visits: Visits | None = None,
-        scalar: ScalarWalk | None = None,
     ) -> Descent:
         """Walk a table of states.
 
@@ -153,8 +149,6 @@ class KernelWalk:
             table: The states; no other thread may use them meanwhile.
             begin: Where to begin.
             visits: Arrays that take all vertices and their states.
-            scalar: Finds the tokens of states that are reached above few vertices. The walk then
-                knows no vertices after a word.
         """
         walk, arrays = self._walk, self._arrays
         arrays["bits"].fill(0)
@@ -173,8 +167,6 @@ class KernelWalk:
         try:
             while self._call(table):
                 spend()
-                if scalar is not None:
-                    self._take_small(table, scalar)
                 self._resume(table, left)
         finally:
             reached = arrays["reached"][: walk.states_reached].tolist()
@@ -182,6 +174,37 @@ class KernelWalk:
         spend(walk.found // TOKENS_PER_STEP)
         left.append(self._left())
         return Descent(self._tokens(), _by_kind(left, self._trie.size, begin.longest), reached)
+
+    def descend_stacks(
+        self, automaton: StackAutomaton, vertices: Ids, target: int
+    ) -> tuple[TokenSet, Ids] | None:
+        """Walk an automaton of stacks below some vertices.
+
+        Returns:
+            The tokens, and the vertices where the stack may be empty, but for those below which all
+            tokens are found. ``None`` if the automaton has no room.
+        """
+        walk, fields = self._walk, automaton.fields
+        start = self._kernel.enter(ctypes.byref(fields), target)
+        if start < 0:
+            return None
+        self._arrays["bits"].fill(0)
+        walk.begin, walk.begins, walk.start = vertices.ctypes.data, len(vertices), start
+        walk.begun = walk.pending = walk.found = walk.leaves = 0
+        references = ctypes.byref(self._trie_fields), ctypes.byref(fields), ctypes.byref(walk)
+        ends: list[Ids] = []
+        while status := self._kernel.descend_stacks(*references):
+            if status < 0:
+                return None
+            if fields.missing >= 0:
+                automaton.add_missing_row()
+            else:
+                ends.append(self._left()[0])
+                walk.leaves = 0
+        spend(fields.steps // STEPS_OF_STACKS + walk.found // TOKENS_PER_STEP)
+        fields.steps = 0
+        ends.append(self._left()[0])
+        return self._tokens(), np.unique(concatenated(ends)).astype(np.int32)
 
     def quote(self, quotation: ctypes.Structure) -> tuple[TokenSet, Ids]:
         """Call ``quote`` of ``walk.c``: the tokens of a quote, and the vertices where it ends."""
@@ -227,20 +250,6 @@ class KernelWalk:
         arrays["states"][first:last] = arrays["late_states"][:late]
         walk.pending, walk.late = last, 0
 
-    def _take_small(self, table: StateTable, scalar: ScalarWalk) -> None:
-        """Find the tokens of late states with few vertices below."""
-        walk, arrays = self._walk, self._arrays
-        vertices, states = (arrays[name][: walk.late] for name in ("late_vertices", "late_states"))
-        sizes = np.bincount(states, self._trie.vertices_from[vertices])
-        is_small = sizes[states] < VERTICES_OF_A_ROW
-        for vertex, state in zip(
-            vertices[is_small].tolist(), states[is_small].tolist(), strict=True
-        ):
-            scalar(table.nodes[state], vertex)
-        walk.late = int(np.count_nonzero(~is_small))
-        arrays["late_vertices"][: walk.late] = vertices[~is_small]
-        arrays["late_states"][: walk.late] = states[~is_small]
-
     def _left(self) -> tuple[Ids, Ids]:
         leaves = self._walk.leaves
         return self._arrays["leaving"][:leaves].copy(), self._arrays["kinds"][:leaves].copy()
@@ -277,19 +286,33 @@ class Descents:
         self.rows = 0
         """The number of rows that were computed."""
 
-    def descend(self, table: StateTable, begin: Begin, scalar: ScalarWalk | None = None) -> Descent:
-        """Walk a table of states; no other thread may use it meanwhile.
-
-        ``scalar`` finds the tokens of states with few vertices below, as in a :class:`KernelWalk`.
-        """
+    def descend(self, table: StateTable, begin: Begin) -> Descent:
+        """Walk a table of states; no other thread may use it meanwhile."""
         rows = table.rows
         try:
             with self.kernel_walk() as walk:
                 if walk is None:
                     return descend_levels(self.trie, table, begin)[0]
-                return walk.descend(table, begin, scalar=scalar)
+                return walk.descend(table, begin)
         finally:
             self.rows += table.rows - rows
+
+    @property
+    def has_kernel(self) -> bool:
+        """Whether there is a compiled kernel."""
+        return self._kernel is not None
+
+    def descend_stacks(
+        self, automaton: StackAutomaton, vertices: Ids, target: int
+    ) -> tuple[TokenSet, Ids] | None:
+        """Walk an automaton of stacks with the kernel; see :meth:`KernelWalk.descend_stacks`."""
+        rows = automaton.rows
+        try:
+            with self.kernel_walk() as walk:
+                assert walk is not None, "asked for with a kernel only"
+                return walk.descend_stacks(automaton, vertices, target)
+        finally:
+            self.rows += automaton.rows - rows
 
     def visits(self, table: StateTable, begin: Begin) -> Visits:
         """Return all vertices that a walk visits, with their states. Those may repeat."""

@@ -14,14 +14,14 @@ import numpy as np
 from state_machines.masks.state_table import StateTable
 from state_machines.masks.token_trie import Ids, TokenTrie
 
-VERSION = 8
+VERSION = 9
 """The version of ``walk.c`` that is required; both are raised when a function changes."""
 
 LIBRARY = Path(__file__).with_name("walk.so")
 
 
 class Kernel:
-    """The functions of the compiled library: ``walk``, ``descend`` and ``quote`` of ``walk.c``.
+    """The functions of the compiled library: those of ``walk.c``.
 
     Args:
         path: The library.
@@ -43,6 +43,15 @@ class Kernel:
         self.descend = library.descend
         self.descend.argtypes = [pointer] * 3
         self.descend.restype = number
+        self.descend_stacks = library.descend_stacks
+        self.descend_stacks.argtypes = [pointer] * 3
+        self.descend_stacks.restype = number
+        self.enter = library.enter
+        self.enter.argtypes = [pointer, number]
+        self.enter.restype = number
+        self.follow = library.follow
+        self.follow.argtypes = [pointer, number, ctypes.c_char_p, number]
+        self.follow.restype = number
         self.quote = library.quote
         self.quote.argtypes = [pointer] * 3
         self.quote.restype = None

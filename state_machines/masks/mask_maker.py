@@ -219,9 +219,7 @@ class MaskMaker:
     def _collect(self, state: Node, parts: _Parts) -> None:
         if state.rule_book is not None:
             parts.routes.append("rules")
-            tokens, few = self._recursive.tokens(state)
-            parts.sets.append(tokens)
-            parts.few += few
+            parts.sets += self._recursive.tokens(state)
             return
         configurations = all_configurations(state)
         if configurations is None:

@@ -11,7 +11,7 @@
 #define EXPORTED __attribute__((visibility("default")))
 #endif
 
-EXPORTED const int32_t version = 8;
+EXPORTED const int32_t version = 9;
 
 /* Write the state of an automaton at every vertex of a trie, beginning with `from`.
  *
@@ -322,4 +322,233 @@ EXPORTED void quote(const token_trie *trie, quotation *quote, descent *walk)
             }
         }
     }
+}
+
+/* An automaton whose states are sets of stacks, made while it is walked.
+ *
+ * Symbols are languages: row[256 * y + b] is the target of symbol y by byte b, 0 if it is dead. `flags`
+ * of a symbol: 1 if it may be empty, 2 if its row is known, 4 if it equals two of it in a row. `loops`:
+ * the classes of bytes by which only the symbol itself follows it. words[first_word[t]] is the number of
+ * alternatives of target t; then each has the number of its symbols, and these, the last one first.
+ *
+ * Stack 0 is empty; another one is symbol[k] on parent[k]. A state is a set of stacks, which includes
+ * the stacks below symbols that may be empty: items[first_item[s]] to before items[first_item[s + 1]],
+ * ascending. State 1 is dead. target[256 * s + b] is 0 if it is unknown. stack_slots and state_slots are
+ * hash tables of their numbers. is_ready: whether the rows of all symbols on top of the stacks are known;
+ * skips: the classes of bytes by which one of these symbols stays on top.
+ */
+typedef struct {
+    const int32_t *row;
+    const uint8_t *flags;
+    const uint64_t *loops;
+    const int32_t *first_word, *words;
+    int32_t *symbol, *parent, *stack_slots, *first_item, *items, *state_slots, *target;
+    uint64_t *skips;
+    uint8_t *is_ready;
+    int32_t *gathered, *marks;
+    int32_t stacks, max_stacks, states, max_states, max_items, max_gathered, mark, missing, steps;
+} stack_automaton;
+
+enum { MAY_BE_EMPTY = 1, ROW_IS_KNOWN = 2, IS_CLOSED = 4 };
+enum { UNKNOWN_STATE = 0, DEAD_STATE = 1, FULL = -1 };
+
+static uint32_t mixed(uint32_t hash, uint32_t number)
+{
+    hash = (hash ^ number) * 0x9E3779B1u;
+    return hash ^ hash >> 15;
+}
+
+/* Return the stack of a symbol on another one; FULL if there is no room. */
+static int32_t pushed(stack_automaton *machine, int32_t symbol, int32_t below)
+{
+    if (machine->flags[symbol] & IS_CLOSED && below && machine->symbol[below] == symbol)
+        return below;
+    uint32_t last = 2 * (uint32_t)machine->max_stacks - 1;
+    uint32_t slot = mixed(mixed(0, (uint32_t)symbol), (uint32_t)below) & last;
+    for (int32_t known; (known = machine->stack_slots[slot]); slot = (slot + 1) & last)
+        if (machine->symbol[known] == symbol && machine->parent[known] == below)
+            return known;
+    if (machine->stacks == machine->max_stacks)
+        return FULL;
+    machine->symbol[machine->stacks] = symbol;
+    machine->parent[machine->stacks] = below;
+    machine->stack_slots[slot] = machine->stacks;
+    return machine->stacks++;
+}
+
+/* Add the stacks of a target to those that are gathered. Returns their number. */
+static int32_t gather(stack_automaton *machine, int32_t target, int32_t below, int32_t count)
+{
+    const int32_t *word = machine->words + machine->first_word[target];
+    for (int32_t alternatives = *word++; alternatives; alternatives--) {
+        int32_t stack = below;
+        for (int32_t length = *word++; length; length--) {
+            stack = pushed(machine, *word++, stack);
+            if (stack < 0)
+                return FULL;
+        }
+        while (machine->marks[stack] != machine->mark) {
+            if (count == machine->max_gathered)
+                return FULL;
+            machine->marks[stack] = machine->mark;
+            machine->gathered[count++] = stack;
+            if (!stack || !(machine->flags[machine->symbol[stack]] & MAY_BE_EMPTY))
+                break;
+            stack = machine->parent[stack];
+        }
+    }
+    return count;
+}
+
+/* Return the state of the stacks that are gathered; FULL if there is no room. */
+static int32_t state_of(stack_automaton *machine, int32_t count)
+{
+    int32_t *found = machine->gathered;
+    uint32_t hash = 0;
+    if (!count)
+        return DEAD_STATE;
+    for (int32_t at = 1; at < count; at++) {
+        int32_t stack = found[at], to = at;
+        for (; to && found[to - 1] > stack; to--)
+            found[to] = found[to - 1];
+        found[to] = stack;
+    }
+    for (int32_t at = 0; at < count; at++)
+        hash = mixed(hash, (uint32_t)found[at]);
+    uint32_t last = 2 * (uint32_t)machine->max_states - 1, slot = hash & last;
+    for (int32_t known; (known = machine->state_slots[slot]); slot = (slot + 1) & last) {
+        const int32_t *items = machine->items + machine->first_item[known];
+        int32_t same = 0;
+        if (machine->first_item[known + 1] - machine->first_item[known] != count)
+            continue;
+        while (same < count && items[same] == found[same])
+            same++;
+        if (same == count)
+            return known;
+    }
+    int32_t state = machine->states, first = machine->first_item[state];
+    if (state == machine->max_states || first + count > machine->max_items)
+        return FULL;
+    for (int32_t at = 0; at < count; at++)
+        machine->items[first + at] = found[at];
+    machine->first_item[state + 1] = first + count;
+    machine->state_slots[slot] = state;
+    machine->states++;
+    return state;
+}
+
+/* Return the state of the stacks of a target; FULL if there is no room. */
+EXPORTED int32_t enter(stack_automaton *machine, int32_t target)
+{
+    machine->mark++;
+    int32_t count = gather(machine, target, 0, 0);
+    return count < 0 ? count : state_of(machine, count);
+}
+
+static int32_t bits_of(uint64_t set)
+{
+    int32_t count = 0;
+    for (; set; set &= set - 1)
+        count++;
+    return count;
+}
+
+/* Whether the rows of the symbols on top of a state's stacks are known; else `missing` is one that is
+ * not. */
+static int make_ready(stack_automaton *machine, int32_t state)
+{
+    uint64_t skips = 0;
+    if (machine->is_ready[state])
+        return 1;
+    for (int32_t at = machine->first_item[state]; at < machine->first_item[state + 1]; at++) {
+        int32_t stack = machine->items[at];
+        if (!stack)
+            continue;
+        int32_t symbol = machine->symbol[stack];
+        if (!(machine->flags[symbol] & ROW_IS_KNOWN)) {
+            machine->missing = symbol;
+            return 0;
+        }
+        if (bits_of(machine->loops[symbol]) > bits_of(skips))
+            skips = machine->loops[symbol];
+    }
+    machine->skips[state] = skips;
+    machine->is_ready[state] = 1;
+    return 1;
+}
+
+/* Return the state after a byte, in a state that is ready; FULL if there is no room. */
+static int32_t state_after(stack_automaton *machine, int32_t state, int32_t byte)
+{
+    int32_t *known = machine->target + 256 * state + byte, count = 0;
+    if (*known != UNKNOWN_STATE)
+        return *known;
+    machine->mark++;
+    machine->steps++;
+    for (int32_t at = machine->first_item[state]; at < machine->first_item[state + 1]; at++) {
+        int32_t stack = machine->items[at];
+        int32_t target = stack ? machine->row[256 * machine->symbol[stack] + byte] : 0;
+        if (target && (count = gather(machine, target, machine->parent[stack], count)) < 0)
+            return FULL;
+    }
+    int32_t after = state_of(machine, count);
+    if (after >= 0)
+        *known = after;
+    return after;
+}
+
+/* Visit the vertices below others, as far as a state is alive there.
+ *
+ * `leaving` gets the vertices where the stack may be empty, unless all tokens below are found. Returns
+ * 0 at the end, and FULL if there is no room in the automaton. Otherwise the call is to be repeated
+ * after the row of symbol `missing` has been computed, or `leaving` been emptied.
+ */
+EXPORTED int32_t descend_stacks(const token_trie *trie, stack_automaton *machine, descent *walk)
+{
+    for (;;) {
+        if (!walk->pending) {
+            if (walk->begun == walk->begins)
+                return 0;
+            walk->vertices[0] = walk->begin[walk->begun++];
+            walk->states[0] = walk->start;
+            walk->pending = 1;
+        }
+        int32_t vertex = walk->vertices[walk->pending - 1], state = walk->states[walk->pending - 1];
+        const trie_vertex *at = trie->vertices + vertex;
+        machine->missing = -1;
+        if (!make_ready(machine, state) || walk->leaves == walk->max_leaves)
+            return 1;
+        walk->pending--;
+        if (!(at->classes & ~machine->skips[state])) {
+            add_tokens(trie, walk, at->end, at->high);
+            continue;
+        }
+        if (!machine->items[machine->first_item[state]])
+            walk->leaving[walk->leaves++] = vertex;
+        for (int32_t child = at->first_child; child < at->end_child; child++) {
+            const trie_vertex *below = trie->vertices + child;
+            int32_t after = state_after(machine, state, below->byte);
+            if (after < 0)
+                return after;
+            if (after == DEAD_STATE)
+                continue;
+            add_tokens(trie, walk, below->low, below->end);
+            if (below->first_child < below->end_child) {
+                walk->vertices[walk->pending] = child;
+                walk->states[walk->pending++] = after;
+            }
+        }
+    }
+}
+
+/* Return the state after a text; FULL if there is no room, UNKNOWN_STATE if the row of symbol `missing`
+ * is to be computed first. */
+EXPORTED int32_t follow(stack_automaton *machine, int32_t state, const uint8_t *text, int32_t length)
+{
+    for (int32_t at = 0; at < length && state > DEAD_STATE; at++) {
+        if (!make_ready(machine, state))
+            return UNKNOWN_STATE;
+        state = state_after(machine, state, text[at]);
+    }
+    return state;
 }

@@ -1,0 +1,203 @@
+"""Automata of recursive rules: their states are sets of stacks, which the kernel makes as it walks.
+
+A state of a recursive grammar is a union of concatenations, and the derivative of a concatenation
+replaces its head. So the heads are the symbols of a stack, and the rest of a concatenation is below
+its head. A grammar has few heads, however deep its stacks are. Python computes one row for each.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from array import array
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from state_machines.budgets import spend
+from state_machines.grammar.node import EPSILON, Node
+from state_machines.grammar.nodes import Concatenation, Union
+from state_machines.grammar.symbols import byte_ranges
+from state_machines.masks.byte_classes import looped_classes
+
+_MAX_STATES = 1 << 14
+_MAX_STACKS = 1 << 16
+_MAX_ITEMS = 1 << 18
+_MAX_STACKS_OF_A_STATE = 128
+
+_MAY_BE_EMPTY, _ROW_IS_KNOWN, _IS_CLOSED = 1, 2, 4
+_DEAD_STATE = 1
+_ROW_BYTES = 1_024
+_SYMBOL_BYTES = 2_000
+"""Approximate bytes of a symbol beside its row."""
+
+_POINTERS = (
+    *("row", "flags", "loops", "first_word", "words", "symbol", "parent", "stack_slots"),
+    *("first_item", "items", "state_slots", "target", "skips", "is_ready", "gathered", "marks"),
+)
+_NUMBERS = (
+    *("stacks", "max_stacks", "states", "max_states", "max_items", "max_gathered"),
+    *("mark", "missing", "steps"),
+)
+
+
+class _Fields(ctypes.Structure):
+    """``stack_automaton`` of ``walk.c``."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in _POINTERS),
+        *((name, ctypes.c_int32) for name in _NUMBERS),
+    )
+
+
+class StackAutomaton:
+    """The automaton of one grammar's states. It has room for a bounded number of them.
+
+    Attributes:
+        lock: Held by the thread that walks the automaton.
+        fields: What the kernel reads and writes.
+        rows: The number of rows that were computed.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.rows = 0
+        self._symbols: dict[Node, int] = {}
+        self._nodes: list[Node] = []
+        self._targets: dict[Node, int] = {}
+        self._stacks: dict[tuple[int, ...], int] = {}
+        # Target 0 is dead.
+        self._words = array("i", (0,))
+        self._first_words = array("i", (0, 1))
+        self._row = np.zeros((0, 256), np.int32)
+        self._flags = np.zeros(0, np.uint8)
+        self._loops = np.zeros(0, np.uint64)
+        # Memory that is not written to takes no space.
+        self._arrays: dict[str, npt.NDArray[Any]] = {
+            "symbol": np.zeros(_MAX_STACKS, np.int32),
+            "parent": np.zeros(_MAX_STACKS, np.int32),
+            "stack_slots": np.zeros(2 * _MAX_STACKS, np.int32),
+            "first_item": np.zeros(_MAX_STATES + 1, np.int32),
+            "items": np.zeros(_MAX_ITEMS, np.int32),
+            "state_slots": np.zeros(2 * _MAX_STATES, np.int32),
+            "target": np.zeros((_MAX_STATES, 256), np.int32),
+            "skips": np.zeros(_MAX_STATES, np.uint64),
+            "is_ready": np.zeros(_MAX_STATES, np.uint8),
+            "gathered": np.zeros(_MAX_STACKS_OF_A_STATE, np.int32),
+            "marks": np.zeros(_MAX_STACKS, np.int32),
+        }
+        self.fields = _Fields(
+            stacks=1,
+            max_stacks=_MAX_STACKS,
+            states=_DEAD_STATE + 1,
+            max_states=_MAX_STATES,
+            max_items=_MAX_ITEMS,
+            max_gathered=_MAX_STACKS_OF_A_STATE,
+        )
+        self._resize(64)
+        for name, found in self._arrays.items():
+            setattr(self.fields, name, found.ctypes.data)
+
+    def _resize(self, capacity: int) -> None:
+        """Make room for symbols."""
+        self._row.resize((capacity, 256), refcheck=False)
+        self._flags.resize(capacity, refcheck=False)
+        self._loops.resize(capacity, refcheck=False)
+        self.fields.row, self.fields.flags = self._row.ctypes.data, self._flags.ctypes.data
+        self.fields.loops = self._loops.ctypes.data
+
+    @property
+    def weight(self) -> int:
+        """The approximate size in bytes."""
+        states = int(self.fields.states)
+        return _ROW_BYTES * states + (_ROW_BYTES + _SYMBOL_BYTES) * len(self._nodes)
+
+    def target(self, node: Node) -> int:
+        """Return the number of the stacks that a language begins with."""
+        number = self._targets.get(node)
+        if number is None:
+            number = self._add_target([symbols_of(each) for each in alternatives(node)])
+            self._targets[node] = number
+        return number
+
+    def stack_target(self, heads: list[Node]) -> int:
+        """Return the number of a target that is one stack."""
+        key = tuple(map(self._symbol, heads))
+        number = self._stacks.get(key)
+        if number is None:
+            number = self._stacks[key] = self._add_target([heads])
+        return number
+
+    def _add_target(self, stacks: list[list[Node]]) -> int:
+        self._words.append(len(stacks))
+        for heads in stacks:
+            self._words.append(len(heads))
+            self._words.extend(self._symbol(head) for head in reversed(heads))
+        self._first_words.append(len(self._words))
+        # Appending may have moved the arrays.
+        self.fields.words = self._words.buffer_info()[0]
+        self.fields.first_word = self._first_words.buffer_info()[0]
+        return len(self._first_words) - 2
+
+    def _symbol(self, node: Node) -> int:
+        number = self._symbols.get(node)
+        if number is None:
+            number = len(self._nodes)
+            if number == len(self._flags):
+                self._resize(2 * number)
+            self._symbols[node] = number
+            self._nodes.append(node)
+            self._flags[number] = _MAY_BE_EMPTY * node.nullable | _IS_CLOSED * node.is_closed
+        return number
+
+    def add_missing_row(self) -> None:
+        """Compute the row of the symbol that the kernel misses."""
+        number = int(self.fields.missing)
+        node = self._nodes[number]
+        transitions = node.transitions
+        spend(1 + len(transitions))
+        self.rows += 1
+        found = [(symbols, target, self.target(target)) for symbols, target in transitions]
+        # Numbers are known, so the array does not move any more.
+        row = self._row[number]
+        for symbols, target, target_number in found:
+            for first, last in byte_ranges(symbols):
+                row[first : last + 1] = target_number
+            if target is node:
+                self._loops[number] = looped_classes(node, symbols)
+        self._flags[number] |= _ROW_IS_KNOWN
+
+
+def alternatives(node: Node) -> tuple[Node, ...]:
+    """Return the members of a union; otherwise the node itself."""
+    return node.members if isinstance(node, Union) else (node,)
+
+
+def symbols_of(node: Node) -> list[Node]:
+    """Return the heads of a concatenation."""
+    found = []
+    while isinstance(node, Concatenation):
+        found.append(node.head)
+        node = node.tail
+    return found if node is EPSILON else [*found, node]
+
+
+def segments(node: Node) -> Iterator[tuple[list[Node], Node]]:
+    """Yield the alternatives of a state, each up to a head that is required, and with the rest.
+
+    Up to that head, tokens do not depend on the rest.
+    """
+    for each in alternatives(node):
+        heads: list[Node] = []
+        rest = each
+        while isinstance(rest, Concatenation):
+            heads.append(rest.head)
+            rest = rest.tail
+            if not heads[-1].nullable:
+                break
+        else:
+            heads.append(rest)
+            rest = EPSILON
+        yield heads, rest
