@@ -2,7 +2,6 @@
 
 Modules: :mod:`~state_machines.json_schema.formats.calendar` (dates, times, durations),
 :mod:`~state_machines.json_schema.formats.addresses` (IP addresses, host names, e-mail),
-:mod:`~state_machines.json_schema.formats.international` (internationalized host names),
 :mod:`~state_machines.json_schema.formats.resources` (URIs, IRIs, UUIDs, JSON Pointers), and
 :mod:`~state_machines.json_schema.formats.expressions` (regular expressions). The docstring of each
 module names its specification, and the requirements that are not regular.
@@ -19,7 +18,6 @@ from state_machines.json_schema.formats import (
     addresses,
     calendar,
     expressions,
-    international,
     resources,
 )
 from state_machines.json_schema.formats.primitives import full_match
@@ -36,7 +34,7 @@ FORMATS: Mapping[str, _Format] = {
     "email": addresses.email,
     "idn-email": addresses.idn_email,
     "hostname": addresses.hostname,
-    "idn-hostname": international.idn_hostname,
+    "idn-hostname": addresses.idn_hostname,
     "ipv4": addresses.IPV4,
     "ipv6": addresses.IPV6,
     "ipvanyaddress": addresses.any_of((addresses.IPV4, addresses.IPV6)),

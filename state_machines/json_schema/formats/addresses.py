@@ -6,6 +6,11 @@ r"""IPv4 and IPv6 addresses, host names and e-mail addresses.
   and 253 in the name, no trailing dot. That is the definition of drafts 4 and 6
   (:func:`legacy_hostname`). Since draft 7, a label that starts with ``xn--`` must be a valid
   A-label (RFC 5890). The valid A-labels are not a regular language, so no such label is accepted.
+* ``idn-hostname``: RFC 5890 to 5893, a subset: labels of letters and digits of ASCII, hyphens, and
+  letters of :data:`IDN_SCRIPTS` that are PVALID (RFC 5892). No rule about the context, the
+  direction or the normalisation of characters restricts these. Marks and other scripts are left
+  out, and so are A-labels. The A-label of a U-label must have at most 63 octets, which is not
+  regular; a U-label has at most :data:`MAX_U_LABEL` characters instead, which no valid one exceeds.
 * ``email``: ``Mailbox`` (RFC 5321, section 4.1.2) with the length limits of section 4.5.3.1,
   without general address literals, since none is registered.
 * ``idn-email``: ``Mailbox`` as extended by RFC 6531, section 3.3: a non-ASCII character may take
@@ -25,15 +30,31 @@ pydantic generates these formats, which no specification registers:
 from __future__ import annotations
 
 from collections.abc import Iterable
+from unicodedata import category, is_normalized
 
 from state_machines.grammar.boolean import intersection
-from state_machines.grammar.node import Node
+from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import concatenation, repetition, symbols, union
-from state_machines.grammar.symbols import code_points
+from state_machines.grammar.symbols import CodePointSet, code_points
 from state_machines.json_schema.formats.primitives import full_match, max_characters, max_octets
+from state_machines.regex.unicode_classes import property_set
 
 MAX_NAME = 253
 """Characters of a host name: 255 octets in a message (RFC 1035), without the first and last."""
+
+MAX_U_LABEL = 58
+"""Characters of a U-label: an A-label has 63 octets, 4 of them ``xn--``, and Punycode is longer."""
+
+IDN_SCRIPTS = (
+    *("Latin", "Greek", "Cyrillic", "Armenian", "Georgian"),
+    *("Han", "Bopomofo", "Hiragana", "Katakana", "Hangul"),
+)
+"""The scripts of U-labels."""
+
+# RFC 5892, sections 2.6 and 2.9. The sound mark of kana (U+30FC) belongs to no script.
+_EXCEPTIONS = CodePointSet.of("\u00df\u03c2\u3007\u30fc")
+_DISALLOWED = CodePointSet.of("\u302e\u302f\u3031\u3032\u3033\u3034\u3035\u303b")
+_JAMO = CodePointSet([(0x1100, 0x11FF), (0xA960, 0xA97C), (0xD7B0, 0xD7FB)])
 
 _OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
@@ -80,6 +101,42 @@ def hostname() -> Node:
     label = full_match(rf"(?![Xx][Nn]--){_LABEL}")
     more = concatenation(symbols(code_points(".")), label)
     return max_characters(MAX_NAME, concatenation(label, repetition(more, 0, None)))
+
+
+def idn_hostname() -> Node:
+    """A host name of U-labels in :data:`IDN_SCRIPTS` and labels of ASCII."""
+    digits = CodePointSet.of("0123456789")
+    ascii_label = _idn_label(digits | _property("ASCII") & _property("Alphabetic"), 63)
+    label = union((ascii_label, _idn_label(digits | idn_letters(), MAX_U_LABEL)))
+    more = concatenation(symbols(CodePointSet.of(".\u3002\uff0e\uff61")), label)
+    return max_characters(MAX_NAME, concatenation(label, repetition(more, 0, None)))
+
+
+def idn_letters() -> CodePointSet:
+    """Return the letters of :data:`IDN_SCRIPTS` that are PVALID."""
+    scripts = [property_set("Script", script) or CodePointSet(()) for script in IDN_SCRIPTS]
+    letters = CodePointSet(span for members in scripts for span in members.ranges)
+    letters &= (_property("Ll") | _property("Lo") | _property("Lm")) & ~_JAMO & ~_DISALLOWED
+    # Other characters are unstable (RFC 5892, section 2.2), or unassigned in Python's data.
+    stable = (
+        (point, point)
+        for point in letters
+        if is_normalized("NFKC", mark := chr(point))
+        and mark.casefold() == mark
+        and category(mark) != "Cn"
+    )
+    return CodePointSet(stable) | _EXCEPTIONS
+
+
+def _idn_label(members: CodePointSet, longest: int) -> Node:
+    """Return the labels of some characters, with hyphens that no prefix as ``xn--`` needs."""
+    end, inner = symbols(members), repetition(symbols(members | code_points("-")), 0, longest - 2)
+    label = concatenation(end, union((EPSILON, concatenation(inner, end))))
+    return intersection((label, full_match("(?!..--).*")))
+
+
+def _property(name: str) -> CodePointSet:
+    return property_set(name) or CodePointSet(())
 
 
 def email() -> Node:

@@ -18,6 +18,7 @@ from state_machines.grammar.word_lists import literals, word_list
 from state_machines.json_schema.formats.primitives import full_match
 
 _MINUTES_PER_DAY = 24 * 60
+_SYMBOLS, _UTC = CodePointSet.of("0123456789:.+-"), CodePointSet.of("Zz")
 
 _YEAR = "(?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)"
 _MULTIPLE_OF_4 = "(?:0[48]|[2468][048]|[13579][26])"
@@ -80,7 +81,7 @@ def _minutes(hour: int, ten: int, days: int) -> Node:
         ("leap second", hour, ten, days),
         make,
         min_length=4 + (1 if is_utc else 6),
-        symbols=CodePointSet.of("0123456789:.+-" + "Zz" * is_utc),
+        symbols=_SYMBOLS | _UTC if is_utc else _SYMBOLS,
     )
 
 
