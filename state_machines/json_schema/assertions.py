@@ -20,7 +20,6 @@ from state_machines.json_schema.evaluator import TermEvaluator
 from state_machines.json_schema.formats import format_language
 from state_machines.json_schema.numbers.number_sets import (
     INTEGERS,
-    PLAIN_INTEGERS,
     Interval,
     NumberSet,
     exact,
@@ -59,8 +58,6 @@ VALUES_BY_TYPE: dict[str, ValueSet] = {
     "object": ValueSet(objects=ANY_VALUE.objects),
 }
 
-_PLAIN_VALUES_BY_TYPE = {**VALUES_BY_TYPE, "integer": ValueSet(numbers=PLAIN_INTEGERS)}
-
 _CHARACTER = symbols(ANY_CODE_POINT)
 
 
@@ -98,8 +95,7 @@ def type_(location: SchemaLocation, value: Any, _: TermEvaluator) -> ValueSet:
             raise location.error(f"{name!r} is not a type", "type", hint=hint)
     if not names:
         raise location.error("type is an empty array", "type", hint="Name at least one type")
-    types = _PLAIN_VALUES_BY_TYPE if location.dialect.plain_integers else VALUES_BY_TYPE
-    return types[names[0]] if len(names) == 1 else disjoin(types[name] for name in names)
+    return disjoin(VALUES_BY_TYPE[n] for n in names) if names[1:] else VALUES_BY_TYPE[names[0]]
 
 
 def enum(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:

@@ -276,10 +276,12 @@ def _free_digits(grid: Grid, base: int, bounds: FractionBounds, *, begun: bool) 
     return repetition(DIGIT, 0 if begun else 1, None)
 
 
-def magnitudes(interval: Interval, holes: Iterable[Fraction] = ()) -> Node:
+def magnitudes(
+    interval: Interval, holes: Iterable[Fraction] = (), has_no_point: bool = False
+) -> Node:
     """Return the non-negative decimals of an interval without ``holes``, with trailing zeros.
 
-    An integer of a step of 1 has at most one zero after the point; a plain one has no point.
+    An integer of a step of 1 has at most one zero after the point, or no point at all.
     """
     step, low, high = interval.step, interval.low, interval.high
     excluded = [hole for hole in holes if hole >= 0 and hole in interval]
@@ -296,7 +298,7 @@ def magnitudes(interval: Interval, holes: Iterable[Fraction] = ()) -> Node:
         scale = 10**places
         excluded_steps = {least_common_multiple(step, a) for a in interval.excluded_steps}
         steps = tuple(sorted(int(a * scale) for a in excluded_steps))
-        tail = "none" if interval.is_plain else "one zero" if step == 1 else "zeros"
+        tail = "none" if has_no_point else "one zero" if step == 1 else "zeros"
         grid = grid_of(Multiples(int(step * scale), steps), places, False, tail)
         first, last = interval.multiples()
         low = step * max(first or 0, 0)

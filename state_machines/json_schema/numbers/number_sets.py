@@ -37,7 +37,6 @@ class Interval:
         high_open: Whether the upper bound is excluded.
         step: The numbers are multiples of it; ``None`` for all numbers.
         excluded_steps: The numbers are multiples of none of these.
-        is_plain: Whether numbers are written without a point, as integers of draft 4 are.
     """
 
     low: Fraction | None = None
@@ -46,7 +45,6 @@ class Interval:
     high_open: bool = False
     step: Fraction | None = None
     excluded_steps: frozenset[Fraction] = frozenset()
-    is_plain: bool = False
 
     @property
     def is_integral(self) -> bool:
@@ -144,7 +142,6 @@ class Interval:
             high_open,
             step,
             self.excluded_steps | other.excluded_steps,
-            self.is_plain or other.is_plain,
         )
         if self.step is None or other.step is None or step is None or step <= LARGEST:
             return both
@@ -152,7 +149,7 @@ class Interval:
         zero = Fraction(0)
         if zero not in both:
             return Interval(low=zero, high=zero, low_open=True)
-        return Interval(low=zero, high=zero, is_plain=both.is_plain)
+        return Interval(low=zero, high=zero)
 
     def __neg__(self) -> Interval:
         return replace(
@@ -170,7 +167,7 @@ class Interval:
             parts.append(Interval(high=self.low, high_open=not self.low_open))
         if self.high is not None:
             parts.append(Interval(low=self.high, low_open=not self.high_open))
-        bounds = replace(self, step=None, excluded_steps=frozenset(), is_plain=False)
+        bounds = replace(self, step=None, excluded_steps=frozenset())
         if self.step is not None:
             parts.append(replace(bounds, excluded_steps=frozenset({self.step})))
         parts.extend(replace(bounds, step=step) for step in self.excluded_steps)
@@ -220,35 +217,31 @@ class NumberSet:
         intervals: Intervals with more than one number, and with more than the holes.
         points: Single numbers in the set.
         holes: Single numbers of the intervals that are not in the set; none is a point.
-        plain: The points that are written without a point.
     """
 
     intervals: tuple[Interval, ...] = ()
     points: frozenset[Fraction] = _NONE
     holes: frozenset[Fraction] = _NONE
-    plain: frozenset[Fraction] = _NONE
 
     @classmethod
     def of(cls, intervals: Iterable[Interval], holes: frozenset[Fraction] = _NONE) -> NumberSet:
         """Return the union of intervals without the holes."""
         united: dict[Interval, None] = {}
-        single: dict[Fraction, bool] = {}
+        single: set[Fraction] = set()
         for interval in dict.fromkeys(intervals):
             if interval.reaches_limit:
                 interval = interval.finite()
             if interval.is_within(holes):
                 continue
             if interval.low is not None and interval.low == interval.high:
-                plain = interval.is_plain and single.get(interval.low, True)
-                single[interval.low] = plain
+                single.add(interval.low)
             else:
                 united[interval] = None
         if Interval() in united:
             united = {Interval(): None}
         spend(len(holes) * len(united) // 8)
         left = frozenset(hole for hole in holes if any(hole in interval for interval in united))
-        plain_points = frozenset(number for number, plain in single.items() if plain)
-        return cls(tuple(united), frozenset(single), left, plain_points)
+        return cls(tuple(united), frozenset(single), left)
 
     @classmethod
     def union(cls, sets: Iterable[NumberSet]) -> NumberSet:
@@ -257,7 +250,6 @@ class NumberSet:
         if len(found) <= 1:
             return found[0] if found else NO_NUMBERS
         points = _NONE.union(*(numbers.points for numbers in found))
-        fractional = _NONE.union(*(numbers.points - numbers.plain for numbers in found))
         holes: set[Fraction] = set()
         for numbers in found:
             spend(len(numbers.holes) * len(found) // 8)
@@ -267,9 +259,7 @@ class NumberSet:
                 if not any(other._in_intervals(hole) for other in found if other is not numbers)
             )
         united = cls.of((i for numbers in found for i in numbers.intervals), frozenset(holes))
-        single = points | united.points
-        fractional |= united.points - united.plain
-        return cls(united.intervals, single, united.holes, single - fractional)
+        return cls(united.intervals, points | united.points, united.holes)
 
     @property
     def is_empty(self) -> bool:
@@ -292,24 +282,13 @@ class NumberSet:
         common = NumberSet.of(
             (a & b for a in self.intervals for b in other.intervals), self.holes | other.holes
         )
-        plain = set(common.plain)
-        single = set(common.points)
-        for number, is_plain in (*self._points_in(other), *other._points_in(self)):
-            single.add(number)
-            if is_plain:
-                plain.add(number)
-        return NumberSet(common.intervals, frozenset(single), common.holes, frozenset(plain))
+        single = common.points.union(self._points_in(other), other._points_in(self))
+        return NumberSet(common.intervals, single, common.holes)
 
-    def _points_in(self, other: NumberSet) -> Iterator[tuple[Fraction, bool]]:
-        """Yield the points that are in another set too, and whether they are written plainly."""
+    def _points_in(self, other: NumberSet) -> Iterator[Fraction]:
+        """Yield the points that are in another set too."""
         spend(len(self.points) * len(other.intervals) // 8)
-        for number in self.points:
-            if number in other.points:
-                yield number, number in self.plain or number in other.plain
-            elif number not in other.holes:
-                around = [i.is_plain for i in other.intervals if number in i]
-                if around:
-                    yield number, number in self.plain or all(around)
+        return (number for number in self.points if number in other)
 
     def __invert__(self) -> NumberSet:
         result = ALL_NUMBERS
@@ -347,7 +326,6 @@ def _gaps(spans: list[Interval]) -> Iterable[Interval]:
 ALL_NUMBERS = NumberSet((Interval(),))
 NO_NUMBERS = NumberSet()
 INTEGERS = NumberSet((Interval(step=Fraction(1)),))
-PLAIN_INTEGERS = NumberSet((Interval(step=Fraction(1), is_plain=True),))
 
 
 def points(numbers: Iterable[Fraction]) -> NumberSet:

@@ -9,8 +9,8 @@ Exactly these spellings are generated (all are JSON, RFC 8259 section 6):
   one digit from 1 to 9 before the point and an exponent from -:data:`MAX_NEGATIVE_EXPONENT` to
   :data:`MAX_EXPONENT`. If a schema has a bound of at least 1e308, the numbers from there to the
   largest double are included; otherwise the bound on the exponent keeps a number finite;
-* integers (``integer``, or a ``const`` without fraction) as digits, or digits and ``.0`` (not in
-  draft 4, where ``1.0`` is not an integer); other multiples (``multipleOf``) as plain decimals.
+* integers (``integer``, or a ``const`` without fraction) as digits, or digits and ``.0``, also in
+  draft 4; other multiples (``multipleOf``) as plain decimals.
   With ``plain_integers``, as digits only: typed languages read no ``.0`` into an integer.
 
 ``-0`` is generated only if the set contains negative numbers.
@@ -19,7 +19,6 @@ Exactly these spellings are generated (all are JSON, RFC 8259 section 6):
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import replace
 from fractions import Fraction
 
 from state_machines.budgets import spend
@@ -63,18 +62,8 @@ def number_language(numbers: NumberSet, *, plain_integers: bool = False) -> Node
         plain_integers: Whether sets of integers are written without a point.
     """
     holes = tuple(sorted(numbers.holes))
-    intervals = numbers.intervals
-    if plain_integers:
-        intervals = tuple(
-            replace(one, is_plain=True) if one.is_integral else one for one in intervals
-        )
-    parts = [_interval_language(interval, holes) for interval in intervals]
-    parts.append(
-        word_list(
-            _spelling(number, plain_integers or number in numbers.plain)
-            for number in numbers.points
-        )
-    )
+    parts = [_interval_language(interval, holes, plain_integers) for interval in numbers.intervals]
+    parts.append(word_list(_spelling(number, plain_integers) for number in numbers.points))
     return union(parts)
 
 
@@ -87,25 +76,26 @@ def every_spelling(number: Fraction) -> Node:
     return union((plain, _scientific(exactly, ())))
 
 
-def _interval_language(interval: Interval, holes: _Holes) -> Node:
+def _interval_language(interval: Interval, holes: _Holes, plain_integers: bool) -> Node:
     if interval.reaches_limit:
         interval = interval.finite()
     within = tuple(hole for hole in holes if hole in interval)
 
     def make() -> Node:
-        plain = _plain(interval, within)
+        plain = _plain(interval, within, plain_integers and interval.is_integral)
         if interval.step is not None or interval.excluded_steps:
             return plain
         return union((plain, _scientific(interval, within)))
 
-    return _LANGUAGES.get((interval, within), make)
+    return _LANGUAGES.get((interval, within, plain_integers), make)
 
 
-def _plain(interval: Interval, holes: _Holes) -> Node:
+def _plain(interval: Interval, holes: _Holes, has_no_point: bool = False) -> Node:
     """Return the decimals of an interval without the holes."""
-    parts = [magnitudes(interval, holes)]
+    parts = [magnitudes(interval, holes, has_no_point)]
     if interval.low is None or interval.low < 0:
-        parts.append(concatenation(_MINUS, magnitudes(-interval, [-hole for hole in holes])))
+        negative = magnitudes(-interval, [-hole for hole in holes], has_no_point)
+        parts.append(concatenation(_MINUS, negative))
     return union(parts)
 
 
@@ -198,5 +188,5 @@ def _exponents(first: int, last: int) -> Node:
 
 
 def _integers(first: int, last: int) -> Node:
-    bounds = Interval(low=Fraction(first), high=Fraction(last), step=Fraction(1), is_plain=True)
-    return magnitudes(bounds)
+    bounds = Interval(low=Fraction(first), high=Fraction(last), step=Fraction(1))
+    return magnitudes(bounds, has_no_point=True)
