@@ -39,6 +39,7 @@ class Dialect:
         array_items: Whether ``items`` may be an array, with ``additionalItems`` for the rest.
         counts_contained: Whether ``minContains`` and ``maxContains`` are defined.
         contained_are_evaluated: Whether items that match ``contains`` count as evaluated.
+        plain_integers: Whether ``1.0`` is not an integer.
         identifier: The keyword that gives a schema its URI.
         metaschema: The URI of the custom metaschema; empty for a draft.
         left_out: The keywords of the draft's vocabularies that are not in use.
@@ -52,6 +53,7 @@ class Dialect:
     array_items: bool = False
     counts_contained: bool = False
     contained_are_evaluated: bool = False
+    plain_integers: bool = False
     identifier: str = "$id"
     metaschema: str = ""
     left_out: frozenset[str] = frozenset()
@@ -72,6 +74,7 @@ DIALECTS = {
             ref_overrides=True,
             boolean_exclusive=True,
             array_items=True,
+            plain_integers=True,
             identifier="id",
         ),
         Dialect("6", DRAFT6, ref_overrides=True, array_items=True),

@@ -36,7 +36,12 @@ class SchemaReader(TermEvaluator):
             ignore them.
         assert_formats: Whether ``format`` constrains strings. A dialect whose metaschema declares
             the vocabulary ``format-assertion`` overrides this.
+
+    Attributes:
+        has_plain_integers: Whether integers are written without a point, as in draft 4.
     """
+
+    has_plain_integers = False
 
     def __init__(
         self, sources: QuoteSources, *, strict: bool = False, assert_formats: bool = True

@@ -203,21 +203,12 @@ def conjoin_known(
     if any(len(values.arrays) > 1 or len(values.objects) > 1 for values in included):
         return None
     result = reduce(lambda a, b: conjoin(a, b, table), included)
-    if not excluded:
-        return result
-    if result.arrays or result.objects:
+    if excluded and (result.arrays or result.objects):
         return None
-    numbers, strings = result.numbers, result.strings
     for values in excluded:
-        numbers = numbers & ~values.numbers
-        if strings is not EMPTY and values.strings is not EMPTY:
-            strings = intersection((strings, complement(values.strings, ANY_CODE_POINT)))
-    return ValueSet(
-        null=result.null and not any(values.null for values in excluded),
-        booleans=result.booleans.difference(*(values.booleans for values in excluded)),
-        numbers=numbers,
-        strings=strings,
-    )
+        scalars = replace(values, arrays=(), objects=())
+        result = conjoin(result, negate(scalars, table), table)
+    return result
 
 
 def _object_products(

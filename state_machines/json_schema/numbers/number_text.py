@@ -9,9 +9,9 @@ Exactly these spellings are generated (all are JSON, RFC 8259 section 6):
   one digit from 1 to 9 before the point and an exponent from -:data:`MAX_NEGATIVE_EXPONENT` to
   :data:`MAX_EXPONENT`. If a schema has a bound of at least 1e308, the numbers from there to the
   largest double are included; otherwise the bound on the exponent keeps a number finite;
-* integers (``integer``, or a ``const`` without fraction) as digits, or digits and ``.0``, also in
-  draft 4; other multiples (``multipleOf``) as plain decimals.
-  With ``plain_integers``, as digits only: typed languages read no ``.0`` into an integer.
+* integers (``integer``, or a ``const`` without fraction) as digits, or digits and ``.0``; other
+  multiples (``multipleOf``) as plain decimals. With ``plain_integers``, as digits only: typed
+  languages read no ``.0`` into an integer. In draft 4 ``1.0`` is not an integer.
 
 ``-0`` is generated only if the set contains negative numbers.
 """
@@ -54,16 +54,19 @@ _Holes = tuple[Fraction, ...]
 _LANGUAGES: WeakValueLruCache[Hashable, Node] = WeakValueLruCache(LIMITS.held_languages)
 
 
-def number_language(numbers: NumberSet, *, plain_integers: bool = False) -> Node:
+def number_language(
+    numbers: NumberSet, *, plain_integers: bool = False, plain_constants: bool = False
+) -> Node:
     """Return the spellings of a set's numbers, as a language of code points.
 
     Args:
         numbers: The numbers.
         plain_integers: Whether sets of integers are written without a point.
+        plain_constants: The same for single numbers.
     """
     holes = tuple(sorted(numbers.holes))
     parts = [_interval_language(interval, holes, plain_integers) for interval in numbers.intervals]
-    parts.append(word_list(_spelling(number, plain_integers) for number in numbers.points))
+    parts.append(word_list(_spelling(number, plain_constants) for number in numbers.points))
     return union(parts)
 
 
