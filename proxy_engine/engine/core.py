@@ -287,6 +287,16 @@ class EngineProperties:
         return self._core.loaded.hidden_size
 
     @property
+    def options(self) -> GenerationOptions:
+        """Options of requests that do not override them."""
+        return self._core.preparation.options
+
+    @property
+    def media(self) -> MediaOptions:
+        """Limits on the images and recordings of prompts."""
+        return self._core.media
+
+    @property
     def batch_size(self) -> int:
         """Maximum number of requests that run together."""
         return self._core.batch.batch_size

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import weakref
 from dataclasses import replace
-from typing import Any, Self, Unpack
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from ..runtime.backends import requires_backend
 
@@ -23,12 +24,20 @@ from ..prompt_cache.options import CacheOptions
 from ..replication import replica_of
 from ..requests.worker import Worker, on_own_thread
 from ..results.events import Event, PromptProgress
+from ..runtime.extras import import_extra
 from ..runtime.progress import OnProgress, to_stderr
 from .arguments import EngineOptions, RequestArguments, with_option_signatures
 from .core import EngineCore
 from .extraction_engine import ExtractionEngine
 from .generation_engine import GenerationEngine
 from .transcription_engine import TranscriptionEngine
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI, OpenAI
+
+# Imported by name: the engine does not depend on its front ends.
+_CLIENTS = "proxy_engine.integrations.openai"
+_APPLICATION = "proxy_engine.integrations.application"
 
 
 @with_option_signatures
@@ -119,6 +128,38 @@ class InferenceEngine(GenerationEngine, ExtractionEngine, TranscriptionEngine):
             self._finalizer()
             raise
 
+    def openai(self, **options: Any) -> OpenAI:
+        """Return the client of the package ``openai`` for this engine, without a server.
+
+        Streams receive each token as it is generated; closing one cancels its request. Closing the
+        client does not close the engine.
+
+        Args:
+            options: Options of the client.
+
+        Raises:
+            MissingExtraError: The extra ``openai`` is not installed.
+        """
+        clients = import_extra("openai", _CLIENTS, purpose="engine.openai()")
+        client: OpenAI = clients.openai_client(self, **options)
+        return client
+
+    def async_openai(self, **options: Any) -> AsyncOpenAI:
+        """:meth:`openai` for event loops. Cancelling a task cancels its request."""
+        clients = import_extra("openai", _CLIENTS, purpose="engine.async_openai()")
+        client: AsyncOpenAI = clients.async_openai_client(self, **options)
+        return client
+
+    @cached_property
+    def application(self) -> Any:
+        """The server's application on this engine, which clients in the same process share.
+
+        Raises:
+            MissingExtraError: The extra ``openai`` is not installed.
+        """
+        module = import_extra("openai", _APPLICATION, purpose="OpenAI's interface")
+        return module.Application(self)
+
     def save_prompt_cache(
         self,
         path: str | os.PathLike[str],
@@ -198,6 +239,11 @@ class InferenceEngine(GenerationEngine, ExtractionEngine, TranscriptionEngine):
         Without this call, the first requests that run together wait for it.
         """
         self._core.worker.submit(self._core.batch.probe).result()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether :meth:`close` was called."""
+        return not self._finalizer.alive
 
     def close(self) -> None:
         """Stop the running requests, refuse new ones, and end the thread. Idempotent.

@@ -7,9 +7,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Self
 
 import pydantic
@@ -17,19 +18,23 @@ import pydantic
 from state_machines.pydantic_schemas import ClosedJsonSchema
 
 from ..engine.inference_engine import InferenceEngine
-from ..errors import EngineClosedError, PromptTooLongError, ProxyError
 from ..runtime.extras import requires_extra
-from .dspy_requests import (
-    OPTIONS_KEY,
-    request_arguments,
-    response,
-    stream_event,
-    to_interactions,
-)
 
 with requires_extra("dspy", purpose="ProxyEngineLM"):
     import dspy
     from dspy import lm15
+
+from .application import API_KEY, BASE_URL, Application, AsyncBody, Body, Call, Message
+
+_OPTIONS_KEY = "proxy_engine_options"
+"""The member of a request's ``metadata`` with fields that DSPy does not know."""
+
+_COMPATIBILITY = lm15.OpenAIChatCompat(
+    instruction_role="system",
+    max_tokens_field="max_tokens",
+    thinking_format="reasoning_effort",
+    thinking_replay="native",
+)
 
 
 class ProxyEngineLM(dspy.LM):  # type: ignore[misc]
@@ -42,17 +47,11 @@ class ProxyEngineLM(dspy.LM):  # type: ignore[misc]
     Args:
         engine: The engine. It stays open; the caller closes it.
         model: The name in histories and in the keys of DSPy's cache. Default: the engine's
-            ``model_name`` after ``proxy-engine/``.
-        temperature: The default temperature; ``None``: the engine's.
-        max_tokens: The default maximum number of tokens; ``None``: the engine's.
-        cache: Whether DSPy stores answers by request, on disk too. Options of the engine itself
-            are not part of the key. Default: true, unless the model was given to the engine in
-            memory and has no name of its own.
-        num_retries: How often DSPy repeats a request that failed. Errors of the engine are not
-            repeated.
-        callbacks: DSPy's callbacks.
-        options: Fields of ``GenerationOptions`` as JSON values, for all requests.
-        defaults: Other default parameters of requests, as ``dspy.LM`` takes them.
+            ``model_name``.
+        options: Fields of chat completions, such as ``min_p``, for all requests.
+        settings: The arguments of ``dspy.LM``. Errors are not repeated unless ``num_retries`` says
+            so. Answers are cached unless ``cache`` is false, which is the default for a model in
+            memory without a ``model``.
     """
 
     def __init__(
@@ -60,29 +59,19 @@ class ProxyEngineLM(dspy.LM):  # type: ignore[misc]
         engine: InferenceEngine,
         *,
         model: str | None = None,
-        temperature: float | None = None,
-        max_tokens: int | None = None,
-        cache: bool | None = None,
-        num_retries: int = 0,
-        callbacks: Sequence[Any] | None = None,
         options: Mapping[str, Any] | None = None,
-        **defaults: Any,
+        **settings: Any,
     ) -> None:
-        # A model in memory is named after its class, which other models share.
-        is_unnamed = model is None and engine.model_name in sys.modules
         if options:
             # A part of the request, so that DSPy's cache knows it.
-            defaults["metadata"] = {**defaults.get("metadata", {}), OPTIONS_KEY: dict(options)}
+            settings["metadata"] = {**settings.get("metadata", {}), _OPTIONS_KEY: dict(options)}
+        # A model in memory is named after its class, which other models share.
+        is_unnamed = model is None and engine.model_name in sys.modules
         super().__init__(
-            model or f"proxy-engine/{engine.model_name}",
-            temperature=temperature,
-            max_tokens=max_tokens,
-            cache=not is_unnamed if cache is None else cache,
-            num_retries=num_retries,
-            callbacks=None if callbacks is None else [*callbacks],
+            model or engine.model_name,
             engine=_Engine(engine),
             async_engine=_AsyncEngine(engine),
-            **defaults,
+            **{"cache": not is_unnamed, "num_retries": 0, **settings},
         )
 
 
@@ -139,93 +128,103 @@ class _Abilities:
 
     supports_function_calling = True
     supports_response_schema = True
+    supports_reasoning = False
     supported_params = frozenset(
-        {
-            "frequency_penalty",
-            "logit_bias",
-            "max_tokens",
-            "parallel_tool_calls",
-            "presence_penalty",
-            "reasoning_effort",
-            "response_format",
-            "seed",
-            "stop",
-            "stream",
-            "temperature",
-            "tool_choice",
-            "tools",
-            "top_k",
-            "top_p",
-        }
+        {"reasoning_effort", "response_format", "stop", "stream", "tool_choice", "tools"}
     )
-
-    def __init__(self, engine: InferenceEngine) -> None:
-        self._engine = engine
-
-    @property
-    def supports_reasoning(self) -> bool:
-        """Whether the model was trained to reason between markers of its tokenizer."""
-        return bool(getattr(self._engine.tokenizer, "has_thinking", False))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         # Optimizers copy programs. Copies share the engine.
         return self
 
 
-class _Engine(_Abilities):
-    """Answers DSPy's requests."""
-
-    def complete(self, request: lm15.Request) -> lm15.Response:
-        with _lm_errors():
-            prompt, arguments = to_interactions(request), request_arguments(request)
-            result = self._engine.generate(prompt, **arguments)
-            return response(request, result, self._engine.vocabulary)
-
-    def stream(self, request: lm15.Request) -> Iterator[Any]:
-        with _lm_errors():
-            prompt, arguments = to_interactions(request), request_arguments(request)
-            with self._engine.stream(prompt, **arguments) as events:
-                yield lm15.StreamStartEvent(model=request.model)
-                for event in events:
-                    converted = stream_event(event, self._engine.vocabulary)
-                    if converted is not None:
-                        yield converted
-
-    def close(self) -> None:
-        """Do nothing: the engine is the caller's."""
+class _Engine(_Abilities, lm15.OpenAIChatLM):  # type: ignore[misc]
+    def __init__(self, engine: InferenceEngine) -> None:
+        super().__init__(API_KEY, _Transport(engine), BASE_URL, _COMPATIBILITY)
+        self.supports_reasoning = _reasons(engine)
 
 
-class _AsyncEngine(_Abilities):
-    """Answers DSPy's requests in event loops."""
-
-    async def complete(self, request: lm15.Request) -> lm15.Response:
-        with _lm_errors():
-            prompt, arguments = to_interactions(request), request_arguments(request)
-            result = await self._engine.agenerate(prompt, **arguments)
-            return response(request, result, self._engine.vocabulary)
-
-    async def stream(self, request: lm15.Request) -> AsyncIterator[Any]:
-        with _lm_errors():
-            prompt, arguments = to_interactions(request), request_arguments(request)
-            async with await self._engine.astream(prompt, **arguments) as events:
-                yield lm15.StreamStartEvent(model=request.model)
-                async for event in events:
-                    converted = stream_event(event, self._engine.vocabulary)
-                    if converted is not None:
-                        yield converted
-
-    async def aclose(self) -> None:
-        """Do nothing: the engine is the caller's."""
+class _AsyncEngine(_Abilities, lm15.AsyncOpenAIChatLM):  # type: ignore[misc]
+    def __init__(self, engine: InferenceEngine) -> None:
+        super().__init__(API_KEY, _AsyncTransport(engine), BASE_URL, _COMPATIBILITY)
+        self.supports_reasoning = _reasons(engine)
 
 
-@contextmanager
-def _lm_errors() -> Iterator[None]:
-    """Raise the engine's errors as those that DSPy converts to its own."""
-    try:
-        yield
-    except PromptTooLongError as error:
-        raise lm15.ContextLengthError(str(error)) from error
-    except EngineClosedError as error:
-        raise lm15.ConfigurationError(str(error)) from error
-    except ProxyError as error:
-        raise lm15.InvalidRequestError(str(error)) from error
+def _reasons(engine: InferenceEngine) -> bool:
+    """Whether the model was trained to reason between markers of its tokenizer."""
+    return bool(getattr(engine.tokenizer, "has_thinking", False))
+
+
+class _Transport:
+    """DSPy's transport of HTTP requests."""
+
+    def __init__(self, engine: InferenceEngine) -> None:
+        self._application: Application = engine.application
+
+    def stream(self, request: Any) -> _Response:
+        return _Response(*self._application.send(_call(request)))
+
+
+class _AsyncTransport:
+    """:class:`_Transport` for event loops."""
+
+    def __init__(self, engine: InferenceEngine) -> None:
+        self._application: Application = engine.application
+
+    @asynccontextmanager
+    async def stream(self, request: Any) -> AsyncGenerator[_AsyncResponse]:
+        response = _AsyncResponse(*await self._application.asend(_call(request)))
+        try:
+            yield response
+        finally:
+            await response.body.aclose()
+
+
+class _Head:
+    """What DSPy reads of a response before its body."""
+
+    reason = ""
+    http_version = "HTTP/1.1"
+
+    def __init__(self, head: Message) -> None:
+        self.status: int = head["status"]
+        self.headers = [(name.decode(), value.decode()) for name, value in head["headers"]]
+
+
+class _Response(_Head):
+    def __init__(self, head: Message, body: Body) -> None:
+        super().__init__(head)
+        self.body = body
+
+    def __iter__(self) -> Body:
+        return self.body
+
+    def read(self) -> bytes:
+        return b"".join(self.body)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.body.close()
+
+
+class _AsyncResponse(_Head):
+    def __init__(self, head: Message, body: AsyncBody) -> None:
+        super().__init__(head)
+        self.body = body
+
+    def __aiter__(self) -> AsyncBody:
+        return self.body
+
+    async def read(self) -> bytes:
+        return b"".join([data async for data in self.body])
+
+
+def _call(request: Any) -> Call:
+    """Return a request of DSPy's transports."""
+    headers = [(name.lower().encode(), value.encode()) for name, value in request.headers]
+    target = request.url.removeprefix(BASE_URL.removesuffix("/v1"))
+    payload = json.loads(request.body)
+    payload |= payload.get("metadata", {}).pop(_OPTIONS_KEY, {})
+    return Call(request.method, target.encode(), headers, json.dumps(payload).encode())

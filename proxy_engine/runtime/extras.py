@@ -11,14 +11,23 @@ from typing import Any, Literal, TypeAlias
 from ..errors import MissingExtraError
 
 Extra: TypeAlias = Literal[
-    "vision", "audio", "langchain", "pydantic-ai", "dspy", "smolagents", "ray", "notebook"
+    "vision",
+    "audio",
+    "notebook",
+    "openai",
+    "langchain",
+    "pydantic-ai",
+    "dspy",
+    "smolagents",
+    "ray",
 ]
 
 _PACKAGES: dict[Extra, str] = {
     "vision": "mlx_vlm",
     "audio": "mlx_audio",
     "notebook": "IPython",
-    "langchain": "langchain_core",
+    "openai": "openai",
+    "langchain": "langchain_openai",
     "pydantic-ai": "pydantic_ai",
     "dspy": "dspy",
     "smolagents": "smolagents",

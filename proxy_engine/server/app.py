@@ -23,6 +23,7 @@ from .endpoints import (
     responses,
     transcriptions,
 )
+from .engine_host import EngineHost
 from .error_handlers import add_error_handlers
 from .known_models import KnownModel
 from .memory import MemoryGate, used_bytes
@@ -72,6 +73,7 @@ def create_app(
     *,
     engine: InferenceEngine | None = None,
     load: Load | None = None,
+    host: EngineHost | None = None,
 ) -> FastAPI:
     """Return the application.
 
@@ -80,9 +82,10 @@ def create_app(
         engine: The engine of the default model, closed with the application. Without it, the first
             request that needs a model loads one.
         load: Loads a model; by default ``load_engine``.
+        host: Has an engine that stays the caller's, in place of ``engine`` and ``load``.
     """
     settings = settings or ServerSettings()
-    services = _services(settings, engine, load or partial(load_engine, settings=settings))
+    services = _services(settings, engine, load or partial(load_engine, settings=settings), host)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -136,14 +139,19 @@ async def _reads_media(services: Services) -> bool:
     return any(model.input_modalities > {"text"} for model in models)
 
 
-def _services(settings: ServerSettings, engine: InferenceEngine | None, load: Load) -> Services:
+def _services(
+    settings: ServerSettings,
+    engine: InferenceEngine | None,
+    load: Load,
+    engine_host: EngineHost | None = None,
+) -> Services:
     metrics = Metrics()
     registry = registry_of(settings)
     current = None
     if engine is not None:
         default = replace(registry.default(), input_modalities=engine.input_modalities)
         current = Lease(default, engine)
-    host = ModelHost(
+    host = engine_host or ModelHost(
         registry,
         load,
         metrics,

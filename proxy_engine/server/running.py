@@ -20,6 +20,7 @@ from ..results.events import Finished, PromptProgress, StreamEvent, TokenGenerat
 from ..results.generation import GenerationResult
 from ..results.streams import AsyncEventStream
 from ..runtime.extras import is_installed
+from .engine_host import EngineHost
 from .errors import shutting_down
 from .known_models import KnownModel
 from .metrics import Metrics
@@ -205,7 +206,7 @@ async def begin(
     adapter: str | None = None,
     *,
     queue: Queue,
-    host: ModelHost,
+    host: ModelHost | EngineHost,
     metrics: Metrics,
     running: set[Running],
 ) -> RunningAnswers:

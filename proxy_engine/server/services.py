@@ -8,6 +8,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from .engine_host import EngineHost
 from .metrics import Metrics
 from .model_host import ModelHost
 from .model_registry import ModelRegistry
@@ -27,7 +28,7 @@ class Services:
 
     settings: ServerSettings
     registry: ModelRegistry
-    host: ModelHost
+    host: ModelHost | EngineHost
     queue: Queue
     metrics: Metrics
     responses: ResponseStore

@@ -136,6 +136,9 @@ class ChatEncoder(ChoicesEncoder[ChatDelta]):
 
     def _reason(self, result: GenerationResult[Any]) -> ChatFinishReason:
         reason = result.finish_reason
+        if reason == "length" and self._options.is_complete:
+            # OpenAI's clients raise for "length": their answers would be truncated.
+            reason = "tool_calls" if result.tool_calls else "stop"
         if reason == "tool_calls" and self._has_function_call:
             return "function_call"
         # The client of a cancelled request gets an error, not this.

@@ -19,6 +19,7 @@ from ..schemas.common import (
     ChoiceExtension,
     ChoicesUsage,
     CompletionDetails,
+    CutShortInfo,
     ExtendedChoice,
     Extension,
     TokenLogprob,
@@ -47,6 +48,7 @@ class EncoderOptions:
         tokens: Every token, and timings (the extension ``include_tokens``).
         confidence: Confidences by JSON Pointer (the extension ``include_confidence``).
         reasoning: The reasoning of chat completions.
+        is_complete: Whether answers are complete whatever ends them, as those in a format are.
     """
 
     logprobs: bool = False
@@ -54,6 +56,7 @@ class EncoderOptions:
     tokens: bool = False
     confidence: bool = False
     reasoning: bool = True
+    is_complete: bool = False
 
 
 @dataclass(slots=True)
@@ -194,6 +197,9 @@ class ChoicesEncoder(ABC, Generic[D]):
             added["confidence"] = result.confidences()
         if result.quotes:
             added["quotes"] = quotation_infos(result)
+        cut = result.cut_short
+        if cut is not None and self._options.is_complete:
+            added["cut_short"] = CutShortInfo(reason=cut.reason, pointer=cut.pointer)
         if added:
             choice.proxy_engine = ChoiceExtension(**added)
         return choice

@@ -71,6 +71,7 @@ def _read_request(body: ChatRequest, settings: ServerSettings) -> GenerationRequ
                 tokens=bool(body.include_tokens),
                 confidence=bool(body.include_confidence),
                 reasoning=body.include_reasoning is not False,
+                is_complete=not body.has_free_text,
             ),
             has_function_call=body.wants_function_call,
         )

@@ -21,7 +21,14 @@ from .common import (
 )
 from .constraints import Constraints
 from .request_model import RequestModel
-from .sampling import CHAT_TEMPLATE_KWARGS, SCHEMA_IN_PROMPT, SOURCES, TOOL_OPTIONS, TextFields
+from .sampling import (
+    ANSWER_OPTIONS,
+    CHAT_TEMPLATE_KWARGS,
+    SCHEMA_IN_PROMPT,
+    SOURCES,
+    TOOL_OPTIONS,
+    TextFields,
+)
 
 ChatFinishReason = Literal["stop", "length", "tool_calls", "function_call"]
 
@@ -56,6 +63,7 @@ class Message(RequestModel):
     schema_in_prompt=SCHEMA_IN_PROMPT,
     chat_template_kwargs=CHAT_TEMPLATE_KWARGS,
     sources=SOURCES,
+    **ANSWER_OPTIONS,
     **TOOL_OPTIONS,
 )
 class ChatRequest(TextFields, Constraints, IgnoredFields):

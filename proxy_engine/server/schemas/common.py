@@ -133,15 +133,23 @@ class QuotationInfo(ResponseModel):
     occurrences: int
 
 
+class CutShortInfo(ResponseModel):
+    """The limit that ended an answer, and the JSON Pointer of the value that was open there."""
+
+    reason: str
+    pointer: str | None
+
+
 class ChoiceExtension(ResponseModel):
     """What is added to an answer.
 
     With ``include_confidence``, the probabilities of values by JSON Pointer; the quotes of the
-    answer, if its schema has ``x-substring-of``.
+    answer, if its schema has ``x-substring-of``; ``cut_short``, if a limit ended one in a format.
     """
 
     confidence: dict[str, float] | None = None
     quotes: list[QuotationInfo] | None = None
+    cut_short: CutShortInfo | None = None
 
 
 class ExtendedChoice(ResponseModel):

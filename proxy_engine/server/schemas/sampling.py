@@ -67,6 +67,10 @@ CHAT_TEMPLATE_KWARGS = _extension("chat_template_kwargs")
 """The field of requests with messages."""
 SOURCES = _extension("sources")
 """The field of requests with a response format."""
+ANSWER_OPTIONS = {
+    name: _extension(name) for name in ("parts", "soft_max_tokens", "max_seconds", "max_tool_calls")
+}
+"""The fields of requests whose answer has parts."""
 TOOL_OPTIONS = {name: _extension(name) for name in ("tool_format", "tool_delimiters")}
 """The fields of requests with tools."""
 

@@ -10,7 +10,7 @@ from langchain_tests.integration_tests import ChatModelIntegrationTests
 from langchain_tests.unit_tests import ChatModelUnitTests
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from proxy_engine import InferenceEngine, PartOptions
+from proxy_engine import InferenceEngine
 from proxy_engine.integrations.langchain import ChatProxyEngine
 
 
@@ -35,17 +35,11 @@ class TestUnits(ChatModelUnitTests):
     def chat_model_params(self) -> dict[str, Any]:
         return {"engine": self.engine}
 
-    @property
-    def standard_chat_model_params(self) -> dict[str, Any]:
-        # Without `timeout`, `max_retries` and `api_key`, which have no meaning in a process; unknown
-        # names are refused.
-        return {"temperature": 0, "max_tokens": 100, "stop": []}
-
 
 class Standard(ChatModelIntegrationTests):
     """The integration suite.
 
-    Skipped: overriding the model's name (an engine has one model), images, audio and PDF (the model
+    Skipped: overriding the model's name (the application has one model), images, audio and PDF (the model
     reads text), VCR (there is no HTTP).
     """
 
@@ -75,9 +69,11 @@ class Standard(ChatModelIntegrationTests):
 class TestOnARandomModel(Standard):
     options: ClassVar[dict[str, Any]] = {
         "max_tokens": 100,
-        "min_tokens": 2,
         # Short answers, since a random model ends none.
-        "parts": {part: PartOptions(max_tokens=4) for part in ("text", "structured")},
+        "extra_body": {
+            "min_tokens": 2,
+            "parts": {part: {"max_tokens": 4} for part in ("text", "structured")},
+        },
     }
 
     @pytest.fixture(autouse=True)
@@ -105,7 +101,7 @@ class TestOnARandomModel(Standard):
 @pytest.mark.model
 class TestOnTheEmbeddedModel(Standard):
     # The model repeats a call until none is permitted.
-    options: ClassVar[dict[str, Any]] = {"max_tokens": 120, "max_tool_calls": 1}
+    options: ClassVar[dict[str, Any]] = {"max_tokens": 120, "extra_body": {"max_tool_calls": 1}}
 
     @pytest.fixture(autouse=True)
     def _take_engine(self, embedded_engine: InferenceEngine) -> None:

@@ -13,9 +13,11 @@ from proxy_engine import MissingExtraError
 @pytest.mark.parametrize(
     ("module", "framework", "extra"),
     [
-        ("langchain", "langchain_core.caches", "langchain"),
+        ("openai", "openai", "openai"),
+        ("application", "starlette.types", "openai"),
+        ("langchain", "langchain_openai", "langchain"),
         ("smolagents", "smolagents.models", "smolagents"),
-        ("pydantic_ai", "pydantic_ai.models", "pydantic-ai"),
+        ("pydantic_ai", "pydantic_ai.models.openai", "pydantic-ai"),
         ("dspy", "dspy", "dspy"),
         ("ray.datasets", "ray", "ray"),
         ("ray.run", "ray", "ray"),
