@@ -29,7 +29,8 @@ def sample_rows(samplers: Sequence[Sampler], logits: mx.array) -> mx.array:
     logits = logits.astype(mx.float32)
     if parameters.temperature == 0:
         return mx.argmax(logits, axis=-1)
-    scaled = apply_temperature(apply_filters(logits, parameters), parameters.temperature)
+    filtered = apply_filters(logits, parameters) if parameters.has_filters else logits
+    scaled = apply_temperature(filtered, parameters.temperature)
     pairs = mx.vmap(mx.random.split)(_stacked_keys([sampler.key_row for sampler in samplers]))
     following = pairs[:, 0]
     for row, sampler in enumerate(samplers):

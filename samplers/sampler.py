@@ -57,8 +57,9 @@ class Sampler:
     Attributes:
         parameters: The sampling parameters.
         key_row: The key of the next random numbers, as a row of an array of keys.
-        row_parameters: Samplers with equal values can sample rows of one array together, see
-            :func:`~samplers.sample_rows`. ``None``: the sampler cannot.
+        row_parameters: The values of all parameters but the seed. Samplers with equal ones can
+            sample rows of one array together, see :func:`~samplers.sample_rows`. ``None``: the
+            sampler cannot.
     """
 
     def __init__(
@@ -70,8 +71,11 @@ class Sampler:
         self.parameters = parameters
         self._xtc_special_tokens = tuple(xtc_special_tokens)
         self.key_row = KeyRow(random_key(parameters.seed, stream)[None], 0)
-        has_rows = not (parameters.has_xtc or parameters.bias_pairs or parameters.has_penalties)
-        self.row_parameters = parameters.model_copy(update={"seed": None}) if has_rows else None
+        self._adjusts = bool(parameters.bias_pairs) or parameters.has_penalties
+        self._has_filters = parameters.has_filters
+        has_rows = not (self._adjusts or parameters.has_xtc)
+        values = parameters.model_dump(exclude={"seed"})
+        self.row_parameters = tuple(values.values()) if has_rows else None
 
     def __call__(
         self,
@@ -103,7 +107,7 @@ class Sampler:
                 ``among`` another shape or type.
         """
         if among is None:
-            return self._draw(adjust_logits(logits, self.parameters, tokens, prompt_tokens))[0]
+            return self._draw(self._adjusted(logits, tokens, None, prompt_tokens))[0]
         few = take_candidates(logits, self.parameters, among)
         return self.sample_among(few, tokens, among, prompt_tokens=prompt_tokens)
 
@@ -135,7 +139,9 @@ class Sampler:
             )
         if among.size == 1:
             return among.astype(mx.uint32).reshape(few.shape[:-1])
-        adjusted = adjust_logits(few, self.parameters, tokens, prompt_tokens, among)
+        adjusted = few.astype(mx.float32)
+        if self._adjusts:
+            adjusted = adjust_logits(few, self.parameters, tokens, prompt_tokens, among)
         return mx.take(among, self._draw(adjusted, among)[0]).astype(mx.uint32)
 
     def log_distribution(
@@ -292,8 +298,9 @@ class Sampler:
         self.key_row = KeyRow(key[None], 0)
 
     def _next_key(self) -> mx.array:
-        self.random_state, key = mx.random.split(self.random_state)
-        return key
+        keys = mx.random.split(self.key_row.key)
+        self.key_row = KeyRow(keys, 0)
+        return keys[1]
 
     def scaled_logits(
         self, logits: mx.array, tokens: Sequence[int], *, prompt_tokens: int = 0
@@ -349,6 +356,8 @@ class Sampler:
     ) -> mx.array:
         """Return the logits after biases and penalties: of all tokens, or of the candidates."""
         few = logits if among is None else take_candidates(logits, self.parameters, among)
+        if not self._adjusts:
+            return few.astype(mx.float32)
         return adjust_logits(few, self.parameters, tokens, prompt_tokens, among)
 
     def _draw(
@@ -373,7 +382,7 @@ class Sampler:
             key, other = mx.random.split(key)
             excludes = mx.random.uniform(key=other) < parameters.xtc_probability
         scaled = self._filtered(logits, ids, excludes)
-        is_kept = scaled > -mx.inf if parameters.has_filters else None
+        is_kept = scaled > -mx.inf if self._has_filters else None
         # Of one dimension: MLX draws rows of two by another method, which takes twice the time on a
         # CPU, and which cannot be vectorized over keys.
         token = mx.random.categorical(scaled.reshape(-1), key=key)
@@ -383,9 +392,10 @@ class Sampler:
         self, logits: mx.array, ids: mx.array | None, excludes: mx.array | None
     ) -> mx.array:
         """Filter and scale the logits of the tokens ``ids``, or of all."""
-        special = self._xtc_special_tokens
-        filtered = apply_filters(logits, self.parameters, excludes, special, ids)
-        return apply_temperature(filtered, self.parameters.temperature)
+        if self._has_filters:
+            special = self._xtc_special_tokens
+            logits = apply_filters(logits, self.parameters, excludes, special, ids)
+        return apply_temperature(logits, self.parameters.temperature)
 
     def _log_draw(self, logits: mx.array, ids: mx.array | None = None) -> mx.array:
         """Return the distribution that :meth:`_draw` draws from, float32, shape (n,)."""

@@ -39,7 +39,7 @@ def apply_mask(logits: mx.array, mask: mx.array) -> mx.array:
         raise InvalidSamplingParameterError(
             "mask", f"{mask.dtype} of shape {mask.shape}", f"bool of shape {logits.shape[-1:]}"
         )
-    return mx.where(mask, logits, _lowest(logits))
+    return mx.where(mask, logits, -mx.inf)
 
 
 def apply_logit_bias(logits: mx.array, bias: Iterable[tuple[int, float]]) -> mx.array:

@@ -19,7 +19,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 from collections.abc import Sequence as Items
-from dataclasses import dataclass, field
 from typing import Any
 
 from ..runtime.backends import requires_backend
@@ -31,63 +30,23 @@ from mlx.nn.layers.base import Module
 
 from ..runtime.blas import has_fast_blas
 from .batch_rows import BatchRows
-from .cache_layers import can_merge, can_pad, can_trim, padded_tokens
-from .constraint import SlowMaskError
+from .cache_layers import can_merge, can_trim, padded_tokens
 from .exact_choices import ExactChoices
 from .forward_pass import ForwardPass, position_arguments
 from .model_checks import ModelChecks
 from .particles import KnownWeights
+from .sampling import NextToken
 from .sequence import Sequence
 from .speculation.draft_length import most_efficient_count
 from .speculation.draft_model import DraftModel
 from .speculation.drafting import BatchDrafts
-from .tokens import Token
-from .verification import Verification, sample_together
+from .step import Step, sample_together
 from .wired_memory import clear_cache
 
 _STEPS_BETWEEN_CACHE_CLEARINGS = 256
 
 _UNREAD = -1
 """Stands in for a token on trial that is not read yet."""
-
-
-@dataclass(slots=True)
-class Step:
-    """The result of one step for one sequence.
-
-    Attributes:
-        sequence: The sequence.
-        tokens: Its new tokens: the sampled one, and forced ones behind it.
-        error: The sequence failed with this error. Other sequences are not affected.
-        is_slow: The mask exceeds the step budget of the model thread. The sequence has to
-            :meth:`~Batch.remove` until :meth:`Constraint.compute_slow` has returned.
-    """
-
-    sequence: Sequence
-    tokens: list[Token] = field(default_factory=list)
-    error: Exception | None = None
-    is_slow: bool = False
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the sequence takes no further part in the step."""
-        return self.is_slow or self.error is not None
-
-    def __enter__(self) -> Step:
-        """Work on the step in a ``with`` block: an error there fails this sequence alone."""
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
-        if isinstance(error, SlowMaskError):
-            self.is_slow = True
-        elif isinstance(error, Exception):
-            self.error = error
-            self.sequence.finished = True
-            # Its cache is not used any more.
-            self.sequence.tail, self.sequence.padding = [], 0
-        else:
-            return False
-        return True
 
 
 class Batch:
@@ -195,29 +154,30 @@ class Batch:
         Remove the finished sequences afterwards, then call :meth:`feed`. An error that is raised
         here concerns all sequences.
         """
-        steps = {sequence: Step(sequence) for sequence in self._rows.sequences}
-        for sequence, step in steps.items():
-            if sequence.is_at_choice:
-                with step:
-                    step.tokens += self._choices.draw(sequence)
+        drafts = self._drafts.in_flight
+        steps = [Step(sequence, drafts.get(sequence)) for sequence in self._rows.sequences]
         sampled = self._sample(steps)
-        runs_ahead = len(sampled) == len(self._rows.sequences) and self._may_run_ahead()
+        runs_ahead = len(sampled) == len(steps) and self._may_run_ahead()
+        drawn = [token for step in sampled for token in step.sampled]
         # Apart from the forward pass: arrays of one async_eval are ready when all of them are, and
         # the tokens are read while the pass runs.
-        mx.async_eval(*(array for verification in sampled for array in verification.arrays))
+        mx.async_eval([token.arrays for token in drawn])
         if runs_ahead:
-            for verification in sampled:
-                verification.sequence.propose((_UNREAD,))
-            tokens = mx.concatenate([verification.first.token for verification in sampled])
-            self._forward(tokens[:, None], [1] * len(sampled))
-        self._read(sampled)
-        for verification in self._accepted(sampled, steps, runs_ahead):
-            sequence = verification.sequence
-            with sequence.timings.during("advance"), steps[sequence] as step:
-                step.tokens += verification.advance()
+            for step in sampled:
+                step.sequence.propose((_UNREAD,))
+            self._forward(NextToken.joined(drawn)[:, None], [1] * len(sampled))
+        self._read(sampled, drawn)
+        accepted = Step.perform(sampled, Step.check)
+        if runs_ahead and any(step.is_redrawn for step in sampled):
+            self._rows.withdraw()
+        elif runs_ahead:
+            for step in accepted:
+                step.sequence.tail = [step.sampled[0].token_id]
+        Step.perform(accepted, Step.advance)
         self._rows.settle()
-        self._drafts.record(sampled)
-        return [step for step in steps.values() if step.tokens or step.has_ended]
+        if drafts:
+            self._drafts.record(sampled)
+        return [step for step in steps if step.tokens or step.is_slow or step.error is not None]
 
     def feed(self) -> None:
         """Dispatch a pass over the pending tokens, unless a sequence has logits to sample from.
@@ -225,10 +185,11 @@ class Batch:
         To be called after every step.
         """
         sequences = self._rows.sequences
-        if not sequences or any(
-            sequence.processed == len(sequence.tokens) for sequence in sequences
-        ):
+        if not sequences:
             return
+        for sequence in sequences:
+            if sequence.processed == len(sequence.tokens):
+                return
         pending = {sequence: sequence.pending for sequence in sequences}
         drafts = self._drafts.in_flight = self._drafts.make()
         counts = self._token_counts(
@@ -251,17 +212,20 @@ class Batch:
         if not drafts:
             self._rows.settle()
 
-    def _sample(self, steps: Mapping[Sequence, Step]) -> list[Verification]:
-        """Sample tokens for the sequences with logits."""
-        begun: list[Verification] = []
-        for sequence, step in steps.items():
-            if not sequence.finished and sequence.processed == len(sequence.tokens):
-                with step:
-                    begun.append(Verification(sequence, self._drafts.in_flight.get(sequence)))
-        for verification in sample_together(begun) if len(begun) > 1 else begun:
-            with steps[verification.sequence]:
-                verification.sample()
-        return [one for one in begun if not steps[one.sequence].has_ended]
+    def _sample(self, steps: list[Step]) -> list[Step]:
+        """Sample tokens for the sequences with logits, and return their steps."""
+        begun = [step for step in Step.perform(steps, self._begin) if step.sampled]
+        alone = sample_together(begun) if len(begun) > 1 else begun
+        if len(Step.perform(alone, Step.sample)) == len(alone):
+            return begun
+        return [step for step in begun if step.error is None and not step.is_slow]
+
+    def _begin(self, step: Step) -> None:
+        sequence = step.sequence
+        if sequence.choices is not None and sequence.is_at_choice:
+            step.tokens += self._choices.draw(sequence)
+        if sequence.processed == len(sequence.tokens) and not sequence.finished:
+            step.begin()
 
     def _may_run_ahead(self) -> bool:
         """Whether to dispatch the next pass before the sampled tokens are read.
@@ -279,44 +243,18 @@ class Batch:
             is_at_limit = is_at_limit and sequence.is_at_limit
         if is_at_limit or self._drafts.are_expected():
             return False
-        return not may_refuse or can_trim(rows.cache, 1)
+        return not may_refuse or rows.is_plain or can_trim(rows.cache, 1)
 
-    def _read(self, sampled: Items[Verification]) -> None:
+    def _read(self, sampled: Items[Step], drawn: Items[NextToken]) -> None:
         """Wait for the sampled tokens."""
         started = time.perf_counter()
-        for verification in sampled:
-            verification.read()
+        NextToken.read(drawn)
         ended = time.perf_counter()
         for sequence in self._rows.sequences:
             sequence.timings.add("wait", started, ended)
-        for verification in sampled:
-            if verification.sequence.timings.first_token is None:
-                verification.sequence.timings.first_token = ended
-
-    def _accepted(
-        self, sampled: Items[Verification], steps: Mapping[Sequence, Step], ran_ahead: bool
-    ) -> list[Verification]:
-        """Return the verifications whose first token is accepted, after another draw if needed.
-
-        Args:
-            sampled: The verifications, whose tokens are read.
-            steps: The steps of their sequences.
-            ran_ahead: Whether the pass over the first tokens is dispatched.
-        """
-        is_undone = False
-        for verification in sampled:
-            with steps[verification.sequence]:
-                if not verification.check():
-                    # The text could not be completed within the limit after this token.
-                    is_undone = True
-                    verification.sample_again()
-        accepted = [one for one in sampled if not steps[one.sequence].has_ended]
-        if ran_ahead and is_undone:
-            self._rows.withdraw()
-        elif ran_ahead:
-            for verification in accepted:
-                verification.sequence.tail = [verification.first.token_id]
-        return accepted
+        for step in sampled:
+            if step.sequence.timings.first_token is None:
+                step.sequence.timings.first_token = ended
 
     def _token_counts(
         self, pending: Mapping[Sequence, Items[int]], drafts: Mapping[Sequence, Items[int]]
@@ -337,14 +275,14 @@ class Batch:
         if drafts:
             width = max(len(pending[sequence]) + len(tokens) for sequence, tokens in drafts.items())
             return [min(length, width) for length in lengths]
-        if len(lengths) == 1 and (not rows.is_merged or can_pad(rows.cache)):
+        if len(lengths) == 1 and (not rows.is_merged or rows.is_plain):
             return lengths
         # By row, since sequences that share one take the same tokens once.
         by_row = {
             (sequence.row, *tokens[:length]): (sequence, length)
             for (sequence, tokens), length in zip(pending.items(), lengths, strict=True)
         }
-        if len(by_row) == 1 and (not rows.is_merged or can_pad(rows.cache)):
+        if len(by_row) == 1 and (not rows.is_merged or rows.is_plain):
             return lengths
         rows.merge()
         groups: dict[object, list[int]] = {}
@@ -352,7 +290,7 @@ class Batch:
             if sequence.weights is not None:
                 groups.setdefault(sequence.group, []).append(length)
         wants_padding = self._pads or (groups and has_fast_blas())
-        if not (wants_padding and can_pad(rows.cache) and self._probe.can_pad()):
+        if not (wants_padding and rows.is_plain and self._probe.can_pad()):
             # Without padding, every row takes one token; the rest is left for later passes.
             return [1] * len(lengths)
         if self._pads:
@@ -384,9 +322,9 @@ class Batch:
         output = self._pass(tokens, rows.cache, **position_arguments(deltas))
         if self._quantize is not None:
             self._quantize(rows.cache)
-        of_rows = [output.at(row, length - 1) for row, length in enumerate(lengths)]
+        of_rows = output.last(lengths)
         weights: list[mx.array] = []
-        known: list[KnownWeights] = [{} for _ in lengths]
+        known: dict[int, KnownWeights] = {}
         for sequence in sequences:
             row = sequence.row
             sequence.logits = of_rows[row]
@@ -396,7 +334,7 @@ class Batch:
                 sequence.logits = output.at(row, first - 1)
                 draft.logits = [output.at(row, first + at) for at in draft.positions]
             if sequence.weights is not None and not sequence.weights.is_complete:
-                sequence.weigh_forced(output.logits[row, : lengths[row]], known[row])
+                sequence.weigh_forced(output.logits[row, : lengths[row]], known.setdefault(row, {}))
                 weights += sequence.weights.unread
         mx.async_eval(output.inputs, *weights)
         ended = time.perf_counter()

@@ -19,6 +19,7 @@ import mlx.core as mx
 from ..prompt_cache.layers import copy_cache
 from .cache_layers import (
     Rollback,
+    can_pad,
     drop_padding,
     extend,
     extract_row,
@@ -78,7 +79,7 @@ class CachedText:
                 break
             following += 1
             kept += 1
-        dropped = self.uncommitted - kept
+        dropped = len(self.tail) + self.padding - kept
         self.processed = following
         self.tail, self.padding = [], 0
         return dropped
@@ -94,6 +95,7 @@ class BatchRows(Generic[T]):
         sequences: The texts.
         cache: The cache, one layer each; a batch cache if ``is_merged``.
         is_merged: A sequence that was always alone has a plain cache, which is faster.
+        is_plain: Whether all layers have plain keys and values, which can be padded and trimmed.
         is_one_each: Whether rows and sequences correspond one to one, in the same order.
     """
 
@@ -101,6 +103,7 @@ class BatchRows(Generic[T]):
         self.sequences: list[T] = []
         self.cache: list[Any] = []
         self.is_merged = False
+        self.is_plain = True
         self.is_one_each = True
         self._count = 0
         self._rollback: Rollback | None = None
@@ -188,11 +191,10 @@ class BatchRows(Generic[T]):
     def settle(self) -> None:
         """End all trials: drop refused tokens and padding from the cache."""
         rollback, self._rollback = self._rollback, None
-        if not any(sequence.tail or sequence.padding for sequence in self.sequences):
-            return
         counts = [0] * self._count
         for sequence in self.sequences:
-            counts[sequence.row] = sequence.commit()
+            if sequence.tail or sequence.padding:
+                counts[sequence.row] = sequence.commit()
         if not any(counts):
             return
         if rollback is None:
@@ -245,6 +247,7 @@ class BatchRows(Generic[T]):
         self.sequences = list(sequences)
         self._count = rows
         self.is_one_each = [sequence.row for sequence in self.sequences] == list(range(rows))
+        self.is_plain = can_pad(self.cache)
         if not self.sequences:
             self.cache = []
 

@@ -7,7 +7,6 @@ from copy import copy
 
 import mlx.core as mx
 import numpy as np
-import numpy.typing as npt
 
 from state_machines import Matcher, Vocabulary
 from state_machines.budgets import step_budget
@@ -18,7 +17,7 @@ from state_machines.grammar.node import Node
 from state_machines.repetition import RepetitionDetector
 from state_machines.root import Part, RootMatcher
 
-from .device_masks import SMALL_MASK_TOKENS, DeviceMasks
+from .device_masks import SMALL_MASK_TOKENS, DeviceMasks, Mask
 from .fast_forward import MASK_STEPS, FastForward, must_end
 from .limits import PartLimits, SequenceOptions, end_boost
 from .tokens import Cut
@@ -28,8 +27,6 @@ SLOW_MASK_STEPS = 500
 
 ADVANCE_STEPS = 20_000
 """Step budget for advancing by one token and planning the completion, about 0.1 s."""
-
-Mask = npt.NDArray[np.bool_]
 
 
 class SlowMaskError(Exception):
@@ -168,7 +165,7 @@ class Constraint:
         return finite_choice(matcher.state) is not None
 
     def begin_token(self) -> None:
-        """Set the limits of the next token."""
+        """Set the limits of the next token, before :meth:`accepts`; :meth:`mask` does it, too."""
         if self._limits.has_any:
             self._limits.apply(self.part, self.generated, self.guard)
 
@@ -184,6 +181,8 @@ class Constraint:
         Raises:
             SlowMaskError: The mask takes too long. The state is unchanged.
         """
+        if self._limits.has_any:
+            self.begin_token()
         allowed = self.options.usable_tokens
         if self.matcher is not None and self.guard is not None:
             if not exact or self._last is None or self._last[0] is not self.matcher.state:
@@ -411,9 +410,7 @@ class Constraint:
 
     def _without_end_tokens(self, allowed: Mask | None, size: int) -> Mask:
         """Mask end tokens, unless nothing else is allowed."""
-        others = np.ones(size, np.bool_) if allowed is None else allowed.copy()
-        others[list(self.options.end_token_ids)] = False
-        return others if allowed is None or others.any() else allowed
+        return self._masks.without(allowed, self.options.end_token_ids, size)
 
     def _is_small(self, allowed: Mask) -> bool:
         return self._masks.on_device(allowed).count <= SMALL_MASK_TOKENS

@@ -153,7 +153,7 @@ class Choice:
         """
         constraint = sequence.constraint
         constraint.begin_token()
-        guard, sampler = constraint.guard, sequence.next_sampler()
+        guard, sampler = constraint.guard, sequence.samplers.sampler(constraint)
         if guard is None or not isinstance(sampler, Sampler):
             return None
         matcher = guard.matcher

@@ -56,7 +56,7 @@ class ForwardPass:
             cache: The cache, which is updated.
             **arguments: Other arguments of the model's call, such as input embeddings.
         """
-        layer = self.split_output_layer()
+        layer = self._output_layer if self._is_checked else self.split_output_layer()
         if layer is None:
             return PassOutput(run_model(self.model, tokens, cache, arguments))
         hidden, logits = layer.forward(tokens, cache, arguments)
@@ -118,6 +118,16 @@ class PassOutput:
         self._inputs: mx.array | None = None
         self._chosen: mx.array | None = None
 
+    def last(self, lengths: Sequence[int]) -> list[NextLogits]:
+        """Return the logits behind each row; see :meth:`at`.
+
+        Args:
+            lengths: Tokens of each row without padding.
+        """
+        self._positions += [(row, length - 1) for row, length in enumerate(lengths)]
+        start = len(self._positions) - len(lengths)
+        return [NextLogits(self, number) for number in range(start, len(self._positions))]
+
     def at(self, row: int, column: int) -> NextLogits:
         """Return the logits behind one token.
 
@@ -133,11 +143,11 @@ class PassOutput:
         Inputs of the output layer, shape (positions, hidden), or without one logits of all tokens.
         """
         if self._inputs is None:
-            rows, columns = (list(numbers) for numbers in zip(*self._positions, strict=True))
             height, width = self._hidden.shape[:2]
-            if rows == list(range(height)) and set(columns) == {width - 1}:
+            if self._positions == [(row, width - 1) for row in range(height)]:
                 self._inputs = self._hidden[:, -1]
             else:
+                rows, columns = zip(*self._positions, strict=True)
                 self._inputs = self._hidden[mx.array(rows), mx.array(columns)]
         return self._inputs
 
@@ -149,22 +159,26 @@ class PassOutput:
             self._chosen = inputs if self._layer is None else self._layer.logits(inputs)
         return self._chosen
 
-    def all_at(self, number: int) -> mx.array:
-        """Return the logits of all tokens at one position, shape (1, vocabulary)."""
-        logits = self.all_at_once()
-        return logits if len(logits) == 1 else logits[number : number + 1]
+    def some_at(self, number: int, ids: mx.array) -> mx.array | None:
+        """Return the logits of some tokens at one position, shape (1, n).
 
-    def some_at(self, number: int, ids: mx.array) -> mx.array:
-        """Return the logits of some tokens at one position, shape (1, n)."""
+        Returns:
+            ``None`` if the logits of all tokens are computed anyway.
+        """
         if self._layer is None or self._chosen is not None:
-            return mx.take(self.all_at(number), ids, axis=-1)
+            return None
         return self._layer.logits_of(self.inputs[number : number + 1], ids)
 
 
 class NextLogits:
-    """Logits of one sequence's next token, computed when they are used."""
+    """Logits of one sequence's next token, computed when they are used.
+
+    Attributes:
+        width: Size of the vocabulary.
+    """
 
     def __init__(self, output: PassOutput, number: int) -> None:
+        self.width: int = output.logits.shape[-1]
         self._output = output
         self._number = number
 
@@ -184,14 +198,10 @@ class NextLogits:
             return logits
         return mx.concatenate([row.all() for row in rows])
 
-    @property
-    def width(self) -> int:
-        """Size of the vocabulary."""
-        return self._output.logits.shape[-1]
-
     def all(self) -> mx.array:
         """Return the logits of all tokens, shape (1, vocabulary), not evaluated."""
-        return self._output.all_at(self._number)
+        logits = self._output.all_at_once()
+        return logits if len(logits) == 1 else logits[self._number : self._number + 1]
 
     def of(self, ids: mx.array) -> mx.array:
         """Return the logits of some tokens, not evaluated.
@@ -202,4 +212,5 @@ class NextLogits:
         Returns:
             Shape (1, n).
         """
-        return self._output.some_at(self._number, ids)
+        some = self._output.some_at(self._number, ids)
+        return mx.take(self.all(), ids, axis=-1) if some is None else some

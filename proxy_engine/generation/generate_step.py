@@ -245,7 +245,7 @@ class _SingleSampler:
     def __init__(self, single: CustomSampler) -> None:
         self.single = single
 
-    def sampler(self, _part: str, _temperature: float | None) -> CustomSampler:
+    def sampler(self, _constraint: Constraint) -> CustomSampler:
         return self.single
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -178,7 +178,7 @@ class SequenceOptions:
         weighs: Record the importance weights of tokens.
     """
 
-    end_token_ids: Sequence[int]
+    end_token_ids: tuple[int, ...]
     max_tokens: int
     min_tokens: int = 0
     soft_max_tokens: int | None = None
@@ -195,10 +195,11 @@ class SequenceOptions:
         return reports or (self.weighs and self.soft_max_tokens is not None)
 
 
-def end_token_ids(vocabulary: Vocabulary, tokenizer: TokenizerWrapper) -> list[int]:
+def end_token_ids(vocabulary: Vocabulary, tokenizer: TokenizerWrapper) -> tuple[int, ...]:
     """Return the end tokens, the tokenizer's own first."""
     own = tokenizer.eos_token_id
-    return sorted(vocabulary.end_token_ids, key=lambda token_id: (token_id != own, token_id))
+    ends = sorted(vocabulary.end_token_ids, key=lambda token_id: (token_id != own, token_id))
+    return tuple(ends)
 
 
 def xtc_special_tokens(vocabulary: Vocabulary) -> tuple[int, ...]:

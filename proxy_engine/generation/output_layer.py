@@ -93,9 +93,10 @@ class OutputLayer:
             model computes them, shape (rows, tokens, vocabulary).
         """
         # A pass that failed may have left inputs.
-        self._layer.take_inputs()
+        inputs = self._layer.inputs = []
         logits: mx.array = self._model(tokens, cache=cache, **arguments)
-        (hidden,) = self._layer.take_inputs()
+        self._layer.inputs = []
+        (hidden,) = inputs
         return hidden, logits
 
     def logits(self, hidden: mx.array) -> mx.array:
@@ -146,13 +147,16 @@ class _RecordedLayer:
     ``as_linear``.
 
     Attributes:
+        inputs: The inputs of projections.
         result: Returned in place of projections, unless it is ``None``.
+        project: Projects hidden states to all tokens, and records nothing.
     """
 
     def __init__(self, layer: Module) -> None:
         self._layer = layer
-        self._inputs: list[mx.array] = []
+        self.inputs: list[mx.array] = []
         self.result: mx.array | None = None
+        self.project = _projection(layer)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._layer, name)
@@ -162,16 +166,13 @@ class _RecordedLayer:
         return self._layer(inputs) if is_tied else self.as_linear(inputs)
 
     def as_linear(self, inputs: mx.array) -> mx.array:
-        self._inputs.append(inputs)
+        self.inputs.append(inputs)
         return self.project(inputs) if self.result is None else self.result
 
     def take_inputs(self) -> list[mx.array]:
         """Return the inputs of projections since the last call."""
-        inputs, self._inputs = self._inputs, []
+        inputs, self.inputs = self.inputs, []
         return inputs
-
-    def project(self, hidden: mx.array) -> mx.array:
-        return _projection(self._layer)(hidden)
 
     def project_to(self, hidden: mx.array, ids: mx.array) -> mx.array:
         """Return the projection to some tokens."""

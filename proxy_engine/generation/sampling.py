@@ -12,7 +12,6 @@ import numpy as np
 
 from samplers import (
     Sampler,
-    SamplingParameters,
     TopLogprobs,
     apply_mask,
     apply_token_boost,
@@ -63,12 +62,14 @@ class NextToken:
         top: How many of the most likely tokens are reported, before and after the mask; ``None``:
             not even the token's own log-probability.
         vectors: Whether the log-probabilities of all tokens are reported.
-        token: The token id as a lazy array of shape (1,), once it is sampled.
+        drawn: The ids of tokens that are sampled together, as a lazy array of shape (rows,).
+        row: The row of this token.
+        token_id: Its id, once it is :meth:`read`.
         log_weight: Its importance weight, a lazy float32 of shape ().
         returned: The id that a sampler of the caller returned, as a lazy array of shape (1,). It
-            differs from ``token`` if it is invalid.
+            differs from the token if it is invalid.
         without_limit: The token that the same random key selects where the token budget excludes
-            none, as a lazy array of shape (1,). ``None`` if it is ``token``.
+            none, as a lazy array of shape (1,). ``None`` if it is the token itself.
     """
 
     sampler: Sampler | CustomSampler
@@ -81,7 +82,9 @@ class NextToken:
     is_redrawn: bool = False
     top: int | None = None
     vectors: bool = False
-    token: mx.array = _UNSAMPLED
+    drawn: mx.array = _UNSAMPLED
+    row: int = 0
+    token_id: int = -1
     log_weight: mx.array | None = None
     returned: mx.array | None = None
     without_limit: mx.array | None = None
@@ -94,8 +97,8 @@ class NextToken:
         return self.mask is None or self.mask.count != 1
 
     @property
-    def row_parameters(self) -> SamplingParameters | None:
-        """Tokens with equal values can be sampled by :func:`sample_together`.
+    def row_parameters(self) -> object:
+        """Tokens with equal values can be sampled by :meth:`sample_together`.
 
         ``None``: it cannot. The few logits of a small mask are computed for the sequence alone.
         """
@@ -117,7 +120,7 @@ class NextToken:
         if self.weighs:
             self._sample_weighted(logits)
         else:
-            self.token = self._sampled(logits, self.mask, proposed)
+            self.drawn = self._sampled(logits, self.mask, proposed)
         if every is not None:
             self._add_logprobs(every)
 
@@ -149,14 +152,30 @@ class NextToken:
     @property
     def arrays(self) -> list[mx.array]:
         """Arrays to evaluate."""
-        optional = (self.log_weight, self.returned, self.without_limit)
-        arrays = [self.token, *(array for array in optional if array is not None), *self._vectors]
+        arrays = [self.drawn, *self._vectors]
+        for array in (self.log_weight, self.returned, self.without_limit):
+            if array is not None:
+                arrays.append(array)
         return arrays if self._logprobs is None else [*arrays, *self._logprobs.arrays]
 
-    @property
-    def token_id(self) -> int:
-        """The id of the token. Waits for the device."""
-        return cast(int, self.token.item())
+    @staticmethod
+    def read(tokens: Sequence[NextToken]) -> None:
+        """Set the ids of tokens. Waits for the device."""
+        drawn = {id(token.drawn): token.drawn for token in tokens}
+        mx.eval(list(drawn.values()))
+        ids = {key: cast("list[int]", array.tolist()) for key, array in drawn.items()}
+        for token in tokens:
+            token.token_id = ids[id(token.drawn)][token.row]
+
+    @staticmethod
+    def joined(tokens: Sequence[NextToken]) -> mx.array:
+        """Return the ids of tokens, not evaluated, shape (tokens,)."""
+        drawn = tokens[0].drawn
+        if len(drawn) == len(tokens) and all(
+            token.drawn is drawn and token.row == row for row, token in enumerate(tokens)
+        ):
+            return drawn
+        return mx.concatenate([token.drawn[token.row : token.row + 1] for token in tokens])
 
     def check(self, vocabulary: int) -> None:
         """Check the id that a sampler of the caller returned. Waits for the device.
@@ -220,14 +239,17 @@ class NextToken:
             self.without_limit = self._sampled(logits, self.wide)
             sampler.random_state = key
         among = None if mask is None else mask.ids
+        every = logits.all()
+        if self.boost is not None:
+            every = apply_token_boost(every, *self.boost)
         token, log_weight = sampler.sample_weighted(
-            self._boosted(logits),
+            every,
             self.tokens,
             mask=None if mask is None or among is not None else mask.mask,
             among=among,
             prompt_tokens=self.prompt_tokens,
         )
-        self.token = token.reshape(1)
+        self.drawn = token.reshape(1)
         # The first draw stands for all tokens, accepted or not: it has the whole weight.
         self.log_weight = mx.array(-mx.inf) if self.is_redrawn else log_weight
 
@@ -240,22 +262,20 @@ class NextToken:
         masked = unmasked if self.mask is None else apply_mask(unmasked, self.mask.mask)
         before, after = (array.reshape(-1).astype(mx.float32) for array in (unmasked, masked))
         if self.top is not None:
-            self._logprobs = _LazyLogprobs.of(self.token, before, after, self.top)
+            self._logprobs = _LazyLogprobs.of(self.drawn, before, after, self.top)
         if self.vectors:
             self._vectors = before - log_sum(before), after - log_sum(after)
-
-    def _boosted(self, logits: NextLogits) -> mx.array:
-        every = logits.all()
-        return every if self.boost is None else apply_token_boost(every, *self.boost)
 
     def _masked(
         self, logits: NextLogits, mask: DeviceMask | None
     ) -> tuple[mx.array, mx.array | None]:
         """Return masked logits, or the logits and the ids of the few allowed tokens."""
-        boosted = self._boosted(logits)
+        every = logits.all()
+        if self.boost is not None:
+            every = apply_token_boost(every, *self.boost)
         if mask is None or mask.ids is not None:
-            return boosted, None if mask is None else mask.ids
-        return apply_mask(boosted, mask.mask), None
+            return every, None if mask is None else mask.ids
+        return apply_mask(every, mask.mask), None
 
     @property
     def _plain_sampler(self) -> Sampler:
@@ -273,7 +293,7 @@ class NextToken:
         """
         masks = [token.mask for token in group]
         first = masks[0]
-        if any(mask is not first for mask in masks):
+        if masks != [first] * len(masks):
             every = mx.ones(logits.shape[-1:], mx.bool_)
             rows = mx.stack([every if mask is None else mask.mask for mask in masks])
             logits = mx.where(rows, logits, -mx.inf)
@@ -281,7 +301,7 @@ class NextToken:
             logits = apply_mask(logits, first.mask)
         sampled = sample_rows([token._plain_sampler for token in group], logits)
         for row, token in enumerate(group):
-            token.token = sampled[row : row + 1]
+            token.drawn, token.row = sampled, row
 
 
 @dataclass(frozen=True, slots=True)

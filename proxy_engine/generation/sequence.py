@@ -21,7 +21,7 @@ from .fast_forward import FastForward
 from .forward_pass import NextLogits
 from .particles import KnownWeights, TokenWeights
 from .sampling import NextToken
-from .sequence_samplers import CustomSampler, RandomState, SequenceSamplers, TokenSamplers
+from .sequence_samplers import RandomState, SequenceSamplers, TokenSamplers
 from .timings import Timings
 from .tokens import Token
 
@@ -110,7 +110,8 @@ class Sequence(CachedText):
     @property
     def is_at_limit(self) -> bool:
         """Whether the next token is certainly the last one."""
-        return self.generated + 1 >= self.constraint.options.max_tokens
+        constraint = self.constraint
+        return constraint.generated + 1 >= constraint.options.max_tokens
 
     # Sampling.
 
@@ -126,12 +127,11 @@ class Sequence(CachedText):
             SlowMaskError: The mask takes too long. The state is unchanged.
         """
         constraint = constraint or self.constraint
-        constraint.begin_token()
-        allowed = constraint.mask(self.vocabulary_size, exact=exact)
+        allowed = constraint.mask(self.next_logits.width, exact=exact)
         wide, options = constraint.without_limit, constraint.options
         return NextToken(
-            self.samplers.sampler(constraint.part_name, constraint.temperature),
-            constraint.end_boost(allowed),
+            self.samplers.sampler(constraint),
+            None if options.soft_max_tokens is None else constraint.end_boost(allowed),
             None if allowed is None else self.masks.on_device(allowed),
             self.tokens,
             self.prompt_tokens,
@@ -143,20 +143,11 @@ class Sequence(CachedText):
         )
 
     @property
-    def vocabulary_size(self) -> int:
-        """The number of tokens of the model."""
-        return self.next_logits.width
-
-    @property
     def next_logits(self) -> NextLogits:
         """The logits of the next token."""
         if self.logits is None:
             raise AssertionError("a sequence without pending tokens has logits")
         return self.logits
-
-    def next_sampler(self) -> Sampler | CustomSampler:
-        """Return the sampler of the next token."""
-        return self.samplers.sampler(self.constraint.part_name, self.constraint.temperature)
 
     # Tokens.
 
@@ -173,9 +164,9 @@ class Sequence(CachedText):
             self.weights.read()
         with step_budget(ADVANCE_STEPS):
             token = self._append(sampled.token_id, is_choice=sampled.has_alternatives)
-        logprobs, vectors = sampled.logprobs(), sampled.logprob_vectors()
-        if logprobs is None and vectors is None:
+        if sampled.top is None and not sampled.vectors:
             return token
+        logprobs, vectors = sampled.logprobs(), sampled.logprob_vectors()
         return replace(token, logprobs=logprobs, logprob_vectors=vectors)
 
     def advance_forced(self) -> list[Token]:
@@ -263,7 +254,7 @@ class Sequence(CachedText):
             ``None`` if the token ends the sequence or is refused.
         """
         ends = self.constraint.options.end_token_ids
-        if token_id in ends or not self.constraint.is_usable(token_id, self.vocabulary_size):
+        if token_id in ends or not self.constraint.is_usable(token_id, self.next_logits.width):
             return None
         twin = self._copy(self.constraint.draft())
         # The limits of a token are set before its mask is computed.
@@ -286,8 +277,7 @@ class Sequence(CachedText):
 
     def _plain_sampler(self) -> Sampler:
         """Return the sampler of the next token, and change nothing."""
-        constraint = self.constraint
-        return self._own_samplers.plain(constraint.part_name, constraint.temperature)
+        return self._own_samplers.plain(self.constraint)
 
     @property
     def _own_samplers(self) -> SequenceSamplers:

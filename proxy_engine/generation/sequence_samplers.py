@@ -13,6 +13,7 @@ from samplers import Sampler, SamplingParameters, make_sampler
 from ..checks.texts import as_list, short_repr
 from ..errors import InvalidOptionError
 from ..options.generation import GenerationOptions
+from .constraint import Constraint
 
 LogprobsSampler: TypeAlias = Callable[[mx.array], mx.array]
 """From log-probabilities, float32, shape (1, vocabulary), to a token id, shape (1,)."""
@@ -66,10 +67,8 @@ class SamplingHooks:
         """Whether functions of the caller take part in the choice of tokens."""
         return self.sampler is not None or bool(self.logits_processors)
 
-    def customized(self, sampler: Sampler) -> Sampler | CustomSampler:
+    def customized(self, sampler: Sampler) -> CustomSampler:
         """Return ``sampler`` with the caller's functions."""
-        if not self.changes_tokens:
-            return sampler
         return CustomSampler(self.sampler or sampler, self.logits_processors)
 
 
@@ -159,8 +158,8 @@ RandomState: TypeAlias = Mapping[SamplingParameters, mx.array]
 class TokenSamplers(Protocol):
     """Chooses the sampler of each token; see :class:`SequenceSamplers`."""
 
-    def sampler(self, part: str, temperature: float | None) -> Sampler | CustomSampler:
-        """Return the sampler of a token."""
+    def sampler(self, constraint: Constraint) -> Sampler | CustomSampler:
+        """Return the sampler of the next token."""
 
 
 class SequenceSamplers:
@@ -187,33 +186,35 @@ class SequenceSamplers:
         self._temperatures = temperatures
         self._stream = stream
         self._hooks = hooks or SamplingHooks()
+        self._is_customized = self._hooks.changes_tokens
+        self._has_parts = bool(options.parts)
         self._xtc_special_tokens = xtc_special_tokens
         self._streams = _streams(options, temperatures)
         self._samplers: dict[SamplingParameters, Sampler] = {}
         self._by_place: dict[tuple[str, float | None], Sampler] = {}
 
-    def sampler(self, part: str, temperature: float | None) -> Sampler | CustomSampler:
-        """Return the sampler of a token.
+    def sampler(self, constraint: Constraint) -> Sampler | CustomSampler:
+        """Return the sampler of the next token."""
+        plain = self.plain(constraint)
+        return self._hooks.customized(plain) if self._is_customized else plain
 
-        Args:
-            part: The part of the answer.
-            temperature: The temperature of the rule, in place of the part's.
-        """
-        return self._hooks.customized(self.plain(part, temperature))
+    def plain(self, constraint: Constraint) -> Sampler:
+        """Return the sampler of the next token without the caller's functions."""
+        part = constraint.part_name if self._has_parts else ""
+        temperature = constraint.temperature if self._temperatures else None
+        found = self._by_place.get((part, temperature))
+        if found is None:
+            found = self._by_place[part, temperature] = self._made(part, temperature)
+        return found
 
-    def plain(self, part: str, temperature: float | None) -> Sampler:
-        """Return the sampler of a token without the caller's functions."""
-        place = part if self._options.parts else "", temperature
-        sampler = self._by_place.get(place)
+    def _made(self, part: str, temperature: float | None) -> Sampler:
+        parameters = _at_temperature(self._options.sampling(part), temperature)
+        sampler = self._samplers.get(parameters)
         if sampler is None:
-            parameters = _at_temperature(self._options.sampling(place[0]), temperature)
-            sampler = self._samplers.get(parameters)
-            if sampler is None:
-                # With equal keys, the tokens of one part would depend on those of another.
-                stream = (self._stream, self._streams[parameters])
-                sampler = make_sampler(parameters, stream, self._xtc_special_tokens)
-                self._samplers[parameters] = sampler
-            self._by_place[place] = sampler
+            # With equal keys, the tokens of one part would depend on those of another.
+            stream = (self._stream, self._streams[parameters])
+            sampler = make_sampler(parameters, stream, self._xtc_special_tokens)
+            self._samplers[parameters] = sampler
         return sampler
 
     @property

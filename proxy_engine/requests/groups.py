@@ -300,7 +300,7 @@ class SequenceFactory:
         )
         ends, usable_tokens = end_token_ids(self.vocabulary, self.loaded.tokenizer), None
         if matcher is None:
-            ends = list(dict.fromkeys((*ends, *options.stop_ids)))
+            ends = tuple(dict.fromkeys((*ends, *options.stop_ids)))
             usable_tokens = self._usable_tokens(options)
         constraint = Constraint(
             SequenceOptions(

@@ -16,7 +16,7 @@ from ..cache_layers import can_pad
 from ..constraint import ADVANCE_STEPS
 from ..model_checks import ModelChecks
 from ..sequence import Sequence as GeneratedSequence
-from ..verification import Verification
+from ..step import Step
 from .draft_length import (
     AcceptanceRates,
     DraftGain,
@@ -260,18 +260,18 @@ class BatchDrafts:
         self._check_pass(drafts)
         return {sequence: draft for sequence, draft in drafts.items() if not draft.is_empty}
 
-    def record(self, sampled: Iterable[Verification]) -> None:
+    def record(self, steps: Iterable[Step]) -> None:
         """Record the results of verifications, whose accepted tokens are committed."""
-        for verification in sampled:
-            sequence, draft = verification.sequence, verification.draft
+        for step in steps:
+            sequence, draft = step.sequence, step.draft
             if draft is None:
                 continue
-            accepted = verification.accepted
+            accepted = step.accepted
             if accepted and not (sequence.pending or sequence.finished):
                 # The next token was not sampled, because a choice is to be scored first.
                 sequence.logits = draft.logits[accepted - 1]
             if isinstance(sequence.drafting, Drafting):
-                sequence.drafting.record(draft, accepted, verification.judged)
+                sequence.drafting.record(draft, accepted, step.judged)
         self.in_flight = {}
 
     def _check_pass(self, drafts: Mapping[GeneratedSequence, Draft]) -> None:

@@ -58,7 +58,7 @@ class ScriptedToken(NextToken):
 
     def __init__(self, token_id: int, returned: int | None = None) -> None:
         super().__init__(cast(Any, None), None, None, (), 0)
-        self.token = mx.array([token_id])
+        self.drawn = mx.array([token_id])
         self.returned = None if returned is None else mx.array([returned])
 
     def sample(self, logits: NextLogits, proposed: Any = None) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import mlx.core as mx
 import pytest
 from hypothesis import given
@@ -32,7 +35,11 @@ def test_parts_with_other_parameters_draw_independent_numbers() -> None:
     parts = {"text": PartOptions(temperature=0.9), "reasoning": PartOptions()}
     options = GenerationOptions(temperature=1.0, seed=3, parts=parts)
     of_sequence = SequenceSamplers(options)
-    samplers = [of_sequence.plain(part, None) for part in ("structured", "text", "reasoning")]
+    places: list[Any] = [
+        SimpleNamespace(part_name=part, temperature=None)
+        for part in ("structured", "text", "reasoning")
+    ]
+    samplers = [of_sequence.plain(place) for place in places]
     assert samplers[0] is samplers[2]
     uniform = mx.zeros(1000)
     tokens = [[sampler(uniform, []).item() for _ in range(8)] for sampler in samplers[:2]]

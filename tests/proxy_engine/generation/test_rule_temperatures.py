@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -88,7 +90,8 @@ def test_drafts_do_not_change_answers(
 
 def test_rules_and_other_text_draw_independent_numbers() -> None:
     samplers = SequenceSamplers(GenerationOptions(temperature=1.0, seed=3), (0.9,))
-    pair = [samplers.plain("", temperature) for temperature in (0.9, None)]
+    places: list[Any] = [SimpleNamespace(part_name="", temperature=each) for each in (0.9, None)]
+    pair = [samplers.plain(place) for place in places]
     drawn = [[one(mx.zeros(1000), []).item() for _ in range(8)] for one in pair]
     assert not set(drawn[0]) & set(drawn[1])
 

@@ -21,7 +21,7 @@ from proxy_engine import (
     PartOptions,
     ReasoningOptions,
 )
-from proxy_engine.generation import verification
+from proxy_engine.generation import step
 from proxy_engine.generation.speculation import drafting
 from state_machines import MaxTokensTooSmallError, RegexStateMachine
 from state_machines.completion import Guard
@@ -103,7 +103,7 @@ def test_answers_with_little_time_are_complete(engine: InferenceEngine, kind: st
         assert result.finish_reason == ("length" if result.cut_short else "stop")
 
 
-@pytest.mark.parametrize("limited", [(drafting, "ADVANCE_STEPS"), (verification, "MASK_STEPS")])
+@pytest.mark.parametrize("limited", [(drafting, "ADVANCE_STEPS"), (step, "MASK_STEPS")])
 def test_drafts_that_exceed_their_step_budget_do_not_change_answers(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch, limited: Any
 ) -> None:
@@ -178,15 +178,15 @@ def test_particles_are_not_drafted(engine: InferenceEngine) -> None:
 def test_error_behind_a_proposed_token_fails_the_request(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sample = verification.Verification._sample
+    sample = step.Step._sample
 
     def broken(self: Any, token: Any, *arguments: Any) -> None:
-        if token is not self.first:
+        if token is not self.sampled[0]:
             raise LookupError("broken")
         sample(self, token, *arguments)
 
     compared = Comparison(engine, "hello", max_tokens=20)
-    monkeypatch.setattr(verification.Verification, "_sample", broken)
+    monkeypatch.setattr(step.Step, "_sample", broken)
     with pytest.raises(LookupError):
         compared.run("right")
 

@@ -1,4 +1,4 @@
-"""Sampling and verification: the tokens of one sequence behind one forward pass.
+"""One step of one sequence: tokens are sampled behind a forward pass, read and verified.
 
 Without a draft, that is one token. With a draft, a token is sampled at every position of it, each
 from the target distribution given the draft so far. A proposed token is accepted if the same token
@@ -14,13 +14,10 @@ without q they are the same tokens.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence as Items
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 
-import mlx.core as mx
-
-from samplers import SamplingParameters
 from state_machines.budgets import step_limit
 from state_machines.errors import GrammarBudgetError
 
@@ -34,47 +31,80 @@ from .speculation.drafts import Draft
 from .tokens import Token
 
 
-class Verification:
-    """The sampled tokens of one sequence, one for each position of its draft.
+class Step:
+    """A step of one sequence. Its phases are called in order: begin, sample, check, advance.
 
     The first position is that behind the pending tokens. Positions are sampled in order, so random
     keys are used as without a draft; those of positions that are not reached are given back.
 
     Args:
-        sequence: A sequence with logits.
+        sequence: The sequence.
         draft: The draft that the last pass has processed, if there is one.
 
     Attributes:
         sequence: The sequence.
         draft: Its draft, if it has one.
+        tokens: The new tokens: accepted ones, the one behind them, and forced ones.
+        sampled: The sampled token of each position.
+        is_redrawn: Whether the first position was sampled twice.
         accepted: Number of proposed tokens that are accepted.
-        logits: Logits of the first position.
-
-    Raises:
-        SlowMaskError: The mask of the first position takes too long.
+        error: The sequence failed with this error. Other sequences are not affected.
+        is_slow: The mask exceeds the step budget of the model thread. The sequence has to
+            :meth:`~Batch.remove` until :meth:`Constraint.compute_slow` has returned.
     """
 
     def __init__(self, sequence: Sequence, draft: Draft | None = None) -> None:
         self.sequence = sequence
         self.draft = draft
+        self.tokens: list[Token] = []
+        self.sampled: list[NextToken] = []
+        self.is_redrawn = False
         self.accepted = 0
-        # A pass that is dispatched before the tokens are read replaces those of the sequence.
-        self.logits = sequence.next_logits
+        self.error: Exception | None = None
+        self.is_slow = False
+        self._logits: NextLogits | None = None
         # The random states before the positions, and behind the last one.
         self._random_states: list[RandomState] = []
+
+    @staticmethod
+    def perform(steps: Iterable[Step], phase: Callable[[Step], None]) -> list[Step]:
+        """Perform a phase of several steps. An error fails the sequence of its step alone.
+
+        Returns:
+            The steps that go on.
+        """
+        going = []
+        for step in steps:
+            try:
+                phase(step)
+                going.append(step)
+            except SlowMaskError:
+                step.is_slow = True
+            except Exception as error:
+                step.error = error
+                step.sequence.finished = True
+                # Its cache is not used any more.
+                step.sequence.tail, step.sequence.padding = [], 0
+        return going
+
+    @property
+    def logits(self) -> NextLogits:
+        """Logits of the first position."""
+        if self._logits is None:
+            raise AssertionError("a sequence without pending tokens has logits")
+        return self._logits
+
+    def begin(self) -> None:
+        """Compute the mask of the first position.
+
+        Raises:
+            SlowMaskError: It takes too long.
+        """
         started = time.perf_counter()
-        self._tokens = [sequence.next_token()]
-        sequence.timings.add("mask", started, time.perf_counter())
-
-    @property
-    def first(self) -> NextToken:
-        """The token of the first position."""
-        return self._tokens[0]
-
-    @property
-    def arrays(self) -> list[mx.array]:
-        """Arrays to evaluate."""
-        return [array for token in self._tokens for array in token.arrays]
+        # A pass that is dispatched before the tokens are read replaces those of the sequence.
+        self._logits = self.sequence.logits
+        self.sampled.append(self.sequence.next_token())
+        self.sequence.timings.add("mask", started, time.perf_counter())
 
     def sample(self) -> None:
         """Sample all positions.
@@ -84,11 +114,11 @@ class Verification:
         """
         draft, started = self.draft, time.perf_counter()
         if draft is None:
-            self.first.sample(self.logits)
+            self.sampled[0].sample(self.logits)
         else:
             proposals = draft.proposals
             self._random_states.append(self.sequence.random_state)
-            self._sample(self.first, self.logits, proposals[0])
+            self._sample(self.sampled[0], self.logits, proposals[0])
             # All later masks together have the budget of one. Positions with a slow mask, and those
             # behind them, are left out: they are sampled once the sequence has reached them.
             with suppress(GrammarBudgetError, SlowMaskError), step_limit(MASK_STEPS):
@@ -97,7 +127,7 @@ class Verification:
                 ):
                     token = step.state.next_token()
                     self._sample(token, logits, proposed)
-                    self._tokens.append(token)
+                    self.sampled.append(token)
         self.sequence.timings.add("sample", started, time.perf_counter())
 
     def _sample(self, token: NextToken, logits: NextLogits, proposed: Proposal | None) -> None:
@@ -105,52 +135,54 @@ class Verification:
         token.sample(logits, proposed)
         self._random_states.append(self.sequence.random_state)
 
-    def read(self) -> None:
-        """Wait for the tokens."""
-        mx.eval([token.token for token in self._tokens])
+    def check(self) -> None:
+        """Sample the first position again if the sequence does not accept its token.
 
-    def check(self) -> bool:
-        """Whether the sequence accepts the token of the first position.
+        The text could not be completed within the limit after it. The second mask may have a token
+        that the sequence refuses as well, where the search for its completion gives up earlier than
+        that for the mask. Then the completion plan has the token.
 
         Raises:
             InvalidOptionError: A sampler of the caller has returned an invalid token.
         """
-        self.first.check(self.logits.width)
-        return self.sequence.constraint.accepts(self.first.token_id)
-
-    def sample_again(self) -> None:
-        """Sample the first position again, from the tokens that the sequence accepts.
-
-        The mask of these may have one that the sequence refuses, where the search for its
-        completion gives up earlier than that for the mask. Then the completion plan has the token.
-        """
-        sequence, logits = self.sequence, self.logits
-        sequence.constraint.refuse(self.first.token_id)
+        sequence, token = self.sequence, self.sampled[0]
+        constraint = sequence.constraint
+        if token.returned is not None:
+            token.check(self.logits.width)
+        if constraint.accepts(token.token_id):
+            return
+        self.is_redrawn = True
+        constraint.refuse(token.token_id)
         if self.draft is not None:
             sequence.random_state = self._random_states[1]
-        token = sequence.next_token(exact=True)
-        token.sample(logits)
-        token.check(logits.width)
-        if not sequence.constraint.accepts(token.token_id):
-            sequence.constraint.follow_plan()
-            token = sequence.next_token()
-            token.sample(logits)
-        self._tokens = [token]
+        token = self._sampled_at_once(exact=True)
+        token.check(self.logits.width)
+        if not constraint.accepts(token.token_id):
+            constraint.follow_plan()
+            token = self._sampled_at_once()
+        self.sampled = [token]
         if self.draft is not None:
             self._random_states[1:] = [sequence.random_state]
 
-    def advance(self) -> list[Token]:
+    def _sampled_at_once(self, *, exact: bool = False) -> NextToken:
+        token = self.sequence.next_token(exact=exact)
+        token.sample(self.logits)
+        NextToken.read([token])
+        return token
+
+    def advance(self) -> None:
         """Advance the sequence by the accepted tokens, the one behind them, and forced tokens.
 
         Raises:
             GrammarBudgetError: The state after a token exceeds the step budget.
         """
-        sequence = self.sequence
-        tokens = [sequence.advance(self.first)]
+        sequence, started = self.sequence, time.perf_counter()
+        tokens = [sequence.advance(self.sampled[0])]
         tokens += sequence.advance_forced()
         if self.draft is not None:
             self._advance_over(self.draft, tokens)
-        return tokens
+        self.tokens += tokens
+        sequence.timings.add("advance", started, time.perf_counter())
 
     def _advance_over(self, draft: Draft, tokens: list[Token]) -> None:
         """Advance over the accepted tokens of a draft. ``tokens`` begins with the first one."""
@@ -160,15 +192,15 @@ class Verification:
             self.accepted += 1
             tokens[proposed] = replace(tokens[proposed], is_drafted=True)
             proposed = len(tokens)
-            if sequence.finished or self.accepted == len(self._tokens):
+            if sequence.finished or self.accepted == len(self.sampled):
                 break
             number = self.accepted
             sequence.constraint.begin_token()
-            if not sequence.constraint.accepts(self._tokens[number].token_id):
+            if not sequence.constraint.accepts(self.sampled[number].token_id):
                 # It is sampled once the sequence has reached it, and refused there.
-                del self._tokens[number:], self._random_states[number + 1 :]
+                del self.sampled[number:], self._random_states[number + 1 :]
                 break
-            tokens.append(sequence.advance(self._tokens[number]))
+            tokens.append(sequence.advance(self.sampled[number]))
             tokens += sequence.advance_forced()
         used = min(self.accepted + 1, len(self._random_states) - 1)
         sequence.random_state = self._random_states[used]
@@ -178,7 +210,7 @@ class Verification:
         number = self.accepted
         if number == len(draft.steps):
             return False
-        if self._tokens[number].token_id != draft.steps[number].token_id:
+        if self.sampled[number].token_id != draft.steps[number].token_id:
             return False
         # The forced tokens behind it have to be those of the draft, too, but for an end token.
         pending = self.sequence.pending
@@ -189,23 +221,24 @@ class Verification:
     @property
     def judged(self) -> int:
         """Number of proposed tokens that are verified. Slow masks end a verification early."""
-        return 0 if self.draft is None else min(len(self._tokens), len(self.draft.steps))
+        return 0 if self.draft is None else min(len(self.sampled), len(self.draft.steps))
 
 
-def sample_together(verifications: Items[Verification]) -> list[Verification]:
-    """Sample first positions by operations on several rows at once; return the others."""
-    rows: dict[SamplingParameters | None, list[Verification]] = {}
-    for verification in verifications:
-        parameters = None if verification.draft else verification.first.row_parameters
-        rows.setdefault(parameters, []).append(verification)
+def sample_together(steps: Iterable[Step]) -> list[Step]:
+    """Sample first positions by operations on several rows at once; return the other steps."""
+    rows: dict[object, list[Step]] = {}
+    for step in steps:
+        kind = None if step.draft else step.sampled[0].row_parameters
+        rows.setdefault(kind, []).append(step)
     others = rows.pop(None, [])
     for group in rows.values():
         if len(group) == 1:
             others += group
             continue
         started = time.perf_counter()
-        logits = NextLogits.stacked([verification.logits for verification in group])
-        NextToken.sample_together([verification.first for verification in group], logits)
-        for verification in group:
-            verification.sequence.timings.add("sample", started, time.perf_counter())
+        logits = NextLogits.stacked([step.logits for step in group])
+        NextToken.sample_together([step.sampled[0] for step in group], logits)
+        ended = time.perf_counter()
+        for step in group:
+            step.sequence.timings.add("sample", started, ended)
     return others
