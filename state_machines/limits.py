@@ -161,7 +161,7 @@ class Limits:
     """States whose plan is cached."""
 
     completion_bytes: int = 1 << 18
-    """Bytes of a text that completes an output; longer ones are counted, and not written."""
+    """Bytes of a repeated text that completes an output; longer ones are not looked for."""
 
     completion_improvement_steps: int = 20_000
     """Steps of one search after which the first text found is taken."""

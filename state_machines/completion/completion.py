@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from state_machines.budgets import Verdict, recursion_budget, spend, step_budget
 from state_machines.caches import WeakKeyLruCache
-from state_machines.completion.next_states import NeededTokens, NextStates
-from state_machines.completion.search import TokenSearch
+from state_machines.completion.next_tokens import NextTokens
 from state_machines.completion.shortest_texts import ShortestTexts
 from state_machines.completion.texts import COMPLETE, UNWRITABLE, Plan, Segmenter
 from state_machines.errors import (
@@ -83,16 +82,11 @@ class Completion:
         self._spelled = spelled = SpelledTokens.of(vocabulary)
         self._segmenter = Segmenter(trie)
         self._texts = ShortestTexts(self._segmenter, spelled)
-        self._search = TokenSearch(trie, spelled, self._estimate, self._first_byte, self.fits)
         self._ends = sorted(vocabulary.end_token_ids)
-        self._next = NextStates(vocabulary, trie)
-        self._needed = NeededTokens(vocabulary, self._next, self._length, self._counted)
+        self._next = NextTokens(vocabulary, trie, self._length, self._estimate, self._counted)
         self._limited_masks: WeakKeyLruCache[Node, Mask] = WeakKeyLruCache(LIMITS.dense_mask_bytes)
         self._checked_rules: WeakSet[LimitedRule] = WeakSet()
         self._plans: WeakKeyLruCache[Node, Plan] = WeakKeyLruCache(LIMITS.plans)
-        self._found: WeakKeyLruCache[Node, tuple[int, ...]] = WeakKeyLruCache(
-            LIMITS.completion_tokens
-        )
         self._shortest: WeakKeyLruCache[Node, tuple[int, Shortest]] = WeakKeyLruCache(
             LIMITS.completion_tokens
         )
@@ -125,8 +119,8 @@ class Completion:
     def _make_plan(self, state: Node, steps: int) -> Plan:
         with step_budget(steps), _RECURSION_BUDGET:
             text = self._texts.text(state, steps)
-            length = self._segmenter.fewest(text)
-            if length < UNWRITABLE:
+            length = UNWRITABLE if text is None else self._segmenter.fewest(text)
+            if text is not None and length < UNWRITABLE:
                 found = Plan.of_text(self._segmenter, text, length)
                 if not text.is_limited or self._is_allowed(state, found):
                     return found
@@ -212,7 +206,7 @@ class Completion:
 
     def lower_bound(self, state: Node) -> int:
         """Return a lower bound on the tokens of every completion, at no cost."""
-        return self._search.lower_bound(state)
+        return self._next.lower_bound(state)
 
     def shortest(
         self, state: Node, *, at_most: int = 0, steps: int = LIMITS.token_search_steps
@@ -228,7 +222,7 @@ class Completion:
         if known is not None and (known[0] >= steps or known[1].is_exact):
             return known[1]
         plan = self.plan(state)
-        tokens, is_exact = self._search.shortest(state, plan.length, at_most, steps)
+        tokens, is_exact = self._next.fewest(state, plan.length, at_most, steps)
         found = Shortest(plan if tokens is None else Plan(tokens), is_exact or not plan.length)
         if found.length > at_most:
             self._shortest.put(state, (steps, found), 1 + (0 if tokens is None else len(tokens)))
@@ -253,7 +247,7 @@ class Completion:
         Returns:
             A mask of the same shape. End tokens stay as they are.
         """
-        result = allowed & (self._needed.after(state, allowed, steps) <= max_tokens)
+        result = allowed & (self._next.needed_after(state, allowed, steps) <= max_tokens)
         result[self._ends] = allowed[self._ends]
         return result
 
@@ -277,7 +271,7 @@ class Completion:
         if most is None:
             others = allowed.copy()
             others[self._ends] = False
-            needed = self._needed.after(state, allowed, steps)
+            needed = self._next.needed_after(state, allowed, steps)
             most = int(needed[others].max(initial=0))
             self._most_needed.put(state, most)
         return most <= max_tokens
@@ -366,20 +360,13 @@ class Completion:
     def _estimate(self, state: Node) -> int:
         if state.nullable:
             return 0
-        return self._segmenter.fewest(self._texts.text(state, LIMITS.plan_steps))
-
-    def _first_byte(self, state: Node) -> bytes:
-        pieces = self._texts.text(state, LIMITS.plan_steps).pieces
-        return b"" if pieces is None else pieces.content[:1]
+        text = self._texts.text(state, LIMITS.plan_steps)
+        return UNWRITABLE if text is None else self._segmenter.fewest(text)
 
     def _searched(self, state: Node, steps: int) -> tuple[int, ...]:
-        """Return tokens for a state whose short words cannot be written."""
-        known = self._found.get(state)
-        if known is not None:
-            return known
-        tokens, is_exact = self._search.shortest(
-            state, None, 0, min(steps, LIMITS.token_search_steps)
-        )
+        """Return tokens for a state whose short texts are too long or cannot be written."""
+        limit = min(steps, LIMITS.token_search_steps)
+        tokens, is_exact = self._next.fewest(state, UNWRITABLE, 0, limit)
         if state is EMPTY or tokens is None:
             if not is_exact:
                 raise GrammarBudgetError(
@@ -392,7 +379,7 @@ class Completion:
                 "no tokens complete the text",
                 hint="Use a vocabulary that has every byte that the grammar needs",
             )
-        return self._found.put(state, tokens, 1 + len(tokens))
+        return tokens
 
 
 _COMPLETIONS: WeakKeyDictionary[Vocabulary, Completion] = WeakKeyDictionary()

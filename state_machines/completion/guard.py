@@ -119,9 +119,6 @@ class Guard:
                 hint="Simplify the schema or grammar, or require a shorter output",
             ) from error
         if plan.length <= max_tokens:
-            if not plan.is_written:
-                # Raises the reason.
-                _ = plan.first
             return plan
         # The search uses the steps that are left, and returns the best plan that it has found.
         shortest = completion.shortest(state, at_most=max_tokens)
@@ -322,10 +319,9 @@ class Guard:
     def _planned(self, state: Node) -> Plan | None:
         """Return a plan for a state, if one is found within the budget of a token."""
         try:
-            plan = self._completion.plan(state, steps=LIMITS.token_plan_steps)
+            return self._completion.plan(state, steps=LIMITS.token_plan_steps)
         except (GrammarBudgetError, UnwritableTextError):
             return None
-        return plan if plan.is_written or plan.length > self.left else None
 
 
 def _too_small(needed: int, given: int, is_exact: bool) -> MaxTokensTooSmallError:

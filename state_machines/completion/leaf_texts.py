@@ -84,7 +84,10 @@ class LeafTexts:
             except UnicodeEncodeError:
                 return None
             is_barred = is_barred or (barred is not None and barred in spelled)
-            text = joined(self._segmenter.repeated(self._segmenter.text(spelled), times), text)
+            run = self._segmenter.repeated(self._segmenter.text(spelled), times)
+            if run is None:
+                return None
+            text = joined(run, text)
         if text.size > CHECKED:
             return None if is_barred else text
         content = text.flat

@@ -26,7 +26,6 @@ from state_machines.completion.texts import (
     joined,
     limited,
 )
-from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.atoms import Literal
 from state_machines.grammar.capture import Captured
 from state_machines.grammar.encoding import EncodedText
@@ -47,8 +46,8 @@ _COMPLETION_WEIGHTS = 1 << 14
 _CAPTURED_WORD_BYTES = 1 << 14
 """Bytes of a captured word that is tried."""
 
-WEIGHT_LIMITS = (1 << 12, 1 << 16, 1 << 20, 1 << 28, 1 << 58, 1 << 90)
-"""Upper bounds on the weight of a text, from about 200 tokens to more than can be written."""
+WEIGHT_LIMITS = (1 << 12, 1 << 16, 1 << 20)
+"""Upper bounds on the weight of a text: about 200, 3,000 and 50,000 tokens."""
 
 LONG_LITERAL = 512
 """Bytes of a literal above which its weight is estimated."""
@@ -99,11 +98,11 @@ class ShortestTexts:
         self.known: WeakKeyLruCache[Node, CompletionText] = WeakKeyLruCache(_COMPLETION_TEXTS)
         self.floors: WeakKeyLruCache[Node, int] = WeakKeyLruCache(_COMPLETION_WEIGHTS)
 
-    def text(self, node: Node, steps: int) -> CompletionText:
-        """Return a short text that completes a state that is not dead.
+    def text(self, node: Node, steps: int) -> CompletionText | None:
+        """Return a short text that completes a state that is not dead; ``None`` if none is found.
 
         Raises:
-            GrammarBudgetError: None is found within ``steps`` steps.
+            GrammarBudgetError: The search takes more than ``steps`` steps.
         """
         known = self.known.get(node)
         if known is not None:
@@ -122,11 +121,7 @@ class ShortestTexts:
                 found = solver.solve(node, limit)
                 if found is not None:
                     return self.known.put(node, found)
-        raise GrammarBudgetError(
-            "no completion was found for this state",
-            budget=steps,
-            hint="Simplify the schema or grammar",
-        )
+        return None
 
 
 class _Solver:
@@ -238,7 +233,11 @@ class _Solver:
             members = sorted(node.members, key=self._floor)
             return (yield from self._shortest_of(((b"", member) for member in members), limit))
         if isinstance(node, EncodedText):
-            return self._leaves.encoded(node) or (yield node.expansion, limit)
+            found = self._leaves.encoded(node)
+            if found is not None:
+                return found
+            # It may be that its shortest text is too long.
+            return None if node.min_length > limit else (yield node.expansion, limit)
         if isinstance(node, Lazy):
             return (yield node.expansion, limit)
         if isinstance(node, Literal):

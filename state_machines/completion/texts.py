@@ -1,8 +1,7 @@
 """Texts that complete an output, and their segmentation into the fewest tokens.
 
 A text is a linked list of pieces. Texts share their ends, since states with the same continuation
-end alike. A text of more than ``LIMITS.completion_bytes`` bytes is not written: only its size and
-an upper bound on its tokens are known.
+end alike.
 
 Texts are segmented by dynamic programming from their end, one byte at a time. The result for a
 piece depends only on its *context*: the first bytes behind it, as many as the longest token has,
@@ -17,7 +16,6 @@ from collections.abc import Iterator
 
 from state_machines.budgets import spend
 from state_machines.caches import LruCache
-from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.tokens import ID_BYTES, SPECIAL_MARK, SPELLING_MARK
 from state_machines.limits import LIMITS
 from state_machines.masks.token_trie import TokenTrie
@@ -30,9 +28,6 @@ _SEGMENTATIONS = 1 << 15
 
 UNWRITABLE = 1 << 60
 """The number of tokens, and the weight, of a text that no tokens write."""
-
-MAX_WEIGHT = 1 << 50
-"""The bound at which weights saturate."""
 
 TOKEN_WEIGHT = 16
 """The weight of a token, in bytes, where texts are compared."""
@@ -86,10 +81,10 @@ class CompletionText:
     """A text that completes an output. Immutable.
 
     Attributes:
-        pieces: The first piece; ``None`` if the text is empty, or too long to be written.
+        pieces: The first piece; ``None`` if the text is empty.
         size: Number of bytes.
         weight: Cost by which texts are compared before they are segmented: that of the tokens of
-            each piece, plus the bytes. Saturates at :data:`MAX_WEIGHT`.
+            each piece, plus the bytes. At least :data:`UNWRITABLE` if no tokens write a piece.
         is_limited: Whether a part is written in a limited number of tokens, so that not any
             segmentation is allowed.
     """
@@ -104,11 +99,6 @@ class CompletionText:
         self.weight = weight
         self.is_limited = is_limited
 
-    @property
-    def is_written(self) -> bool:
-        """Whether the pieces are there."""
-        return self.pieces is not None or not self.size
-
     def contents(self) -> list[bytes]:
         """Return the contents of the pieces."""
         found: list[bytes] = []
@@ -121,7 +111,7 @@ class CompletionText:
 
     @property
     def flat(self) -> bytes:
-        """The whole text, which must be written."""
+        """The whole text."""
         return b"".join(self.contents())
 
 
@@ -135,27 +125,23 @@ def joined(head: CompletionText, tail: CompletionText) -> CompletionText:
         return head
     if not head.size:
         return tail
-    size = head.size + tail.size
-    pieces = None
-    if size <= LIMITS.completion_bytes:
-        contents = head.contents()
-        if head.size <= SHORT:
-            contents = [b"".join(contents)]
-        pieces = tail.pieces
-        for content in reversed(contents):
-            pieces = Piece(content, pieces)
-    weight = _saturated(head.weight, tail.weight)
-    return CompletionText(pieces, size, weight, is_limited=head.is_limited or tail.is_limited)
+    contents = head.contents()
+    if head.size <= SHORT:
+        contents = [b"".join(contents)]
+    pieces = tail.pieces
+    for content in reversed(contents):
+        pieces = Piece(content, pieces)
+    return CompletionText(
+        pieces,
+        head.size + tail.size,
+        head.weight + tail.weight,
+        is_limited=head.is_limited or tail.is_limited,
+    )
 
 
 def limited(text: CompletionText) -> CompletionText:
     """Return a text that is marked as limited in tokens."""
     return CompletionText(text.pieces, text.size, text.weight, is_limited=bool(text.size))
-
-
-def _saturated(*weights: int) -> int:
-    """Return the sum of weights, saturating; :data:`UNWRITABLE` if one of them is."""
-    return UNWRITABLE if max(weights) >= UNWRITABLE else min(MAX_WEIGHT, sum(weights))
 
 
 class Segmenter:
@@ -172,25 +158,24 @@ class Segmenter:
     def text(self, content: bytes) -> CompletionText:
         """Return a byte string as a text."""
         pieces, weight, size = None, 0, len(content)
-        if not size:
-            return NOTHING
         # Divided from the end, so that a text and its suffixes have the same pieces.
         for end in range(size, 0, -PIECE):
             part = content[max(0, end - PIECE) : end]
-            weight = _saturated(weight, self.weight(part))
+            weight += self.weight(part)
             pieces = Piece(part, pieces)
-        return CompletionText(pieces if size <= LIMITS.completion_bytes else None, size, weight)
+        return CompletionText(pieces, size, weight) if size else NOTHING
 
-    def repeated(self, unit: CompletionText, times: int) -> CompletionText:
-        """Return a text ``times`` times."""
+    def repeated(self, unit: CompletionText, times: int) -> CompletionText | None:
+        """Return a text ``times`` times; ``None`` above ``LIMITS.completion_bytes`` bytes."""
         size = unit.size * times
         if not size or times == 1:
             return unit if size else NOTHING
-        if not unit.is_written or size > LIMITS.completion_bytes:
-            return self._too_long(unit, times)
-        chain = self._chains.get((unit.flat, times))
+        if size > LIMITS.completion_bytes:
+            return None
+        content, left = unit.flat, times
+        chain = self._chains.get((content, times))
         if chain is None:
-            content, chain, left = unit.flat, NOTHING, times
+            chain = NOTHING
             for block_size in reversed(BLOCKS):
                 in_block = max(1, block_size // unit.size)
                 chain = joined(self._blocks(content * in_block, left // in_block), chain)
@@ -209,19 +194,6 @@ class Segmenter:
             self._chains.put((content, times), known)
         return known
 
-    def _too_long(self, unit: CompletionText, times: int) -> CompletionText:
-        weight, size = unit.weight, unit.size * times
-        in_block = BLOCKS[-1] // unit.size
-        if in_block:
-            # A token may write the text more than once.
-            rest = self.text(unit.flat * (times % in_block)).weight
-            weight, times = self.text(unit.flat * in_block).weight, times // in_block
-            weight = weight * times + rest
-        else:
-            weight *= times
-        weight = UNWRITABLE if unit.weight >= UNWRITABLE else min(MAX_WEIGHT, weight)
-        return CompletionText(None, size, weight, is_limited=unit.is_limited)
-
     def weight(self, content: bytes) -> int:
         """Return the weight of a byte string."""
         weight = self._weights.get(content)
@@ -232,27 +204,11 @@ class Segmenter:
         return weight
 
     def fewest(self, text: CompletionText) -> int:
-        """Return the fewest tokens that write a text, or :data:`UNWRITABLE`.
-
-        Of a text that is not written, this is an upper bound.
-        """
-        if not text.is_written:
-            weight = text.weight
-            return weight if weight >= MAX_WEIGHT else (weight - text.size) // TOKEN_WEIGHT
+        """Return the fewest tokens that write a text, or :data:`UNWRITABLE`."""
         return _nearest(self._cut_of(text.pieces))
 
     def tokens(self, text: CompletionText) -> Iterator[int]:
-        """Yield the fewest tokens that write a text, which must be writable.
-
-        Raises:
-            GrammarBudgetError: The text is too long to be written.
-        """
-        if not text.is_written:
-            raise GrammarBudgetError(
-                f"the shortest output found has {text.size} bytes, too many to write",
-                budget=LIMITS.completion_bytes,
-                hint="Require less text: lower minLength, minItems or the repetition counts",
-            )
+        """Yield the fewest tokens that write a text, which must be writable."""
         piece, skipped = text.pieces, 0
         while piece is not None:
             spend()
@@ -345,16 +301,14 @@ class Plan:
     """Tokens that complete a text, each allowed in its turn; listed on demand. Immutable.
 
     Attributes:
-        length: Number of tokens; an upper bound for a text that is too long to be written.
-        is_written: Whether the tokens can be listed.
+        length: Number of tokens.
         listed: The list that ends with these tokens, if it has been made.
     """
 
-    __slots__ = ("_at", "_first", "_segmenter", "_text", "is_written", "length", "listed")
+    __slots__ = ("_at", "_first", "_segmenter", "_text", "length", "listed")
 
     def __init__(self, tokens: tuple[int, ...], at: int = 0) -> None:
         self.length = len(tokens) - at
-        self.is_written = True
         self.listed: tuple[int, ...] | None = tokens
         self._at = at
         self._segmenter: Segmenter | None = None
@@ -366,7 +320,6 @@ class Plan:
         """Return the plan that writes a text in the fewest tokens, which are ``length``."""
         plan = cls(())
         plan.length = length
-        plan.is_written = text.is_written
         plan.listed, plan._segmenter, plan._text = None, segmenter, text
         return plan
 
@@ -380,11 +333,7 @@ class Plan:
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """All tokens.
-
-        Raises:
-            GrammarBudgetError: The text is too long to be written.
-        """
+        """All tokens."""
         return self._listed()[self._at :]
 
     @property

@@ -270,11 +270,10 @@ class RemainingItems(Lazy):
     def __init__(
         self, plan: ArrayPlan, state: ItemState, seen: DistinctValues, is_first: bool
     ) -> None:
-        end = plan.syntax.items.end
-        if not is_first:
-            end = concatenation(plan.syntax.items.closing(plan.depth + 1), end)
-        is_end = end.nullable and plan.steps.is_final(state)
-        super().__init__(nullable=is_end, min_length=end.min_length)
+        syntax = plan.syntax.items
+        is_end = syntax.end.nullable and plan.steps.is_final(state)
+        is_end = is_end and (is_first or syntax.closing(plan.depth + 1).nullable)
+        super().__init__(nullable=is_end, min_length=syntax.end.min_length)
         self.plan = plan
         self.state = state
         self.seen = seen

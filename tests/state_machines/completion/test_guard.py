@@ -25,7 +25,7 @@ from state_machines import (
     TokenRejectedError,
     Vocabulary,
 )
-from state_machines.completion import Completion, Guard, next_states
+from state_machines.completion import Completion, Guard, next_tokens
 from state_machines.root import Marker, Optional, RootStateMachine, Sequence, Structured, Text
 
 VOCABULARY = small_vocabulary()
@@ -88,7 +88,7 @@ def test_smallest_max_tokens_is_enough(
     schema: Any, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether tokens are looked at one by one, or by what they do to a lexeme."""
-    monkeypatch.setattr(next_states, "FEW", few)
+    monkeypatch.setattr(next_tokens, "FEW", few)
     machine = JsonSchemaStateMachine(schema)
     check_walks(machine, [0, 1, 2, 3, 8, 21, 50] if few == 0 else [0, 25], Random(1))
 
@@ -118,7 +118,7 @@ def test_grouped_tokens_are_narrowed_as_single_ones(pattern: str, more: int) -> 
         masks = []
         for few in (0, 10_000):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(next_states, "FEW", few)
+                patch.setattr(next_tokens, "FEW", few)
                 masks.append(COMPLETION.within(start, allowed, most))
         assert (masks[0] == masks[1]).all()
 
@@ -290,7 +290,7 @@ def test_free_text_beside_calls_stays_free_with_few_tokens(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # A vocabulary as large as real ones are is not looked at token by token.
-    monkeypatch.setattr(next_states, "FEW", 8)
+    monkeypatch.setattr(next_tokens, "FEW", 8)
     patch_limits(monkeypatch, narrowed_tokens=8)
     vocabulary = small_vocabulary()
     number = Structured("n", grammar=RegexStateMachine("[0-9]{9}"))

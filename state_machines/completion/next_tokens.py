@@ -9,10 +9,12 @@ The other tokens are followed by single bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from state_machines.best_first import Edge, Visit, best_first
 from state_machines.budgets import recursion_budget, spend, step_budget
 from state_machines.caches import WeakKeyLruCache
 from state_machines.errors import GrammarBudgetError, UnwritableTextError
@@ -40,23 +42,55 @@ CAPTURE_MARGIN = 3
 CAPTURE_ENDS = 32
 """Tokens that end a captured text and are followed; each of them leads to another state."""
 
+CAPTURE_TOKENS = 256
+"""Tokens inside a captured text that a search for the fewest tokens follows."""
+
+VERTICES_PER_STEP = 32
+"""Vertices of the trie that a search walks in one step of work."""
+
+ESTIMATE_STEPS = 60
+"""Steps charged for estimating the tokens from one state."""
+
 UNKNOWN = int(np.iinfo(np.int32).max)
 """The number of tokens where it is not known."""
 
 _RECURSION_BUDGET = recursion_budget()
 
 
-class NextStates:
-    """The states after the tokens of a vocabulary, by their bytes. Thread-safe."""
+class NextTokens:
+    """The states after the tokens of a vocabulary. Thread-safe.
 
-    def __init__(self, vocabulary: Vocabulary, trie: TokenTrie) -> None:
+    Args:
+        vocabulary: The tokens.
+        trie: The tokens by their bytes.
+        length: Gives the tokens that complete a state; its second argument is a work budget.
+        estimate: Gives the tokens of a short text that completes a state; orders a search.
+        counted: Gives the state at the end of a token, which limits on tokens count.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        trie: TokenTrie,
+        length: Callable[[Node, int], int],
+        estimate: Callable[[Node], int],
+        counted: Callable[[Node], Node],
+    ) -> None:
         self._forms = vocabulary.token_bytes
         self._sizes = np.array([len(form or b"") for form in self._forms], np.int32)
+        self._by_size = np.argsort(self._sizes[trie.ids], kind="stable")
         self._trie = trie
+        self._length = length
+        self._estimate = estimate
+        self._counted = counted
+        self._spelled = SpelledTokens.of(vocabulary)
+        self._ends = np.array(sorted(vocabulary.end_token_ids), np.intp)
+        self._longest = max(1, len(trie.levels) - 2)
         self._walks: WeakKeyLruCache[Node, tuple[list[Node], Ids]] = WeakKeyLruCache(_WALKS)
+        self._needed: WeakKeyLruCache[Node, tuple[int, Ids]] = WeakKeyLruCache(_WALKS)
 
     def walked(self, state: Node, max_states: int) -> tuple[list[Node], Ids]:
-        """Return states, and for each token the index of the state after it.
+        """Return states, and for each token the index of the state after it, by its bytes.
 
         The indices are int32, shape (vocabulary size,); index 0 is the dead state.
 
@@ -72,9 +106,9 @@ class NextStates:
         return known
 
     def one_by_one(
-        self, state: Node, ids: npt.NDArray[np.intp], max_tokens: int
+        self, state: Node, ids: npt.NDArray[np.integer[Any]], max_tokens: int
     ) -> Iterator[tuple[int, Node]]:
-        """Yield tokens, each with the state after it.
+        """Yield tokens, each with the state after its bytes.
 
         Of more than ``max_tokens`` tokens the longest are left out.
         """
@@ -94,32 +128,9 @@ class NextStates:
             text = form
             yield token_id, path[-1]
 
+    # The tokens that are needed after each token.
 
-class NeededTokens:
-    """The tokens that complete the text after each token of a state. Thread-safe.
-
-    Args:
-        vocabulary: The tokens.
-        states: The states after them.
-        length: Gives the tokens that complete a state; its second argument is a work budget.
-        counted: Gives the state at the end of a token, which limits on tokens count.
-    """
-
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        states: NextStates,
-        length: Callable[[Node, int], int],
-        counted: Callable[[Node], Node],
-    ) -> None:
-        self._states = states
-        self._length = length
-        self._counted = counted
-        self._spelled = SpelledTokens.of(vocabulary)
-        self._ends = np.array(sorted(vocabulary.end_token_ids), np.intp)
-        self._known: WeakKeyLruCache[Node, tuple[int, Ids]] = WeakKeyLruCache(_WALKS)
-
-    def after(self, state: Node, allowed: Mask, steps: int) -> Ids:
+    def needed_after(self, state: Node, allowed: Mask, steps: int) -> Ids:
         """Return how many tokens complete the text after each token: int32, of the mask's shape.
 
         Args:
@@ -129,7 +140,7 @@ class NeededTokens:
         """
         # A mask that cannot be changed is that of the state.
         is_whole = not allowed.flags.writeable
-        known = self._known.get(state) if is_whole else None
+        known = self._needed.get(state) if is_whole else None
         if known is not None and known[0] >= steps:
             return known[1]
         needed = np.full(len(allowed), UNKNOWN, np.int32)
@@ -156,14 +167,14 @@ class NeededTokens:
                 if np.count_nonzero(open_tokens) > FEW:
                     max_tokens = self._by_groups(state, length, open_tokens, needed)
                 left = np.flatnonzero(open_tokens)
-                for token_id, target in self._states.one_by_one(state, left, max_tokens):
+                for token_id, target in self.one_by_one(state, left, max_tokens):
                     needed[token_id] = min(needed[token_id], length(target))
         except GrammarBudgetError:
             # Undecided tokens are left out.
             pass
         if is_whole:
             needed.flags.writeable = False
-            self._known.put(state, (steps, needed))
+            self._needed.put(state, (steps, needed))
         return needed
 
     def _by_groups(
@@ -178,7 +189,7 @@ class NeededTokens:
         captured = [split for split in splits if split is not None and split.captures]
         try:
             if not captured:
-                nodes, after = self._states.walked(state, LIMITS.trie_walk_states)
+                nodes, after = self.walked(state, LIMITS.trie_walk_states)
                 found = np.full(len(nodes), UNKNOWN, np.int32)
                 for number in np.unique(after[open_tokens]).tolist():
                     found[number] = length(nodes[number])
@@ -191,7 +202,7 @@ class NeededTokens:
                 if rest is None or any(c.dispatch.context_dependent(b"") for c in split.captures):
                     continue
                 text = concatenation(split.prefix, split.lexeme)
-                nodes, after = self._states.walked(text, LIMITS.trie_walk_states)
+                nodes, after = self.walked(text, LIMITS.trie_walk_states)
                 # Where a captured text may end, its continuation depends on the text.
                 stays = np.array([node is not EMPTY and not node.nullable for node in nodes])[after]
                 found = np.full(len(nodes), UNKNOWN, np.int32)
@@ -204,3 +215,91 @@ class NeededTokens:
         except TooManyStatesError:
             return LIMITS.narrowed_tokens
         return CAPTURE_ENDS
+
+    # The fewest tokens to an end.
+
+    def lower_bound(self, state: Node) -> int:
+        """Return a lower bound on the tokens of every text from a state, from its length."""
+        return 0 if state.nullable else max(1, -(-state.min_length // self._longest))
+
+    def fewest(
+        self, start: Node, known: int, at_most: int, steps: int
+    ) -> tuple[tuple[int, ...] | None, bool]:
+        """Search from a state to its nearest end; an edge is a token.
+
+        Args:
+            start: The state.
+            known: Only plans of fewer tokens are looked for.
+            at_most: The search stops once it has found this many tokens or fewer.
+            steps: Work budget, in steps of one to a few microseconds.
+
+        Returns:
+            The tokens, or ``None`` if none, or none fewer than ``known``, were found; and whether
+            it is proven that there are no fewer.
+        """
+        found: tuple[int, ...] | None = None
+        fewest, is_exact = known, True
+
+        def may_improve(state: Node, tokens: int) -> bool:
+            return tokens + self.lower_bound(state) < fewest
+
+        def edges(visit: Visit[Node, int]) -> Iterator[Edge[Node, int]]:
+            nonlocal found, fewest, is_exact
+            if not may_improve(visit.state, visit.cost):
+                return
+            targets, is_whole = self._targets(visit.state)
+            is_exact = is_exact and is_whole
+            for target, token_id in targets.items():
+                spend()
+                if not may_improve(target, visit.cost + 1):
+                    continue
+                if target.nullable:
+                    found = (*visit.path, token_id)
+                    fewest = visit.cost + 1
+                else:
+                    yield target, token_id, 1
+
+        def bound(state: Node) -> int:
+            # The estimate reads a whole word.
+            spend(ESTIMATE_STEPS + state.min_length)
+            try:
+                return self._estimate(state)
+            except GrammarBudgetError:
+                return UNKNOWN
+
+        try:
+            with step_budget(steps), _RECURSION_BUDGET:
+                for _ in best_first(start, edges, bound, deepest_first=False):
+                    if fewest <= at_most:
+                        is_exact = False
+                        break
+        except GrammarBudgetError:
+            is_exact = False
+        return found, is_exact and fewest > at_most
+
+    def _targets(self, state: Node) -> tuple[dict[Node, int], bool]:
+        """Return the states after one token, each with a token, and whether these are all."""
+        targets: dict[Node, int] = {}
+
+        def add(target: Node, token_id: int) -> None:
+            target = self._counted(target)
+            if target is not EMPTY:
+                targets.setdefault(target, token_id)
+
+        for target, ids in self._spelled.targets(state):
+            add(target, int(ids[0]))
+        ids = self._trie.ids[self._by_size]
+        try:
+            nodes, after = self.walked(state, LIMITS.trie_walk_states)
+        except TooManyStatesError:
+            # A captured text leads to as many states as there are tokens.
+            for token_id, target in self.one_by_one(state, ids, CAPTURE_TOKENS):
+                add(target, token_id)
+            return targets, len(ids) <= CAPTURE_TOKENS
+        spend(self._trie.size // VERTICES_PER_STEP)
+        shortest = np.zeros(len(nodes), np.int64)
+        # The last assignment counts, so the shortest token comes last.
+        shortest[after[ids[::-1]]] = ids[::-1]
+        for number in np.flatnonzero(np.bincount(after[ids], minlength=len(nodes))).tolist():
+            add(nodes[number], int(shortest[number]))
+        return targets, True
