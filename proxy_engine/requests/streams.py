@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from concurrent.futures import CancelledError, Executor, Future
 from contextlib import suppress
@@ -65,25 +66,52 @@ async def aevents_of(
     """
     guard = ProcessGuard()
     loop = asyncio.get_running_loop()
-    events: asyncio.Queue[Event | None] = asyncio.Queue()
-
-    def put(event: Event | None) -> None:
-        # The loop may be closed before the request has stopped.
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(events.put_nowait, event)
-
-    future = submit(put)
-    future.add_done_callback(lambda _: put(None))
+    events = _Mailbox(loop)
+    future = submit(events.put)
+    future.add_done_callback(lambda _: events.put(None))
     try:
         while (event := await events.get()) is not None:
             yield event
             guard.check()
         result = await loop.run_in_executor(threads, future.result())
-        while not events.empty():
-            yield events.get_nowait()
+        while not events.is_empty():
+            yield await events.get()
         yield Finished(result=result)
     finally:
         cancelled.set()
+
+
+class _Mailbox:
+    """Events of a thread for one task of an event loop, which it wakes once for several events."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._events: deque[Event | None] = deque()
+        self._arrived = asyncio.Event()
+        self._is_awaited = False
+
+    def put(self, event: Event | None) -> None:
+        """Add an event. For any thread."""
+        self._events.append(event)
+        if self._is_awaited:
+            self._is_awaited = False
+            # The loop may be closed before the request has stopped.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._arrived.set)
+
+    async def get(self) -> Event | None:
+        """Wait for the next event."""
+        while not self._events:
+            self._arrived.clear()
+            self._is_awaited = True
+            # Between the two tests, an event may have come without waking the loop.
+            if not self._events:
+                await self._arrived.wait()
+        return self._events.popleft()
+
+    def is_empty(self) -> bool:
+        """Whether no event has come."""
+        return not self._events
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,11 @@ class RunningAnswers:
             "finish_reason": ",".join(result.finish_reason for result in self._results),
         }
 
+    @property
+    def completion_tokens(self) -> int:
+        """The number of tokens so far."""
+        return sum(progress.completion_tokens for progress in self._progress)
+
     async def wait_for_output(self, patience: float) -> None:
         """Wait until the prompt is processed and an answer begins, or for ``patience`` seconds.
 

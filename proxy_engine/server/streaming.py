@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -94,37 +95,49 @@ class ServerSentEvents(Response):
         self._close = close
         self._keep_alive = keep_alive
         self._patience = patience
+        self._turn = asyncio.Lock()
+        self._is_sending = False
+        self._changed = time.monotonic()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response."""
+        work = (self._send_all(send), _disconnected(receive), self._watch(send))
+        sending, *watching = map(asyncio.ensure_future, work)
         try:
-            await unless_disconnected(receive, self._send_all(send))
-        except ClientDisconnectedError:
-            scope["state"]["log_fields"]["client_gone"] = True
+            await asyncio.wait({sending, *watching}, return_when=asyncio.FIRST_COMPLETED)
+            if sending.done():
+                sending.result()
+            else:
+                scope["state"]["log_fields"]["client_gone"] = True
         finally:
+            for task in (sending, *watching):
+                await _cancel(task)
             await self._close()
 
     async def _send_all(self, send: Send) -> None:
         head = {"type": "http.response.start", "status": self.status_code}
         await send({**head, "headers": self.raw_headers})
-        next_frame = asyncio.ensure_future(anext(self._frames, None))
-        try:
-            while True:
-                done, _ = await asyncio.wait({next_frame}, timeout=self._keep_alive)
-                data = next_frame.result() if done else _KEEP_ALIVE
-                if data is None:
-                    break
-                await self._send(send, data, is_last=False)
-                if done:
-                    next_frame = asyncio.ensure_future(anext(self._frames, None))
-            await self._send(send, b"", is_last=True)
-        finally:
-            await _cancel(next_frame)
+        async for data in self._frames:
+            await self._send(send, data)
+        await self._send(send, b"", is_last=True)
 
-    async def _send(self, send: Send, data: bytes, *, is_last: bool) -> None:
-        message = {"type": "http.response.body", "body": data, "more_body": not is_last}
-        try:
-            async with asyncio.timeout(self._patience):
-                await send(message)
-        except TimeoutError as error:
-            raise ClientDisconnectedError from error
+    async def _send(self, send: Send, data: bytes, *, is_last: bool = False) -> None:
+        async with self._turn:
+            self._is_sending, self._changed = True, time.monotonic()
+            await send({"type": "http.response.body", "body": data, "more_body": not is_last})
+            self._is_sending, self._changed = False, time.monotonic()
+
+    async def _watch(self, send: Send) -> None:
+        """Send a comment after each silence, and end if the client accepts a frame too late.
+
+        One task for the whole stream: timers for each frame would cost more than the frame.
+        """
+        while True:
+            limit = self._patience if self._is_sending else self._keep_alive
+            left = self._changed + limit - time.monotonic()
+            if left > 0:
+                await asyncio.sleep(min(left, self._patience))
+            elif self._is_sending:
+                return
+            else:
+                await asyncio.wait_for(self._send(send, _KEEP_ALIVE), self._patience)

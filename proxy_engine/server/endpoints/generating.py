@@ -8,7 +8,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.routing import APIRoute
@@ -40,6 +40,11 @@ from ..schemas.common import json_reply
 from ..services import Services
 from ..settings import ServerSettings
 from ..streaming import ServerSentEvents, unless_disconnected
+
+T = TypeVar("T")
+
+_MAX_INLINE_BYTES = 16_384
+_MAX_INLINE_TOKENS = 256
 
 _logger = logging.getLogger(__name__)
 
@@ -77,15 +82,17 @@ async def reply(
     Args:
         request: The HTTP request.
         services: The application's shared objects.
-        read: Converts the request's body. It may take long, and is called on a thread.
+        read: Converts the request's body; on a thread if the body is long.
 
     Raises:
         ApiError: The request is invalid, or cannot be served.
         ClientDisconnectedError: The client disconnected.
     """
 
-    async def begun() -> tuple[GenerationRequest, RunningAnswers]:
-        parsed = await asyncio.to_thread(read)
+    async def replied() -> Response:
+        # A short body is read sooner than a thread begins.
+        is_long = len(await request.body()) > _MAX_INLINE_BYTES
+        parsed = await asyncio.to_thread(read) if is_long else read()
         generations = [_with_defaults(one, services.settings) for one in parsed.generations]
         with translated_errors(parsed.names, parsed.part_name):
             running = await begin(
@@ -98,24 +105,22 @@ async def reply(
                 metrics=services.metrics,
                 running=services.running,
             )
-        return parsed, running
-
-    parsed, running = await unless_disconnected(request.receive, begun())
-    log_fields: dict[str, Any] = request.state.log_fields
-    log_fields["model"] = running.lease.model.name
-    if running.lease.model.adapter is not None:
-        log_fields["adapter"] = running.lease.model.adapter.name
-    if services.settings.log_prompts:
-        log_fields["prompts"] = [without_media(one.prompt) for one in parsed.generations]
-    async with AsyncExitStack() as stack:
-        stack.push_async_callback(running.close)
-        encoder = parsed.make_encoder(running.lease)
-        if parsed.is_streamed:
-            settings = services.settings
+        log_fields: dict[str, Any] = request.state.log_fields
+        log_fields["model"] = running.lease.model.name
+        if running.lease.model.adapter is not None:
+            log_fields["adapter"] = running.lease.model.adapter.name
+        settings = services.settings
+        if settings.log_prompts:
+            log_fields["prompts"] = [without_media(one.prompt) for one in parsed.generations]
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(running.close)
+            encoder = parsed.make_encoder(running.lease)
             with translated_errors(parsed.names, parsed.part_name):
+                if not parsed.is_streamed:
+                    await _consume(encoder, running, log_fields)
+                    return json_reply(await _off_loop(encoder.response, running))
                 # A failure before the headers are sent gets an HTTP status.
-                waiting = running.wait_for_output(settings.keep_alive_seconds)
-                await unless_disconnected(request.receive, waiting)
+                await running.wait_for_output(settings.keep_alive_seconds)
             # From here on the response closes the answers.
             stack.pop_all()
             return ServerSentEvents(
@@ -124,9 +129,15 @@ async def reply(
                 keep_alive=settings.keep_alive_seconds,
                 patience=settings.write_seconds,
             )
-        with translated_errors(parsed.names, parsed.part_name):
-            await unless_disconnected(request.receive, _consume(encoder, running, log_fields))
-        return json_reply(await asyncio.to_thread(encoder.response))
+
+    return await unless_disconnected(request.receive, replied())
+
+
+async def _off_loop(work: Callable[[], T], running: RunningAnswers) -> T:
+    """Do the work on a thread if answers are long: meanwhile, no other request is served."""
+    if running.completion_tokens > _MAX_INLINE_TOKENS:
+        return await asyncio.to_thread(work)
+    return work()
 
 
 def _with_defaults(generation: Generation, settings: ServerSettings) -> Generation:
@@ -138,14 +149,16 @@ def _with_defaults(generation: Generation, settings: ServerSettings) -> Generati
 async def _consume(encoder: Encoder, running: RunningAnswers, log_fields: dict[str, Any]) -> None:
     async with aclosing(running.events()) as events:
         async for index, event in events:
-            await _encoded(encoder, index, event)
+            await _encoded(encoder, running, index, event)
     log_fields.update(running.log_fields)
 
 
-async def _encoded(encoder: Encoder, index: int, event: StreamEvent[Any]) -> list[bytes]:
+async def _encoded(
+    encoder: Encoder, running: RunningAnswers, index: int, event: StreamEvent[Any]
+) -> list[bytes]:
     if isinstance(event, Finished):
         # Confidences of a long answer take seconds, in which other requests must not wait.
-        return await asyncio.to_thread(lambda: list(encoder.encode(index, event)))
+        return await _off_loop(lambda: list(encoder.encode(index, event)), running)
     return list(encoder.encode(index, event))
 
 
@@ -161,7 +174,7 @@ async def _frames(
     try:
         async with aclosing(running.events()) as events:
             async for index, event in events:
-                for data in await _encoded(encoder, index, event):
+                for data in await _encoded(encoder, running, index, event):
                     yield data
     except ApiError as error:
         failure = error
