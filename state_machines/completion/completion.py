@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
 from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
@@ -30,32 +29,6 @@ from state_machines.masks.mask_store import MaskStore
 from state_machines.masks.spelled_tokens import SpelledTokens
 from state_machines.masks.state_table import TooManyStatesError
 from state_machines.vocabulary import Vocabulary
-
-__all__ = ["Completion", "Shortest"]
-
-
-@dataclass(frozen=True, slots=True)
-class Shortest:
-    """The shortest plan that a search has found.
-
-    Attributes:
-        plan: The plan.
-        is_exact: Whether it is proven that no plan has fewer tokens.
-    """
-
-    plan: Plan
-    is_exact: bool
-
-    @property
-    def length(self) -> int:
-        """The number of tokens."""
-        return self.plan.length
-
-    @property
-    def tokens(self) -> tuple[int, ...]:
-        """The tokens; see :attr:`Plan.tokens`."""
-        return self.plan.tokens
-
 
 Mask = npt.NDArray[np.bool_]
 
@@ -87,7 +60,7 @@ class Completion:
         self._limited_masks: WeakKeyLruCache[Node, Mask] = WeakKeyLruCache(LIMITS.dense_mask_bytes)
         self._checked_rules: WeakSet[LimitedRule] = WeakSet()
         self._plans: WeakKeyLruCache[Node, Plan] = WeakKeyLruCache(LIMITS.plans)
-        self._shortest: WeakKeyLruCache[Node, tuple[int, Shortest]] = WeakKeyLruCache(
+        self._shortest: WeakKeyLruCache[Node, tuple[int, Plan, bool]] = WeakKeyLruCache(
             LIMITS.completion_tokens
         )
         self._fitting: WeakKeyLruCache[Node, int] = WeakKeyLruCache(LIMITS.completion_tokens)
@@ -168,10 +141,9 @@ class Completion:
         try:
             plan = self.plan(body, steps=plan_steps)
             if plan.length > max_tokens:
-                found = self.shortest(body, at_most=max_tokens, steps=search_steps)
-                if found.length > max_tokens:
-                    return Verdict.NO if found.is_exact else Verdict.UNKNOWN
-                plan = found.plan
+                plan, is_exact = self.shortest(body, at_most=max_tokens, steps=search_steps)
+                if plan.length > max_tokens:
+                    return Verdict.NO if is_exact else Verdict.UNKNOWN
             self._note_fitting(body, plan)
         except UnwritableTextError:
             return Verdict.NO
@@ -210,23 +182,29 @@ class Completion:
 
     def shortest(
         self, state: Node, *, at_most: int = 0, steps: int = LIMITS.token_search_steps
-    ) -> Shortest:
+    ) -> tuple[Plan, bool]:
         """Search for the fewest tokens that complete a text from a state.
 
         Args:
             state: A state that is not dead.
             at_most: The search stops once it has found this many tokens or fewer.
             steps: Work budget; the search ends with the best plan found so far.
+
+        Returns:
+            The plan, and whether it is proven that no plan has fewer tokens.
         """
         known = self._shortest.get(state)
-        if known is not None and (known[0] >= steps or known[1].is_exact):
-            return known[1]
+        if known is not None and (known[0] >= steps or known[2]):
+            return known[1:]
         plan = self.plan(state)
         tokens, is_exact = self._next.fewest(state, plan.length, at_most, steps)
-        found = Shortest(plan if tokens is None else Plan(tokens), is_exact or not plan.length)
-        if found.length > at_most:
-            self._shortest.put(state, (steps, found), 1 + (0 if tokens is None else len(tokens)))
-        return found
+        is_exact = is_exact or not plan.length
+        if tokens is not None:
+            plan = Plan(tokens)
+        if plan.length > at_most:
+            weight = 1 + (0 if tokens is None else len(tokens))
+            self._shortest.put(state, (steps, plan, is_exact), weight)
+        return plan, is_exact
 
     def within(
         self,

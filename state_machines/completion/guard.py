@@ -121,10 +121,10 @@ class Guard:
         if plan.length <= max_tokens:
             return plan
         # The search uses the steps that are left, and returns the best plan that it has found.
-        shortest = completion.shortest(state, at_most=max_tokens)
-        if shortest.length > max_tokens:
-            raise _too_small(shortest.length, max_tokens, shortest.is_exact)
-        return shortest.plan
+        plan, is_exact = completion.shortest(state, at_most=max_tokens)
+        if plan.length > max_tokens:
+            raise _too_small(plan.length, max_tokens, is_exact)
+        return plan
 
     def copy(self) -> Guard:
         """Return an independent guard in the same state, with a copy of the matcher."""

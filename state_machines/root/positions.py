@@ -300,7 +300,8 @@ class Positions:
                 self._check(part.part)
                 if part.between is not None:
                     self._check(part.between)
-                    self._separators.update(map(id, _markers(part.between)))
+                    separators = (leaf for leaf in leaves(part.between) if isinstance(leaf, Marker))
+                    self._separators.update(map(id, separators))
                 if self._skipped(part.part) is not None:
                     raise CompositionError(
                         "a part that can be empty cannot be repeated",
@@ -362,14 +363,3 @@ def _delimited(part: SubState | Text) -> Iterator[Part]:
         yield Optional(Choice(*(Marker(part.name, stop) for stop in part.stop)))
     if part.end:
         yield Marker(part.name, part.end)
-
-
-def _markers(part: Part) -> Iterator[Marker]:
-    match part:
-        case Marker():
-            yield part
-        case Sequence(parts=parts) | Choice(options=parts):
-            for inner in parts:
-                yield from _markers(inner)
-        case Optional():
-            yield from _markers(part.part)

@@ -204,8 +204,8 @@ def test_guard_follows_a_searched_plan() -> None:
     vocabulary = Vocabulary([*forms, b"bcdefghi", b"end"], end_token_ids=[257])
     machine = RegexStateMachine("a(xyz|bcdefghij)")
     completion = Completion.of(vocabulary)
-    found = completion.shortest(machine.start)
-    assert found.is_exact
+    found, is_exact = completion.shortest(machine.start)
+    assert is_exact
     assert len(found.tokens) == 3
     guard = Guard(machine.matcher(vocabulary), 3)
     for token_id in found.tokens:

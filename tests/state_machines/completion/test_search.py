@@ -57,8 +57,8 @@ def by_layers(state: Node, vocabulary: Vocabulary) -> int:
 
 def check(machine: StateMachine, vocabulary: Vocabulary) -> None:
     completion = Completion.of(vocabulary)
-    found = completion.shortest(machine.start, steps=10_000_000)
-    assert found.is_exact
+    found, is_exact = completion.shortest(machine.start, steps=10_000_000)
+    assert is_exact
     assert len(found.tokens) == by_layers(machine.start, vocabulary)
     assert len(found.tokens) <= completion.length(machine.start)
     assert machine.matches(vocabulary.decode(found.tokens))
@@ -78,11 +78,11 @@ def test_search_finds_the_fewest_tokens_of_a_schema(schema: Any) -> None:
 def test_interrupted_search_is_not_exact() -> None:
     machine = JsonSchemaStateMachine(SCHEMAS[2])
     completion = Completion.of(MANY)
-    found = completion.shortest(machine.start, steps=10)
-    assert not found.is_exact
+    found, is_exact = completion.shortest(machine.start, steps=10)
+    assert not is_exact
     assert machine.matches(MANY.decode(found.tokens))
 
 
 def test_accepting_state_needs_no_tokens() -> None:
-    found = Completion.of(MANY).shortest(RegexStateMachine("a*").start)
-    assert (found.tokens, found.is_exact) == ((), True)
+    found, is_exact = Completion.of(MANY).shortest(RegexStateMachine("a*").start)
+    assert (found.tokens, is_exact) == ((), True)

@@ -182,7 +182,7 @@ def test_pieces_of_generated_calls_are_attributed_and_no_call_comes_twice(
     tools = [ToolSignature("get", SCALARS), ToolSignature("stop", NOTHING)]
     part = entry.calls(tools, 1, 3 if entry.parallel else 1)
     machine = RootStateMachine(part)
-    for seed in range(10):
+    for seed in range(5):
         pieces = a_walk(part, Random(seed))
         text = b"".join(piece.text for piece in pieces)
         is_admitted = are_distinct(calls_in(pieces))

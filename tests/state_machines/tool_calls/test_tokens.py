@@ -95,11 +95,10 @@ def test_text_before_calls_ends_at_their_marker(entry: ToolFormat) -> None:
     text = Text("text", max_chars=40)
     part = Sequence(text, Optional(entry.calls(TOOLS, 1, 1)))
     machine = RootStateMachine(part, vocabulary)
-    for seed in range(2):
-        pieces = a_written_answer(machine, vocabulary, seed)
-        free = b"".join(piece.text for piece in pieces if piece.part is text)
-        assert entry.start.encode() not in free
-        assert_calls(calls_in(pieces))
+    pieces = a_written_answer(machine, vocabulary, 1)
+    free = b"".join(piece.text for piece in pieces if piece.part is text)
+    assert entry.start.encode() not in free
+    assert_calls(calls_in(pieces))
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -152,10 +151,9 @@ def test_calls_in_real_vocabularies(path: Path) -> None:
             names.add(entry.name)
     for name in sorted(names):
         machine = RootStateMachine(FORMATS[name].calls(TOOLS, 1, 1), vocabulary)
-        for seed in range(1):
-            calls = calls_in(a_written_answer(machine, vocabulary, seed))
-            assert len(calls) == 1
-            assert_calls(calls)
+        calls = calls_in(a_written_answer(machine, vocabulary, 0))
+        assert len(calls) == 1
+        assert_calls(calls)
 
 
 def _fits(entry: ToolFormat, vocabulary: Vocabulary) -> bool:
