@@ -20,11 +20,8 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from state_machines.budgets import spend
-from state_machines.caches import LruCache
 from state_machines.errors import UnsupportedSchemaError
-from state_machines.grammar.boolean import complement, intersection
 from state_machines.grammar.node import Node
-from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.words import contains_word, count_words
 from state_machines.json_schema.objects.clause_solver import (
     Assignment,
@@ -48,9 +45,6 @@ from state_machines.limits import LIMITS
 
 if TYPE_CHECKING:
     from state_machines.json_schema.compiler import Translator
-
-PLENTY_OF_NAMES = 64
-"""Number of names of a kind from which on taking one of them changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,8 +242,9 @@ class AssignmentCache:
         self._tracker = tracker
         # No LRU cache: an entry is cheaper than hashing its key several times.
         self._assignments: dict[MemberState, Assignment | Literal[False]] = {}
-        self._relevant: LruCache[str, bool] = LruCache(LIMITS.member_facts)
-        self._scarce: dict[tuple[int, tuple[bool, ...]], bool] = {}
+        self._has_names_to_spare = not tracker.languages and all(
+            cell.names.max_length is None for cell in cells
+        )
         self.ample = shape.min_members + len(tracker.clauses) + 3
         """A number of names that cannot run out, since an object needs fewer to be completed."""
 
@@ -347,32 +342,5 @@ class AssignmentCache:
         return sum(1 << i for i, term in terms if self._tracker.has_value(term))
 
     def _essential(self, state: MemberState) -> MemberState:
-        """Return the state without the written names that do not affect later members."""
-        if not state.unlisted or len(state.unlisted) + self.ample > PLENTY_OF_NAMES:
-            return state
-        return state._replace(unlisted=frozenset(filter(self._is_relevant, state.unlisted)))
-
-    def _is_relevant(self, name: str) -> bool:
-        """Return whether a clause names an unlisted name, or there are few names of its kind."""
-        known = self._relevant.peek(name)
-        if known is None:
-            known = name in self._tracker.names or self._is_scarce(name)
-            self._relevant.put(name, known)
-        return known
-
-    def _is_scarce(self, name: str) -> bool:
-        """Return whether few names of the same cell are in the same languages of the clauses."""
-        languages = self._tracker.languages
-        membership = tuple(contains_word(language, name) for language in languages)
-        for index, cell in enumerate(self._cells):
-            if not contains_word(cell.names, name):
-                continue
-            if (index, membership) not in self._scarce:
-                kind = cell.names
-                for language, is_member in zip(languages, membership, strict=True):
-                    other = language if is_member else complement(language, ANY_CODE_POINT)
-                    kind = intersection((kind, other))
-                is_scarce = count_words(kind, PLENTY_OF_NAMES) < PLENTY_OF_NAMES
-                self._scarce[index, membership] = is_scarce
-            return self._scarce[index, membership]
-        return True
+        """Return the state without the written names, where they do not affect later members."""
+        return state._replace(unlisted=frozenset()) if self._has_names_to_spare else state
