@@ -202,7 +202,7 @@ class Translator:
 
     def _numbers(self, numbers: NumberSet) -> Node:
         if self._any_spelling and not numbers.intervals:
-            return union(map(every_spelling, sorted(numbers.points)))
+            return every_spelling(numbers.points)
         is_plain = self.syntax.plain_integers
         return number_language(
             numbers,

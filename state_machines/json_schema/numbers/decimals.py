@@ -3,15 +3,14 @@
 A state holds what decides the rest of a number: how many digits may still precede the point, the
 parts of the bounds that are still to be compared, and the digits so far as a remainder. Whether a
 number can be completed is arithmetic: with k more digits an integer p reaches the numbers from
-p * 10^k to (p + 1) * 10^k - 1, and :class:`Multiples` decides whether one of them is a member. So
-there is no product of automata, however many steps a number must or must not be a multiple of.
+p * 10^k to (p + 1) * 10^k - 1, and :func:`has_multiple` decides whether one of them is a multiple
+of the step. So there is no product of automata.
 
 All numbers are scaled by a power of ten (``places``) that makes bounds and steps integers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -20,7 +19,6 @@ from state_machines.grammar.nodes import branch, concatenation, optional, repeti
 from state_machines.grammar.symbols import code_points
 from state_machines.json_schema.numbers.decimal_grid import (
     Grid,
-    Multiples,
     decimal_places,
     grid_of,
 )
@@ -28,7 +26,6 @@ from state_machines.json_schema.numbers.number_sets import (
     LARGEST,
     MAX_INTEGER_DIGITS,
     Interval,
-    least_common_multiple,
 )
 
 _DIGITS = [code_points(ord("0") + digit) for digit in range(10)]
@@ -50,18 +47,16 @@ class DigitBounds(NamedTuple):
         max_digits: Largest number of further integer digits.
         low: Smallest value of the rest if it has ``min_digits`` integer digits; ``None`` if any.
         high: Largest value of the rest if it has ``max_digits`` integer digits; ``None`` if any.
-        holes: Values that the rest must not have, each with its number of integer digits.
     """
 
     min_digits: int
     max_digits: int
     low: int | None
     high: int | None
-    holes: tuple[tuple[int, int], ...] = ()
 
     def after(self, digit: int, grid: Grid) -> DigitBounds | None:
         """Return the bounds after a digit; ``None`` if no number is within them."""
-        min_digits, max_digits, low, high, _ = self
+        min_digits, max_digits, low, high = self
         max_digits -= 1
         if min_digits == 0:
             low = None
@@ -83,21 +78,15 @@ class DigitBounds(NamedTuple):
                 high = None
         if min_digits > max_digits:
             return None
-        holes = []
-        for count, rest in self.holes:
-            rest -= digit * 10 ** (count - 1 + grid.places) if count else 0
-            if count and 0 <= rest < 10 ** (count - 1 + grid.places):
-                holes.append((count - 1, rest))
-        return DigitBounds(min_digits, max_digits, low, high, tuple(holes))
+        return DigitBounds(min_digits, max_digits, low, high)
 
     def after_leading_zero(self, grid: Grid) -> DigitBounds | None:
         """Return the bounds after a first digit 0, which no other integer digit may follow."""
         bounds = self.after(0, grid)
         if bounds is None or bounds.min_digits > 0:
             return None
-        holes = tuple(hole for hole in bounds.holes if hole[0] == 0)
         high = bounds.high if bounds.max_digits == 0 else None
-        return bounds._replace(max_digits=0, high=high, holes=holes)
+        return bounds._replace(max_digits=0, high=high)
 
 
 class FractionBounds(NamedTuple):
@@ -106,12 +95,10 @@ class FractionBounds(NamedTuple):
     Attributes:
         low: Smallest value; ``None`` if any.
         high: Largest value; ``None`` if any.
-        holes: Excluded values.
     """
 
     low: int | None
     high: int | None
-    holes: tuple[int, ...]
 
     def after(self, value: int, block: int, grid: Grid) -> FractionBounds | None:
         """Return the bounds after a digit of the given value; ``None`` if no number is in them.
@@ -131,8 +118,7 @@ class FractionBounds(NamedTuple):
                 return None
             if high >= block - (not grid.dense):
                 high = None
-        holes = tuple(hole - value for hole in self.holes if 0 <= hole - value < block)
-        return FractionBounds(low, high, holes)
+        return FractionBounds(low, high)
 
 
 class IntegerDigits(Node):
@@ -169,14 +155,13 @@ class IntegerDigits(Node):
         if bounds.min_digits:
             return EMPTY
         high = bounds.high if bounds.max_digits == 0 else None
-        holes = tuple(rest for count, rest in bounds.holes if count == 0)
-        after_point = FractionBounds(bounds.low, high, holes)
+        after_point = FractionBounds(bounds.low, high)
         base = self.rest * 10**grid.places
         return _fraction_digits(grid, base, grid.places, after_point, begun=False)
 
 
 def _integer_digits(grid: Grid, rest: int, bounds: DigitBounds) -> Node:
-    if bounds.low is None and bounds.high is None and not bounds.holes:
+    if bounds.low is None and bounds.high is None:
         grid = grid.unbounded
         if grid.is_trivial:
             tail = optional(FRACTION) if grid.dense else grid.tail
@@ -188,12 +173,11 @@ def _integer_digits(grid: Grid, rest: int, bounds: DigitBounds) -> Node:
             break
         room = 10 ** (count + grid.places)
         fewest = grid.fewest_digits(
-            rest * room % grid.modulus,
+            rest * room % grid.step,
             grid.places,
             bounds.low if count == bounds.min_digits else None,
             bounds.high if count == bounds.max_digits else None,
             room,
-            holes={hole for length, hole in bounds.holes if length == count},
             max_digits=grid.places + 1 if best is None else max(best - count - 2, 0),
         )
         if fewest is not None:
@@ -245,18 +229,15 @@ class FractionDigits(Node):
 def _fraction_digits(
     grid: Grid, base: int, places: int, bounds: FractionBounds, *, begun: bool
 ) -> Node:
-    if bounds == (None, None, ()):
-        excluded = grid.multiples.excluded_steps
-        if grid.dense and all(-base % step >= 10**places for step in excluded):
+    if bounds == (None, None):
+        if grid.dense:
             return repetition(DIGIT, 0 if begun else 1, None)
         grid = grid.unbounded
-    base %= grid.modulus
+    base %= grid.step
     if places == 0:
         return _free_digits(grid, base, bounds, begun=begun)
-    low, high, holes = bounds
-    fewest = grid.fewest_digits(
-        base, places, low, high, 10**places, holes=frozenset(holes), max_digits=places + 1
-    )
+    low, high = bounds
+    fewest = grid.fewest_digits(base, places, low, high, 10**places, max_digits=places + 1)
     if fewest is None:
         return EMPTY
     nearest = fewest if begun else max(fewest, 1)
@@ -268,7 +249,7 @@ def _fraction_digits(
 
 def _free_digits(grid: Grid, base: int, bounds: FractionBounds, *, begun: bool) -> Node:
     """Return the language of the digits after the last one that is compared."""
-    must_differ = bounds.low is not None or bool(bounds.holes) or base not in grid.multiples
+    must_differ = bounds.low is not None or base != 0
     if bounds.high is not None or not grid.dense:
         return EMPTY if must_differ else repetition(_ZERO, 0 if begun else 1, None)
     if must_differ:
@@ -276,48 +257,46 @@ def _free_digits(grid: Grid, base: int, bounds: FractionBounds, *, begun: bool) 
     return repetition(DIGIT, 0 if begun else 1, None)
 
 
-def magnitudes(
-    interval: Interval, holes: Iterable[Fraction] = (), has_no_point: bool = False
-) -> Node:
-    """Return the non-negative decimals of an interval without ``holes``, with trailing zeros.
+def magnitudes(interval: Interval, tail: str = "") -> Node:
+    """Return the non-negative decimals of an interval, with trailing zeros.
 
-    An integer of a step of 1 has at most one zero after the point, or no point at all.
+    Args:
+        interval: The interval. Its excluded steps are ignored.
+        tail: The zeros after the point of a multiple, as :func:`grid_of` takes it. The default for
+            integers is at most one zero.
     """
     step, low, high = interval.step, interval.low, interval.high
-    excluded = [hole for hole in holes if hole >= 0 and hole in interval]
     if step is None:
-        values = [*interval.excluded_steps, *excluded, *(b for b in (low, high) if b is not None)]
-        places = max(map(decimal_places, values), default=0)
+        places = max(
+            (decimal_places(bound) for bound in (low, high) if bound is not None), default=0
+        )
         scale = 10**places
-        steps = tuple(sorted(int(a * scale) for a in interval.excluded_steps))
         low_open = interval.low_open and low is not None and low >= 0
-        grid = grid_of(Multiples(1, steps), places, True, "none", low_open, interval.high_open)
+        grid = grid_of(1, places, True, "none", low_open, interval.high_open)
         low = max(low or Fraction(0), Fraction(0))
     else:
         places = decimal_places(step)
         scale = 10**places
-        excluded_steps = {least_common_multiple(step, a) for a in interval.excluded_steps}
-        steps = tuple(sorted(int(a * scale) for a in excluded_steps))
-        tail = "none" if has_no_point else "one zero" if step == 1 else "zeros"
-        grid = grid_of(Multiples(int(step * scale), steps), places, False, tail)
+        tail = tail or ("one zero" if step == 1 else "zeros")
+        grid = grid_of(int(step * scale), places, False, tail)
         first, last = interval.multiples()
         low = step * max(first or 0, 0)
         high = None if last is None else step * last
     if high is not None and (high < 0 or high < low):
         return EMPTY
-    return _scaled(grid, int(low * scale), None if high is None else int(high * scale), excluded)
+    return _scaled(grid, int(low * scale), None if high is None else int(high * scale))
 
 
-def _scaled(grid: Grid, low: int, high: int | None, holes: list[Fraction]) -> Node:
+def _scaled(grid: Grid, low: int, high: int | None) -> Node:
     scale = grid.scale
     min_digits = _digit_count(low // scale)
     if high is not None and high < scale * 10**MAX_INTEGER_DIGITS:
-        return _digits_between(grid, low, high, min_digits, _digit_count(high // scale), holes)
-    node = _digits_between(grid, low, None, min_digits, MAX_INTEGER_DIGITS, holes)
+        return _digits_between(grid, low, high, min_digits, _digit_count(high // scale))
+    node = _digits_between(grid, low, None, min_digits, MAX_INTEGER_DIGITS)
     if node is EMPTY:
         largest = int(LARGEST * scale)
         high = largest if high is None else min(high, largest)
-        node = _digits_between(grid, low, high, min_digits, MAX_INTEGER_DIGITS + 1, holes)
+        node = _digits_between(grid, low, high, min_digits, MAX_INTEGER_DIGITS + 1)
     return node
 
 
@@ -327,18 +306,10 @@ def _digits_between(
     high: int | None,
     min_digits: int,
     max_digits: int,
-    holes: list[Fraction],
 ) -> Node:
     """Return the numbers between the bounds with a bounded number of integer digits."""
-    scale = grid.scale
     is_bounded = low > 0 or grid.low_open
-    bounds = DigitBounds(
-        min_digits,
-        max_digits,
-        low if is_bounded else None,
-        high,
-        tuple(sorted((_digit_count(int(hole)), int(hole * scale)) for hole in holes)),
-    )
+    bounds = DigitBounds(min_digits, max_digits, low if is_bounded else None, high)
     if min_digits > max_digits:
         return EMPTY
     steps = []

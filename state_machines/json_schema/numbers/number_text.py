@@ -19,13 +19,15 @@ Exactly these spellings are generated (all are JSON, RFC 8259 section 6):
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from dataclasses import replace
 from fractions import Fraction
 
 from state_machines.budgets import spend
 from state_machines.caches import WeakValueLruCache
+from state_machines.grammar.boolean import difference
 from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import concatenation, optional, symbols, union
-from state_machines.grammar.symbols import CodePointSet, code_points
+from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet, code_points
 from state_machines.grammar.word_lists import word_list
 from state_machines.json_schema.numbers.decimals import FRACTION, ZEROS, magnitudes
 from state_machines.json_schema.numbers.number_sets import MAX_INTEGER_DIGITS, Interval, NumberSet
@@ -47,9 +49,8 @@ _PLUS = optional(symbols(code_points("+")))
 _E = symbols(CodePointSet.of("eE"))
 _LEADING_ZERO = optional(symbols(code_points("0")))
 _NON_ZERO = symbols(code_points("1", "9"))
+_ZEROS_AFTER = optional(concatenation(symbols(code_points(".")), symbols(code_points("0")), ZEROS))
 _POINT_ZERO = optional(concatenation(symbols(code_points(".")), symbols(code_points("0"))))
-
-_Holes = tuple[Fraction, ...]
 
 _LANGUAGES: WeakValueLruCache[Hashable, Node] = WeakValueLruCache(LIMITS.held_languages)
 
@@ -64,41 +65,56 @@ def number_language(
         plain_integers: Whether sets of integers are written without a point.
         plain_constants: The same for single numbers.
     """
-    holes = tuple(sorted(numbers.holes))
-    parts = [_interval_language(interval, holes, plain_integers) for interval in numbers.intervals]
+    parts = [_interval_language(one, numbers.holes, plain_integers) for one in numbers.intervals]
     parts.append(word_list(_spelling(number, plain_constants) for number in numbers.points))
     return union(parts)
 
 
-def every_spelling(number: Fraction) -> Node:
-    """Return all spellings of a number, whatever set it belongs to."""
-    exactly = Interval(low=number, high=number)
-    plain = _plain(exactly, ())
+def every_spelling(numbers: Iterable[Fraction]) -> Node:
+    """Return all spellings of some numbers, whatever set they belong to."""
+    return word_list(spelling for number in numbers for spelling in _spellings(number))
+
+
+def _spellings(number: Fraction) -> Iterable[tuple[str, Node]]:
+    """Yield beginnings of all spellings of a number, each with the language of what follows."""
+    text, _ = _spelling(number, is_plain=False)
+    yield text, _ZEROS_AFTER if number.denominator == 1 else ZEROS
     if not number:
-        plain = concatenation(optional(_MINUS), plain)
-    return union((plain, _scientific(exactly, ())))
+        yield "-0", _ZEROS_AFTER
+        return
+    power = _magnitude(abs(number))
+    mantissa = number / Fraction(10) ** power
+    text, _ = _spelling(mantissa, is_plain=False)
+    zeros = _ZEROS_AFTER if mantissa.denominator == 1 else ZEROS
+    yield text, concatenation(zeros, _exponents(power, power))
 
 
-def _interval_language(interval: Interval, holes: _Holes, plain_integers: bool) -> Node:
+def _interval_language(
+    interval: Interval, holes: frozenset[Fraction], plain_integers: bool
+) -> Node:
     if interval.reaches_limit:
         interval = interval.finite()
-    within = tuple(hole for hole in holes if hole in interval)
+    within = frozenset(hole for hole in holes if hole in interval)
 
     def make() -> Node:
-        plain = _plain(interval, within, plain_integers and interval.is_integral)
-        if interval.step is not None or interval.excluded_steps:
-            return plain
-        return union((plain, _scientific(interval, within)))
+        has_no_point = plain_integers and interval.is_integral
+        language = _plain(interval, "none" if has_no_point else "")
+        if interval.step is None and not interval.excluded_steps:
+            language = union((language, _scientific(interval)))
+        excluded = [
+            _plain(replace(interval & Interval(step=step), excluded_steps=frozenset()), "zeros")
+            for step in interval.excluded_steps
+        ]
+        return difference(language, union((*excluded, every_spelling(within))), ANY_CODE_POINT)
 
     return _LANGUAGES.get((interval, within, plain_integers), make)
 
 
-def _plain(interval: Interval, holes: _Holes, has_no_point: bool = False) -> Node:
-    """Return the decimals of an interval without the holes."""
-    parts = [magnitudes(interval, holes, has_no_point)]
+def _plain(interval: Interval, tail: str) -> Node:
+    """Return the decimals of an interval; ``tail`` is that of :func:`magnitudes`."""
+    parts = [magnitudes(interval, tail)]
     if interval.low is None or interval.low < 0:
-        negative = magnitudes(-interval, [-hole for hole in holes], has_no_point)
-        parts.append(concatenation(_MINUS, negative))
+        parts.append(concatenation(_MINUS, magnitudes(-interval, tail)))
     return union(parts)
 
 
@@ -123,17 +139,17 @@ def _decimal(number: Fraction) -> tuple[str, str]:
     return str(whole), "".join(digits)
 
 
-def _scientific(interval: Interval, holes: _Holes) -> Node:
+def _scientific(interval: Interval) -> Node:
     """Return the numbers of an interval but zero in scientific notation."""
     parts = []
     if interval.high is None or interval.high > 0:
-        parts.append(_powers(interval, holes))
+        parts.append(_powers(interval))
     if interval.low is None or interval.low < 0:
-        parts.append(concatenation(_MINUS, _powers(-interval, [-hole for hole in holes])))
+        parts.append(concatenation(_MINUS, _powers(-interval)))
     return union(parts)
 
 
-def _powers(interval: Interval, holes: Iterable[Fraction]) -> Node:
+def _powers(interval: Interval) -> Node:
     """Return the positive numbers of an interval as digit, fraction and power of ten."""
     low = interval.low if interval.low is not None and interval.low > 0 else None
     lowest = -MAX_NEGATIVE_EXPONENT if low is None else _magnitude(low)
@@ -141,13 +157,9 @@ def _powers(interval: Interval, holes: Iterable[Fraction]) -> Node:
     bounded = {
         power for power, bound in ((lowest, low), (last, interval.high)) if bound is not None
     }
-    holes_by_power: dict[int, list[Fraction]] = {}
-    for hole in holes:
-        if hole > 0:
-            holes_by_power.setdefault(_magnitude(hole), []).append(hole)
     parts = []
     first = max(lowest, -MAX_NEGATIVE_EXPONENT)
-    for power in sorted(power for power in {*bounded, *holes_by_power} if first <= power <= last):
+    for power in sorted(power for power in bounded if first <= power <= last):
         if first < power:
             parts.append(_free_powers(first, power - 1))
         first = power + 1
@@ -159,10 +171,7 @@ def _powers(interval: Interval, holes: Iterable[Fraction]) -> Node:
             interval.high_open,
         )
         if not mantissas.is_empty:
-            mantissa = magnitudes(
-                mantissas, [hole / scale for hole in holes_by_power.get(power, ())]
-            )
-            parts.append(concatenation(mantissa, _exponents(power, power)))
+            parts.append(concatenation(magnitudes(mantissas), _exponents(power, power)))
     if first <= last:
         parts.append(_free_powers(first, last))
     return union(parts)
@@ -192,4 +201,4 @@ def _exponents(first: int, last: int) -> Node:
 
 def _integers(first: int, last: int) -> Node:
     bounds = Interval(low=Fraction(first), high=Fraction(last), step=Fraction(1))
-    return magnitudes(bounds, has_no_point=True)
+    return magnitudes(bounds, "none")
