@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,9 @@ import pydantic
 
 from .pointers import json_pointer
 from .texts import short_repr
+
+# What pydantic's messages say before the problem; the value's name takes its place.
+_SUBJECT = re.compile(r"^(Value error,|Input|List|Tuple|Set|String|Dictionary) ")
 
 Location = tuple[int | str, ...]
 """Keys and indices that lead from the input to a value."""
@@ -54,11 +58,20 @@ def problems_from(facts: Iterable[Mapping[str, Any]], value: object) -> list[Pro
         kinds.setdefault(location, fact["type"])
         found.setdefault(location, []).append(description(fact["type"], fact["msg"], fact["input"]))
     return [
-        Problem(location, ", or ".join(dict.fromkeys(whats)), kinds[location])
+        Problem(location, _alternatives(whats), kinds[location])
         for location, whats in found.items()
         # An alternative that fits apart from something inside it is the one that was meant.
         if not any(other[: len(location)] == location != other for other in found)
     ]
+
+
+def _alternatives(whats: Sequence[str]) -> str:
+    """Join the descriptions of a value's errors, one for each alternative of its type."""
+    first, *others = dict.fromkeys(whats)
+    # Most end with the value.
+    value = first.rpartition(", not ")[2]
+    texts = [what.removesuffix(f", not {value}") for what in (first, *others)]
+    return first if not others else f"{', or '.join(texts)}, not {value}"
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
@@ -76,10 +89,11 @@ def description(kind: str, message: str, value: object) -> str:
         return "is unknown"
     if kind == "string_unicode":
         return "has a lone surrogate, which UTF-8 cannot encode"
-    if kind == "too_short" and message.startswith("List should have at least 1 item"):
+    if kind == "too_short" and "at least 1 item" in message:
         return "must contain at least one item"
-    what = message.removeprefix("Value error, ").removeprefix("Input ")
-    return f"{what}, not {short_repr(value)}"
+    what = _SUBJECT.sub("", message).replace(" after validation", "")
+    # Lengths say how many there are.
+    return what if kind in ("too_short", "too_long") else f"{what}, not {short_repr(value)}"
 
 
 def _location_in(value: object, location: Sequence[int | str], *, is_missing: bool) -> Location:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, overload
 
+from ..conversation.encoded_prompt import RawPrompt
 from ..conversation.interaction import Interaction
 from ..conversation.messages import Prompt
+from ..generation.prompt_logprobs import PASS_TOKENS, following_logprobs
 from ..options.overrides import OptionOverrides
 from ..requests.streams import aevents_of, events_of
 from ..results.generation import GenerationResult
+from ..results.parts import Logprob, TokenLogprobs
 from ..results.streams import AsyncEventStream, EventStream
 from ..tools import resolve_tools
 from ..tools.tool_loop import ToolRun, arun_tools, run_tools
@@ -37,6 +40,53 @@ class ToolLoopArguments(OptionOverrides, total=False):
 
 class GenerationEngine(EngineProperties):
     """``generate``, ``stream`` and ``run_tools``, and the same for event loops."""
+
+    def count_tokens(
+        self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
+    ) -> int:
+        """Return the number of tokens of a prompt, as :meth:`generate` gives it to the model.
+
+        The arguments and errors are those of :meth:`generate`. Nothing is generated.
+        """
+        return len(self._core.prepare(prompt, response_format, arguments).prompt.token_ids)
+
+    def prompt_logprobs(
+        self, prompt: str | Sequence[int], top_logprobs: int = 0
+    ) -> tuple[TokenLogprobs, ...]:
+        """Return the log-probabilities that the model gives to the tokens of a text.
+
+        Nothing is generated, and no chat template is applied.
+
+        Args:
+            prompt: A text, or token ids.
+            top_logprobs: The number of most likely tokens to report at each position.
+
+        Returns:
+            One item for each token. Nothing precedes the first one, which has the log-probability
+            0 and no alternatives.
+
+        Raises:
+            PromptError: The prompt is empty, or has an unknown token.
+            PromptTooLongError: The prompt does not fit into the context.
+        """
+        arguments: RequestArguments = {"max_tokens": 1, "reasoning": False}
+        tokens = self._core.prepare(RawPrompt(prompt), None, arguments).prompt.token_ids
+        cache = self._core.run_in_turn(self._core.caches.fresh)
+        found = [TokenLogprobs(Logprob(tokens[0], 0.0, 0.0))]
+        for start in range(0, len(tokens) - 1, PASS_TOKENS):
+            end = min(start + PASS_TOKENS, len(tokens) - 1)
+            read, following = tokens[start:end], tokens[start + 1 : end + 1]
+            found += self._core.run_in_turn(
+                partial(
+                    following_logprobs,
+                    self._core.loaded.model,
+                    cache,
+                    read,
+                    following,
+                    top_logprobs,
+                )
+            )
+        return tuple(found)
 
     @overload
     def generate(

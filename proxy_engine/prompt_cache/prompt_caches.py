@@ -85,7 +85,7 @@ class PromptCaches:
         self.options = options or CacheOptions()
         self._store = Store(self.options.max_bytes)
         self._disk: DiskCache | None = None
-        fresh = self._fresh()
+        fresh = self.fresh()
         self._max_trimmable_length = max_trimmable_length(fresh)
         self._max_scorable_length = max_scorable_length(fresh)
         if self.options.kv_bits is not None:
@@ -114,7 +114,7 @@ class PromptCaches:
         stored = None if disk is None else self._read(disk, ids, 0 if found is None else found[1])
         found = stored or found
         if found is None:
-            return FetchedCache(self._fresh(), 0)
+            return FetchedCache(self.fresh(), 0)
         entry, length = found
         cache = entry.copy_prefix(length)
         if disk is not None and stored is None:
@@ -257,7 +257,7 @@ class PromptCaches:
                 options.directory,
                 self._facts(),
                 options.max_disk_bytes,
-                by_token=is_by_token(self._fresh()),
+                by_token=is_by_token(self.fresh()),
                 fits=self._fits,
             )
         return self._disk
@@ -325,12 +325,13 @@ class PromptCaches:
         self._store.add(entry)
         return len(ids)
 
-    def _fresh(self) -> list[Any]:
+    def fresh(self) -> list[Any]:
+        """Return an empty cache."""
         return _fresh_cache(self._model, self.options.max_kv_size)
 
     def _fits(self, cache: Sequence[Any], length: int) -> bool:
         """Whether a cache that was read is one of the model's, with ``length`` tokens."""
-        known = [type(layer) for layer in self._fresh()]
+        known = [type(layer) for layer in self.fresh()]
         types = [type(layer) for layer in cache if not isinstance(layer, QuantizedKVCache)]
         fits = len(cache) == len(known) and all(kind in known for kind in types)
         return fits and length > 0 and not token_counts(cache) - {length}

@@ -17,14 +17,14 @@ from .adapters import AdapterRegistry
 from .endpoints import (
     chat,
     completions,
-    conversations,
+    messages,
     models,
     operations,
     responses,
     transcriptions,
 )
 from .engine_host import EngineHost
-from .error_handlers import add_error_handlers
+from .errors import add_error_handlers
 from .known_models import KnownModel
 from .memory import MemoryGate, used_bytes
 from .metrics import Metrics
@@ -105,7 +105,7 @@ def create_app(
         redoc_url=None,
     )
     app.state.services = services
-    endpoints = (chat, completions, responses, conversations, transcriptions, models, operations)
+    endpoints = (chat, completions, responses, messages, transcriptions, models, operations)
     for module in endpoints:
         app.include_router(module.router)
     app.include_router(chat.short_router)
@@ -178,8 +178,8 @@ def _services(
         asyncio.Semaphore(settings.max_running),
         UnknownFields(settings.unknown_fields),
     )
-    metrics.watch("answers_running", "Answers that run.", lambda: queue.running)
-    metrics.watch("answers_waiting", "Answers that wait.", lambda: queue.waiting)
+    metrics.watch("num_requests_running", "Answers that run.", lambda: queue.running)
+    metrics.watch("num_requests_waiting", "Answers that wait.", lambda: queue.waiting)
     metrics.watch("memory_bytes", "Memory of all MLX arrays, in bytes.", used_bytes)
     metrics.watch(
         "model_loaded", "1 if a model is in memory, else 0.", lambda: host.current is not None

@@ -12,6 +12,7 @@ import resource
 from typing import Any
 
 import h11
+from pydantic_core import to_json
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from .errors import ApiError
@@ -102,7 +103,7 @@ def limited_protocol(head_seconds: float, max_connections: int) -> type[H11Proto
 
 def _response(seconds: float) -> bytes:
     error = ApiError(408, f"the headers did not arrive within {seconds:g} seconds", code="timeout")
-    body = error.body.model_dump_json().encode()
+    body = to_json(error.body)
     head = (
         "HTTP/1.1 408 Request Timeout\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"

@@ -1,4 +1,4 @@
-"""Errors in OpenAI's envelope: the engine's errors as HTTP statuses and codes."""
+"""Errors as clients get them: status, code and envelope, also of the engine's errors."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from fastapi import Response
+from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
+from pydantic_core import to_json
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 
 from state_machines.errors import (
     GrammarBudgetError,
@@ -42,6 +45,7 @@ from ..errors import (
     PromptTooLongError,
     UnsupportedArchitectureError,
 )
+from .schemas.other_names import OTHER_NAMES
 
 # Facts of pydantic: a value of a union type has one for each alternative.
 _MAX_FACTS = 8
@@ -56,7 +60,20 @@ _MEDIA_LIMITS = {
     "allow_urls": (400, "image_url_not_allowed", "--allow-image-urls"),
 }
 _MAX_PATH = 200
-_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
+_CODES = {
+    404: "not_found",
+    405: "method_not_allowed",
+    408: "timeout",
+    413: "body_too_large",
+    503: "too_many_bodies",
+}
+_ANTHROPIC_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    503: "overloaded_error",
+}
 
 
 class ErrorObject(BaseModel):
@@ -71,10 +88,8 @@ class ErrorObject(BaseModel):
     A refused schema adds ``schema_pointer`` (a JSON Pointer) and ``schema_keyword``.
     """
 
-    model_config = ConfigDict(extra="allow")
-
     message: str
-    type: str
+    type: Literal["invalid_request_error", "server_error"]
     param: str | None
     code: str | None
 
@@ -83,6 +98,20 @@ class ErrorResponse(BaseModel):
     """OpenAI's envelope."""
 
     error: ErrorObject
+
+
+class AnthropicErrorObject(BaseModel):
+    """An error: Anthropic's class of errors, which follows from the status, and a sentence."""
+
+    type: str
+    message: str
+
+
+class AnthropicErrorResponse(BaseModel):
+    """Anthropic's envelope."""
+
+    type: Literal["error"]
+    error: AnthropicErrorObject
 
 
 class ApiError(Exception):
@@ -116,18 +145,18 @@ class ApiError(Exception):
         self.headers = dict(headers or {})
 
     @property
-    def body(self) -> ErrorResponse:
-        """The envelope."""
-        fallback = "server_error" if self.status >= 500 else "invalid_request_error"
-        return ErrorResponse(
-            error=ErrorObject(
-                message=self.message,
-                type=_TYPES.get(self.status, fallback),
-                param=self.param,
-                code=self.code,
-                **self.facts,
-            )
-        )
+    def body(self) -> dict[str, Any]:
+        """OpenAI's envelope."""
+        kind = "server_error" if self.status >= 500 else "invalid_request_error"
+        error = {"message": self.message, "type": kind, "param": self.param, "code": self.code}
+        return {"error": {**error, **self.facts}}
+
+    @property
+    def anthropic_body(self) -> dict[str, Any]:
+        """Anthropic's envelope."""
+        fallback = "api_error" if self.status >= 500 else "invalid_request_error"
+        kind = _ANTHROPIC_TYPES.get(self.status, fallback)
+        return {"type": "error", "error": {"type": kind, "message": self.message}}
 
 
 def conflict(message: str, param: str) -> ApiError:
@@ -139,10 +168,12 @@ INTERNAL_ERROR = ApiError(500, "internal server error; see the server log", code
 """The error for exceptions that are defects of the server."""
 
 
-def error_reply(error: ApiError) -> Response:
-    """Return the response for an error."""
-    text = error.body.model_dump_json(exclude_unset=True)
-    return Response(text, error.status, error.headers, media_type="application/json")
+def error_reply(error: ApiError, path: str) -> Response:
+    """Return the response for an error, in the envelope of the endpoint at a path."""
+    body = error.body
+    if path.startswith("/v1/messages"):
+        body = error.anthropic_body
+    return Response(to_json(body), error.status, error.headers, media_type="application/json")
 
 
 def shutting_down() -> ApiError:
@@ -264,23 +295,39 @@ def translated_errors(
 
 
 def invalid_body(error: RequestValidationError) -> ApiError:
-    """Return FastAPI's validation error as a client gets it: 400 if not JSON, else 422."""
+    """Return FastAPI's validation error as a client gets it."""
     facts = error.errors()
     for fact in facts:
         if fact["type"] == "json_invalid":
             reason = fact.get("ctx", {}).get("error", "")
             return ApiError(400, f"the body is not JSON: {reason}", code="invalid_json")
     # FastAPI's locations begin with "body" or "query".
-    in_body = [{**fact, "loc": fact["loc"][1:]} for fact in facts[:_MAX_FACTS]]
     given: Any = {fact["loc"][1]: fact["input"] for fact in facts if fact["loc"][0] == "query"}
     if not given:
         given = dict(error.body) if isinstance(error.body, Mapping) else error.body
+    in_body = [{**fact, "loc": _as_given(fact["loc"][1:], given)} for fact in facts[:_MAX_FACTS]]
     problems = problems_from(in_body, given)
     message = "; ".join(
         f"{_field_path(problem.location) or 'the body'} {problem.what}" for problem in problems
     )
+    code = "invalid_value"
+    if problems[0].kind == "missing":
+        code = "missing_required_parameter"
+    elif problems[0].kind.endswith("_type"):
+        code = "invalid_type"
     param = _field_path(problems[0].location) or None
-    return ApiError(422, message, code="invalid_value", param=param)
+    return ApiError(400, message, code=code, param=param)
+
+
+def _as_given(location: Location, body: Any) -> Location:
+    """Return a location with the name under which the body has its field."""
+    if not isinstance(body, Mapping) or not location or location[0] in body:
+        return location
+    for name, other in OTHER_NAMES.items():
+        parent, _, member = name.partition(".")
+        if other.field == location[0] and parent in body:
+            return (*filter(None, (parent, member)), *location[1:])
+    return location
 
 
 def _field_path(location: Location) -> str:
@@ -305,3 +352,28 @@ def _grammar_location(error: BaseException | None) -> dict[str, Any]:
         case UnknownTokenError():
             return {"line": error.line, "column": error.column}
     return {}
+
+
+def http_error(error: HTTPException) -> ApiError:
+    """Return an error of Starlette, or of this package's middleware, as a client gets it."""
+    status = error.status_code
+    return ApiError(status, str(error.detail), code=_CODES.get(status), headers=error.headers)
+
+
+def add_error_handlers(app: Starlette) -> None:
+    """Add handlers that turn exceptions into responses."""
+    for kind in (ApiError, ProxyError, RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, _reply)
+
+
+async def _reply(request: Request, error: Exception) -> Response:
+    match error:
+        case ProxyError():
+            error = api_error(error)
+        case RequestValidationError():
+            error = invalid_body(error)
+        case HTTPException():
+            error = http_error(error)
+    if not isinstance(error, ApiError):
+        raise error
+    return error_reply(error, request.url.path)

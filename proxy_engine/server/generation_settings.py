@@ -68,7 +68,7 @@ def with_generation_settings(model: type[M]) -> type[M]:
     return with_fields(model, fields)
 
 
-def with_defaults(given: OptionOverrides, defaults: OptionOverrides) -> OptionOverrides:
+def merged_options(given: OptionOverrides, defaults: OptionOverrides) -> OptionOverrides:
     """Return the options of a request, completed by defaults.
 
     Variables of the chat template are merged by name.

@@ -22,8 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..checks.texts import short_repr
 from ..runtime import process_runtime
-from .error_handlers import http_error
-from .errors import INTERNAL_ERROR, ApiError, error_reply
+from .errors import INTERNAL_ERROR, ApiError, error_reply, http_error
 from .settings import ServerSettings
 from .streaming import ClientDisconnectedError
 from .unknown_fields import HEADER
@@ -92,7 +91,7 @@ class RequestMiddleware:
         except Exception:
             _logger.exception("request failed", extra={"fields": {"request_id": request_id}})
             if not status:
-                await error_reply(INTERNAL_ERROR)(scope, receive, sending)
+                await error_reply(INTERNAL_ERROR, _path(scope))(scope, receive, sending)
         finally:
             if not scope["state"].get("is_forwarded"):
                 shown = status or _CLIENT_CLOSED_REQUEST
@@ -192,7 +191,7 @@ class BodyMiddleware:
         try:
             hold(stated_size)
         except HTTPException as error:
-            await error_reply(http_error(error))(scope, receive, send)
+            await error_reply(http_error(error), _path(scope))(scope, receive, send)
             return
         try:
             await self._app(scope, receiving, send)
@@ -236,30 +235,42 @@ class HostMiddleware:
                 if self._host.fullmatch(host) is None:
                     message = f"this server is not named {short_repr(host)}; see --allowed-hosts"
                     error = ApiError(403, message, code="unknown_host")
-                    await error_reply(error)(scope, receive, send)
+                    await error_reply(error, _path(scope))(scope, receive, send)
                     return
         await self._app(scope, receive, send)
 
 
 class KeyMiddleware:
-    """Requires the API key for models and metrics, before any of the body is read."""
+    """Requires the API key for models and metrics, before any of the body is read.
 
-    def __init__(self, app: ASGIApp, key: str) -> None:
+    OpenAI's clients send it as ``Authorization: Bearer``, Anthropic's as ``x-api-key``.
+
+    Args:
+        app: The application.
+        key: The key.
+        open_paths: Further paths that need no key.
+    """
+
+    def __init__(self, app: ASGIApp, key: str, open_paths: Iterable[str] = ()) -> None:
         self._app = app
         self._key = key
+        self._open_paths = {*_KEYLESS_PATHS, *open_paths}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
-        if scope["type"] == "http" and _path(scope) not in _KEYLESS_PATHS:
-            scheme, _, given = Headers(scope=scope).get("authorization", "").partition(" ")
-            if scheme.lower() != "bearer" or not self._matches(given.strip()):
+        if scope["type"] == "http" and _path(scope) not in self._open_paths:
+            headers = Headers(scope=scope)
+            scheme, _, given = headers.get("authorization", "").partition(" ")
+            if scheme.lower() != "bearer":
+                given = headers.get("x-api-key", "")
+            if not self._matches(given.strip()):
                 error = ApiError(
                     401,
                     "wrong API key" if given else "API key required: `Authorization: Bearer …`",
                     code="invalid_api_key",
                     headers={"WWW-Authenticate": "Bearer"},
                 )
-                await error_reply(error)(scope, receive, send)
+                await error_reply(error, _path(scope))(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
@@ -292,7 +303,9 @@ def middleware_for(
         )
         stack.append(cors)
     if settings.api_key is not None:
-        stack.append(Middleware(KeyMiddleware, key=settings.api_key.get_secret_value()))
+        key = settings.api_key.get_secret_value()
+        open_paths = ["/metrics"] if settings.open_metrics else []
+        stack.append(Middleware(KeyMiddleware, key=key, open_paths=open_paths))
     return [*stack, Middleware(BodyMiddleware, settings=settings, reads_media=reads_media)]
 
 

@@ -11,7 +11,8 @@ from typing import Any
 from ..checks.texts import short_repr
 from ..errors import PromptError
 from .errors import ApiError
-from .schemas.items import ITEM_KEYS
+from .response_store import Item, ResponseStore
+from .schemas.responses import ITEM_KEYS
 
 _COMMON_PART_KEYS = {"type", "id", "status", "cache_control"}
 _PART_KEYS = {
@@ -28,6 +29,38 @@ _PART_KEYS = {
 
 
 _RESULTS = ("function_call_output", "custom_tool_call_output")
+
+
+def input_items(given: str | Sequence[Item] | None, store: ResponseStore) -> list[Item]:
+    """Return the input of a request as items without null members.
+
+    A text is one message of the user. Stored items are in place of references to them.
+
+    Args:
+        given: The input.
+        store: Finds items by id.
+
+    Raises:
+        ApiError: An item is not stored.
+    """
+    found = []
+    items = [{"role": "user", "content": given}] if isinstance(given, str) else given or []
+    for index, members in enumerate(items):
+        item = {name: value for name, value in members.items() if value is not None}
+        # The type of a reference is optional.
+        if item.get("type") == "item_reference" or [*item] == ["id"]:
+            id = item.get("id")
+            stored = store.item(id) if isinstance(id, str) else None
+            if stored is None:
+                raise ApiError(
+                    400,
+                    f"item {short_repr(id)} not found; it may have been dropped",
+                    code="item_not_found",
+                    param=f"input[{index}]",
+                )
+            item = stored
+        found.append(item)
+    return found
 
 
 def messages_of_items(

@@ -159,8 +159,8 @@ class RunningAnswers:
                 await task
         for index, progress in enumerate(self._progress):
             if not progress.is_counted:
-                self._metrics.tokens.labels("prompt").inc(progress.prompt_tokens)
-                self._metrics.tokens.labels("completion").inc(progress.completion_tokens)
+                self._metrics.tokens["prompt_tokens"].inc(progress.prompt_tokens)
+                self._metrics.tokens["completion_tokens"].inc(progress.completion_tokens)
             self._count(index, "cancelled")
         await self._held.aclose()
 

@@ -92,7 +92,9 @@ class ServerSettings(BaseSettings):
     uds: Path | None = None
     """Unix socket to listen on in place of the port; only this user can connect"""
     api_key: SecretStr | None = None
-    """key that clients send as 'Authorization: Bearer KEY'"""
+    """key that clients send as 'Authorization: Bearer KEY' or 'x-api-key: KEY'"""
+    open_metrics: bool = False
+    """whether /metrics needs no key"""
     model_directories: Annotated[tuple[Path, ...], NoDecode] = ()
     """directories with further models, separated by commas"""
     aliases: Annotated[tuple[str, ...], NoDecode] = ()
@@ -142,7 +144,7 @@ class ServerSettings(BaseSettings):
     idle_seconds: float | None = Field(default=None, gt=0)
     """time without requests after which the model is unloaded (never if not given)"""
     stored_responses: int = Field(default=256, ge=0)
-    """responses and conversations that are stored, up to 256 MiB"""
+    """responses that are stored, up to 256 MiB"""
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
     """host names of the server besides localhost, separated by commas; '*' for any"""
     cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
@@ -167,6 +169,11 @@ class ServerSettings(BaseSettings):
         if isinstance(value, str):
             return tuple(item.strip() for item in value.split(",") if item.strip())
         return value
+
+    @field_validator("log_level", mode="before")
+    @classmethod
+    def _in_lower_case(cls, value: Any) -> Any:
+        return value.lower() if isinstance(value, str) else value
 
     @field_validator("tool_format")
     @classmethod
@@ -316,7 +323,8 @@ class ServerSettings(BaseSettings):
 
 
 class _CommandLine(ServerSettings):
-    """Serves OpenAI's chat completions, completions and responses, and a page to try them at /.
+    """Serves OpenAI's chat completions, completions and responses, Anthropic's messages, and a page
+    to try them at /. The model may also be the first argument: 'serve MODEL --port 8080'.
 
     A setting that is not given as a flag is read from the environment (PROXY_ENGINE_MODEL,
     PROXY_ENGINE_PORT and so on), from a file .env in the working directory, or from the file of
@@ -336,9 +344,13 @@ class _CommandLine(ServerSettings):
 def parse_settings(arguments: Sequence[str]) -> ServerSettings:
     """Return the settings; flags take precedence over variables. ``--help`` ends the process.
 
+    An argument before all flags is the model.
+
     Raises:
         ValueError: A flag or variable is invalid; the message is one line.
     """
+    if arguments and not arguments[0].startswith("-"):
+        arguments = ["--model", *arguments]
     _check_flags(arguments)
     try:
         return CliApp.run(_CommandLine, cli_args=list(arguments))

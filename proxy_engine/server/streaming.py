@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 from fastapi import Response
-from pydantic import BaseModel
+from pydantic_core import to_json
 from starlette.types import Receive, Scope, Send
 
 T = TypeVar("T")
@@ -61,15 +61,22 @@ async def _cancel(task: asyncio.Future[Any]) -> None:
         await task
 
 
-def frame(model: BaseModel, event: str | None = None) -> bytes:
-    """Return one server-sent event: the fields of ``model`` that were set, as JSON."""
+def frame(data: Mapping[str, Any], event: str | None = None) -> bytes:
+    """Return one server-sent event with ``data`` as JSON."""
     # pydantic's JSON has no line breaks, so it is one `data` line.
-    data = f"data: {model.model_dump_json(exclude_unset=True)}\n\n"
-    return (f"event: {event}\n{data}" if event else data).encode()
+    line = b"data: %b\n\n" % to_json(data)
+    return b"event: %b\n%b" % (event.encode(), line) if event else line
+
+
+def json_reply(body: Any, status: int = 200) -> Response:
+    """Return a response with ``body`` as JSON."""
+    return Response(to_json(body), status_code=status, media_type="application/json")
 
 
 class ServerSentEvents(Response):
     """Sends frames as they are produced, until the client disconnects.
+
+    Frames are server-sent events, or lines of JSON with another ``media_type``.
 
     Args:
         frames: The frames to send.

@@ -34,7 +34,14 @@ _CONSTRAINT = re.compile(
 _HARMLESS = ("guided_decoding_backend", "parse_tool_calls", "reasoning_format", "tool_stream")
 # Names for the response format that are too far from ours for a spelling distance.
 _FORMATS = {"format", "output_format", "response_format", "responseformat", "text.format"}
-_HINTS = dict.fromkeys(("lora", "lora_path"), "The field 'adapters' has the name of an adapter.")
+# Fields that ask for something that is missing here, by name, with a hint.
+_REFUSED = {
+    **dict.fromkeys(("lora", "lora_path"), "The field 'adapters' has the name of an adapter."),
+    "functions": "The field 'tools' has functions.",
+    "function_call": "The field 'tool_choice' names a function, 'tool_calls' are calls.",
+    "conversation": "The field 'previous_response_id' continues a response.",
+    "prompt": "There are no stored prompts.",
+}
 # A client can invent names without bound. Each is searched for words.
 _MAX_UNKNOWN = 1000
 _MAX_LISTED = 32
@@ -65,11 +72,9 @@ class UnknownFields:
             body: Its body.
 
         Raises:
-            ApiError: 400 for a field that could constrain the answer, and for too many unknown
-                fields; 422 for any unknown field if the policy is ``"reject"``.
+            ApiError: A field could constrain the answer, or there are too many unknown fields, or
+                any if the policy is ``"reject"``.
         """
-        for name in body.unsupported_fields():
-            raise _unsupported(name, _HINTS.get(name, "Leave it out."))
         unknown = dict(body.unknown_fields())
         if len(unknown) > _MAX_UNKNOWN:
             raise ApiError(
@@ -96,10 +101,16 @@ class UnknownFields:
 
 def _refuse_constraint(path: str, value: Any, body: RequestModel) -> None:
     """Raise ``ApiError`` if the field, or a member of its value, could constrain the answer."""
+    # `false` and empty values ask for nothing.
+    if value in (False, "", [], {}):
+        return
+    hint = _REFUSED.get(path.rpartition(".")[2])
+    if hint is not None:
+        raise _unsupported(path, hint)
     members = [f"{path}.{member}" for member in value] if isinstance(value, Mapping) else []
     name = next(filter(is_constraint, (path, *members)), None)
-    # Fields of messages describe history. `false` and empty values ask for nothing.
-    if name is not None and "[]" not in path and value not in (False, "", [], {}):
+    # Fields of messages describe history.
+    if name is not None and "[]" not in path:
         raise _unsupported(name, _hint(name, [*filter(is_constraint, _names(body))]))
 
 
@@ -108,7 +119,7 @@ def _unsupported(name: str, hint: str) -> ApiError:
     return ApiError(
         400,
         f"{shown} is not supported, and ignoring it could change the answer. {hint}",
-        code="unsupported_field",
+        code="unsupported_parameter",
         param=shown,
     )
 
@@ -122,7 +133,7 @@ def _rejected(unknown: list[str], known: list[str]) -> ApiError:
     shown = [name[:_MAX_NAME] for name in unknown[:_MAX_LISTED]]
     message = "; ".join(f"{name} is unknown" for name in shown)
     return ApiError(
-        422, f"{message}. {suggestion(unknown[0], known)}", code="invalid_value", param=shown[0]
+        400, f"{message}. {suggestion(unknown[0], known)}", code="unknown_parameter", param=shown[0]
     )
 
 

@@ -4,77 +4,74 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import Any, Literal
-
-from pydantic import BaseModel
+from typing import Any
 
 from state_machines import Vocabulary
 
 from ...results.events import StreamEvent, TextDelta
 from ...results.generation import GenerationResult
-from ..schemas.common import TokenLogprob
-from ..schemas.completions import (
-    Completion,
-    CompletionChoice,
-    CompletionChunk,
-    CompletionChunkChoice,
-    CompletionLogprobs,
-)
-from .choices import ChoicesEncoder, EncoderOptions
+from ...results.parts import TokenLogprobs
+from .choices import ChoicesEncoder
+from .encoder import EncoderOptions, Fields
 
 
-class CompletionEncoder(ChoicesEncoder[str]):
+class CompletionEncoder(ChoicesEncoder):
     """Encodes the answers to raw prompts.
 
     Args:
         model: The model's name.
         vocabulary: The model's vocabulary.
+        options: The optional contents of the response.
         prompts: The prompts, as text or as token ids.
         is_echoed: Whether each text starts with its prompt.
+        prompt_logprobs: For each prompt, its tokens with their log-probabilities, if these are
+            echoed. The first token has no log-probability.
         choices: The number of answers to each prompt; they follow each other.
         kept: The number of those in the response: the ones whose tokens have the highest mean
             log-probability, if there are more answers.
-        options: The optional contents of the response.
     """
 
     id_prefix = "cmpl-"
-    response_type = Completion
     response_object = "text_completion"
-    chunk_type = CompletionChunk
     chunk_object = "text_completion"
 
     def __init__(
         self,
         model: str,
         vocabulary: Vocabulary,
+        options: EncoderOptions,
         *,
         prompts: Sequence[str | Sequence[int]],
         is_echoed: bool,
+        prompt_logprobs: Sequence[Sequence[TokenLogprobs]] = (),
         choices: int,
         kept: int,
-        options: EncoderOptions,
     ) -> None:
-        super().__init__(model, vocabulary, prompts=len(prompts), choices=choices, options=options)
+        super().__init__(model, vocabulary, options, prompts=len(prompts), choices=choices)
         echoes = [self._texts.text(prompt) if is_echoed else "" for prompt in prompts]
+        # Clients that score a prompt leave out the last token, whatever it is.
+        self._texts.has_end_tokens = bool(prompt_logprobs)
         self._kept = kept
         self._echoes = [echo for echo in echoes for _ in range(choices)]
+        # By answer: the length of the text whose log-probabilities are encoded.
+        self._lengths = [0] * len(self._answers)
+        for number, logprobs in enumerate(prompt_logprobs):
+            for answer in self._answers[number * choices : (number + 1) * choices]:
+                answer.logprobs += [self._texts.logprob(token) for token in logprobs]
+                answer.logprobs[0] |= {"logprob": None, "top_logprobs": None}
 
     def begin(self) -> Iterator[bytes]:
         """Return a chunk with the prompt for each answer, if prompts are echoed."""
         for index, echo in enumerate(self._echoes):
             if echo:
-                yield self._chunk(choices=[self._chunk_choice(index, echo, None, None)])
+                yield self._chunk(index, echo, self._unsent_logprobs(index))
 
-    def response(self) -> BaseModel:
+    def response(self) -> Fields:
         """Return the response."""
         response = super().response()
-        assert isinstance(response, Completion)
         if self._kept < self._choices_per_prompt:
-            results = self._results()
-            kept = [response.choices[index] for index in self._most_likely(results)]
-            for index, choice in enumerate(kept):
-                choice.index = index
-            response.choices = kept
+            kept = [response["choices"][index] for index in self._most_likely(self._results())]
+            response["choices"] = [{**choice, "index": i} for i, choice in enumerate(kept)]
         return response
 
     def _most_likely(self, results: list[GenerationResult[Any]]) -> Iterator[int]:
@@ -88,45 +85,31 @@ class CompletionEncoder(ChoicesEncoder[str]):
     def _delta(self, event: StreamEvent[Any]) -> str | None:
         return event.text if isinstance(event, TextDelta) else None
 
-    def _chunk_choice(
-        self,
-        index: int,
-        delta: str | None,
-        logprobs: CompletionLogprobs | None,
-        result: GenerationResult[Any] | None,
-    ) -> CompletionChunkChoice:
-        return CompletionChunkChoice(
-            index=index,
-            text=delta or "",
-            logprobs=logprobs,
-            finish_reason=None if result is None else _reason(result),
-        )
+    def _chunk_choice(self, delta: str | None, logprobs: Fields | None) -> Fields:
+        return {"text": delta or "", "logprobs": logprobs}
 
-    def _whole_choice(
-        self, index: int, result: GenerationResult[Any], logprobs: CompletionLogprobs | None
-    ) -> CompletionChoice:
-        return CompletionChoice(
-            index=index,
-            text=self._echoes[index] + result.text,
-            logprobs=logprobs,
-            finish_reason=_reason(result),
-        )
+    def _whole_choice(self, index: int, result: GenerationResult[Any]) -> Fields:
+        return {"text": self._echoes[index] + result.text}
 
-    def _logprobs(
-        self, earlier: list[TokenLogprob], logprobs: list[TokenLogprob]
-    ) -> CompletionLogprobs:
-        begin = sum(len(one.token) for one in earlier)
-        ends = accumulate((len(one.token) for one in logprobs), initial=begin)
-        return CompletionLogprobs(
-            tokens=[one.token for one in logprobs],
-            token_logprobs=[one.logprob for one in logprobs],
-            top_logprobs=[{top.token: top.logprob for top in one.top_logprobs} for one in logprobs],
-            text_offset=[*ends][:-1],
-        )
+    def _logprobs(self, index: int, logprobs: list[Fields]) -> Fields:
+        lengths = (len(token["token"]) for token in logprobs)
+        offsets = [*accumulate(lengths, initial=self._lengths[index])]
+        self._lengths[index] = offsets.pop()
+        return {
+            "tokens": [token["token"] for token in logprobs],
+            "token_logprobs": [token["logprob"] for token in logprobs],
+            "top_logprobs": [_by_token(token) for token in logprobs],
+            "text_offset": offsets,
+        }
+
+    def _reason(self, result: GenerationResult[Any]) -> str:
+        return "length" if result.finish_reason == "length" else "stop"
 
 
-def _reason(result: GenerationResult[Any]) -> Literal["stop", "length"]:
-    return "length" if result.finish_reason == "length" else "stop"
+def _by_token(token: Fields) -> dict[str, float] | None:
+    """Return the most likely tokens at a position; the token itself is always among them."""
+    top = token["top_logprobs"]
+    return None if top is None else {one["token"]: one["logprob"] for one in [*top, token]}
 
 
 def _mean_logprob(result: GenerationResult[Any]) -> float:

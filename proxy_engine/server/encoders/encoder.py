@@ -1,59 +1,189 @@
-"""The interface of encoders, and the parts of responses that all of them write."""
+"""The common base of the encoders of all endpoints that generate text."""
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from state_machines import Vocabulary
 from state_machines.tool_calls.call import CALL
 
 from ...answers.composition import REASONING
-from ...results.events import StreamEvent, TokenGenerated
+from ...results.events import Finished, PartialValue, PromptProgress, StreamEvent, TokenGenerated
 from ...results.generation import GenerationResult
 from ...results.parts import Logprob, TokenLogprobs, Usage
 from ..errors import ApiError
-from ..schemas.common import (
-    PromptDetails,
-    QuotationInfo,
-    Timings,
-    TokenInfo,
-    TokenLogprob,
-    TopLogprob,
-)
+
+Fields: TypeAlias = dict[str, Any]
+"""An object of a response, as it is written."""
 
 # JSON has no infinity; OpenAI writes this number.
 _MIN_LOGPROB = -9999.0
+_TIMINGS = (
+    *("preparation_seconds", "queue_seconds", "prompt_seconds", "completion_seconds"),
+    *("mask_seconds", "draft_seconds", "sample_seconds", "forward_seconds"),
+    *("prompt_tokens", "cached_tokens", "image_tokens", "audio_tokens", "completion_tokens"),
+    *("fast_forwarded_tokens", "drafted_tokens", "accepted_tokens", "forward_passes"),
+    "inexact_choice_tokens",
+)
 
 
-class Encoder(Protocol):
+@dataclass(frozen=True, slots=True)
+class EncoderOptions:
+    """Optional contents of a response.
+
+    Attributes:
+        is_streamed: Whether frames are sent, rather than one response.
+        logprobs: Log-probabilities of tokens.
+        usage: A last chunk with the usage.
+        tokens: Every token, and timings (the extension ``include_tokens``).
+        confidence: Confidences by JSON Pointer (the extension ``include_confidence``).
+        reasoning: The reasoning.
+        is_complete: Whether answers are complete whatever ends them, as those in a format are.
+    """
+
+    is_streamed: bool = False
+    logprobs: bool = False
+    usage: bool = False
+    tokens: bool = False
+    confidence: bool = False
+    reasoning: bool = True
+    is_complete: bool = False
+
+
+@dataclass(slots=True)
+class Answer:
+    """An answer so far.
+
+    Attributes:
+        logprobs: The log-probabilities of the tokens of its content.
+        sent_logprobs: The number of those that earlier chunks have.
+        reasoning_tokens: The number of tokens of its reasoning.
+        result: Its result, once it is finished.
+    """
+
+    logprobs: list[Fields] = field(default_factory=list)
+    sent_logprobs: int = 0
+    reasoning_tokens: int = 0
+    result: GenerationResult[Any] | None = None
+
+    def unsent_logprobs(self) -> list[Fields]:
+        """Return the log-probabilities that no earlier call has returned."""
+        sent, self.sent_logprobs = self.sent_logprobs, len(self.logprobs)
+        return self.logprobs[sent:]
+
+
+class Encoder(ABC):
     """Encodes the events of one request's answers as the response of an endpoint.
 
     A stream is the frames of ``begin``, of ``encode`` for each event, and of ``end``; an error
     replaces the rest by the frames of ``fail``. A response that is not streamed is ``response``,
     after all events were encoded.
+
+    Args:
+        vocabulary: The model's vocabulary.
+        options: The optional contents of the response.
+        answers: The number of answers.
     """
 
+    has_keep_alive = True
+    """Whether a stream may have comments of server-sent events."""
+
+    def __init__(self, vocabulary: Vocabulary, options: EncoderOptions, answers: int = 1) -> None:
+        self._texts = TokenTexts(vocabulary)
+        self._options = options
+        self._answers = [Answer() for _ in range(answers)]
+
+    def encode(self, index: int, event: StreamEvent[Any]) -> Iterator[bytes]:
+        """Return the frames for an event of the answer number ``index``."""
+        answer = self._answers[index]
+        match event:
+            case TokenGenerated():
+                answer.reasoning_tokens += event.part == REASONING
+                logprob = self._texts.content_logprob(event) if self._options.logprobs else None
+                if logprob is not None:
+                    answer.logprobs.append(logprob)
+                if self._options.tokens and self._options.is_streamed:
+                    yield self._token(index, _token_info(event))
+            case Finished(result=result):
+                answer.result = result
+                yield from self._finish(index, result)
+            case PromptProgress() | PartialValue():
+                pass
+            case _:
+                yield from self._content(index, event)
+
+    @abstractmethod
     def begin(self) -> Iterable[bytes]:
         """Return the frames before the first event."""
 
-    def encode(self, index: int, event: StreamEvent[Any]) -> Iterable[bytes]:
-        """Return the frames for an event of the answer number ``index``."""
-
+    @abstractmethod
     def end(self) -> Iterable[bytes]:
         """Return the frames after the last event."""
 
+    @abstractmethod
     def fail(self, error: ApiError) -> Iterable[bytes]:
         """Return the frames for an error."""
 
-    def response(self) -> Any:
-        """Return the whole response, a pydantic model."""
+    @abstractmethod
+    def response(self) -> Fields:
+        """Return the whole response."""
+
+    @abstractmethod
+    def _content(self, index: int, event: StreamEvent[Any]) -> Iterable[bytes]:
+        """Return the frames for new content."""
+
+    @abstractmethod
+    def _finish(self, index: int, result: GenerationResult[Any]) -> Iterable[bytes]:
+        """Return the frames for the end of an answer."""
+
+    @abstractmethod
+    def _token(self, index: int, token: Fields) -> bytes:
+        """Return the frame for a token, for ``EncoderOptions.tokens``."""
+
+    def _results(self) -> list[GenerationResult[Any]]:
+        results = [answer.result for answer in self._answers if answer.result is not None]
+        assert len(results) == len(self._answers), "a stream without an error has a result"
+        return results
+
+    def _extension(self, result: GenerationResult[Any]) -> Fields:
+        """Return what is added to an answer.
+
+        These are confidences, where its quotes stand, and the limit that ended an answer in a
+        format, with the JSON Pointer of the value that was open there.
+        """
+        added: Fields = {}
+        if self._options.confidence:
+            added["confidence"] = result.confidences()
+        if result.quotes:
+            names = ("pointer", "source", "start", "end", "occurrences")
+            added["quotes"] = [
+                {name: getattr(quote, name) for name in names} for quote in result.quotes
+            ]
+        cut = result.cut_short
+        if cut is not None and self._options.is_complete:
+            added["cut_short"] = {"reason": cut.reason, "pointer": cut.pointer}
+        return added
+
+    def _timings(self, result: GenerationResult[Any]) -> Fields:
+        """Return the extension with timings, rounded to microseconds, if they are wanted."""
+        if not self._options.tokens:
+            return {}
+        return {"timings": {name: round(getattr(result.usage, name), 6) for name in _TIMINGS}}
 
 
 class TokenTexts:
-    """Texts, bytes and log-probabilities of tokens for clients."""
+    """Texts, bytes and log-probabilities of tokens for clients.
+
+    Attributes:
+        has_end_tokens: Whether end tokens have log-probabilities, too.
+    """
+
+    has_end_tokens = False
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._token_bytes = vocabulary.token_bytes
@@ -68,18 +198,19 @@ class TokenTexts:
             form.removeprefix(Vocabulary.SPECIAL_MARK) for form in known if form
         ).decode("utf-8", "replace")
 
-    def content_logprob(self, event: TokenGenerated) -> TokenLogprob | None:
+    def content_logprob(self, event: TokenGenerated) -> Fields | None:
         """Return the log-probabilities of a token of the content; ``None`` for other tokens."""
-        is_content = event.part not in (REASONING, CALL)
-        if event.logprobs is None or not is_content or event.token_id in self._end_token_ids:
+        is_end = event.token_id in self._end_token_ids and not self.has_end_tokens
+        if event.logprobs is None or is_end or event.part in (REASONING, CALL):
             return None
-        return self._token_logprob(event.logprobs)
+        return self.logprob(event.logprobs)
 
-    def _token_logprob(self, logprobs: TokenLogprobs) -> TokenLogprob:
-        top = [TopLogprob(**self._fields(one)) for one in logprobs.top_before_mask]
-        return TokenLogprob(**self._fields(logprobs.chosen), top_logprobs=top)
+    def logprob(self, logprobs: TokenLogprobs) -> Fields:
+        """Return a token with its log-probability, and the most likely tokens at its position."""
+        top = [self._fields(one) for one in logprobs.top_before_mask]
+        return {**self._fields(logprobs.chosen), "top_logprobs": top}
 
-    def _fields(self, logprob: Logprob) -> dict[str, Any]:
+    def _fields(self, logprob: Logprob) -> Fields:
         form = self._token_bytes[logprob.token_id] or b""
         # Special tokens are stored with a prefix that no UTF-8 text has; they have no bytes.
         is_text = bool(form) and not form.startswith(Vocabulary.SPECIAL_MARK)
@@ -100,30 +231,17 @@ def seconds_now() -> int:
     return int(time.time())
 
 
-def token_info(event: TokenGenerated) -> TokenInfo:
-    """Return a token for the extension ``include_tokens``."""
-    return TokenInfo(
-        token_id=event.token_id, text=event.text, part=event.part, is_forced=event.is_forced
-    )
-
-
-def timings(usage: Usage) -> Timings:
-    """Return the timings for the extension ``include_tokens``, rounded to microseconds."""
-    values = {name: getattr(usage, name) for name in Timings.model_fields}
-    return Timings(**{name: round(value, 6) for name, value in values.items()})
-
-
-def quotation_infos(result: GenerationResult[Any]) -> list[QuotationInfo]:
-    """Return where the quotes of an answer stand."""
-    return [
-        QuotationInfo(**{name: getattr(quote, name) for name in QuotationInfo.model_fields})
-        for quote in result.quotes
-    ]
-
-
-def prompt_details(usages: Iterable[Usage]) -> PromptDetails:
+def prompt_details(usages: Iterable[Usage]) -> Fields:
     """Return the kinds of prompt tokens in the sum of all usages."""
     counted = [*usages]
-    return PromptDetails(
-        **{name: sum(getattr(one, name) for one in counted) for name in PromptDetails.model_fields}
-    )
+    names = ("cached_tokens", "image_tokens", "audio_tokens")
+    return {name: sum(getattr(usage, name) for usage in counted) for name in names}
+
+
+def _token_info(event: TokenGenerated) -> Fields:
+    return {
+        "token_id": event.token_id,
+        "text": event.text,
+        "part": event.part,
+        "is_forced": event.is_forced,
+    }

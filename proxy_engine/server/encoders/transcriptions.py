@@ -10,23 +10,16 @@ from fastapi.responses import PlainTextResponse
 
 from ...engine.transcripts import Transcript
 from ...transcription.results import TranscriptSegment
-from ..schemas.common import json_reply
-from ..schemas.transcriptions import (
-    DurationUsage,
-    Format,
-    InputTokenDetails,
-    Segment,
-    TextDelta,
-    TextDone,
-    TokenUsage,
-    Transcription,
-    VerboseTranscription,
-    Word,
-)
-from ..streaming import frame
+from ..schemas.transcriptions import Format
+from ..streaming import frame, json_reply
+from .encoder import Fields
 
 Task = Literal["transcribe", "translate"]
 _SEEK_STEPS_PER_SECOND = 100
+_SEGMENT = (
+    *("start", "end", "text", "tokens", "temperature"),
+    *("avg_logprob", "compression_ratio", "no_speech_prob"),
+)
 
 
 def response(
@@ -47,64 +40,56 @@ def response(
             return PlainTextResponse(transcript.to_srt())
         case "vtt":
             return PlainTextResponse(transcript.to_vtt())
-        case "verbose_json":
-            return json_reply(_verbose(transcript, task, granularities))
-    return json_reply(
-        Transcription(
-            text=transcript.text.strip(), usage=_usage(transcript), **_lead_in(transcript)
-        )
-    )
+    fields: Fields = {"text": transcript.text.strip(), "usage": _usage(transcript)}
+    if transcript.lead_in:
+        # An extension: the words before the text.
+        fields["lead_in"] = transcript.lead_in
+    if form == "verbose_json":
+        fields |= _verbose(transcript, task, granularities)
+    return json_reply(fields)
 
 
 def event_frame(event: TranscriptSegment | Transcript[Any]) -> bytes:
     """Return the event of a stream for a segment, or for the whole transcript at its end."""
     if isinstance(event, TranscriptSegment):
-        return frame(TextDelta(type="transcript.text.delta", delta=event.text))
-    return frame(
-        TextDone(type="transcript.text.done", text=event.text.strip(), usage=_usage(event))
-    )
+        return frame({"type": "transcript.text.delta", "delta": event.text})
+    text = event.text.strip()
+    return frame({"type": "transcript.text.done", "text": text, "usage": _usage(event)})
 
 
-def _lead_in(transcript: Transcript[Any]) -> dict[str, Any]:
-    return {"lead_in": transcript.lead_in} if transcript.lead_in else {}
-
-
-def _usage(transcript: Transcript[Any]) -> TokenUsage:
+def _usage(transcript: Transcript[Any]) -> Fields:
     usage = transcript.usage
-    return TokenUsage(
-        type="tokens",
-        input_tokens=usage.prompt_tokens,
-        output_tokens=usage.completion_tokens,
-        total_tokens=usage.prompt_tokens + usage.completion_tokens,
-        input_token_details=InputTokenDetails(
-            audio_tokens=usage.audio_tokens,
-            text_tokens=usage.prompt_tokens - usage.audio_tokens,
-        ),
-    )
+    return {
+        "type": "tokens",
+        "input_tokens": usage.prompt_tokens,
+        "output_tokens": usage.completion_tokens,
+        "total_tokens": usage.total_tokens,
+        "input_token_details": {
+            "audio_tokens": usage.audio_tokens,
+            "text_tokens": usage.prompt_tokens - usage.audio_tokens,
+        },
+    }
 
 
-def _verbose(
-    transcript: Transcript[Any], task: Task, granularities: Sequence[str]
-) -> VerboseTranscription:
-    contents: dict[str, Any] = _lead_in(transcript)
+def _verbose(transcript: Transcript[Any], task: Task, granularities: Sequence[str]) -> Fields:
+    """Return the further fields of ``verbose_json``; times are in seconds."""
+    fields: Fields = {
+        "task": task,
+        "language": _language_name(transcript.language),
+        "duration": transcript.duration,
+        "usage": {"type": "duration", "seconds": transcript.duration},
+    }
     if "segment" in granularities:
-        contents["segments"] = [
+        fields["segments"] = [
             _segment(number, segment) for number, segment in enumerate(transcript.segments)
         ]
     if "word" in granularities:
-        contents["words"] = [
-            Word(word=word.text.strip(), start=word.start, end=word.end)
+        fields["words"] = [
+            {"word": word.text.strip(), "start": word.start, "end": word.end}
             for segment in transcript.segments
             for word in segment.words
         ]
-    return VerboseTranscription(
-        task=task,
-        language=_language_name(transcript.language),
-        duration=transcript.duration,
-        text=transcript.text.strip(),
-        usage=DurationUsage(type="duration", seconds=transcript.duration),
-        **contents,
-    )
+    return fields
 
 
 def _language_name(code: str | None) -> str | None:
@@ -117,16 +102,7 @@ def _language_name(code: str | None) -> str | None:
     return str(LANGUAGES.get(code, code))
 
 
-def _segment(number: int, segment: TranscriptSegment) -> Segment:
-    return Segment(
-        id=number,
-        seek=round(segment.window_start * _SEEK_STEPS_PER_SECOND),
-        start=segment.start,
-        end=segment.end,
-        text=segment.text,
-        tokens=[*segment.tokens],
-        temperature=segment.temperature,
-        avg_logprob=segment.avg_logprob,
-        compression_ratio=segment.compression_ratio,
-        no_speech_prob=segment.no_speech_prob,
-    )
+def _segment(number: int, segment: TranscriptSegment) -> Fields:
+    """Return a segment. ``seek`` is where its window begins, in steps of 10 ms."""
+    seek = round(segment.window_start * _SEEK_STEPS_PER_SECOND)
+    return {"id": number, "seek": seek, **{name: getattr(segment, name) for name in _SEGMENT}}

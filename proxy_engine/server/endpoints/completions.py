@@ -8,12 +8,12 @@ from fastapi import Request, Response
 
 from ...conversation.encoded_prompt import RawPrompt
 from ...options.overrides import OptionOverrides
-from ..encoders.choices import EncoderOptions
 from ..encoders.completions import CompletionEncoder
+from ..encoders.encoder import EncoderOptions
 from ..errors import ApiError, conflict
 from ..model_host import Lease
 from ..running import Generation
-from ..schemas.completions import Completion, CompletionRequest
+from ..schemas.completions import CompletionRequest
 from ..services import ServicesOfRequest
 from ..settings import ServerSettings
 from .generating import (
@@ -30,7 +30,7 @@ from .generating import (
 router = generating_router()
 
 
-@router.post("/completions", response_model=Completion, responses=STREAMED)
+@router.post("/completions", responses=STREAMED)
 async def create_completion(
     body: CompletionRequest, request: Request, services: ServicesOfRequest
 ) -> Response:
@@ -42,16 +42,11 @@ async def create_completion(
 def _read_request(body: CompletionRequest, settings: ServerSettings) -> GenerationRequest:
     kept = body.n or 1
     choices = _candidates(body, kept)
-    if body.echo and body.most_likely is not None:
-        raise ApiError(
-            400,
-            "log-probabilities of prompt tokens are not supported; give echo or logprobs",
-            code="unsupported",
-            param="echo",
-        )
     prompts = _prompts(body)
     check_choices(choices * len(prompts), settings)
-    field, response_format = body.constraint(body.response_format)
+    field, response_format = body.constraint(
+        body.response_format, body.given_name("response_format")
+    )
     if body.ignore_eos and not body.has_free_text:
         raise has_own_end()
     check_prompt_size(sum(map(len, prompts)), settings, "prompt")
@@ -65,24 +60,33 @@ def _read_request(body: CompletionRequest, settings: ServerSettings) -> Generati
         for choice in range(choices)
     ]
     stream_options = body.stream_options
+    top = body.most_likely
+    scores_prompts = bool(body.echo) and top is not None
 
     def encoder(lease: Lease) -> CompletionEncoder:
+        engine = lease.engine
+        scored = prompts if scores_prompts else []
         return CompletionEncoder(
             lease.name,
-            lease.engine.vocabulary,
-            prompts=prompts,
-            is_echoed=bool(body.echo),
-            choices=choices,
-            kept=kept,
-            options=EncoderOptions(
-                logprobs=body.most_likely is not None,
+            engine.vocabulary,
+            EncoderOptions(
+                is_streamed=bool(body.stream),
+                logprobs=top is not None,
                 usage=bool(stream_options and stream_options.include_usage),
                 tokens=bool(body.include_tokens),
                 confidence=bool(body.include_confidence),
             ),
+            prompts=prompts,
+            is_echoed=bool(body.echo),
+            prompt_logprobs=[engine.prompt_logprobs(prompt, top or 0) for prompt in scored],
+            choices=choices,
+            kept=kept,
         )
 
-    names = {"response_format": field, "max_tokens": body.limit_name}
+    names = {
+        "response_format": field,
+        "max_tokens": body.limit_name,
+    }
     return GenerationRequest(
         body.model,
         generations,
@@ -91,6 +95,7 @@ def _read_request(body: CompletionRequest, settings: ServerSettings) -> Generati
         names,
         body.draft_model,
         body.adapters,
+        runs_model=scores_prompts,
     )
 
 

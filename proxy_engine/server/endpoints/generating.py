@@ -12,12 +12,13 @@ from typing import Any, TypeVar
 
 from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.routing import APIRoute
+from pydantic import BaseModel
 from pydantic_core import from_json
 
 from state_machines.errors import ProxyError
 
 from ...conversation.encoded_prompt import RawPrompt
-from ...options.generation import GenerationOptions
+from ...options.generation import GenerationOptions, ReasoningOptions
 from ...options.overrides import OptionOverrides
 from ...options.values import MAX_COUNT
 from ...results.events import Finished, StreamEvent
@@ -31,15 +32,14 @@ from ..errors import (
     conflict,
     translated_errors,
 )
-from ..generation_settings import with_defaults
+from ..generation_settings import merged_options
 from ..json_bodies import MAX_VALUES, has_too_many_values
 from ..media_parts import without_media
 from ..model_host import Lease
 from ..running import Generation, RunningAnswers, begin
-from ..schemas.common import json_reply
 from ..services import Services
 from ..settings import ServerSettings
-from ..streaming import ServerSentEvents, unless_disconnected
+from ..streaming import ServerSentEvents, json_reply, unless_disconnected
 
 T = TypeVar("T")
 
@@ -62,6 +62,7 @@ class GenerationRequest:
         draft_model: The draft model's name; ``None`` for the draft model in memory.
         adapter: The adapter's name; ``None`` for the default one of the model.
         part_name: The endpoint's names for content parts.
+        runs_model: Whether ``make_encoder`` runs the model, and is called on a thread.
     """
 
     model: str | None
@@ -72,6 +73,7 @@ class GenerationRequest:
     draft_model: str | None = None
     adapter: str | None = None
     part_name: PartName | None = None
+    runs_model: bool = False
 
 
 async def reply(
@@ -93,7 +95,7 @@ async def reply(
         # A short body is read sooner than a thread begins.
         is_long = len(await request.body()) > _MAX_INLINE_BYTES
         parsed = await asyncio.to_thread(read) if is_long else read()
-        generations = [_with_defaults(one, services.settings) for one in parsed.generations]
+        generations = [with_defaults(one, services.settings) for one in parsed.generations]
         with translated_errors(parsed.names, parsed.part_name):
             running = await begin(
                 generations,
@@ -114,8 +116,11 @@ async def reply(
             log_fields["prompts"] = [without_media(one.prompt) for one in parsed.generations]
         async with AsyncExitStack() as stack:
             stack.push_async_callback(running.close)
-            encoder = parsed.make_encoder(running.lease)
             with translated_errors(parsed.names, parsed.part_name):
+                if parsed.runs_model:
+                    encoder = await asyncio.to_thread(parsed.make_encoder, running.lease)
+                else:
+                    encoder = parsed.make_encoder(running.lease)
                 if not parsed.is_streamed:
                     await _consume(encoder, running, log_fields)
                     return json_reply(await _off_loop(encoder.response, running))
@@ -140,10 +145,10 @@ async def _off_loop(work: Callable[[], T], running: RunningAnswers) -> T:
     return work()
 
 
-def _with_defaults(generation: Generation, settings: ServerSettings) -> Generation:
+def with_defaults(generation: Generation, settings: ServerSettings) -> Generation:
     """Return the arguments with the server's options where the request has none."""
     defaults = settings.request_defaults(is_raw=isinstance(generation.prompt, RawPrompt))
-    return replace(generation, options=with_defaults(generation.options, defaults))
+    return replace(generation, options=merged_options(generation.options, defaults))
 
 
 async def _consume(encoder: Encoder, running: RunningAnswers, log_fields: dict[str, Any]) -> None:
@@ -209,17 +214,25 @@ class _StrictRoute(APIRoute):
         handler = super().get_route_handler()
 
         async def handling(request: Request) -> Response:
-            return await handler(_StrictRequest(request.scope, request.receive))
+            scope = request.scope
+            # Web pages of other origins can send bodies without a type, but not JSON.
+            if not {"content-type", "origin"}.intersection(request.headers):
+                json_type = (b"content-type", b"application/json")
+                scope = {**scope, "headers": [*scope["headers"], json_type]}
+            return await handler(_StrictRequest(scope, request.receive))
 
         return handling
 
 
-def generating_router(prefix: str = "/v1") -> APIRouter:
-    """Return a router for generating endpoints, whose paths begin with ``prefix``."""
-    statuses = (400, 401, 403, 404, 408, 413, 422, 501, 503, 507)
-    errors: dict[int | str, dict[str, Any]] = {
-        status: {"model": ErrorResponse} for status in statuses
-    }
+def generating_router(prefix: str = "/v1", error: type[BaseModel] = ErrorResponse) -> APIRouter:
+    """Return a router for generating endpoints.
+
+    Args:
+        prefix: The beginning of their paths.
+        error: The envelope of their errors.
+    """
+    statuses = (400, 401, 403, 404, 408, 413, 501, 503, 507)
+    errors: dict[int | str, dict[str, Any]] = {status: {"model": error} for status in statuses}
     return APIRouter(prefix=prefix, route_class=_StrictRoute, responses=errors)
 
 
@@ -248,6 +261,16 @@ def without_end_tokens(options: OptionOverrides, defaults: OptionOverrides) -> O
     merged: OptionOverrides = {**defaults, **options}
     limit = merged.get("max_tokens", GenerationOptions().max_tokens)
     return {**options, "max_tokens": limit, "min_tokens": MAX_COUNT if limit is None else limit}
+
+
+def message_part(message: int, part: int) -> str:
+    """Return the field that is a content part of a request with ``messages``."""
+    return f"messages[{message}].content[{part}]"
+
+
+def reasoning_option(effort: str) -> bool | ReasoningOptions:
+    """Return the engine's option: ``"none"`` disables reasoning, other efforts permit it."""
+    return False if effort == "none" else ReasoningOptions(is_required=False)
 
 
 def check_choices(count: int, settings: ServerSettings) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from importlib.resources import files
-from typing import Literal
 
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 
-from ..schemas.common import ResponseModel, json_reply
 from ..services import ServicesOfRequest
+from ..streaming import json_reply
 
 # The page is a single file that connects only to this server and cannot be framed.
 _PAGE_HEADERS = {
@@ -25,48 +24,31 @@ _PAGE_HEADERS = {
 router = APIRouter()
 
 
-class Health(ResponseModel):
-    """The state of the server.
-
-    Attributes:
-        status: ``loading`` while a model is loaded and requests wait for it; ``no_model`` if the
-            next request loads one.
-        model: The model in memory.
-        draft_model: Its draft model.
-        adapter: Its adapter.
-        running: The number of answers that run.
-        waiting: The number of answers that wait.
-    """
-
-    status: Literal["ok", "loading", "no_model", "shutting_down"]
-    model: str | None
-    draft_model: str | None
-    adapter: str | None
-    running: int
-    waiting: int
-
-
-@router.get("/health", response_model=Health, responses={503: {"model": Health}})
+@router.get("/health")
 async def health(services: ServicesOfRequest) -> Response:
-    """Return 200 while the server accepts requests, else 503."""
+    """Return 200 while the server accepts requests, else 503.
+
+    The ``status`` is ``ok``, ``shutting_down``, ``loading`` while a model is loaded and requests
+    wait for it, or ``no_model`` if the next request loads one.
+    """
     current = services.host.current
     draft = None if current is None else current.model.draft
     adapter = None if current is None else current.model.adapter
-    status: Literal["ok", "loading", "no_model", "shutting_down"] = "ok"
+    status = "ok"
     if services.queue.is_closed:
         status = "shutting_down"
     elif services.host.is_loading:
         status = "loading"
     elif current is None:
         status = "no_model"
-    body = Health(
-        status=status,
-        model=None if current is None else current.model.name,
-        draft_model=None if draft is None else draft.name,
-        adapter=None if adapter is None else adapter.name,
-        running=services.queue.running,
-        waiting=services.queue.waiting,
-    )
+    body = {
+        "status": status,
+        "model": None if current is None else current.model.name,
+        "draft_model": None if draft is None else draft.name,
+        "adapter": None if adapter is None else adapter.name,
+        "running": services.queue.running,
+        "waiting": services.queue.waiting,
+    }
     return json_reply(body, 503 if status == "shutting_down" else 200)
 
 

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from fastapi import Request, Response
+from pydantic_core import to_json
 
 from ...options.overrides import OptionOverrides
-from ..encoders.encoder import new_id, seconds_now
+from ..encoders.encoder import EncoderOptions, Fields, new_id, seconds_now
 from ..encoders.responses import ResponsesEncoder
 from ..errors import ApiError
 from ..media_parts import check_urls, prompt_characters
 from ..model_host import Lease
-from ..response_items import messages_of_items
+from ..response_items import input_items, messages_of_items
 from ..response_store import Item, ResponseStore, StoredResponse
 from ..running import Generation
-from ..schemas.common import ResponseModel, json_reply
-from ..schemas.items import PAGE, ItemList, PageLimit, PageOrder
-from ..schemas.responses import ConversationReference, ResponseObject, ResponsesRequest
+from ..schemas.responses import ResponsesRequest
 from ..services import ServicesOfRequest
 from ..settings import ServerSettings
-from ..stored_items import input_items, page, resolved, stored_inputs, stored_outputs
-from .chat import reasoning_option
-from .conversations import known_conversation
+from ..streaming import json_reply
 from .generating import (
     STREAMED,
     GenerationRequest,
     check_prompt_size,
     generating_router,
+    reasoning_option,
     reply,
 )
 
@@ -37,157 +34,111 @@ _NAMES = {"prompt": "input", "max_tokens": "max_output_tokens", "logprobs": "top
 router = generating_router()
 
 
-class Deleted(ResponseModel):
-    """OpenAI's confirmation that a response was deleted."""
-
-    id: str
-    object: str
-    deleted: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Context:
-    """The conversation that a request continues.
-
-    Attributes:
-        items: The items before the request's own.
-        field: The field that names them.
-    """
-
-    items: tuple[Item, ...] = ()
-    field: str = ""
-
-
-@router.post("/responses", response_model=ResponseObject, responses=STREAMED)
+@router.post("/responses", responses=STREAMED)
 async def create_response(
     body: ResponsesRequest, request: Request, services: ServicesOfRequest
 ) -> Response:
     """Answer a text or a conversation; with ``stream``, as server-sent events."""
     services.unknown_fields.check(request, body)
     store = services.responses
-    # On the event loop's thread: an entry that is dropped meanwhile is still used.
-    context = _context(body, store)
-    if body.input is None and not context.items:
-        raise ApiError(422, "input is missing", code="invalid_value", param="input")
-    given = resolved(input_items(body.input or []), "input", store)
+    # On the event loop's thread: a response that is dropped meanwhile is still used.
+    earlier = _earlier(body, store)
+    if body.input is None and not (earlier and earlier.items):
+        raise ApiError(400, "input is missing", code="missing_required_parameter", param="input")
+    given = input_items(body.input, store)
     return await reply(
-        request, services, lambda: _read_request(body, context, given, store, services.settings)
+        request, services, lambda: _read_request(body, earlier, given, store, services.settings)
     )
 
 
-@router.get("/responses/{id}", response_model=ResponseObject)
+@router.get("/responses/{id}")
 async def get_response(id: str, services: ServicesOfRequest, stream: bool = False) -> Response:
     """Return a stored response."""
     if stream:
         raise ApiError(400, "stored responses are not streamed", code="unsupported", param="stream")
-    return Response(_stored(id, services.responses).body, media_type="application/json")
-
-
-@router.get("/responses/{id}/input_items", response_model=ItemList)
-async def list_input_items(
-    id: str,
-    services: ServicesOfRequest,
-    limit: PageLimit = PAGE,
-    order: PageOrder = "desc",
-    after: str | None = None,
-) -> Response:
-    """List the items that a stored response answers, with those of earlier turns."""
-    stored = _stored(id, services.responses)
-    items = stored.items[: stored.input_count]
-    return json_reply(page(items, limit=limit, order=order, after=after))
-
-
-@router.delete("/responses/{id}", response_model=Deleted)
-async def delete_response(id: str, services: ServicesOfRequest) -> Deleted:
-    """Delete a stored response."""
-    _stored(id, services.responses)
-    services.responses.remove(id)
-    return Deleted(id=id, object="response", deleted=True)
-
-
-def _stored(id: str, store: ResponseStore) -> StoredResponse:
-    stored = store.response(id)
+    stored = services.responses.response(id)
     if stored is None:
-        raise ApiError(404, f"response {id!r} not found", code="not_found", param="id")
-    return stored
+        raise _not_found(id)
+    return Response(stored.body, media_type="application/json")
 
 
-def _context(body: ResponsesRequest, store: ResponseStore) -> _Context:
-    """Return the items of the earlier response or of the conversation."""
-    conversation_id, response_id = _conversation_id(body), body.previous_response_id
-    if conversation_id is not None:
-        if response_id is not None:
-            raise ApiError(
-                400,
-                "conversation and previous_response_id exclude each other; give one of them",
-                code="conflicting_values",
-                param="conversation",
-            )
-        return _Context(known_conversation(conversation_id, store).items, "conversation")
-    if response_id is None:
-        return _Context()
-    stored = store.response(response_id)
+@router.delete("/responses/{id}")
+async def delete_response(id: str, services: ServicesOfRequest) -> Response:
+    """Delete a stored response."""
+    if not services.responses.remove(id):
+        raise _not_found(id)
+    return json_reply({"id": id, "object": "response", "deleted": True})
+
+
+def _not_found(id: str) -> ApiError:
+    return ApiError(404, f"response {id!r} not found", code="not_found", param="id")
+
+
+def _earlier(body: ResponsesRequest, store: ResponseStore) -> StoredResponse | None:
+    """Return the response that a request continues."""
+    id = body.previous_response_id
+    if id is None:
+        return None
+    stored = store.response(id)
     if stored is None:
         raise ApiError(
             400,
-            f"response {response_id!r} not found; it may have been dropped",
+            f"response {id!r} not found; it may have been dropped",
             code="previous_response_not_found",
             param="previous_response_id",
         )
-    return _Context(stored.items, "previous_response_id")
-
-
-def _conversation_id(body: ResponsesRequest) -> str | None:
-    given = body.conversation
-    return given.id if isinstance(given, ConversationReference) else given
+    return stored
 
 
 def _read_request(
     body: ResponsesRequest,
-    context: _Context,
-    given: list[dict[str, Any]],
+    earlier: StoredResponse | None,
+    given: list[Item],
     store: ResponseStore,
     settings: ServerSettings,
 ) -> GenerationRequest:
-    field, response_format = body.constraint(_format(body), "text.format")
-    names = [f"input[{index}]" for index in range(len(given))]
-    messages, fields = messages_of_items(
-        [*context.items, *given], [*[context.field] * len(context.items), *names]
-    )
+    text_format = body.text.format if body.text is not None else None
+    field, response_format = body.constraint(text_format, "text.format")
+    before = () if earlier is None else earlier.items
+    names = [
+        *["previous_response_id"] * len(before),
+        *(f"input[{index}]" for index in range(len(given))),
+    ]
+    messages, fields = messages_of_items([*before, *given], names)
     if body.instructions is not None:
         # Instructions of a response do not apply to earlier or later ones.
         messages.insert(0, {"role": "system", "content": body.instructions})
         fields.insert(0, "instructions")
 
     def part_name(message: int, part: int) -> str:
-        field = fields[message]
-        is_earlier = field.partition(".")[0] == context.field
-        return context.field if is_earlier else f"{field}[{part}]"
+        field, _, _ = fields[message].partition(".")
+        return field if field == "previous_response_id" else f"{fields[message]}[{part}]"
 
     check_urls(messages, part_name, is_allowed=settings.allow_image_urls)
     check_prompt_size(prompt_characters(messages), settings, "input")
+    options = _options(body)
     generation = Generation(
-        messages, response_format, body.tools or None, body.tool_choice, _options(body)
+        messages, response_format, body.tools or None, body.tool_choice, options
     )
     is_stored = store.is_enabled and body.store is not False
 
-    def store_response(response: ResponseObject) -> None:
-        inputs, outputs = stored_inputs(given), stored_outputs(response.output)
+    def store_response(response: Fields) -> None:
         if is_stored:
-            items = (*context.items, *inputs, *outputs)
-            text = response.model_dump_json(exclude_unset=True)
-            stored = StoredResponse(text, items, len(items) - len(outputs))
-            store.put(response.id, stored)
-        if response.conversation is not None:
-            store.extend(response.conversation.id, (*inputs, *outputs))
+            outputs = [_without_logprobs(item) for item in response["output"]]
+            stored = StoredResponse.after(earlier, to_json(response), given, outputs)
+            store.put(response["id"], stored)
 
     def encoder(lease: Lease) -> ResponsesEncoder:
         return ResponsesEncoder(
             _begun(body, lease.name, settings, is_stored=is_stored),
             lease.engine.vocabulary,
+            EncoderOptions(
+                is_streamed=bool(body.stream),
+                logprobs="logprobs" in options,
+                tokens=bool(body.include_tokens),
+                confidence=bool(body.include_confidence),
+            ),
             on_finished=store_response,
-            tokens=bool(body.include_tokens),
-            confidence=bool(body.include_confidence),
         )
 
     return GenerationRequest(
@@ -202,15 +153,10 @@ def _read_request(
     )
 
 
-def _format(body: ResponsesRequest) -> Any:
-    """Return ``text.format`` as chat completions have it, with the schema in an inner object."""
-    given = body.text.format if body.text is not None else None
-    if given is None or given.get("type") != "json_schema":
-        return given
-    return {
-        "type": "json_schema",
-        "json_schema": {key: value for key, value in given.items() if key != "type"},
-    }
+def _without_logprobs(item: Fields) -> Fields:
+    if item["type"] != "message":
+        return dict(item)
+    return {**item, "content": [{**part, "logprobs": []} for part in item["content"]]}
 
 
 def _options(body: ResponsesRequest) -> OptionOverrides:
@@ -228,38 +174,34 @@ def _options(body: ResponsesRequest) -> OptionOverrides:
 
 def _begun(
     body: ResponsesRequest, model: str, settings: ServerSettings, *, is_stored: bool
-) -> ResponseObject:
-    reasoning = body.reasoning
+) -> Fields:
+    """Return a response without output. It repeats parameters of the request."""
     options: dict[str, Any] = {**settings.request_defaults(), **body.options()}
-    added: dict[str, Any] = {
-        name: options[name] for name in ("top_k", "min_p") if getattr(body, name) is not None
+    names = (name for name in ("top_k", "min_p") if getattr(body, name) is not None)
+    effort = body.reasoning.effort if body.reasoning else None
+    return {
+        "id": new_id("resp_"),
+        "object": "response",
+        "created_at": seconds_now(),
+        "status": "in_progress",
+        "error": None,
+        "incomplete_details": None,
+        "instructions": body.instructions,
+        "max_output_tokens": body.max_output_tokens,
+        "model": model,
+        "output": [],
+        "parallel_tool_calls": options["parallel_tool_calls"],
+        "previous_response_id": body.previous_response_id,
+        "reasoning": {"effort": effort, "summary": None},
+        "store": is_stored,
+        "temperature": options["temperature"],
+        "text": {"format": (body.text and body.text.format) or {"type": "text"}},
+        "tool_choice": body.tool_choice or "auto",
+        "tools": body.tools or [],
+        "top_p": options.get("top_p", 1.0),
+        "truncation": "disabled",
+        "usage": None,
+        "user": body.user,
+        "metadata": body.metadata or {},
+        **{name: options[name] for name in names},
     }
-    conversation = _conversation_id(body)
-    if conversation is not None:
-        added["conversation"] = ConversationReference(id=conversation)
-    return ResponseObject(
-        id=new_id("resp_"),
-        object="response",
-        created_at=seconds_now(),
-        status="in_progress",
-        error=None,
-        incomplete_details=None,
-        instructions=body.instructions,
-        max_output_tokens=body.max_output_tokens,
-        model=model,
-        output=[],
-        parallel_tool_calls=options["parallel_tool_calls"],
-        previous_response_id=body.previous_response_id,
-        reasoning={"effort": reasoning.effort if reasoning else None, "summary": None},
-        store=is_stored,
-        temperature=options["temperature"],
-        text={"format": (body.text and body.text.format) or {"type": "text"}},
-        tool_choice=body.tool_choice or "auto",
-        tools=body.tools or [],
-        top_p=options.get("top_p", 1.0),
-        truncation="disabled",
-        usage=None,
-        user=body.user,
-        metadata=body.metadata or {},
-        **added,
-    )

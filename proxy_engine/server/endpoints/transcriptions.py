@@ -18,18 +18,13 @@ from ...media.sources import check_size
 from ...transcription.options import TranscriptionOverrides
 from ..encoders import transcriptions as encoder
 from ..errors import INTERNAL_ERROR, ApiError, ErrorResponse, media_error, translated_errors
-from ..schemas.transcriptions import (
-    Transcription,
-    TranscriptionRequest,
-    TranslationRequest,
-    VerboseTranscription,
-)
+from ..schemas.transcriptions import TranscriptionRequest, TranslationRequest
 from ..services import Services, ServicesOfRequest
 from ..streaming import ServerSentEvents, frame, unless_disconnected
 from ..transcribing import RunningTranscription, Upload, transcribing
 
 _MAX_FIELDS = 1000
-_STATUSES = (400, 401, 403, 404, 408, 413, 422, 501, 503, 507)
+_STATUSES = (400, 401, 403, 404, 408, 413, 501, 503, 507)
 _ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorResponse} for status in _STATUSES
 }
@@ -73,9 +68,7 @@ class _FormRoute(APIRoute):
 router = APIRouter(prefix="/v1/audio", route_class=_FormRoute, responses=_ERRORS)
 
 
-@router.post(
-    "/transcriptions", response_model=Transcription | VerboseTranscription, responses=_STREAMED
-)
+@router.post("/transcriptions", responses=_STREAMED)
 async def create_transcription(
     body: Annotated[TranscriptionRequest, Form(media_type="multipart/form-data")],
     request: Request,
@@ -101,9 +94,7 @@ async def create_transcription(
     return await _reply(request, services, body, options, None if body.stream else encode)
 
 
-@router.post(
-    "/translations", response_model=Transcription | VerboseTranscription, responses=_FORMATS
-)
+@router.post("/translations", responses=_FORMATS)
 async def create_translation(
     body: Annotated[TranslationRequest, Form(media_type="multipart/form-data")],
     request: Request,

@@ -7,22 +7,15 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ...options.fields import with_options
-from .common import (
-    ChoicesUsage,
-    ExtendedChoice,
-    Extension,
-    IgnoredFields,
-    ResponseModel,
-    StreamOptions,
-)
+from .chat import StreamOptions, TopLogprobs
 from .constraints import Constraints
-from .sampling import SOURCES, TextFields
+from .sampling import CONVERSATION_OPTIONS, TextFields
 
 Tokens = Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_length=1)]
 
 
-@with_options(sources=SOURCES)
-class CompletionRequest(TextFields, Constraints, IgnoredFields):
+@with_options(sources=CONVERSATION_OPTIONS["sources"])
+class CompletionRequest(TextFields, Constraints):
     """Texts to continue, or token ids."""
 
     prompt: str | list[str] | Tokens | list[Tokens] = ""
@@ -37,12 +30,15 @@ class CompletionRequest(TextFields, Constraints, IgnoredFields):
         "have the highest mean log-probability. Not streamed.",
     )
     logprobs: bool | Annotated[int, Field(ge=0, le=20)] | None = Field(
-        default=None, description="Not with `echo`. `true` is `top_logprobs`, or 0."
+        default=None, description="`true` is `top_logprobs`, or 0."
     )
-    top_logprobs: int | None = Field(
-        default=None, ge=-1, le=20, description="Extension, for a Boolean `logprobs`; -1 is 0."
+    top_logprobs: TopLogprobs | None = Field(
+        default=None, description="Extension, for a Boolean `logprobs`; -1 is 0."
     )
-    echo: bool | None = Field(default=None, description="Start the text with the prompt.")
+    echo: bool | None = Field(
+        default=None,
+        description="Start the text with the prompt; with `logprobs`, also their lists.",
+    )
     suffix: Literal[""] | None = Field(default=None, description="Insertion is not supported.")
     response_format: dict[str, Any] | None = Field(
         default=None, description="Extension: as in chat completions."
@@ -60,56 +56,3 @@ class CompletionRequest(TextFields, Constraints, IgnoredFields):
             top = max(0, self.top_logprobs or 0)
             return top if self.logprobs or top else None
         return self.logprobs
-
-
-class CompletionLogprobs(ResponseModel):
-    """Tokens, their log-probabilities before any mask, and their offsets in the text."""
-
-    tokens: list[str]
-    token_logprobs: list[float]
-    top_logprobs: list[dict[str, float]]
-    text_offset: list[int]
-
-
-class CompletionChoice(ExtendedChoice):
-    """One text. The texts of one prompt follow each other."""
-
-    index: int
-    text: str
-    logprobs: CompletionLogprobs | None
-    finish_reason: Literal["stop", "length"]
-
-
-class Completion(ResponseModel):
-    """A response."""
-
-    id: str
-    object: Literal["text_completion"]
-    created: int
-    model: str
-    choices: list[CompletionChoice]
-    usage: ChoicesUsage
-    system_fingerprint: None
-    proxy_engine: Extension | None = None
-
-
-class CompletionChunkChoice(ExtendedChoice):
-    """The new content of one text."""
-
-    index: int
-    text: str
-    logprobs: CompletionLogprobs | None
-    finish_reason: Literal["stop", "length"] | None
-
-
-class CompletionChunk(ResponseModel):
-    """A chunk of a streamed response."""
-
-    id: str
-    object: Literal["text_completion"]
-    created: int
-    model: str
-    choices: list[CompletionChunkChoice]
-    usage: ChoicesUsage | None = None
-    system_fingerprint: None
-    proxy_engine: Extension | None = None

@@ -1,4 +1,4 @@
-"""The base of request bodies: conversion of numbers, and collection of unknown fields."""
+"""The base of request bodies: other names of fields, numbers, and collection of unknown fields."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from types import UnionType
-from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAttr, model_validator
+
+from .other_names import NO_EFFECT, OTHER_NAMES, OtherName
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}(\.[0-9]{0,40})?([eE][+-]?[0-9]{1,3})?")
 
@@ -20,32 +22,72 @@ class RequestModel(BaseModel):
     - Types are not converted, except numbers: 256.0 is an integer, and the text "5" is a number.
       Booleans are no numbers.
     - ``None`` stands for a missing field.
+    - A field may have the name of another server, see ``other_names``.
     - Unknown fields are collected, see :meth:`unknown_fields`. They are no attributes.
     """
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False, strict=True)
 
+    other_names: ClassVar[Mapping[str, OtherName]] = OTHER_NAMES
+    no_effect: ClassVar[frozenset[str]] = NO_EFFECT
+    """Fields that are accepted without a notice, since they change no answer."""
+
     _unknown: dict[str, Any] = PrivateAttr(default_factory=dict)
+    _given_as: dict[str, str] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="wrap")
     @classmethod
     def _read(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         if not isinstance(values, Mapping):
             return handler(values)
+        fields: Mapping[str, Any] = values
+        given_as: dict[str, str] = {}
+        if not values.keys() <= (known := _field_names(cls)):
+            fields, given_as = cls._renamed(values)
         converted = {
-            name: as_number(values[name], is_integer=is_integer)
+            name: as_number(fields[name], is_integer=is_integer)
             for name, is_integer in _numeric_fields(cls).items()
-            if name in values
+            if name in fields
         }
-        model = handler({**values, **converted} if converted else values)
-        known = _field_names(cls)
-        if not values.keys() <= known:
+        model = handler({**fields, **converted} if converted else fields)
+        if fields is not values:
+            model._given_as = given_as
             model._unknown = {
                 name: value
-                for name, value in values.items()
-                if name not in known and value is not None
+                for name, value in fields.items()
+                if value is not None and name not in known and name not in cls.no_effect
             }
         return model
+
+    @classmethod
+    def _renamed(cls, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+        """Return values by our names, and the given names of those that have another one.
+
+        A field under two names keeps the other name, and so becomes an unknown field, unless both
+        have the same value.
+        """
+        known = _field_names(cls)
+        fields = {
+            name: value for name, value in values.items() if value is not None or name in known
+        }
+        for parent in _parents(cls) & fields.keys():
+            members = fields.pop(parent)
+            if not isinstance(members, Mapping):
+                raise ValueError(f"{parent} should be an object")
+            fields |= {f"{parent}.{key}": v for key, v in members.items() if v is not None}
+        given_as: dict[str, str] = {}
+        for name in [name for name in fields if name in cls.other_names and name not in known]:
+            other = cls.other_names[name]
+            value = other.convert(fields[name])
+            if other.field in known and fields.get(other.field) in (None, value):
+                del fields[name]
+                fields[other.field] = value
+                given_as.setdefault(other.field, name)
+        return fields, given_as
+
+    def given_name(self, field: str) -> str:
+        """Return the name under which the request has a field."""
+        return self._given_as.get(field, field)
 
     def unknown_fields(self) -> Iterator[tuple[str, Any]]:
         """Yield the path and the value of each unknown field that is not ``None``.
@@ -71,10 +113,6 @@ class RequestModel(BaseModel):
         """
         return iter(())
 
-    def unsupported_fields(self) -> Iterator[str]:
-        """Yield the names of known fields whose values ask for something that is missing here."""
-        return iter(())
-
 
 def as_number(value: Any, *, is_integer: bool) -> Any:
     """Return the number that ``value`` stands for; any other value unchanged.
@@ -93,6 +131,13 @@ def as_number(value: Any, *, is_integer: bool) -> Any:
 @cache
 def _field_names(model: type[BaseModel]) -> frozenset[str]:
     return frozenset(field.alias or name for name, field in model.model_fields.items())
+
+
+@cache
+def _parents(model: type[RequestModel]) -> frozenset[str]:
+    """Return the names of the objects whose members stand for fields of the model."""
+    parents = {name.partition(".")[0] for name in model.other_names if "." in name}
+    return frozenset(parents - _field_names(model))
 
 
 @cache

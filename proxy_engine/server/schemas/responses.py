@@ -2,63 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from ...options.fields import with_options
 from ..json_bodies import MAX_MESSAGES
-from .common import (
-    Extension,
-    IgnoredFields,
-    PromptDetails,
-    QuotationInfo,
-    ResponseModel,
-    StreamOptions,
-)
+from .chat import Effort, StreamOptions
 from .constraints import Constraints
-from .items import unknown_item_keys
 from .request_model import RequestModel
-from .sampling import (
-    CHAT_TEMPLATE_KWARGS,
-    SCHEMA_IN_PROMPT,
-    SOURCES,
-    TOOL_OPTIONS,
-    SamplingFields,
-)
+from .sampling import CONVERSATION_OPTIONS, SamplingFields
 
-Status = Literal["in_progress", "completed", "incomplete", "failed"]
+ITEM_KEYS: Mapping[str, frozenset[str]] = {
+    "message": frozenset({"role", "content", "phase"}),
+    "function_call": frozenset({"call_id", "name", "arguments", "parsed_arguments"}),
+    "function_call_output": frozenset({"call_id", "output", "name"}),
+    "custom_tool_call": frozenset({"call_id", "name", "input"}),
+    "custom_tool_call_output": frozenset({"call_id", "output", "name"}),
+    "reasoning": frozenset({"content", "summary", "encrypted_content"}),
+    "item_reference": frozenset(),
+}
+"""By type: keys of items. Clients send back the output of a response with keys that no model reads.
+All types have ``type``, ``id`` and ``status``."""
+
+_COMMON_KEYS = frozenset({"type", "id", "status"})
 
 
 class ReasoningSettings(RequestModel):
     """Whether to reason. There are no summaries: the reasoning is sent in full."""
 
-    effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
-    summary: str | None = Field(default=None, description="Ignored.")
-    generate_summary: str | None = Field(default=None, description="Ignored.")
+    no_effect = frozenset({"summary", "generate_summary"})
+
+    effort: Effort | None = None
 
 
 class TextSettings(RequestModel):
     """The format of the answer's text."""
 
     format: dict[str, Any] | None = None
-    verbosity: str | None = Field(default=None, description="Ignored.")
 
 
-class ConversationReference(RequestModel):
-    """The conversation of a response."""
-
-    id: str
-
-
-@with_options(
-    schema_in_prompt=SCHEMA_IN_PROMPT,
-    chat_template_kwargs=CHAT_TEMPLATE_KWARGS,
-    sources=SOURCES,
-    **TOOL_OPTIONS,
-)
-class ResponsesRequest(SamplingFields, Constraints, IgnoredFields):
+@with_options(**CONVERSATION_OPTIONS)
+class ResponsesRequest(SamplingFields, Constraints):
     """A text to answer, or the items of a conversation."""
 
     input: str | Annotated[list[dict[str, Any]], Field(max_length=MAX_MESSAGES)] | None = Field(
@@ -67,9 +53,6 @@ class ResponsesRequest(SamplingFields, Constraints, IgnoredFields):
     model: str | None = Field(default=None, description="Default: the model in memory.")
     instructions: str | None = None
     previous_response_id: str | None = None
-    conversation: str | ConversationReference | None = Field(
-        default=None, description="A conversation, by its id, that is continued."
-    )
     store: bool | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
@@ -90,141 +73,15 @@ class ResponsesRequest(SamplingFields, Constraints, IgnoredFields):
         default=None, description="A prompt is never truncated."
     )
     background: Literal[False] | None = None
-    prompt: Any = Field(default=None, description="Not supported: there are no stored prompts.")
-
-    def unsupported_fields(self) -> Iterator[str]:
-        """Yield the names of known fields whose values ask for something that is missing here."""
-        yield from super().unsupported_fields()
-        if self.prompt is not None:
-            yield "prompt"
+    user: str | None = Field(default=None, description="Ignored.")
+    metadata: Any = Field(default=None, description="Ignored.")
 
     def unknown_fields(self) -> Iterator[tuple[str, Any]]:
         """Yield the path and the value of each unknown field, also of items."""
         yield from super().unknown_fields()
-        for path, value in unknown_item_keys(self.input):
-            yield f"input{path}", value
-
-
-class OutputText(ResponseModel):
-    """The text of a message."""
-
-    type: Literal["output_text"]
-    text: str
-    annotations: list[Any]
-    logprobs: list[dict[str, Any]]
-
-
-class MessageItem(ResponseModel):
-    """A message of the assistant."""
-
-    id: str
-    type: Literal["message"]
-    role: Literal["assistant"]
-    status: Status
-    content: list[OutputText]
-
-
-class ReasoningText(ResponseModel):
-    """The text of a reasoning item."""
-
-    type: Literal["reasoning_text"]
-    text: str
-
-
-class ReasoningItem(ResponseModel):
-    """The reasoning before a message or a call."""
-
-    id: str
-    type: Literal["reasoning"]
-    status: Status
-    summary: list[Any]
-    content: list[ReasoningText]
-
-
-class FunctionCallItem(ResponseModel):
-    """A tool call."""
-
-    id: str
-    type: Literal["function_call"]
-    status: Status
-    call_id: str
-    name: str
-    arguments: str
-
-
-class CustomToolCallItem(ResponseModel):
-    """A call of a custom tool."""
-
-    id: str
-    type: Literal["custom_tool_call"]
-    status: Status
-    call_id: str
-    name: str
-    input: str
-
-
-OutputItem = MessageItem | ReasoningItem | FunctionCallItem | CustomToolCallItem
-
-
-class OutputTokensDetails(ResponseModel):
-    """``reasoning_tokens``: tokens of the reasoning."""
-
-    reasoning_tokens: int
-
-
-class ResponsesUsage(ResponseModel):
-    """Token counts."""
-
-    input_tokens: int
-    input_tokens_details: PromptDetails
-    output_tokens: int
-    output_tokens_details: OutputTokensDetails
-    total_tokens: int
-
-
-class ResponseExtension(Extension):
-    """What is added to a response, as :class:`ChoiceExtension` is to an answer."""
-
-    confidence: dict[str, float] | None = None
-    quotes: list[QuotationInfo] | None = None
-
-
-class ResponseObject(ResponseModel):
-    """A response so far. It repeats parameters of the request."""
-
-    id: str
-    object: Literal["response"]
-    created_at: int
-    status: Status
-    error: dict[str, Any] | None
-    incomplete_details: dict[str, Any] | None
-    instructions: str | None
-    max_output_tokens: int | None
-    model: str
-    output: list[OutputItem]
-    parallel_tool_calls: bool
-    previous_response_id: str | None
-    conversation: ConversationReference | None = None
-    reasoning: dict[str, Any]
-    store: bool
-    temperature: float
-    text: dict[str, Any]
-    tool_choice: str | dict[str, Any]
-    tools: list[dict[str, Any]]
-    top_p: float
-    top_k: int | None = None
-    min_p: float | None = None
-    truncation: Literal["disabled"]
-    usage: ResponsesUsage | None
-    user: str | None
-    metadata: Any
-    proxy_engine: ResponseExtension | None = None
-
-
-class ResponseEvent(ResponseModel):
-    """An event of a stream. Its type determines the further fields."""
-
-    model_config = ConfigDict(extra="allow")
-
-    type: str
-    sequence_number: int
+        for item in self.input if isinstance(self.input, list) else ():
+            known = ITEM_KEYS.get(str(item.get("type", "message")))
+            if known is not None:
+                for name, value in item.items():
+                    if name not in known and name not in _COMMON_KEYS and value is not None:
+                        yield f"input[].{name}", value

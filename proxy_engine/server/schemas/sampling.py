@@ -1,4 +1,4 @@
-"""The sampling parameters of requests, under the names that clients of several servers use."""
+"""The sampling parameters of requests, with the values that clients of several servers send."""
 
 from __future__ import annotations
 
@@ -23,13 +23,6 @@ StopField = StopText | Annotated[list[StopText], Field(max_length=64)] | None
 # A temperature below this divides log-probabilities by so little that no draw differs.
 _LEAST_TEMPERATURE = 1e-5
 
-# By penalty: its neutral values, and mlx-lm's name for its window.
-_PENALTIES = {
-    "repetition_penalty": ((None, 0, 1), "repetition_context_size"),
-    "presence_penalty": ((None, 0), "presence_context_size"),
-    "frequency_penalty": ((None, 0), "frequency_context_size"),
-}
-
 
 def _not_zero(limit: int) -> int:
     if not limit:
@@ -41,7 +34,8 @@ TokenLimit = Annotated[int, Field(ge=-1), AfterValidator(_not_zero)]
 """A maximum number of tokens; -1: as many as fit into the context, as in LM Studio."""
 
 
-def _extension(name: str) -> dict[str, Any]:
+def extension(name: str) -> dict[str, Any]:
+    """Return the description of a field that is an option of the engine."""
     return {"description": f"Extension. {GenerationOptions.model_fields[name].description}"}
 
 
@@ -54,25 +48,24 @@ _OPENAI_OPTIONS: dict[str, dict[str, Any]] = {
     name: {} for name in ("presence_penalty", "frequency_penalty", "logit_bias")
 }
 _EXTENSIONS = {
-    name: _extension(name)
+    name: extension(name)
     for name in (
         *SamplingParameters.model_fields,
         *("particles", "exact_choices", "stop_repetition", "speculation", "additional_properties"),
     )
     if name not in (*_OPENAI_OPTIONS, *_OWN)
 }
-SCHEMA_IN_PROMPT = _extension("schema_in_prompt")
-"""The field of requests with messages. A text to continue has no place for a schema."""
-CHAT_TEMPLATE_KWARGS = _extension("chat_template_kwargs")
-"""The field of requests with messages."""
-SOURCES = _extension("sources")
-"""The field of requests with a response format."""
-ANSWER_OPTIONS = {
-    name: _extension(name) for name in ("parts", "soft_max_tokens", "max_seconds", "max_tool_calls")
+CONVERSATION_OPTIONS = {
+    name: extension(name)
+    for name in (
+        *("schema_in_prompt", "chat_template_kwargs", "sources", "tool_format", "tool_delimiters"),
+    )
 }
-"""The fields of requests whose answer has parts."""
-TOOL_OPTIONS = {name: _extension(name) for name in ("tool_format", "tool_delimiters")}
-"""The fields of requests with tools."""
+"""The options of requests with messages."""
+ANSWER_OPTIONS = {
+    name: extension(name) for name in ("parts", "soft_max_tokens", "max_seconds", "max_tool_calls")
+}
+"""The options of chat completions, whose answers have parts."""
 
 
 @with_options(**_OPENAI_OPTIONS, **_EXTENSIONS)
@@ -101,24 +94,10 @@ class SamplingFields(RequestModel):
         description="Extension. Divides positive and multiplies negative logits of tokens in the "
         "window; 1 and 0 are off.",
     )
-    repeat_penalty: float | None = Field(
-        default=None, ge=0, le=100, description="Synonym of `repetition_penalty`."
-    )
     repetition_context_size: int | None = Field(
         default=None,
         ge=0,
         description="Number of latest tokens that penalties consider; 0 is the whole text.",
-    )
-    presence_context_size: int | None = Field(
-        default=None, ge=0, description="Synonym of `repetition_context_size`; 0 is the whole text."
-    )
-    frequency_context_size: int | None = Field(
-        default=None, ge=0, description="Synonym of `repetition_context_size`; 0 is the whole text."
-    )
-    repeat_last_n: int | None = Field(
-        default=None,
-        ge=-1,
-        description="Synonym of `repetition_context_size`; -1: the whole text, 0: no penalties.",
     )
     seed: int | None = Field(default=None, description="Counts modulo 2^64.")
     adapters: str | None = Field(
@@ -126,8 +105,6 @@ class SamplingFields(RequestModel):
         description="Extension. Name of an adapter of the server, a LoRA fine-tune of the model. "
         "Default: that of `--adapter-path` for the default model, otherwise none.",
     )
-    lora: Any = Field(default=None, description="Not supported: see `adapters`.")
-    lora_path: Any = Field(default=None, description="Not supported: see `adapters`.")
     draft_model: str | None = Field(
         default=None,
         description="Extension. Name of a draft model, as in `model`. `default_model` is that of "
@@ -166,71 +143,16 @@ class SamplingFields(RequestModel):
             # The smallest set that reaches 0 has the most likely token.
             options["top_p"] = 1.0
             options["top_k"] = 1
+        if self.repetition_penalty == 0:
+            # mlx-lm's default. Division by 0 is no penalty.
+            options["repetition_penalty"] = 1.0
+        if self.repetition_context_size == 0:
+            options["repetition_context_size"] = MAX_COUNT
         if self.seed is not None:
             options["seed"] = (self.seed + choice) % 2**64
         if self.num_draft_tokens is not None:
             options["speculation"] = self._speculation(self.num_draft_tokens)
-        self._add_penalties(options)
         return options
-
-    def ineffective_fields(self) -> Iterator[str]:
-        """Yield synonyms that say something else than the field that decides."""
-        yield from super().ineffective_fields()
-        if self.repeat_penalty not in (None, self._repetition_penalty):
-            yield "repeat_penalty"
-        windows = self._windows()
-        for name, size in windows.items():
-            if size != max(windows.values()):
-                yield name
-
-    def unsupported_fields(self) -> Iterator[str]:
-        """Yield the fields that ask for something that is missing here."""
-        if self.lora:
-            yield "lora"
-        if self.lora_path:
-            yield "lora_path"
-
-    @property
-    def _repetition_penalty(self) -> float | None:
-        return self.repeat_penalty if self.repetition_penalty is None else self.repetition_penalty
-
-    def _add_penalties(self, options: OptionOverrides) -> None:
-        penalty = self._repetition_penalty
-        if penalty is not None:
-            # mlx-lm's default is 0. Division by 0 is no penalty.
-            options["repetition_penalty"] = penalty or 1.0
-        windows = self._windows().values()
-        if windows:
-            # The window is that of all penalties.
-            options["repetition_context_size"] = max(windows)
-        if self.repeat_last_n == 0:
-            options["repetition_penalty"] = 1.0
-            options["presence_penalty"] = options["frequency_penalty"] = 0.0
-
-    def _windows(self) -> dict[str, int]:
-        """Return the windows that the request gives for its penalties, by field."""
-        penalties = {
-            name: self._repetition_penalty
-            if name == "repetition_penalty"
-            else getattr(self, name, None)
-            for name in _PENALTIES
-        }
-        active = [
-            name for name, (neutral, _) in _PENALTIES.items() if penalties[name] not in neutral
-        ]
-        sizes = {
-            size: getattr(self, size)
-            for size in (_PENALTIES[name][1] for name in active or _PENALTIES)
-        }
-        # -1 and 0 are the whole text, except a `repeat_last_n` of 0.
-        sizes["repeat_last_n"] = self.repeat_last_n or None
-        if all(size is None for size in sizes.values()):
-            sizes["repetition_context_size"] = self.repetition_context_size
-        return {
-            name: size if size > 0 else MAX_COUNT
-            for name, size in sizes.items()
-            if size is not None
-        }
 
     def _speculation(self, num_draft_tokens: int) -> SpeculationOptions:
         if getattr(self, "speculation", None) is not None:
@@ -244,16 +166,13 @@ class SamplingFields(RequestModel):
         return SpeculationOptions(num_draft_tokens=min(num_draft_tokens, MAX_DRAFT_TOKENS))
 
 
-@with_options(min_tokens=_extension("min_tokens"), stop_token_ids=_extension("stop_token_ids"))
+@with_options(min_tokens=extension("min_tokens"), stop_token_ids=extension("stop_token_ids"))
 class TextFields(SamplingFields):
-    """Where the text of chat completions and completions ends."""
+    """Where the text of an answer ends."""
 
     stop: StopField = None
     max_completion_tokens: TokenLimit | None = Field(
-        default=None, description="-1 is what the context has room for."
-    )
-    max_tokens: TokenLimit | None = Field(
-        default=None, description="Older name of `max_completion_tokens`, which takes precedence."
+        default=None, description="-1 is what the context has room for. Also `max_tokens`."
     )
     ignore_eos: bool | None = Field(
         default=None,
@@ -264,17 +183,20 @@ class TextFields(SamplingFields):
     )
 
     @property
-    def limit_name(self) -> str:
-        """The name of the field that limits the number of tokens."""
-        return "max_tokens" if self.max_completion_tokens is None else "max_completion_tokens"
-
-    @property
     def has_free_text(self) -> bool:
         """Whether free text may be part of the answer, which ``stop`` can end."""
         raise NotImplementedError
 
     @property
-    def _stop_strings(self) -> list[str]:
+    def limit_name(self) -> str:
+        """The name of the field that limits the number of tokens."""
+        if self.max_completion_tokens is None:
+            return "max_tokens"
+        return self.given_name("max_completion_tokens")
+
+    @property
+    def stop_strings(self) -> list[str]:
+        """The texts that end free text."""
         texts = [self.stop] if isinstance(self.stop, str) else self.stop or []
         return [text for text in texts if text]
 
@@ -284,10 +206,9 @@ class TextFields(SamplingFields):
         options.pop("stop", None)
         if not self.has_free_text:
             options.pop("stop_token_ids", None)
-        elif self._stop_strings:
-            options["stop"] = self._stop_strings
-        options.pop("max_tokens", None)
-        limit: int | None = getattr(self, self.limit_name)
+        elif self.stop_strings:
+            options["stop"] = self.stop_strings
+        limit = self.max_completion_tokens
         if limit is not None:
             options["max_tokens"] = None if limit == -1 else limit
         return options
@@ -295,13 +216,10 @@ class TextFields(SamplingFields):
     def ineffective_fields(self) -> Iterator[str]:
         """Yield fields whose values have no effect although they should."""
         yield from super().ineffective_fields()
-        newer = self.max_completion_tokens
-        if newer is not None and self.max_tokens not in (None, newer):
-            yield "max_tokens"
         if self.skip_special_tokens is False:
             yield "skip_special_tokens"
         # Agents send stop strings with every request, and structured output needs none.
-        if self._stop_strings and not self.has_free_text:
-            yield "stop"
+        if self.stop_strings and not self.has_free_text:
+            yield self.given_name("stop")
         if getattr(self, "stop_token_ids", None) and not self.has_free_text:
             yield "stop_token_ids"

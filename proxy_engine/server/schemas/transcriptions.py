@@ -7,7 +7,6 @@ from typing import Literal
 from fastapi import UploadFile
 from pydantic import ConfigDict, Field
 
-from .common import ResponseModel
 from .constraints import TextConstraints
 
 Format = Literal["json", "text", "srt", "verbose_json", "vtt"]
@@ -32,7 +31,6 @@ class TranslationRequest(TextConstraints):
         description="Default 0: raised for windows whose text is repetitive or improbable.",
     )
     json_schema: str | None = Field(default=None, description="Extension: a JSON Schema as text.")
-    guided_json: str | None = Field(default=None, description="Synonym of `json_schema`.")
     lead_in: str | None = Field(
         default=None,
         description="Extension: a pattern of words that may precede the constrained text.",
@@ -50,89 +48,3 @@ class TranscriptionRequest(TranslationRequest):
         description="For `verbose_json`. Default: `segment`. Also `timestamp_granularities[]`.",
     )
     stream: bool | None = Field(default=None, description="For `json`.")
-
-
-class InputTokenDetails(ResponseModel):
-    """Tokens of the prompt, by audio and text."""
-
-    audio_tokens: int
-    text_tokens: int
-
-
-class TokenUsage(ResponseModel):
-    """Token counts of all windows of a recording."""
-
-    type: Literal["tokens"]
-    input_tokens: int
-    output_tokens: int
-    total_tokens: int
-    input_token_details: InputTokenDetails
-
-
-class DurationUsage(ResponseModel):
-    """Seconds of the recording."""
-
-    type: Literal["duration"]
-    seconds: float
-
-
-class Transcription(ResponseModel):
-    """The response format ``json``. ``lead_in`` is an extension, the words before ``text``."""
-
-    text: str
-    usage: TokenUsage
-    lead_in: str | None = None
-
-
-class Segment(ResponseModel):
-    """A segment; times are in seconds. ``seek`` is where its window begins, in steps of 10 ms.
-
-    Values that the model does not state are ``null``.
-    """
-
-    id: int
-    seek: int
-    start: float
-    end: float
-    text: str
-    tokens: list[int]
-    temperature: float
-    avg_logprob: float | None
-    compression_ratio: float
-    no_speech_prob: float | None
-
-
-class Word(ResponseModel):
-    """A word; times are in seconds."""
-
-    word: str
-    start: float
-    end: float
-
-
-class VerboseTranscription(ResponseModel):
-    """The response format ``verbose_json``. ``lead_in`` as in ``Transcription``."""
-
-    task: Literal["transcribe", "translate"]
-    language: str | None
-    duration: float
-    text: str
-    segments: list[Segment] | None = None
-    words: list[Word] | None = None
-    usage: DurationUsage
-    lead_in: str | None = None
-
-
-class TextDelta(ResponseModel):
-    """A stream's event for each segment of text."""
-
-    type: Literal["transcript.text.delta"]
-    delta: str
-
-
-class TextDone(ResponseModel):
-    """A stream's last event."""
-
-    type: Literal["transcript.text.done"]
-    text: str
-    usage: TokenUsage

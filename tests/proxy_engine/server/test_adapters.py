@@ -60,7 +60,7 @@ def complete(live: Live, adapter: str | None = None, **more: Any) -> httpx.Respo
 def loads(live: Live) -> int:
     with live.http() as http:
         lines = http.get("/metrics").text.splitlines()
-    counter = 'proxy_engine_model_loads_total{result="ok"}'
+    counter = 'proxy_engine:model_loads_total{result="ok"}'
     return sum(int(float(line.split()[-1])) for line in lines if line.startswith(counter))
 
 
@@ -161,7 +161,7 @@ def test_errors_name_the_field(adapters: Path, tiny_model_directory: Path) -> No
             assert (reply.status_code, reply.json()["error"]["param"]) == (404, "adapters")
         # None of these displaced the model.
         assert loads(live) == 1
-        assert complete(live, adapters=5).status_code == 422
+        assert complete(live, adapters=5).status_code == 400
 
 
 def test_adapter_that_was_repaired_is_checked_again(

@@ -171,23 +171,6 @@ def test_reasoning_is_left_out_on_request(tiny_engine: InferenceEngine) -> None:
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "Well."
 
 
-def test_request_with_functions_gets_a_function_call(tiny_engine: InferenceEngine) -> None:
-    asked: Any = {"functions": [{"name": "add", "parameters": {"type": "object"}}]}
-    called = [*EVENTS[:12], *EVENTS[-2:]]
-    with scripted(tiny_engine, called) as live:
-        client = live.client()
-        (choice,) = chat(client, **asked).choices
-        chunks = [chunk.choices[0] for chunk in chat(client, stream=True, **asked)]
-    call = choice.message.function_call
-    assert (call.name, json.loads(call.arguments)) == ("add", {"a": 1})
-    assert choice.message.tool_calls is None
-    assert choice.finish_reason == "function_call"
-    calls = [one.delta.function_call for one in chunks if one.delta.function_call]
-    assert [call.name for call in calls] == ["add", None, None]
-    assert "".join(call.arguments for call in calls) == '{"a": 1}'
-    assert chunks[-1].finish_reason == "function_call"
-
-
 def test_responses_encoder_writes_every_event(tiny_engine: InferenceEngine) -> None:
     with scripted(tiny_engine, EVENTS) as live:
         client = live.client()
@@ -272,7 +255,7 @@ def test_late_error_ends_a_stream_with_an_error_event(
         assert refused.value.status_code == status
         assert "secret" not in str(refused.value)
         metrics = live.services.metrics
-        assert metrics.value("answers_total", outcome="failed") == 3
+        assert metrics.value("request_success_total", finished_reason="failed") == 3
         assert metrics.value("answers_started_total") == 3
         assert not live.services.running
         body = {"prompt": "a", "stream": True}
@@ -293,7 +276,7 @@ def test_error_before_the_answer_is_the_status_of_a_stream(
                 answer(client, stream=True)
             assert isinstance(caught.value.body, dict)
             assert caught.value.body["code"] == "invalid_prompt"
-        assert live.services.metrics.value("answers_total", outcome="failed") == 3
+        assert live.services.metrics.value("request_success_total", finished_reason="failed") == 3
         assert not live.services.running
 
 

@@ -37,7 +37,7 @@ def is_idle(live: Live) -> bool:
     return (
         services.queue.running == services.queue.waiting == 0
         and not services.running
-        and metrics.value("answers_started_total") == metrics.value("answers_total")
+        and metrics.value("answers_started_total") == metrics.value("request_success_total")
     )
 
 
@@ -87,9 +87,9 @@ def test_fifty_concurrent_streams_complete(own: Live) -> None:
     assert all(text in ("yes", "no", "perhaps") for _, text in answers[1::3])
     wait_for(lambda: is_idle(own))
     metrics = own.services.metrics
-    assert metrics.value("answers_total") == 50
-    assert metrics.value("answers_total", outcome="cancelled") == 0
-    assert metrics.value("tokens_total", kind="completion") == sum(tokens for tokens, _ in answers)
+    assert metrics.value("request_success_total") == 50
+    assert metrics.value("request_success_total", finished_reason="cancelled") == 0
+    assert metrics.value("generation_tokens_total") == sum(tokens for tokens, _ in answers)
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -112,7 +112,7 @@ def test_disconnected_client_frees_its_slot(own: Live, stream: bool) -> None:
 
     asyncio.run(all_of_them())
     wait_for(lambda: is_idle(own))
-    assert own.services.metrics.value("answers_total", outcome="cancelled") == 9
+    assert own.services.metrics.value("request_success_total", finished_reason="cancelled") == 9
     with own.http() as http:
         reply = http.post(CHAT, json={**LONG, "max_tokens": 3})
         assert reply.json()["usage"]["completion_tokens"] == 3

@@ -212,9 +212,9 @@ def test_reasoning_is_an_item(client: openai.OpenAI) -> None:
         ({"tools": [{"type": "web_search"}]}, 400, "tools[0]"),
         ({"extra_body": {"choice": ["a" * 40]}}, 400, "max_output_tokens"),
         ({"extra_body": {"draft_model": "no-such"}}, 404, "draft_model"),
-        ({"extra_body": {"speculation": "on"}}, 422, "speculation"),
-        ({"background": True}, 422, "background"),
-        ({"truncation": "always"}, 422, "truncation"),
+        ({"extra_body": {"speculation": "on"}}, 400, "speculation"),
+        ({"background": True}, 400, "background"),
+        ({"truncation": "always"}, 400, "truncation"),
         ({"prompt": {"id": "pmpt_1"}}, 400, "prompt"),
     ],
 )

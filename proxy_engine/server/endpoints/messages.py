@@ -1,0 +1,211 @@
+"""Anthropic's ``POST /v1/messages`` and ``POST /v1/messages/count_tokens``."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from fastapi import Request, Response
+
+from ...checks.texts import short_repr
+from ...options.generation import PartOptions, ReasoningOptions
+from ...options.overrides import OptionOverrides
+from ..encoders.encoder import EncoderOptions
+from ..encoders.messages import MessagesEncoder
+from ..errors import AnthropicErrorResponse, ApiError, translated_errors
+from ..media_parts import check_urls, prompt_characters
+from ..model_host import Lease
+from ..running import Generation
+from ..schemas.messages import CountTokensRequest, MessagesRequest
+from ..services import ServicesOfRequest
+from ..settings import ServerSettings
+from ..streaming import json_reply
+from .generating import (
+    STREAMED,
+    GenerationRequest,
+    check_prompt_size,
+    generating_router,
+    has_own_end,
+    reply,
+    with_defaults,
+    without_end_tokens,
+)
+
+router = generating_router(error=AnthropicErrorResponse)
+
+_TOOL_CHOICES = {"auto": "auto", "any": "required", "none": "none"}
+
+
+@router.post("/messages", responses=STREAMED)
+async def create_message(
+    body: MessagesRequest, request: Request, services: ServicesOfRequest
+) -> Response:
+    """Answer a conversation; with ``stream``, as server-sent events."""
+    services.unknown_fields.check(request, body)
+    return await reply(request, services, lambda: _read_request(body, services.settings))
+
+
+@router.post("/messages/count_tokens")
+async def count_tokens(
+    body: CountTokensRequest, request: Request, services: ServicesOfRequest
+) -> Response:
+    """Return the number of tokens of a conversation, and of its tools."""
+    services.unknown_fields.check(request, body)
+    parsed = await asyncio.to_thread(_read_request, body, services.settings)
+    (generation,) = parsed.generations
+    options = with_defaults(generation, services.settings).options
+    with translated_errors(parsed.names, parsed.part_name):
+        async with services.host.lease(body.model) as lease:
+            count = await asyncio.to_thread(
+                lease.engine.count_tokens,
+                generation.prompt,
+                generation.response_format,
+                tools=generation.tools,
+                tool_choice=generation.tool_choice,
+                **options,
+            )
+    return json_reply({"input_tokens": count})
+
+
+def _read_request(body: CountTokensRequest, settings: ServerSettings) -> GenerationRequest:
+    field, response_format = body.constraint(body.text_format, "output_config.format")
+    tools = [_tool(tool) for tool in body.tools or () if "input_schema" in tool] or None
+    if body.ignore_eos and (tools or not body.has_free_text):
+        raise has_own_end()
+    conversation = _Conversation(body)
+    messages, part_name = conversation.messages, conversation.part_name
+    check_urls(messages, part_name, is_allowed=settings.allow_image_urls)
+    check_prompt_size(prompt_characters(messages), settings, "messages")
+    choice: Any = None
+    if body.tool_choice is not None:
+        choice = _TOOL_CHOICES.get(body.tool_choice.type, body.tool_choice.name)
+    generation = Generation(messages, response_format, tools, choice, _options(body, settings))
+    is_streamed = isinstance(body, MessagesRequest) and bool(body.stream)
+
+    def encoder(lease: Lease) -> MessagesEncoder:
+        options = EncoderOptions(
+            is_streamed=is_streamed,
+            confidence=bool(body.include_confidence),
+            reasoning=body.thinking is None or body.thinking.display != "omitted",
+        )
+        return MessagesEncoder(
+            lease.name, lease.engine.vocabulary, options, stop_sequences=body.stop_strings
+        )
+
+    names = {"prompt": "messages", "response_format": field, "reasoning": "thinking"}
+    return GenerationRequest(
+        body.model,
+        [generation],
+        encoder,
+        is_streamed,
+        names,
+        body.draft_model,
+        body.adapters,
+        part_name,
+    )
+
+
+def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tool as chat completions have it."""
+    function = {"name": tool.get("name"), "parameters": tool["input_schema"]}
+    if tool.get("description"):
+        function["description"] = tool["description"]
+    return {"type": "function", "function": function}
+
+
+def _options(body: CountTokensRequest, settings: ServerSettings) -> OptionOverrides:
+    options = body.options()
+    thinking = body.thinking
+    if thinking is None or thinking.type == "disabled":
+        options["reasoning"] = False
+    else:
+        options["reasoning"] = ReasoningOptions(is_required=False)
+        if thinking.budget_tokens is not None:
+            options["parts"] = {"reasoning": PartOptions(max_tokens=thinking.budget_tokens)}
+    if body.tool_choice is not None and body.tool_choice.disable_parallel_tool_use:
+        options["parallel_tool_calls"] = False
+    if body.ignore_eos:
+        options = without_end_tokens(options, settings.request_defaults())
+    return options
+
+
+class _Conversation:
+    """The messages of a request as chat completions have them.
+
+    Attributes:
+        messages: The messages.
+    """
+
+    def __init__(self, body: CountTokensRequest) -> None:
+        self.messages: list[dict[str, Any]] = []
+        # By message: the fields of the request that its parts are.
+        self._names: list[list[str]] = []
+        if body.system:
+            self._add("system", body.system, "system")
+        for index, message in enumerate(body.messages):
+            self._add(message.role, message.content, f"messages[{index}].content")
+
+    def part_name(self, message: int, part: int) -> str:
+        """Return the field of the request that is a content part."""
+        return self._names[message][part]
+
+    def _add(self, role: str, content: str | list[dict[str, Any]], name: str) -> None:
+        if isinstance(content, str):
+            content = [{"type": "text", "text": content}]
+        message: dict[str, Any] = {"role": role, "content": []}
+        names: list[str] = []
+        for index, block in enumerate(content):
+            field = f"{name}[{index}]"
+            match block:
+                case {"type": "thinking", "thinking": str(text)} if role == "assistant":
+                    message["reasoning_content"] = message.get("reasoning_content", "") + text
+                case {"type": "redacted_thinking"}:
+                    pass
+                case {"type": "tool_use", "id": str(id), "name": str(tool), "input": given}:
+                    function = {"name": tool, "arguments": json.dumps(given)}
+                    call = {"id": id, "type": "function", "function": function}
+                    message.setdefault("tool_calls", []).append(call)
+                case {"type": "tool_result", "tool_use_id": str(id), **rest}:
+                    # Results precede the other blocks of their message.
+                    parts = [*_parts(rest.get("content") or "", f"{field}.content")]
+                    self._append(
+                        {"role": "tool", "tool_call_id": id, "content": [p for p, _ in parts]},
+                        [name for _, name in parts],
+                    )
+                case _:
+                    for part, part_name in _parts([block], name, index):
+                        message["content"].append(part)
+                        names.append(part_name)
+        if len(message) > 2 or message["content"]:
+            self._append(message, names)
+
+    def _append(self, message: dict[str, Any], names: list[str]) -> None:
+        self.messages.append(message)
+        self._names.append(names)
+
+
+def _parts(
+    content: str | Iterable[Any], name: str, start: int = 0
+) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield content blocks as parts of chat completions, and the fields that they are."""
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    for index, block in enumerate(content, start):
+        field = f"{name}[{index}]"
+        match block:
+            case {"type": "text", "text": str(text)}:
+                yield {"type": "text", "text": text}, field
+            case {"type": "image", "source": {"type": "base64", "data": str(data), **rest}}:
+                url = f"data:{rest.get('media_type', '')};base64,{data}"
+                yield {"type": "image_url", "image_url": {"url": url}}, field
+            case {"type": "image", "source": {"type": "url", "url": str(url)}}:
+                yield {"type": "image_url", "image_url": {"url": url}}, field
+            case {"type": "document", "source": {"type": "text", "data": str(text)}, **rest}:
+                title = rest.get("title")
+                yield {"type": "text", "text": f"{title}\n\n{text}" if title else text}, field
+            case _:
+                kind = block.get("type") if isinstance(block, Mapping) else None
+                message = f"a content block of type {short_repr(kind)} is not supported here"
+                raise ApiError(400, message, code="invalid_prompt", param=field)
