@@ -175,5 +175,7 @@ CLIENTS: tuple[Client, ...] = (
     PythonClient("llm", "llm_client.py", ("llm",)),
     PythonClient("LangChain ChatOpenAI", "langchain_client.py", ("langchain-openai",)),
     PythonClient("openai-agents", "openai_agents_client.py", ("openai-agents",)),
+    PythonClient("anthropic", "anthropic_client.py", ("anthropic", "pydantic")),
+    PythonClient("lm-eval", "lm_eval_client.py", ("lm-eval[api]", "transformers")),
     GoClient("Go program (bridge --compat mlx-lm)", "go"),
 )

@@ -20,7 +20,7 @@ from live_server import serving_engine
 from results import DOCUMENT, Result, read_results, with_section, write_results
 from sections import sections
 
-from proxy_engine.models.embedded import EMBEDDED_MODEL
+from proxy_engine.models.embedded import EMBEDDED_MODEL, embedded_model
 
 _SECONDS = 900
 _logger = logging.getLogger("proxy_engine")
@@ -64,6 +64,7 @@ def run(clients: Sequence[Client]) -> list[Result]:
             **os.environ,
             "COMPAT_SERVER": live.url,
             "COMPAT_MODEL": EMBEDDED_MODEL,
+            "COMPAT_TOKENIZER": str(embedded_model()),
             "COMPAT_FAILING_PROMPT": FAILING_PROMPT,
         }
         for client in clients:

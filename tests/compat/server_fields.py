@@ -41,7 +41,7 @@ LLAMA_CPP = "LM Studio, llama.cpp"
 OLLAMA = "Ollama"
 SGLANG = "SGLang"
 
-_LARGEST = "the largest window of the penalties in use"
+_LARGEST = "one window for all penalties"
 _TEXT = {"type": "object", "properties": {}}
 _TOOL = {"type": "function", "function": {"name": "f", "parameters": _TEXT}}
 _DIGIT = {"type": "regex", "pattern": "[0-9]"}
@@ -161,7 +161,7 @@ FIELDS: tuple[Field, ...] = (
         "also with a `schema`",
     ),
     Field(LLAMA_CPP, "repeat_penalty", 1.1, "honoured"),
-    Field(LLAMA_CPP, "repeat_last_n", 64, "honoured"),
+    Field(LLAMA_CPP, "repeat_last_n", 64, "ignored", "see `repetition_context_size`"),
     Field(LLAMA_CPP, "reasoning_format", "auto", "ignored", "reasoning is `reasoning_content`"),
     Field(LLAMA_CPP, "n_predict", 5, "ignored", "the limit is `max_tokens`"),
     Field(LLAMA_CPP, "n_probs", 2, "ignored", "see `top_logprobs`"),

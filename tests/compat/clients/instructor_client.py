@@ -4,7 +4,7 @@ from pydantic import BaseModel, Field
 from reporting import KEY, MODEL, URL, check, raised, run
 
 MESSAGES = [{"role": "user", "content": "Ada is 36 years old."}]
-MODES = ("TOOLS", "TOOLS_STRICT", "JSON_SCHEMA", "FUNCTIONS", "RESPONSES_TOOLS")
+MODES = ("TOOLS", "TOOLS_STRICT", "JSON_SCHEMA", "RESPONSES_TOOLS")
 # This one sends no schema, so a small model gives any object.
 OBJECT_MODES = ("JSON",)
 

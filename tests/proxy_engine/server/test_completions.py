@@ -123,3 +123,31 @@ def test_logprobs_have_offsets(client: openai.OpenAI) -> None:
         for choice in chunk.choices:
             tokens += choice.logprobs.tokens if choice.logprobs else []
     assert tokens == told.tokens
+
+
+def test_echo_has_the_log_probabilities_of_the_prompt(
+    client: openai.OpenAI, roomy_engine: Any
+) -> None:
+    ids = list(roomy_engine.tokenizer.encode("Hello there"))
+    given: Any = {"echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
+    (whole,) = complete(client, ids, **given).choices
+    scored = roomy_engine.prompt_logprobs(ids, 1)
+    logprobs = whole.logprobs
+    assert len(logprobs.tokens) == len(ids) + 1
+    assert logprobs.token_logprobs[0] is None
+    assert logprobs.top_logprobs[0] is None
+    assert logprobs.token_logprobs[1:-1] == pytest.approx(
+        [token.chosen.before_mask for token in scored[1:]], abs=1e-4
+    )
+    for token, number, top in zip(
+        logprobs.tokens[1:], logprobs.token_logprobs[1:], logprobs.top_logprobs[1:], strict=True
+    ):
+        assert top[token] == number
+    # A greedy token is the most likely one.
+    assert logprobs.token_logprobs[-1] == max(logprobs.top_logprobs[-1].values())
+    streamed = [
+        token
+        for chunk in complete(client, ids, stream=True, **given)
+        for token in (chunk.choices[0].logprobs.tokens if chunk.choices[0].logprobs else ())
+    ]
+    assert streamed == logprobs.tokens

@@ -21,7 +21,7 @@ from proxy_engine.cli.main import main
 from proxy_engine.options.overrides import OptionOverrides
 from proxy_engine.server.app import load_engine, registry_of
 from proxy_engine.server.errors import ApiError
-from proxy_engine.server.generation_settings import with_defaults
+from proxy_engine.server.generation_settings import merged_options
 from proxy_engine.server.known_models import KnownModel
 from proxy_engine.server.load_checks import LoadChecks
 from proxy_engine.server.settings import ServerSettings, parse_settings
@@ -117,9 +117,9 @@ def test_template_variables_of_a_request_are_added() -> None:
     defaults: OptionOverrides = {"chat_template_kwargs": {"a": 1, "b": 2}, "top_k": 3}
     given: OptionOverrides = {"chat_template_kwargs": {"b": 4}, "max_tokens": 5}
     merged = {"chat_template_kwargs": {"a": 1, "b": 4}, "top_k": 3, "max_tokens": 5}
-    assert with_defaults(given, defaults) == merged
-    assert with_defaults({}, defaults) == defaults
-    assert with_defaults(given, {}) == given
+    assert merged_options(given, defaults) == merged
+    assert merged_options({}, defaults) == defaults
+    assert merged_options(given, {}) == given
 
 
 @pytest.fixture
@@ -217,3 +217,8 @@ def test_cache_settings_do_not_concern_speech_models(tmp_path: Path) -> None:
     model = registry_of(settings).default()
     asyncio.run(LoadChecks(settings.cache_options()).check_files(model))
     load_engine(model, settings).close()
+
+
+def test_model_may_be_the_first_argument() -> None:
+    settings = parse_settings(["some/model", "--port", "3", "--log-level", "DEBUG"])
+    assert (settings.model, settings.port, settings.log_level) == ("some/model", 3, "debug")

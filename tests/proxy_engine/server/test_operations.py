@@ -402,3 +402,26 @@ def test_compile_time_is_limited(tiny_model: Any, tiny_tokenizer: Any) -> None:
         assert (error["code"], error["param"]) == ("constraint_too_complex", "guided_json")
         assert error["seconds"] == 0.001
         assert http.post(CHAT, json=HELLO).status_code == 200
+
+
+def test_body_without_a_content_type_is_json_unless_a_page_sends_it(live: Live) -> None:
+    body = json.dumps(HELLO).encode()
+    with live.http() as http:
+        assert http.post(CHAT, content=body).status_code == 200
+        assert (
+            http.post(CHAT, content=body, headers={"Origin": "https://a.example"}).status_code
+            == 400
+        )
+
+
+def test_key_may_be_anthropics_header_and_metrics_may_be_open(
+    roomy_engine: InferenceEngine,
+) -> None:
+    with serving_engine(roomy_engine, api_key="k", open_metrics=True) as own, own.http() as http:
+        assert http.get("/v1/models", headers={"x-api-key": "k"}).status_code == 200
+        refused = http.get("/v1/models", headers={"x-api-key": "other"})
+        assert refused.json()["error"]["type"] == "invalid_request_error"
+        assert refused.json()["error"]["code"] == "invalid_api_key"
+        assert http.get("/metrics").status_code == 200
+        error = http.post("/v1/messages", json={}).json()["error"]
+        assert error["type"] == "authentication_error"
