@@ -11,7 +11,7 @@ from ..engine.inference_engine import InferenceEngine
 from .errors import ApiError
 from .known_models import KnownModel
 from .model_host import CheckModel, Lease
-from .model_names import DEFAULT_MODEL
+from .model_registry import DEFAULT_MODEL
 from .model_selection import check_suitable
 
 

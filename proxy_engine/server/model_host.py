@@ -144,7 +144,7 @@ class ModelHost:
             check: Called with a model that is not in memory.
 
         Raises:
-            ApiError: 404 if there is no such model or adapter, or a short name matches several; 507
+            ApiError: 404 if there is no such model or adapter; 507
                 if it does not fit into memory; 400 if it is unsuitable, the draft model has another
                 vocabulary, or the adapter belongs to another model; 501 or 503 if it cannot be
                 loaded.

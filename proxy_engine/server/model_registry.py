@@ -16,7 +16,15 @@ from huggingface_hub.constants import HF_HUB_CACHE
 from ..models.embedded import EMBEDDED_MODEL, embedded_model, is_embedded_model_ready
 from .adapters import KnownAdapter
 from .known_models import KnownModel, KnownModels
-from .model_names import ANY_NAME, DEFAULT_MODEL, MAX_NAME_CHARACTERS, models_by_short_name
+
+DEFAULT_MODEL = "default_model"
+"""mlx-lm's name for the model, and for the draft model, that the server was started with."""
+
+ANY_NAME = "*"
+"""The alias that makes every unknown name a name of the default model."""
+
+_MAX_NAME_CHARACTERS = 1000
+"""The length of names that are not those of models. Every chunk of an answer repeats the name."""
 
 
 class ModelRegistry:
@@ -78,9 +86,9 @@ class ModelRegistry:
         """Return the model of that name, even one with a ``problem``; ``None`` if there is none.
 
         Args:
-            name: A name, the default model's path, or a short name that matches one model. ``None``
-                or empty, an alias, or ``DEFAULT_MODEL``: the default model, or the first suitable
-                one if the default model is not.
+            name: A full name, or the default model's path. ``None`` or empty, an alias, or
+                ``DEFAULT_MODEL``: the default model, or the first suitable one if the default model
+                is not.
             transcribes: Whether the model should be a speech model, if the name leaves a choice.
         """
         if not name or name == DEFAULT_MODEL or name in self._aliases:
@@ -89,31 +97,25 @@ class ModelRegistry:
             return self.default()
         known = self._known()
         exact = next((model for model in known if model.name == name), None)
-        if exact is not None or len(name) > MAX_NAME_CHARACTERS:
-            return exact
-        if ANY_NAME in self._aliases:
+        if exact is None and ANY_NAME in self._aliases and len(name) <= _MAX_NAME_CHARACTERS:
             return self._suitable(transcribes)
-        matches = _matches(name, known, transcribes)
-        return matches[0] if len(matches) == 1 else None
+        return exact
 
     def find_draft(self, name: str) -> KnownModel | None:
         """Return the draft model of that name: that of the default model, or any known model.
 
-        ``DEFAULT_MODEL`` is a name of the former. The last component of one model's name is a name.
+        ``DEFAULT_MODEL`` is a name of the former.
         """
         default = self.default_draft()
         if default is not None and name in (DEFAULT_MODEL, self._draft, default.name):
             return default
-        known = self._known()
-        exact = [model for model in known if model.name == name]
-        matches = exact or _matches(name, known, transcribes=False, components_only=True)
-        if len(matches) != 1:
-            return None
-        return replace(matches[0], draft=None, adapter=None, default_adapter=None)
+        found = next((model for model in self._known() if model.name == name), None)
+        return found and replace(found, draft=None, adapter=None, default_adapter=None)
 
-    def matches(self, name: str, transcribes: bool = False) -> list[str]:
-        """Return the full names of the models that a short name matches."""
-        return [model.name for model in _matches(name, self._known(), transcribes)]
+    def similar_names(self, name: str) -> list[str]:
+        """Return the names of models that contain a name, in upper or lower case."""
+        wanted = name.casefold()
+        return [model.name for model in self.models() if wanted in model.name.casefold()]
 
     def _default_names(self) -> set[str]:
         if self._default is None:
@@ -162,15 +164,6 @@ class ModelRegistry:
             return KnownModel(EMBEDDED_MODEL, None)
         # Without a source, the engine loads the embedded model in its fastest form.
         return replace(self._models.describe(EMBEDDED_MODEL, embedded_model()), source=None)
-
-
-def _matches(
-    name: str, models: list[KnownModel], transcribes: bool, *, components_only: bool = False
-) -> list[KnownModel]:
-    """Return the models that a short name matches; only suitable and usable ones if there are."""
-    found = models_by_short_name(name, models, components_only=components_only)
-    found = [model for model in found if model.transcribes is transcribes] or found
-    return [model for model in found if model.problem is None] or found
 
 
 def _snapshots(hub_cache: Path) -> Iterator[tuple[str, Path]]:

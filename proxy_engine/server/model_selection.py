@@ -9,11 +9,10 @@ from ..checks.texts import short_repr
 from .adapters import AdapterRegistry, KnownAdapter
 from .errors import ApiError, unsuitable_model
 from .known_models import KnownModel
-from .model_names import DEFAULT_MODEL
-from .model_registry import ModelRegistry
+from .model_registry import DEFAULT_MODEL, ModelRegistry
 
 _MAX_MATCHES = 8
-"""The number of candidates in the error of an ambiguous short name."""
+"""The number of names in the error of an unknown model."""
 
 
 class ModelSelection:
@@ -55,13 +54,13 @@ class ModelSelection:
             is_loaded: Whether a model is in memory.
 
         Raises:
-            ApiError: 404 if there is no such model or adapter, or a short name matches several.
+            ApiError: 404 if there is no such model or adapter.
         """
         model = await self._find_selected(name, transcribes, is_loaded)
         if model is None:
             model = await asyncio.to_thread(self._registry.find, name, transcribes)
         if model is None:
-            raise await self._not_found(name or "", "model", transcribes)
+            raise await self._not_found(name or "", "model")
         # The selected model may have the adapter of an earlier request.
         model = replace(model, adapter=model.default_adapter)
         if adapter_name:
@@ -96,13 +95,11 @@ class ModelSelection:
             raise ApiError(404, what, code="adapter_not_found", param="adapters")
         return adapter
 
-    async def _not_found(self, name: str, param: str, transcribes: bool = False) -> ApiError:
-        matches = await asyncio.to_thread(self._registry.matches, name, transcribes)
+    async def _not_found(self, name: str, param: str) -> ApiError:
+        similar = await asyncio.to_thread(self._registry.similar_names, name)
         what = f"model {short_repr(name)} not found"
-        if matches:
-            shown = ", ".join(map(repr, matches[:_MAX_MATCHES]))
-            more = ", …" if len(matches) > _MAX_MATCHES else ""
-            what = f"model {short_repr(name)} is ambiguous: it matches {shown}{more}"
+        if similar:
+            what += f". Did you mean {', or '.join(map(repr, similar[:_MAX_MATCHES]))}?"
         return ApiError(404, what, code="model_not_found", param=param)
 
 

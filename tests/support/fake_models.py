@@ -36,7 +36,7 @@ class Registry(ModelRegistry):
         known = (m for m in self._known if name in (None, m.name))
         return next((m for m in known if name or m.transcribes is transcribes), None)
 
-    def matches(self, name: str, transcribes: bool = False) -> list[str]:
+    def similar_names(self, name: str) -> list[str]:
         return [m.name for m in self._known if name and name in m.name]
 
     def find_draft(self, name: str) -> KnownModel | None:
