@@ -4,8 +4,8 @@ No grammar takes part, so this is the cost of the loop itself. All texts have th
 tokens with both: no text ends by itself. For that, mlx-lm gets no end tokens, and this engine masks
 them by ``min_tokens``. Both run by turns in one process.
 
-    PYTHONPATH=tests/support python benchmarks/free_texts.py [--model 8x256] [--texts 8]
-        [--tokens 200] [--repeats 5] [--samplings greedy,seeded] [--drafts off,auto]
+    make bench-free-texts FREE_TEXTS_ARGS="[--model 8x256] [--texts 8] [--tokens 200] [--repeats 5]
+        [--samplings greedy,seeded] [--drafts off,auto]"
 
 ``--model tiny`` is the model of the tests (two layers of width 32, a vocabulary of 320), ``LxW`` a
 random one with the embedded model's tokenizer.
@@ -31,6 +31,7 @@ from random_models import make_random_model, size
 from tiny_models import make_tiny_model, make_tiny_tokenizer
 
 from proxy_engine import CacheOptions, InferenceEngine, RawPrompt
+from proxy_engine.runtime.blas import has_fast_blas
 
 __all__ = ["main"]
 
@@ -148,7 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with InferenceEngine(on_progress=None) as embedded:
             tokenizer = embedded.tokenizer
             model = make_random_model(size(options.model), embedded.vocabulary.size)
-    print(environment())
+    print({**environment(), "has_fast_blas": has_fast_blas()})
     texts = _Texts(model, tokenizer, options.texts, options.tokens)
     gc.collect()
     gc.freeze()

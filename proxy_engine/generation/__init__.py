@@ -18,9 +18,9 @@ from .model_checks import ModelChecks
 from .prefill import Prefill
 from .sequence import Sequence
 from .sequence_samplers import SamplingHooks, SequenceSamplers
-from .speculation.draft_length import device_pass_cost
 from .speculation.draft_model import DraftModel
 from .speculation.drafting import Drafting
+from .speculation.step_costs import StepCosts
 from .timings import Timings
 from .tokens import Token
 from .wired_memory import clear_cache, model_bytes, wired_memory
@@ -41,10 +41,10 @@ __all__ = [
     "Sequence",
     "SequenceOptions",
     "SequenceSamplers",
+    "StepCosts",
     "Timings",
     "Token",
     "clear_cache",
-    "device_pass_cost",
     "end_token_ids",
     "model_bytes",
     "text_token_mask",

@@ -40,6 +40,7 @@ from .sequence import Sequence
 from .speculation.draft_length import most_efficient_count
 from .speculation.draft_model import DraftModel
 from .speculation.drafting import BatchDrafts
+from .speculation.step_costs import StepCosts
 from .step import Step, sample_together
 from .wired_memory import clear_cache
 
@@ -64,6 +65,7 @@ class Batch:
         probe: Determines which batches the model computes correctly; batches of one model can
             share it. A model that computes none correctly runs one sequence at a time.
         draft_model: Drafts tokens for sequences whose other drafters propose none.
+        costs: The measured cost of passes; batches of one model can share it.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Batch:
         pads: bool | None = None,
         probe: ModelChecks | None = None,
         draft_model: DraftModel | None = None,
+        costs: StepCosts | None = None,
     ) -> None:
         self._pass = ForwardPass.of(model)
         self._probe = probe or ModelChecks(self._pass.model)
@@ -83,9 +86,14 @@ class Batch:
         self._quantize = quantize
         self._draft_model = draft_model
         self._rows: BatchRows[Sequence] = BatchRows()
-        self._drafts = BatchDrafts(self._rows, self._probe, draft_model, pads=pads)
+        self._costs = costs or StepCosts()
+        self._drafts = BatchDrafts(self._rows, self._probe, draft_model, self._costs, pads=pads)
         self._choices = ExactChoices(self._pass.model, self._rows)
         self._passes = 0
+        self._pass_tokens = 0
+        self._feed_seconds = 0.0
+        # Sequences have joined since the last step, which waits for their prompts.
+        self._has_joined = True
 
     @property
     def sequences(self) -> Items[Sequence]:
@@ -114,10 +122,12 @@ class Batch:
 
         Their prompt is processed: they have ``logits``.
         """
+        self._has_joined = True
         self._rows.add(sequences, cache)
 
     def add_all(self, sequences: Items[Sequence], cache: list[Any]) -> None:
         """Add sequences after a joint prefill, with their batch cache."""
+        self._has_joined = True
         self._rows.add_all(sequences, cache)
 
     def replace(self, removed: Collection[Sequence], added: Mapping[Sequence, Sequence]) -> None:
@@ -154,6 +164,7 @@ class Batch:
         Remove the finished sequences afterwards, then call :meth:`feed`. An error that is raised
         here concerns all sequences.
         """
+        started, pass_tokens = time.perf_counter(), self._pass_tokens
         drafts = self._drafts.in_flight
         steps = [Step(sequence, drafts.get(sequence)) for sequence in self._rows.sequences]
         sampled = self._sample(steps)
@@ -177,7 +188,16 @@ class Batch:
         self._rows.settle()
         if drafts:
             self._drafts.record(sampled)
+        if len(sampled) == len(steps):
+            self._measure(pass_tokens, time.perf_counter() - started, is_drafted=bool(drafts))
         return [step for step in steps if step.tokens or step.is_slow or step.error is not None]
+
+    def _measure(self, tokens: int, seconds: float, *, is_drafted: bool) -> None:
+        """Record the time of a step. The draft model's part in it is not the pass's."""
+        if not self._has_joined:
+            seconds += self._feed_seconds - self._drafts.model_seconds
+            self._costs.record(tokens, seconds, is_drafted=is_drafted)
+        self._has_joined, self._feed_seconds = False, 0.0
 
     def feed(self) -> None:
         """Dispatch a pass over the pending tokens, unless a sequence has logits to sample from.
@@ -190,6 +210,7 @@ class Batch:
         for sequence in sequences:
             if sequence.processed == len(sequence.tokens):
                 return
+        started = time.perf_counter()
         pending = {sequence: sequence.pending for sequence in sequences}
         drafts = self._drafts.in_flight = self._drafts.make()
         counts = self._token_counts(
@@ -211,6 +232,7 @@ class Batch:
         self._forward(padded_tokens(tokens), lengths)
         if not drafts:
             self._rows.settle()
+        self._feed_seconds = time.perf_counter() - started
 
     def _sample(self, steps: list[Step]) -> list[Step]:
         """Sample tokens for the sequences with logits, and return their steps."""
@@ -316,6 +338,7 @@ class Batch:
         started = time.perf_counter()
         rows = self._rows
         sequences = rows.sequences
+        self._pass_tokens = tokens.size
         deltas = [0] * len(lengths)
         for sequence in sequences:
             deltas[sequence.row] = sequence.rope_delta

@@ -178,6 +178,7 @@ class ContinuousBatch:
             quantize=self._prefills.quantize,
             probe=self._probe,
             draft_model=self._draft_model,
+            costs=self._factory.costs,
         )
 
     # Generation.

@@ -35,8 +35,8 @@ from ..generation import (
     Sequence,
     SequenceOptions,
     SequenceSamplers,
+    StepCosts,
     Timings,
-    device_pass_cost,
     end_token_ids,
     text_token_mask,
     xtc_special_tokens,
@@ -259,6 +259,7 @@ class SequenceFactory:
     Attributes:
         fast_forward: Tokenizes forced text.
         masks: Masks on the device.
+        costs: The measured cost of passes.
     """
 
     def __init__(
@@ -276,7 +277,7 @@ class SequenceFactory:
         self.fast_forward = FastForward(partial(control.encode, lock=tokenizer_lock), vocabulary)
         self.masks = DeviceMasks()
         self._text_tokens = text_token_mask(vocabulary)
-        self._pass_cost = device_pass_cost(make_prompt_cache(loaded.model))
+        self.costs = StepCosts(make_prompt_cache(loaded.model))
         self._xtc_special_tokens = xtc_special_tokens(vocabulary)
         self._draft_cost = draft_cost
         self._num_draft_tokens = num_draft_tokens
@@ -350,11 +351,9 @@ class SequenceFactory:
         if options is None or request.sequences > 1 or request.hooks.changes_tokens:
             return None
         # Where no draft pays, drafters need not search.
-        has_drafters = options.prompt_lookup and (self._pass_cost.base or not options.is_adaptive)
+        has_drafters = options.prompt_lookup and (self.costs.cost.base or not options.is_adaptive)
         drafters = self.drafters(request.prompt.token_ids) if has_drafters else []
-        model_cost = None
         # A draft model reads text only.
-        if self._draft_cost is not None and request.prompt.inputs is None:
-            model_cost = replace(self._pass_cost, per_draft_token=self._draft_cost)
+        model_cost = self._draft_cost if request.prompt.inputs is None else None
         options = options.with_defaults(self._num_draft_tokens)
-        return Drafting(drafters, options, self._pass_cost, model_cost)
+        return Drafting(drafters, options, self.costs, model_cost)

@@ -36,12 +36,11 @@ from proxy_engine import (
     TokenGenerated,
 )
 from proxy_engine.generation import DraftModel
+from proxy_engine.generation.batch import Batch
 from proxy_engine.generation.choice_scores import ChoiceScorer
 from proxy_engine.generation.constraint import Constraint, SlowMaskError
-from proxy_engine.generation.speculation import CopyDrafter
-from proxy_engine.generation.speculation import drafting as drafting_module
+from proxy_engine.generation.speculation import CopyDrafter, step_costs
 from proxy_engine.generation.speculation.draft_length import PassCost
-from proxy_engine.requests import groups
 from proxy_engine.requests.groups import SequenceFactory
 from state_machines import GrammarStateMachine, Matcher, RegexStateMachine
 from state_machines.budgets import spend
@@ -307,8 +306,8 @@ def drafting(alone: Alone) -> Iterator[None]:
         return PassCost(32.0)
 
     with (
-        patch.object(groups, "device_pass_cost", cost),
-        patch.object(drafting_module, "device_pass_cost", cost),
+        patch.object(step_costs, "device_pass_cost", cost),
+        patch.object(Batch, "_measure", lambda *_, **__: None),
         patch.object(SequenceFactory, "drafters", lambda *given: alone.drafters(*given)),
         complete_masks(),
     ):

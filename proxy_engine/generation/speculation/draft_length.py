@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import mlx.core as mx
 
 from ...runtime.blas import has_fast_blas
-from ..cache_layers import must_replay
 
 _MAX_RATE = 0.999
 _MIN_CHANCE = 0.05
@@ -41,6 +39,15 @@ class PassCost:
     def of_pass(self, tokens: int) -> float:
         """Return the cost of a pass over some tokens, padding included."""
         return (self.base + tokens) / (self.base + 1)
+
+    def pays(self, rate: float, rows: int = 1) -> bool:
+        """Whether a draft of one token can pay.
+
+        Args:
+            rate: The largest probability that it is accepted.
+            rows: Rows of a pass that are padded to the same width.
+        """
+        return min(rate, _MAX_RATE) * (self.base / rows + 1) > 1
 
     def of_draft(self, tokens: int) -> float:
         """Return the cost of making a draft."""
@@ -295,24 +302,11 @@ class AcceptanceRates:
             record.resumes_at = self._generated + pause
 
 
-_REPLAY_SHARE = 0.25
-"""Share of the constant time that is left to drafts where accepted tokens may be processed again.
-
-Simulated with acceptance rates up to 0.95 and a constant time of 5 to 32 tokens: drafts of this
-length are at most 5% slower than the best ones, and never slower than none."""
-
-
-def device_pass_cost(cache: Sequence[Any] = ()) -> PassCost:
-    """Return the cost of passes on the default device.
-
-    Args:
-        cache: The prompt cache of the model.
-    """
+def device_pass_cost() -> PassCost:
+    """Return the cost of passes that is assumed on the default device."""
     if mx.default_device().type == mx.DeviceType.gpu:
-        cost = GPU
-    else:
-        cost = FAST_CPU if has_fast_blas() else SLOW_CPU
-    return replace(cost, base=cost.base * _REPLAY_SHARE) if must_replay(cache) else cost
+        return GPU
+    return FAST_CPU if has_fast_blas() else SLOW_CPU
 
 
 def most_efficient_count(pending: Sequence[int]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from state_machines.budgets import step_limit
@@ -20,14 +21,13 @@ from ..step import Step
 from .draft_length import (
     AcceptanceRates,
     DraftGain,
-    PassCost,
     RowOutlook,
     batch_lengths,
-    device_pass_cost,
     draft_length,
 )
 from .draft_model import DRAFT_MODEL, DraftModel
 from .drafts import MAX_TOKENS_PER_STEP, Draft, Drafter
+from .step_costs import StepCosts
 
 _log = logging.getLogger(__name__)
 
@@ -38,8 +38,9 @@ class Drafting:
     Args:
         drafters: In the order in which they are asked.
         options: Limits of drafts.
-        cost: The cost of passes, from which the length of drafts follows.
-        model_cost: The same for drafts of the draft model; ``None``: there is none.
+        costs: The cost of passes, from which the length of drafts follows.
+        model_cost: Time in which the draft model makes a token, in the time of a pass over one
+            token; ``None``: there is no draft model.
 
     Attributes:
         drafted_tokens: Proposed tokens that the model has verified.
@@ -50,14 +51,14 @@ class Drafting:
         self,
         drafters: Sequence[Drafter],
         options: SpeculationOptions,
-        cost: PassCost,
-        model_cost: PassCost | None = None,
+        costs: StepCosts,
+        model_cost: float | None = None,
     ) -> None:
         self.drafted_tokens = 0
         self.accepted_tokens = 0
         self._drafters = list(drafters)
         self._options = options
-        self._cost = cost
+        self._costs = costs
         self._model_cost = model_cost if options.draft_model else None
         self._rates = AcceptanceRates()
         self._counted = 0
@@ -67,13 +68,18 @@ class Drafting:
         """Whether the length of drafts follows the acceptance rate."""
         return self._options.is_adaptive
 
-    def expected_draft(self, sequence: GeneratedSequence) -> RowOutlook | None:
-        """Return the draft that is likely once the next token is known; ``None``: there is none."""
+    def expected_draft(self, sequence: GeneratedSequence, rows: int) -> RowOutlook | None:
+        """Return the draft that is likely once the next token is known; ``None``: there is none.
+
+        Args:
+            sequence: The sequence.
+            rows: Rows of the pass that are padded to the same width.
+        """
         self._update(sequence)
         part = sequence.constraint.part_name
         for drafter in list(self._drafters):
             rate = self._rates.rate(part, drafter.source)
-            pays = DraftGain(self._cost, 1).pays(rate) or not self.is_adaptive
+            pays = self._costs.cost.pays(rate, rows) or not self.is_adaptive
             try:
                 if pays and drafter.expects_draft(sequence.constraint.matcher):
                     return RowOutlook(rate, self._options.max_draft_tokens)
@@ -86,7 +92,7 @@ class Drafting:
         """Return a draft behind the sequence's pending tokens; it may be empty."""
         self._update(sequence)
         draft = Draft(sequence)
-        gain = DraftGain(self._cost, max(1, len(sequence.pending)))
+        gain = DraftGain(self._costs.cost, max(1, len(sequence.pending)))
         limit = MAX_TOKENS_PER_STEP * self._options.max_draft_tokens
         # No grammar makes other requests wait.
         with step_limit(ADVANCE_STEPS):
@@ -160,7 +166,8 @@ class Drafting:
         if not options.is_adaptive:
             return options.max_draft_tokens
         rate = self._rates.rate(part, DRAFT_MODEL)
-        return draft_length(rate, self._model_cost, options.max_draft_tokens, pending=pending)
+        cost = replace(self._costs.cost, per_draft_token=self._model_cost)
+        return draft_length(rate, cost, options.max_draft_tokens, pending=pending)
 
     def _extend(self, draft: Draft, drafter: Drafter, gain: DraftGain) -> bool:
         """Append the proposal of a drafter, as far as it pays; return whether a token was added."""
@@ -198,10 +205,12 @@ class BatchDrafts:
         rows: The sequences with their cache.
         probe: Determines whether the model computes wide passes and padded rows correctly.
         draft_model: Extends the drafts of sequences that allow it.
+        costs: The cost of passes.
         pads: Whether padding is nearly free.
 
     Attributes:
         in_flight: The drafts whose pass is dispatched and not verified.
+        model_seconds: Time in which the draft model has made them.
     """
 
     def __init__(
@@ -209,31 +218,38 @@ class BatchDrafts:
         rows: BatchRows[GeneratedSequence],
         probe: ModelChecks,
         draft_model: DraftModel | None,
+        costs: StepCosts,
         *,
         pads: bool,
     ) -> None:
         self.in_flight: dict[GeneratedSequence, Draft] = {}
+        self.model_seconds = 0.0
         self._rows = rows
         self._probe = probe
         self._draft_model = draft_model
         self._pads = pads
-        self._cost = device_pass_cost()
+        self._costs = costs
 
     def are_expected(self) -> bool:
         """Whether the next pass is likely to have drafts."""
         drafting = self._drafting()
         if not drafting:
             return False
+        rows = 1 if self._pads else len(self._rows.sequences)
         expected = {
-            sequence: drafters.expected_draft(sequence) for sequence, drafters in drafting.items()
+            sequence: drafters.expected_draft(sequence, rows)
+            for sequence, drafters in drafting.items()
         }
+        if not any(expected.values()):
+            return False
         outlooks = [expected.get(sequence) or RowOutlook(0, 0) for sequence in self._rows.sequences]
         if len(outlooks) == 1 or not all(drafters.is_adaptive for drafters in drafting.values()):
             return any(outlook.at_most for outlook in outlooks)
-        return any(batch_lengths(outlooks, self._cost, pads=self._pads))
+        return any(batch_lengths(outlooks, self._costs.cost, pads=self._pads))
 
     def make(self) -> dict[GeneratedSequence, Draft]:
         """Return drafts for the next pass, as long as pays for all sequences together."""
+        self.model_seconds = 0.0
         drafting = self._drafting()
         drafts: dict[GeneratedSequence, Draft] = {}
         for sequence, drafters in drafting.items():
@@ -253,7 +269,7 @@ class BatchDrafts:
                 else RowOutlook(0, 0, len(sequence.pending))
                 for sequence in self._rows.sequences
             ]
-            lengths = batch_lengths(outlooks, self._cost, pads=self._pads)
+            lengths = batch_lengths(outlooks, self._costs.cost, pads=self._pads)
             for sequence, length in zip(self._rows.sequences, lengths, strict=True):
                 if sequence in drafts:
                     drafts[sequence].cut(length)
@@ -305,6 +321,7 @@ class BatchDrafts:
             for draft in wanted:
                 drafting[draft.sequence].drop_model()
         ended = time.perf_counter()
+        self.model_seconds = ended - started
         for draft in wanted:
             draft.sequence.timings.add("draft", started, ended)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import pytest
 from architectures import small_model
@@ -22,6 +23,7 @@ from proxy_engine.generation.speculation.draft_length import (
     draft_length,
     expected_tokens,
 )
+from proxy_engine.generation.speculation.step_costs import StepCosts
 
 RATES = st.floats(0, 1)
 COSTS = st.builds(PassCost, st.floats(0, 100), per_draft_token=st.floats(0, 0.5))
@@ -122,15 +124,57 @@ def test_recurrent_states_make_drafts_shorter(
 ) -> None:
     # On a CPU without a fast BLAS, no draft pays anyway.
     monkeypatch.setattr(draft_length_module, "has_fast_blas", lambda: True)
-    cost = device_pass_cost(make_prompt_cache(small_model(architecture)))
+    cost = StepCosts(make_prompt_cache(small_model(architecture))).cost
     assert 0 < cost.base < device_pass_cost().base
     assert draft_length(0.9, cost, 16) <= draft_length(0.9, device_pass_cost(), 16)
 
 
 @pytest.mark.parametrize("architecture", ["qwen3", "gemma3_text", "llama4"])
 def test_caches_that_drop_tokens_leave_drafts_as_long(architecture: str) -> None:
-    cost = device_pass_cost(make_prompt_cache(small_model(architecture)))
+    cost = StepCosts(make_prompt_cache(small_model(architecture))).cost
     assert cost == device_pass_cost()
+
+
+# Measured costs.
+
+
+def measured(base: float, per_token: float, widths: Sequence[int], steps: int = 20) -> StepCosts:
+    """Return costs after steps of one row, with a draft in every second one."""
+    costs = StepCosts()
+    for number in range(steps):
+        drafted = widths[number % len(widths)] if number % 2 else 0
+        tokens = 1 + drafted
+        costs.record(tokens, base + per_token * tokens, is_drafted=drafted > 0)
+    return costs
+
+
+@given(st.floats(0.1, 30), st.floats(1e-5, 1), st.lists(st.integers(2, 9), min_size=2, max_size=5))
+def test_measured_cost_is_that_of_linear_steps(
+    base: float, per_token: float, widths: list[int]
+) -> None:
+    found = measured(base * per_token, per_token, widths).cost.base
+    assert found == pytest.approx(base, rel=0.1, abs=0.1)
+
+
+def test_drafts_stop_where_steps_take_as_long_as_their_tokens() -> None:
+    costs = measured(0, 0.001, [8], steps=8)
+    assert draft_length(0.9, costs.cost, 16) == 0
+
+
+def test_drafts_are_tried_again_after_steps_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(draft_length_module, "has_fast_blas", lambda: True)
+    costs = measured(0, 0.001, [8], steps=8)
+    waited = 0
+    while not draft_length(0.9, costs.cost, 16):
+        costs.record(1, 0.001, is_drafted=False)
+        waited += 1
+    assert 10 < waited < 1000
+
+
+def test_single_slow_step_does_not_end_drafts() -> None:
+    costs = measured(0.012, 0.001, [8])
+    costs.record(9, 5.0, is_drafted=True)
+    assert draft_length(0.9, costs.cost, 16) > 0
 
 
 # Acceptance rates.
