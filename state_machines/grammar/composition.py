@@ -107,7 +107,7 @@ class Concatenation(Node):
         if self.head.nullable:
             return position + 1, self.derivative(text[position])
         position, head = self.head.run_derivative(text, position)
-        return position, concatenation(head, self.tail)
+        return position, _join(head, self.tail)
 
     def release(self) -> Iterable[Node]:
         # Inlined for speed: most nodes are concatenations.
@@ -126,11 +126,11 @@ class Concatenation(Node):
 
     def compute_derivative(self, byte: int) -> Node:
         if not self.head.nullable:
-            return concatenation(self.head.derivative(byte), self.tail)
+            return _join(self.head.derivative(byte), self.tail)
         found = []
         node: Node = self
         while isinstance(node, Concatenation):
-            found.append(concatenation(node.head.derivative(byte), node.tail))
+            found.append(_join(node.head.derivative(byte), node.tail))
             if not node.head.nullable:
                 break
             node = node.tail

@@ -19,6 +19,7 @@ spellings:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -91,6 +92,9 @@ _HAS_SINGLE_ESCAPE = _HAS_ESCAPE & code_points(0, 0xFFFF)
 
 _PLAIN = [0x20 <= byte < 0x7F and byte not in b'"\\' for byte in range(256)]
 """By byte, whether it is the only spelling of a character in a JSON string."""
+
+_PLAIN_RUN = re.compile(rb"[ !#-\[\]-~]*")
+"""Bytes that are the only spellings of characters in a JSON string."""
 
 _Cell = tuple[int, int, Node]
 
@@ -175,9 +179,7 @@ class EncodedText(Lazy):
     def run_derivative(self, text: bytes, position: int) -> tuple[int, Node]:
         if not self.terminator:
             return position + 1, self.derivative(text[position])
-        end = position
-        while end < len(text) and self._is_plain(text[end]):
-            end += 1
+        end = self._plain_end(text, position)
         if end == position:
             return position + 1, self.derivative(text[position])
         node = self.text
@@ -186,6 +188,15 @@ class EncodedText(Lazy):
         if node is EMPTY:
             return len(text), EMPTY
         return end, encoded(node, self.spelling, self.terminator)
+
+    def _plain_end(self, text: bytes, position: int) -> int:
+        """Return the end of the bytes from a position on that are plain."""
+        if self.spelling.escapes and self.terminator == b'"':
+            found = _PLAIN_RUN.match(text, position)
+            return found.end() if found is not None else position
+        while position < len(text) and self._is_plain(text[position]):
+            position += 1
+        return position
 
     def _is_plain(self, byte: int) -> bool:
         """Whether a byte is a whole character, and has no other meaning."""

@@ -100,6 +100,8 @@ def word_list(entries: Iterable[tuple[Text, Node]]) -> Node:
     is_uniform = True
     for number, (text, then) in enumerate(entries):
         spend((not number % 8) + len(text) // 4096)
+        if then is EMPTY or (then.boolean and then.is_empty):
+            continue
         known = by_text.setdefault(text, then)
         if then is not EPSILON:
             is_uniform = False

@@ -42,7 +42,7 @@ from state_machines.masks.lexeme_walk import (
     WalkCache,
 )
 from state_machines.masks.quote_walks import Quote, quote_walk
-from state_machines.masks.string_walks import MeasuredStrings
+from state_machines.masks.string_walks import MeasuredStrings, TokenLengths
 from state_machines.masks.token_sets import TokenSet, united
 from state_machines.masks.token_trie import Ids, concatenated
 
@@ -86,7 +86,8 @@ class Lexemes:
         )
         self._closing = ClosingQuotes(trie)
         # Every schema has strings, so their tables are built before the first mask.
-        self._any = MeasuredStrings(ANY_TEXT, descents, self._closing)
+        self._lengths = TokenLengths(trie)
+        self._any = MeasuredStrings(ANY_TEXT, descents, self._closing, self._lengths)
 
     def is_narrow(self, split: LexemeSplit) -> bool:
         """Whether few tokens stay inside a lexeme, so that it need not be walked as such."""
@@ -209,7 +210,7 @@ class Lexemes:
             return self._any
         known = self._measured.get(text)
         if known is None:
-            made = MeasuredStrings(text, self._descents, self._closing)
+            made = MeasuredStrings(text, self._descents, self._closing, self._lengths)
             known = self._measured.put(text, made, made.weight)
         return known
 

@@ -7,15 +7,15 @@ of its last mask, so the mask of a known state is one lookup.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from time import perf_counter
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 import numpy.typing as npt
 
 from state_machines.budgets import recursion_budget, step_budget
-from state_machines.caches import WeakKeyLruCache
 from state_machines.grammar.node import Node
 from state_machines.limits import LIMITS
 from state_machines.masks.mask_maker import MaskMaker
@@ -54,7 +54,7 @@ class MaskStore:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._maker = MaskMaker(vocabulary)
-        self._costs: WeakKeyLruCache[Node, MaskCost] = WeakKeyLruCache(_MASK_COSTS)
+        self._costs: deque[tuple[ref[Node], MaskCost]] = deque(maxlen=_MASK_COSTS)
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> MaskStore:
@@ -101,12 +101,12 @@ class MaskStore:
             spent = available - budget.steps_left
         seconds = perf_counter() - start
         cost = MaskCost(tuple(routes), self._maker.rows - rows, spent, seconds)
-        self._costs.put(state, cost)
+        self._costs.append((ref(state), cost))
         return dense
 
     def cost(self, state: Node) -> MaskCost | None:
         """Return the cost of a state's mask; ``None`` if it was not computed, or not recently."""
-        return self._costs.get(state)
+        return next((cost for key, cost in reversed(self._costs.copy()) if key() is state), None)
 
 
 _STORES: WeakKeyDictionary[Vocabulary, MaskStore] = WeakKeyDictionary()

@@ -65,6 +65,13 @@ class TokenSet:
         array.flags.writeable = False
         return array
 
+    def contains(self, ids: Ids) -> npt.NDArray[np.bool_]:
+        """Return which of several tokens are in the set: bool, of the shape of ``ids``."""
+        if self.bits is None:
+            return np.isin(ids, self.ids)
+        known = ids < 8 * len(self.bits)
+        return known & (self.bits[np.where(known, ids >> 3, 0)] >> (ids & 7) & 1 > 0)
+
     @property
     def ids(self) -> Ids:
         """The ids, int32; they may repeat."""
@@ -84,13 +91,6 @@ def packed(ids: Ids) -> TokenSet:
     return TokenSet(ids, None) if len(ids) <= FEW_TOKENS else TokenSet(None, _bits(ids))
 
 
-def members(is_member: npt.NDArray[np.bool_]) -> TokenSet:
-    """Return a set, given for each id whether it is in the set."""
-    if np.count_nonzero(is_member) <= FEW_TOKENS:
-        return TokenSet(np.flatnonzero(is_member).astype(np.int32), None)
-    return TokenSet(None, np.packbits(is_member, bitorder="little"))
-
-
 def _bits(ids: Ids) -> Bits:
     is_member = np.zeros(int(ids.max(initial=-1)) + 1, np.bool_)
     is_member[ids] = True
@@ -106,6 +106,14 @@ def without(tokens: TokenSet, ids: Ids) -> TokenSet:
     is_member = np.unpackbits(tokens.bits, bitorder="little")
     is_member[ids[ids < len(is_member)]] = 0
     return TokenSet(None, np.packbits(is_member, bitorder="little"))
+
+
+def within(tokens: TokenSet, bits: Bits) -> TokenSet:
+    """Return the tokens of a set that are also in a set of bits, which has all of their ids."""
+    if tokens.bits is None:
+        ids = tokens.ids
+        return TokenSet(ids[bits[ids >> 3] >> (ids & 7) & 1 > 0], None)
+    return TokenSet(None, tokens.bits & bits[: len(tokens.bits)])
 
 
 def united(sets: Iterable[TokenSet], few: Ids) -> TokenSet:

@@ -19,6 +19,9 @@ from state_machines.masks.byte_classes import CHARACTERS, CLASS_OF, LAST_ASCII, 
 from state_machines.vocabulary import Vocabulary
 from state_machines.vocabulary.array_file import Arrays, Tables, pack
 
+MANY_CHILDREN = 24
+"""Children from which on they are searched by their bytes."""
+
 _TRIE_TEXTS = 20_000
 """Texts whose vertex in a trie of tokens is stored."""
 
@@ -280,6 +283,36 @@ class TokenTrie:
         elif token_id == _SEVERAL:
             found += self.tokens_at(vertex).tolist()
         return vertex
+
+    def descend(self, vertex: int, first: int, found: list[int]) -> list[tuple[int, int]]:
+        """Visit the children of a vertex whose bytes are in a set.
+
+        Args:
+            vertex: The vertex.
+            first: The set of bytes.
+            found: Gets the ids of the tokens that end at these children.
+
+        Returns:
+            The bytes and vertices of those children that have children.
+        """
+        first_child, marks, only = self._first_child, self._marks, self._only
+        low, high = first_child[vertex], first_child[vertex + 1]
+        if high - low > MANY_CHILDREN:
+            children = [marks.find(byte, low, high) for byte in bytes_in(first)]
+        else:
+            children = [child for child in range(low, high) if first >> marks[child] & 1]
+        inner: list[tuple[int, int]] = []
+        for child in children:
+            if child < 0:
+                continue
+            token_id = only[child]
+            if token_id >= 0:
+                found.append(token_id)
+            elif token_id == _SEVERAL:
+                found += self.tokens_at(child).tolist()
+            if first_child[child] < first_child[child + 1]:
+                inner.append((marks[child], child))
+        return inner
 
     def add_tokens_at(self, vertex: int, found: list[int]) -> None:
         """Append the ids of the tokens that end at a vertex to ``found``."""

@@ -23,7 +23,7 @@ from state_machines.grammar.encoding import EncodedText, Spelling
 from state_machines.grammar.exclusion import Exclusion
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.lexing import Lexed
-from state_machines.grammar.node import EMPTY, Node, Transitions
+from state_machines.grammar.node import EMPTY, EPSILON, Node, Transitions
 from state_machines.grammar.nodes import Concatenation, Literal, Union
 from state_machines.grammar.substring import Substring
 from state_machines.grammar.symbols import bytes_in
@@ -47,6 +47,9 @@ MAX_VISITS = 16 * VISITS_PER_STEP
 
 VISITS_PER_VERTEX = 8
 """Average number of visits of a vertex from which on a state is walked as a whole."""
+
+_COMPOSED = frozenset((Union, Lexed))
+"""Nodes that are walked by their parts."""
 
 _HeadKey: TypeAlias = tuple[Spelling, bytes, int]
 _HeadWalk: TypeAlias = "tuple[list[int], list[int]]"
@@ -79,7 +82,7 @@ class TrieWalk:
     def tokens(self, start: Node, vertex: int = 0, *, stack: Stack = None) -> list[int]:
         """Return the tokens below a vertex that a node and its stack allow; ids may repeat."""
         trie = self._trie
-        bytes_below, child_by, has_children = trie.bytes_below, trie.child, trie.has_children
+        descend, has_children = trie.descend, trie.has_children
         found: list[int] = []
         pending: list[tuple[Node, Stack, int]] = [(start, stack, vertex)]
         visits = 0
@@ -122,30 +125,31 @@ class TrieWalk:
                 if tail is not None:
                     pending.extend((*tail, end) for end in ends)
                 continue
-            first = node._first
-            first = (node.first_bytes if first is None else first) & bytes_below(at)
-            if not first:
+            is_plain = kind not in _COMPOSED and not isinstance(node, Lazy)
+            if kind is EncodedText and tail is None:
+                is_plain = Quote.of(node.text) is None  # type: ignore[attr-defined]
+            if is_plain:
+                for byte, child in descend(at, node.first_bytes, found):
+                    target = node.derivative(byte)
+                    if target is not EPSILON:
+                        pending.append((target, tail, child))
+                    elif tail is not None:
+                        pending.append((*tail, child))
+            elif not node.first_bytes & trie.bytes_below(at):
                 if kind is Union and tail is not None and node.nullable:
                     pending.append((*tail, at))
             elif kind is Union:
                 pending.extend((member, tail, at) for member in node.members)  # type: ignore[attr-defined]
-            elif isinstance(node, Lexed):
-                pending.extend(self._walk_lexer(node, tail, at, found))
-            elif isinstance(node, Lazy) and kind is not EncodedText:
-                spend()
-                pending.append((node.expansion, tail, at))
-            elif isinstance(node, EncodedText) and (
-                tail is not None or Quote.of(node.text) is not None
-            ):
+            elif isinstance(node, EncodedText):
                 ids, ends = self._head_walk(node, at)
                 found += ids
                 if tail is not None:
                     pending.extend((*tail, end) for end in ends)
-            else:
-                for byte in bytes_in(first):
-                    child = child_by(at, byte, found)
-                    if has_children(child):
-                        pending.append((node.derivative(byte), tail, child))
+            elif isinstance(node, Lexed):
+                pending.extend(self._walk_lexer(node, tail, at, found))
+            elif isinstance(node, Lazy):
+                spend()
+                pending.append((node.expansion, tail, at))
         return found
 
     def _walk_lexer(
@@ -233,12 +237,9 @@ class TrieWalk:
                 if by_automaton is not None:
                     return by_automaton
             node, at = pending.pop()
-            first = node.first_bytes & trie.bytes_below(at)
-            spend(1 + first.bit_count() // 8)
-            for byte in bytes_in(first):
-                child = trie.child(at, byte, found)
-                if trie.has_children(child):
-                    pending.append((node.derivative(byte), child))
+            inner = trie.descend(at, node.first_bytes, found)
+            spend(1 + len(inner) // 8)
+            pending.extend((node.derivative(byte), child) for byte, child in inner)
         return found
 
     def _tokens_by_automaton(self, node: Node) -> list[int] | None:

@@ -14,6 +14,7 @@ from patched_limits import patch_limits
 from schema_strategies import examples
 
 from state_machines.errors import GrammarBudgetError
+from state_machines.grammar import boolean
 from state_machines.grammar.boolean import complement, difference, everything, intersection
 from state_machines.grammar.lazy import reference
 from state_machines.grammar.needed_symbols import lack_needed_symbol
@@ -194,12 +195,15 @@ def test_words_and_their_lengths_match_the_definition(expr: Expr) -> None:
 
 
 @examples(100)
-@given(expressions())
-def test_nullable_and_empty_are_exact(expr: Expr) -> None:
+@given(expressions(), st.booleans())
+def test_nullable_and_empty_are_exact(expr: Expr, symbols_first: bool) -> None:
     node = build(expr)
     assert node.nullable == holds(expr, "")
     word = shortest_word(node)
-    assert node.is_empty == (word is None)
+    with pytest.MonkeyPatch.context() as patch:
+        if symbols_first:
+            patch.setattr(boolean, "_FEW_STATES", -1)
+        assert node.is_empty == (word is None)
     if word is None:
         assert not any(holds(expr, other) for other in WORDS)
     else:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from schema_checks import assert_texts
 from schema_strategies import examples
 
-from state_machines import JsonSchemaStateMachine, UnsatisfiableSchemaError
+from state_machines import JsonSchemaStateMachine, UnsatisfiableSchemaError, Vocabulary
 
 
 def spelled(text: str) -> list[str]:
@@ -114,6 +114,16 @@ def test_invalid_utf_8_is_rejected(text: bytes) -> None:
 def test_contradictions_are_unsatisfiable(schema: Any) -> None:
     with pytest.raises(UnsatisfiableSchemaError):
         JsonSchemaStateMachine(schema)
+
+
+def test_symbols_decide_quickly_that_a_format_and_a_pattern_exclude_each_other() -> None:
+    schema = {"format": "date-time", "pattern": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"}
+    vocabulary = Vocabulary([bytes((byte,)) for byte in range(128)], end_token_ids=[127])
+    matcher = JsonSchemaStateMachine({"type": "string", **schema}).matcher(vocabulary)
+    for byte in b'"2016-01-01':
+        matcher.advance(byte)
+    # A leap second may follow, at thousands of local times.
+    assert matcher.allowed_tokens(steps=25_000).nonzero()[0].tolist() == [ord("T")]
 
 
 def test_enum_of_many_strings_is_enforced() -> None:

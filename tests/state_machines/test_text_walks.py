@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from state_machines import Vocabulary
@@ -42,6 +42,7 @@ ANY = symbols(ANY_CODE_POINT)
 
 PATTERNS = ("^a*$", "^[a-c]{2,5}$", "é", "^(ab|x.)+$", r"^\d+-\d+$", "[^a]$", r"^\S+( \S+){0,3}$")
 PATTERN_TEXTS = st.sampled_from(PATTERNS).map(lambda p: compile_pattern(p, search=True))
+PATTERN_WORDS = compile_pattern(r"^\S+(\s\S+){0,9}$", search=False)
 NAMES = st.lists(st.sampled_from(("a", "ab", "é", "", 'x"', "b\n", "😀a")), max_size=4)
 
 
@@ -72,6 +73,9 @@ def brute_force(state: Node) -> set[int]:
     }
 
 
+@example(intersection((PATTERN_WORDS, repetition(ANY, 0, 2))), EPSILON, b"")
+@example(intersection((PATTERN_WORDS, repetition(ANY, 2, 5))), literal(b"}"), b"")
+@example(repetition(ANY, 1, 2), literal(b"}"), b"")
 @settings(max_examples=90)
 @given(texts(), RESTS, st.sampled_from((b"", b'"', b' "', b', "')))
 def test_walks_of_strings_equal_brute_force(text: Node, rest: Node, lead: bytes) -> None:
