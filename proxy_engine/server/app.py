@@ -19,6 +19,7 @@ from .endpoints import (
     completions,
     messages,
     models,
+    ollama,
     operations,
     responses,
     transcriptions,
@@ -105,7 +106,7 @@ def create_app(
         redoc_url=None,
     )
     app.state.services = services
-    endpoints = (chat, completions, responses, messages, transcriptions, models, operations)
+    endpoints = (chat, completions, responses, messages, ollama, transcriptions, models, operations)
     for module in endpoints:
         app.include_router(module.router)
     app.include_router(chat.short_router)

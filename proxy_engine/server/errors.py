@@ -45,7 +45,7 @@ from ..errors import (
     PromptTooLongError,
     UnsupportedArchitectureError,
 )
-from .schemas.other_names import OTHER_NAMES
+from .schemas.other_names import ALL_NAMES
 
 # Facts of pydantic: a value of a union type has one for each alternative.
 _MAX_FACTS = 8
@@ -114,6 +114,12 @@ class AnthropicErrorResponse(BaseModel):
     error: AnthropicErrorObject
 
 
+class OllamaErrorResponse(BaseModel):
+    """Ollama's envelope."""
+
+    error: str
+
+
 class ApiError(Exception):
     """An error to send to the client.
 
@@ -158,6 +164,11 @@ class ApiError(Exception):
         kind = _ANTHROPIC_TYPES.get(self.status, fallback)
         return {"type": "error", "error": {"type": kind, "message": self.message}}
 
+    @property
+    def ollama_body(self) -> dict[str, Any]:
+        """Ollama's envelope."""
+        return {"error": self.message}
+
 
 def conflict(message: str, param: str) -> ApiError:
     """Return the error for fields that contradict each other."""
@@ -173,6 +184,8 @@ def error_reply(error: ApiError, path: str) -> Response:
     body = error.body
     if path.startswith("/v1/messages"):
         body = error.anthropic_body
+    elif path.startswith("/api/"):
+        body = error.ollama_body
     return Response(to_json(body), error.status, error.headers, media_type="application/json")
 
 
@@ -323,7 +336,7 @@ def _as_given(location: Location, body: Any) -> Location:
     """Return a location with the name under which the body has its field."""
     if not isinstance(body, Mapping) or not location or location[0] in body:
         return location
-    for name, other in OTHER_NAMES.items():
+    for name, other in ALL_NAMES.items():
         parent, _, member = name.partition(".")
         if other.field == location[0] and parent in body:
             return (*filter(None, (parent, member)), *location[1:])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
@@ -19,6 +20,9 @@ T = TypeVar("T")
 
 DONE = b"data: [DONE]\n\n"
 """The last frame of streams of chat completions and completions."""
+
+EVENT_STREAM = "text/event-stream"
+"""The media type of server-sent events."""
 
 _KEEP_ALIVE = b": keep-alive\n\n"
 _HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
@@ -83,9 +87,8 @@ class ServerSentEvents(Response):
         close: Called once, after the last frame or after a disconnect.
         keep_alive: Seconds without a frame before a comment is sent.
         patience: Seconds for the client to accept one frame; then it counts as disconnected.
+        media_type: The type of the stream. Only server-sent events have comments.
     """
-
-    media_type = "text/event-stream"
 
     def __init__(
         self,
@@ -94,13 +97,14 @@ class ServerSentEvents(Response):
         *,
         keep_alive: float,
         patience: float,
+        media_type: str = EVENT_STREAM,
     ) -> None:
-        super().__init__(headers=_HEADERS)
+        super().__init__(headers=_HEADERS, media_type=media_type)
         # The length of the body is unknown.
         del self.headers["content-length"]
         self._frames = frames
         self._close = close
-        self._keep_alive = keep_alive
+        self._keep_alive = keep_alive if media_type == EVENT_STREAM else math.inf
         self._patience = patience
         self._turn = asyncio.Lock()
         self._is_sending = False

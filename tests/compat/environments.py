@@ -176,6 +176,7 @@ CLIENTS: tuple[Client, ...] = (
     PythonClient("LangChain ChatOpenAI", "langchain_client.py", ("langchain-openai",)),
     PythonClient("openai-agents", "openai_agents_client.py", ("openai-agents",)),
     PythonClient("anthropic", "anthropic_client.py", ("anthropic", "pydantic")),
+    PythonClient("ollama", "ollama_client.py", ("ollama",)),
     PythonClient("lm-eval", "lm_eval_client.py", ("lm-eval[api]", "transformers")),
     GoClient("Go program (bridge --compat mlx-lm)", "go"),
 )

@@ -17,6 +17,7 @@ from ...results.events import Finished, PartialValue, PromptProgress, StreamEven
 from ...results.generation import GenerationResult
 from ...results.parts import Logprob, TokenLogprobs, Usage
 from ..errors import ApiError
+from ..streaming import EVENT_STREAM
 
 Fields: TypeAlias = dict[str, Any]
 """An object of a response, as it is written."""
@@ -90,8 +91,8 @@ class Encoder(ABC):
         answers: The number of answers.
     """
 
-    has_keep_alive = True
-    """Whether a stream may have comments of server-sent events."""
+    media_type = EVENT_STREAM
+    """The type of a stream."""
 
     def __init__(self, vocabulary: Vocabulary, options: EncoderOptions, answers: int = 1) -> None:
         self._texts = TokenTexts(vocabulary)

@@ -133,6 +133,7 @@ async def reply(
                 running.close,
                 keep_alive=settings.keep_alive_seconds,
                 patience=settings.write_seconds,
+                media_type=encoder.media_type,
             )
 
     return await unless_disconnected(request.receive, replied())

@@ -20,7 +20,7 @@ router = APIRouter(prefix="/v1", responses={401: {"model": ErrorResponse}})
 @router.get("/models")
 async def list_models(services: ServicesOfRequest) -> Response:
     """Return the models on this computer that can be loaded, the one in memory first."""
-    models = [_described(model, services) for model in await _loadable(services)]
+    models = [_described(model, services) for model in await loadable_models(services)]
     models.sort(key=lambda model: not model["loaded"])
     return json_reply({"object": "list", "data": models})
 
@@ -28,22 +28,23 @@ async def list_models(services: ServicesOfRequest) -> Response:
 @router.get("/models/{id:path}", responses={404: {"model": ErrorResponse}})
 async def get_model(id: str, services: ServicesOfRequest) -> Response:
     """Return one model."""
-    model = next((model for model in await _loadable(services) if model.name == id), None)
+    model = next((model for model in await loadable_models(services) if model.name == id), None)
     model = model or await asyncio.to_thread(_find_loadable, id, services)
     if model is None:
         raise ApiError(404, f"model {id!r} not found", code="model_not_found", param="model")
     return json_reply(_described(model, services))
 
 
-async def _loadable(services: Services) -> list[KnownModel]:
-    models = await asyncio.to_thread(_loadable_models, services)
+async def loadable_models(services: Services) -> list[KnownModel]:
+    """Return the models that can be loaded, the one in memory first."""
+    models = await asyncio.to_thread(_on_this_computer, services)
     current = services.host.current
     if current is None:
         return models
     return [current.model, *(model for model in models if model.name != current.model.name)]
 
 
-def _loadable_models(services: Services) -> list[KnownModel]:
+def _on_this_computer(services: Services) -> list[KnownModel]:
     return [model for model in services.registry.models() if services.host.is_loadable(model)]
 
 

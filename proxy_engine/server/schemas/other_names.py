@@ -54,6 +54,23 @@ OTHER_NAMES: Mapping[str, OtherName] = {
 }
 """By name. A dot stands before a member of an object."""
 
+ALL_NAMES: Mapping[str, OtherName] = {
+    **OTHER_NAMES,
+    **{
+        f"options.{name}": OtherName(name)
+        for name in (
+            *("temperature", "top_k", "top_p", "min_p", "seed", "stop"),
+            *("presence_penalty", "frequency_penalty"),
+        )
+    },
+    "options.repeat_penalty": OtherName("repetition_penalty"),
+    # -2 fills the context, as -1 does here.
+    "options.num_predict": OtherName(
+        "max_completion_tokens", lambda value: -1 if value == -2 else value
+    ),
+}
+"""The same with the members of Ollama's ``options``."""
+
 NO_EFFECT = frozenset(
     {
         *("user", "metadata", "store", "service_tier", "safety_identifier", "verbosity"),
