@@ -1,3 +1,3 @@
 from proxy_engine.cli.main import main
 
-raise SystemExit(main(["bridge", "--compat", "mlx-lm"]))
+raise SystemExit(main(["bridge"]))

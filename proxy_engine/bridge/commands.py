@@ -1,38 +1,48 @@
-"""The commands of a client as pydantic models, discriminated by ``cmd``, and their parsing."""
+"""The commands of a client as pydantic models, discriminated by ``cmd``, and their parsing.
+
+Values have mlx-lm's meaning: a filter is off where mlx-lm turns it off. Unknown fields are ignored.
+A struct of a typed language sends a zero value where a field is not set.
+"""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from typing import Annotated, Any, Literal, TypeAlias
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, TypeAlias
 
 import pydantic
 
-from ..checks.problems import problems_in, suggestion
+from ..checks.problems import problems_in
+from ..checks.texts import short_repr
+from ..errors import EngineError
 from ..options.fields import with_options
-from .errors import InvalidFieldError, MalformedLineError, UnknownCommandError
+from ..options.values import MAX_COUNT
 
-_MAX_SHOWN = 80
+_log = logging.getLogger(__name__)
 
-RequestId: TypeAlias = Annotated[str, pydantic.Field(max_length=256)] | int | None
-"""A client's identifier of a request, which its replies repeat; ``None`` if it gave none."""
+_MAX_LOGGED_NAMES = 100
+_DEFAULT_MAX_TOKENS = 256
+_PENALTY_WINDOW = 20
+_MESSAGE_KEYS = {
+    "role",
+    "content",
+    "name",
+    "tool_calls",
+    "tool_call_id",
+    "reasoning",
+    "reasoning_content",
+}
+_IS_OFF: dict[str, Callable[[float], bool]] = {
+    "temperature": lambda value: value <= 0,
+    "top_p": lambda value: value <= 0 or value >= 1,
+    "top_k": lambda value: value <= 0,
+    "repeat_penalty": lambda value: value <= 1,
+}
 
-_REQUEST_ID: pydantic.TypeAdapter[RequestId] = pydantic.TypeAdapter(
-    RequestId, config=pydantic.ConfigDict(strict=True)
-)
 
-EventName: TypeAlias = Literal[
-    "token",
-    "prompt_progress",
-    "text_delta",
-    "reasoning_delta",
-    "tool_call_started",
-    "tool_call_delta",
-    "tool_input_delta",
-    "tool_call_finished",
-    "partial_value",
-]
-"""The events of a stream that a client may request."""
+class ProtocolError(EngineError):
+    """A line that cannot be executed; the bridge continues with the next line."""
 
 
 class _Command(pydantic.BaseModel):
@@ -40,31 +50,22 @@ class _Command(pydantic.BaseModel):
         extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True
     )
 
-    id: RequestId = None
-    """Repeated in the replies. Requests that run at the same time need different ids."""
-
 
 class LoadCommand(_Command):
-    """Load a model in place of the current one.
-
-    Earlier requests finish first; later requests wait for the new model.
-    """
+    """Load a model in place of the current one."""
 
     cmd: Literal["load"]
-    path: str | None = None
-    """A directory or a Hugging Face repo id. Default: the embedded model."""
+    path: str
+    """A directory or a Hugging Face repo id."""
     tool_format: str | None = None
     """The tool format. Default: detected from the tokenizer."""
-    batch_size: int | None = None
-    """Maximum number of generations in a batch."""
     draft_model: str | None = None
     """A directory or a Hugging Face repo id. Default: no draft model."""
     num_draft_tokens: int | None = None
     """Number of tokens that the draft model drafts per forward pass. Default: chosen by the
     acceptance rate."""
     adapter_path: str | None = None
-    """Directory of an adapter (LoRA, DoRA or full fine-tune), as `mlx_lm.lora` writes it. Default:
-    no adapter."""
+    """Directory of an adapter (LoRA, DoRA or full fine-tune), as `mlx_lm.lora` writes it."""
     revision: str | None = None
     """Branch, tag or commit of the Hugging Face repo `path`. Default: its main branch."""
     trust_remote_code: bool | None = None
@@ -81,7 +82,7 @@ class LoadCommand(_Command):
 
 @with_options()
 class GenerationCommand(_Command):
-    """The common fields of `generate` and `chat`: response format, tools, events, options."""
+    """The common fields of `generate` and `chat`: response format, tools, options."""
 
     response_format: dict[str, Any] | bool | None = None
     """A JSON Schema, or an object with one of the types `json_schema`, `json_object`, `text`,
@@ -90,23 +91,17 @@ class GenerationCommand(_Command):
     """OpenAI-style tools: `{"type": "function", "function": {…}}`, or of type `custom`."""
     tool_choice: str | dict[str, Any] | None = None
     """`"auto"`, `"required"`, `"none"`, or one tool, by its name or as OpenAI's dict."""
-    events: list[EventName] | None = None
-    """The events sent before the result. Default: `token`."""
 
 
 class GenerateCommand(GenerationCommand):
-    """Answer a prompt."""
+    """Continue a text, which bypasses the chat template."""
 
     cmd: Literal["generate"]
-    prompt: str | list[int]
-    """The user's message; or a prompt that bypasses the chat template, as text or token ids."""
-    raw: bool | None = None
-    """Whether a text bypasses the chat template. Default: it becomes one message of the user.
-    Token ids always bypass it."""
+    prompt: str = ""
 
 
 class ChatCommand(GenerationCommand):
-    """Answer a conversation."""
+    """Answer a conversation with a new message."""
 
     cmd: Literal["chat"]
     messages: list[dict[str, Any]]
@@ -114,25 +109,21 @@ class ChatCommand(GenerationCommand):
 
 
 class CancelCommand(_Command):
-    """End a request at its next token; it still gets its last reply."""
+    """End the generations before it at their next token; each still gets its last reply."""
 
     cmd: Literal["cancel"]
-    target: RequestId = None
-    """The request's `id`. Default: the `id` of this command; without either, all requests."""
 
 
 class InfoCommand(_Command):
-    """Report the loaded model and the running requests."""
+    """Report the loaded model."""
 
     cmd: Literal["info"]
 
 
 class QuitCommand(_Command):
-    """End the bridge; its reply is the last line. Later input is not read."""
+    """End the bridge once earlier commands are executed."""
 
     cmd: Literal["quit"]
-    wait: bool | None = None
-    """Whether running requests are finished. Default: they are cancelled."""
 
 
 Command: TypeAlias = (
@@ -155,95 +146,105 @@ def parse_object(line: bytes) -> dict[str, Any]:
     """Parse a line as a JSON object (RFC 8259), with an optional byte order mark.
 
     Raises:
-        MalformedLineError: The line is not UTF-8 or not JSON, contains ``NaN`` or an object with
-            duplicate names, or is not an object.
+        ProtocolError: The line is not UTF-8, not JSON, or not an object.
     """
     try:
-        value = json.loads(
-            line.decode("utf-8-sig"),
-            parse_constant=_refuse_constant,
-            object_pairs_hook=_distinct_names,
-        )
-    except UnicodeDecodeError as error:
-        raise MalformedLineError(f"the line is not UTF-8: {error}") from error
+        value = json.loads(line.decode("utf-8-sig"), parse_constant=_refuse_constant)
     except ValueError as error:
-        raise MalformedLineError(f"the line is not JSON: {error}") from error
+        raise ProtocolError(f"the line is not JSON in UTF-8: {error}") from error
     except RecursionError as error:
-        raise MalformedLineError("the line is nested too deeply") from error
+        raise ProtocolError("the line is nested too deeply") from error
     if not isinstance(value, dict):
-        raise MalformedLineError(
-            f"the line is not a JSON object, but {_shown(value)}",
-            hint='A command is {"cmd": …, "id": …}.',
-        )
+        raise ProtocolError(f"the line is not a JSON object, but {short_repr(value)}")
     return value
 
 
-def id_of(given: dict[str, Any]) -> RequestId:
-    """Return the ``id`` for the replies to a command; ``None`` if it is invalid or missing."""
-    try:
-        return _REQUEST_ID.validate_python(given.get("id"))
-    except pydantic.ValidationError:
-        return None
+class CommandReader:
+    """Reads the commands of a client. Logs each ignored field once."""
+
+    def __init__(self) -> None:
+        self._ignored: set[str] = set()
+
+    def read(self, given: dict[str, Any]) -> Command:
+        """Return the command of a JSON object.
+
+        Raises:
+            ProtocolError: There is no such command, or a known field is missing, of a wrong type,
+                or out of range.
+        """
+        name = given.get("cmd")
+        if not isinstance(name, str) or name not in COMMANDS:
+            problem = f"there is no command {short_repr(name)}" if name else "'cmd' is missing"
+            raise ProtocolError(problem, hint=f"Known are {', '.join(COMMANDS)}.")
+        model = COMMANDS[name]
+        is_generation = issubclass(model, GenerationCommand)
+        known = model.model_fields.keys() - {"continue_final_message"}
+        if is_generation:
+            known |= {"repeat_penalty"}
+        fields = {key: _integral(given[key]) for key in given if key in known}
+        self._report_ignored(key for key in given if key not in known)
+        fields = {key: value for key, value in fields.items() if value is not None}
+        if is_generation:
+            fields = _sampling(fields)
+        if name == "load":
+            fields = {key: value for key, value in fields.items() if value != ""}
+        if name == "chat":
+            if isinstance(messages := fields.get("messages"), list):
+                fields["messages"] = [self._message(message) for message in messages]
+            fields["continue_final_message"] = False
+        try:
+            return model.model_validate(fields)
+        except pydantic.ValidationError as error:
+            raise _invalid_field(error, fields) from error
+
+    def _message(self, given: Any) -> Any:
+        """Return a message without unknown fields, and without zero values of optional ones."""
+        if not isinstance(given, dict):
+            return given
+        self._report_ignored(f"messages[].{key}" for key in given if key not in _MESSAGE_KEYS)
+        return {
+            key: value
+            for key, value in given.items()
+            if key in ("role", "content") or (value and key in _MESSAGE_KEYS)
+        }
+
+    def _report_ignored(self, names: Iterable[str]) -> None:
+        for name in names:
+            # A client can invent names without bound.
+            if name not in self._ignored and len(self._ignored) < _MAX_LOGGED_NAMES:
+                self._ignored.add(name)
+                _log.warning("the field %.80r is ignored", name)
 
 
-def parse_command(given: dict[str, Any]) -> Command:
-    """Return a command from its JSON object.
-
-    Raises:
-        UnknownCommandError: There is no such command.
-        InvalidFieldError: A field is unknown, missing, of a wrong type, or out of range.
-    """
-    cmd = given.get("cmd")
-    if not isinstance(cmd, str):
-        raise UnknownCommandError(
-            "'cmd' is missing" if cmd is None else f"'cmd' is not a string: {_shown(cmd)}",
-            cmd=None,
-            hint=f"Known are {', '.join(COMMANDS)}.",
-        )
-    if cmd not in COMMANDS:
-        raise UnknownCommandError(
-            f"there is no command {_shown(cmd)}",
-            cmd=cmd[:_MAX_SHOWN],
-            hint=suggestion(cmd, COMMANDS),
-        )
-    model = COMMANDS[cmd]
-    try:
-        return model.model_validate(given)
-    except pydantic.ValidationError as error:
-        raise _invalid_field(error, given, model) from error
+def _sampling(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a generation with mlx-lm's defaults, without filters that are off."""
+    given = {"max_tokens": _DEFAULT_MAX_TOKENS} | fields
+    for name, is_off in _IS_OFF.items():
+        if _is_number(given.get(name)) and is_off(given[name]):
+            del given[name]
+    if _is_number(given["max_tokens"]) and given["max_tokens"] < 0:
+        given["max_tokens"] = MAX_COUNT
+    if "repeat_penalty" in given:
+        penalty = given.pop("repeat_penalty")
+        given = {"repetition_penalty": penalty, "repetition_context_size": _PENALTY_WINDOW} | given
+    return {"temperature": 0} | given
 
 
-def _invalid_field(
-    error: pydantic.ValidationError, given: dict[str, Any], model: type[pydantic.BaseModel]
-) -> InvalidFieldError:
-    found = problems_in(error, given)
-    unknown = [
-        problem.location[0]
-        for problem in found
-        if problem.kind == "extra_forbidden" and len(problem.location) == 1
-    ]
-    hint = suggestion(str(unknown[0]), model.model_fields) if unknown else ""
-    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
-    return InvalidFieldError(
-        f"{'.'.join(map(str, found[0].location))} {found[0].what}{more}",
-        field=found[0].pointer,
-        problems=[{"field": problem.pointer, "what": problem.what} for problem in found],
-        hint=hint,
-    )
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
+def _invalid_field(error: pydantic.ValidationError, given: dict[str, Any]) -> ProtocolError:
+    first, *others = problems_in(error, given)
+    more = f", and {len(others)} more" if others else ""
+    location = ".".join(map(str, first.location))
+    return ProtocolError(f"{location} {first.what} (at {first.pointer}){more}")
 
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def _distinct_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        duplicate = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        raise ValueError(f"an object has the name {_shown(duplicate)} twice")
-    return made
+def _integral(value: Any) -> Any:
+    """Return ``256`` for ``256.0``, which some encoders write for integers."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -6,39 +6,29 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from queue import SimpleQueue
+from typing import BinaryIO
 
-from .errors import LineTooLongError
+from .commands import ProtocolError
 
 _CHUNK = 1 << 16
 
 
-def read_lines(read: Callable[[int], bytes], limit: int) -> Iterator[bytes | LineTooLongError]:
-    """Yield the lines of an input, without their line breaks.
+def read_lines(stream: BinaryIO, limit: int) -> Iterator[bytes | ProtocolError]:
+    """Yield the lines of an input.
 
     Args:
-        read: Returns up to the given number of bytes; ``b""`` at the end.
-        limit: The maximum length of a line in bytes. In place of a longer line an error is yielded,
-            as soon as the limit is exceeded; the rest of the line is discarded.
+        stream: The input.
+        limit: The maximum length of a line in bytes, with its line break. In place of a longer line
+            an error is yielded, as soon as the limit is exceeded; the rest of the line is
+            discarded.
     """
-    buffer = bytearray()
-    is_discarding = False
-    while chunk := read(_CHUNK):
-        *ends, rest = chunk.split(b"\n")
-        for end in ends:
-            if not is_discarding:
-                buffer += end
-                yield _too_long(limit) if len(buffer) > limit else bytes(buffer)
-            buffer.clear()
-            is_discarding = False
-        if is_discarding:
+    while line := stream.readline(limit + 1):
+        if len(line) <= limit:
+            yield line
             continue
-        buffer += rest
-        if len(buffer) > limit:
-            yield _too_long(limit)
-            buffer.clear()
-            is_discarding = True
-    if buffer:
-        yield bytes(buffer)
+        yield ProtocolError(f"the line has more than {limit} bytes")
+        while line and not line.endswith(b"\n"):
+            line = stream.readline(_CHUNK)
 
 
 class LineWriter:
@@ -84,7 +74,3 @@ class LineWriter:
         except OSError:
             self._is_broken = True
             self._on_broken()
-
-
-def _too_long(limit: int) -> LineTooLongError:
-    return LineTooLongError(f"the line has more than {limit} bytes", limit=limit)

@@ -17,18 +17,12 @@ import proxy_engine
 
 from ..media.options import MediaOptions
 from ..runtime import process_runtime
-from .commands import LoadCommand
-from .errors import ProtocolError
+from .commands import LoadCommand, ProtocolError
 from .lines import LineWriter, read_lines
-from .mlx_lm_session import MlxLmSession
-from .replies import Reply, to_line
 from .session import Session
 
 if TYPE_CHECKING:
     from ..engine.inference_engine import InferenceEngine
-
-MLX_LM = "mlx-lm"
-"""The protocol of bridges around mlx-lm."""
 
 _DONE = 0
 _INTERRUPTED = 130
@@ -41,7 +35,6 @@ _MAX_PENDING_LINES = 8
 
 _ENGINE_ARGUMENTS = {
     "tool_format",
-    "batch_size",
     "draft_model",
     "num_draft_tokens",
     "adapter_path",
@@ -52,22 +45,21 @@ _ENGINE_ARGUMENTS = {
 }
 
 
-def serve(source: int, target: int, *, max_line_bytes: int, compat: str | None = None) -> NoReturn:
+def serve(source: int, target: int, *, max_line_bytes: int) -> NoReturn:
     """Execute commands until the client quits, the pipes close, or a signal; then exit the process.
 
     Args:
         source: The file descriptor of the commands.
         target: The file descriptor of the replies.
         max_line_bytes: The maximum length of a command.
-        compat: The other protocol to speak: ``MLX_LM``. Default: the bridge's own.
     """
     process_runtime.take_over()
-    asyncio.run(_serve(source, target, max_line_bytes, compat))
+    asyncio.run(_serve(source, target, max_line_bytes))
     raise AssertionError("the process has ended")
 
 
-async def _serve(source: int, target: int, max_line_bytes: int, compat: str | None) -> NoReturn:
-    process = _Process(target, compat)
+async def _serve(source: int, target: int, max_line_bytes: int) -> NoReturn:
+    process = _Process(target)
     loop = asyncio.get_running_loop()
     for number, status in ((signal.SIGTERM, _TERMINATED), (signal.SIGINT, _INTERRUPTED)):
         loop.add_signal_handler(number, process.end, status)
@@ -97,17 +89,17 @@ class _Process:
 
     Args:
         target: The file descriptor of the replies.
-        compat: The other protocol to speak; ``None``: the bridge's own.
     """
 
-    def __init__(self, target: int, compat: str | None) -> None:
+    def __init__(self, target: int) -> None:
         self._loop = asyncio.get_running_loop()
         self._finishing: asyncio.Task[None] | None = None
         # Back pressure: a client that writes faster than commands are executed blocks.
         self._pending = threading.Semaphore(_MAX_PENDING_LINES)
         self.status: asyncio.Future[int] = self._loop.create_future()
         self.writer = LineWriter(target, lambda: self._soon(partial(self.end, _BROKEN_PIPE)))
-        self.session = self._session(compat)
+        write = self.writer.write
+        self.session = Session(write, load_engine, self._finish, grace=_GRACE_SECONDS)
 
     def end(self, status: int) -> None:
         """Set the exit status, unless it is set."""
@@ -116,21 +108,11 @@ class _Process:
 
     def read(self, source: int, max_line_bytes: int) -> None:
         """Hand the lines of the input to the session, until it ends; on a dedicated thread."""
-        with contextlib.suppress(OSError):
-            for line in read_lines(partial(os.read, source), max_line_bytes):
+        with contextlib.suppress(OSError), open(source, "rb") as stream:
+            for line in read_lines(stream, max_line_bytes):
                 self._pending.acquire()
                 self._soon(partial(self._receive, line))
         self._soon(self._input_ended)
-
-    def _session(self, compat: str | None) -> Session | MlxLmSession:
-        if compat == MLX_LM:
-            write = self.writer.write
-            return MlxLmSession(write, load_engine, self._finish, grace=_GRACE_SECONDS)
-        end = partial(self.end, _DONE)
-        return Session(self._reply, load_engine, end, grace=_GRACE_SECONDS)
-
-    def _reply(self, reply: Reply) -> None:
-        self.writer.write(to_line(reply))
 
     def _receive(self, line: bytes | ProtocolError) -> None:
         self._pending.release()

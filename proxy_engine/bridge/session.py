@@ -1,40 +1,45 @@
-"""A client's session: its commands, its model, and its running requests."""
+"""A client's session: its commands, executed in their order, and its model.
+
+A line is a JSON object::
+
+    {"cmd": "load", "path": p}            {"ok": true, "model_type": …, "vocab_size": …}
+    {"cmd": "generate", "prompt": …, …}   {"token": text, "token_id": n}, …
+    {"cmd": "chat", "messages": […], …}   {"done": true, "tokens_generated": n}
+    {"cmd": "info"}                       {"model_type", "vocab_size", "layers", "hidden_size"}
+    {"cmd": "cancel"}, {"cmd": "quit"}    no reply
+    any error                             {"error": text}
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+import json
+import sys
+import traceback
+from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from state_machines.errors import ProxyError
 
 from ..conversation.encoded_prompt import RawPrompt
 from ..errors import EngineClosedError
 from ..options.fields import given_options
 from ..requests.worker import on_own_thread
-from ..results.events import Finished, StreamEvent, TokenGenerated
+from ..results.events import Finished, TokenGenerated
 from ..runtime import process_runtime
 from .commands import (
+    COMMANDS,
     CancelCommand,
     ChatCommand,
     Command,
+    CommandReader,
     GenerateCommand,
     InfoCommand,
     LoadCommand,
+    ProtocolError,
     QuitCommand,
-    RequestId,
-    id_of,
-    parse_command,
     parse_object,
-)
-from .errors import DuplicateIdError, NoModelError, ProtocolError, TooManyRequestsError
-from .replies import (
-    CancelledReply,
-    InfoReply,
-    LoadedReply,
-    ModelFacts,
-    QuitReply,
-    Reply,
-    error_reply,
-    event_reply,
 )
 from .token_texts import TokenTexts
 
@@ -46,14 +51,15 @@ if TYPE_CHECKING:
 MakeEngine: TypeAlias = "Callable[[LoadCommand], InferenceEngine]"
 """Loads a model; called on another thread."""
 
-_MAX_REQUESTS = 4096
+_MAX_WAITING = 4096
 
 
-class _Request:
-    """A request, which may be cancelled before its stream exists."""
+class _Item:
+    """A command that waits or runs, or the error to answer in its place."""
 
-    def __init__(self, id: RequestId) -> None:
-        self.id = id
+    def __init__(self, name: str, command: Command | Exception) -> None:
+        self.name = name
+        self.command = command
         self._is_cancelled = False
         self._stream: AsyncEventStream[Any] | None = None
 
@@ -69,299 +75,181 @@ class _Request:
 
 
 class Session:
-    """Executes commands concurrently, on one event loop.
+    """Executes commands in their order, on one event loop.
 
     Args:
-        reply: Called with every reply.
+        write: Called with every line of output.
         make_engine: Loads a model; called on another thread.
-        on_quit: Called after the reply to ``quit``.
-        grace: Seconds for running requests to end when the session is closed.
-        max_requests: The maximum number of running and waiting requests.
+        on_quit: Called when the client sends ``quit``. Earlier commands may still run.
+        grace: Seconds for a running request to end when the session is closed.
     """
 
     def __init__(
         self,
-        reply: Callable[[Reply], None],
+        write: Callable[[bytes], None],
         make_engine: MakeEngine,
         on_quit: Callable[[], None],
         *,
         grace: float,
-        max_requests: int = _MAX_REQUESTS,
     ) -> None:
-        self._reply = reply
+        self._write = write
         self._make_engine = make_engine
         self._on_quit = on_quit
         self._grace = grace
-        self._max_requests = max_requests
-        self._requests: list[_Request] = []
-        # The newest request without an id; the next one waits for it.
-        self._unnamed: asyncio.Task[None] | None = None
-        # Running commands, and the ids for their replies.
-        self._tasks: dict[asyncio.Task[None], RequestId] = {}
-        # Commands since the last load: the next load waits for them.
-        self._since_load: set[asyncio.Task[None]] = set()
-        self._engine: asyncio.Task[InferenceEngine] | None = None
-        self._quitting: asyncio.Task[None] | None = None
-        self._closing: asyncio.Task[bool] | None = None
+        self._engine: InferenceEngine | None = None
+        self._waiting: deque[_Item] = deque()
+        self._current: _Item | None = None
+        self._reader = CommandReader()
+        self._work: asyncio.Task[None] | None = None
+        self._is_ended = False
 
     @property
     def is_quitting(self) -> bool:
         """Whether the client has sent ``quit``; later lines are ignored."""
-        return self._quitting is not None
+        return self._is_ended
 
     @property
     def is_idle(self) -> bool:
         """Whether no command is running."""
-        return not self._tasks
-
-    @property
-    def engine(self) -> InferenceEngine | None:
-        """The loaded model's engine; ``None`` while none is loaded."""
-        loading = self._engine
-        is_ready = loading is not None and loading.done() and loading.exception() is None
-        return loading.result() if loading is not None and is_ready else None
+        return self._work is None or self._work.done()
 
     def receive(self, line: bytes | ProtocolError) -> None:
-        """Execute the command in a line, or start to. Blank lines are ignored."""
-        if self.is_quitting or self._closing is not None:
+        """Queue the command in a line. ``cancel`` and ``quit`` take effect at once."""
+        if self._is_ended or (isinstance(line, bytes) and not line.strip()):
             return
-        if isinstance(line, bytes) and not line.strip():
-            return
-        id: RequestId = None
+        name = ""
         try:
             if isinstance(line, ProtocolError):
                 raise line
             given = parse_object(line)
-            id = id_of(given)
-            self.execute(parse_command(given))
+            name = str(given.get("cmd", ""))
+            command = self._reader.read(given)
         except Exception as error:
-            self._reply(error_reply(id, error))
-
-    def execute(self, command: Command) -> asyncio.Task[None] | None:
-        """Execute a command, or start to.
-
-        Returns:
-            The task that ends after the last reply; ``None`` if that has been sent.
-
-        Raises:
-            ProtocolError: The command cannot be executed; no reply has been sent.
-        """
+            self._enqueue(_Item(name, error))
+            return
         match command:
-            case GenerateCommand() | ChatCommand():
-                return self._generate(command)
-            case LoadCommand():
-                return self._load(command)
             case CancelCommand():
-                self._cancel(command)
-            case InfoCommand():
-                self._reply(self._info(command))
+                self._cancel()
             case QuitCommand():
-                self._quitting = asyncio.ensure_future(self._end(command))
-        return None
+                self._is_ended = True
+                self._on_quit()
+            case _:
+                self._enqueue(_Item(name, command))
 
     async def finish(self) -> None:
-        """Wait until no command is running."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        """Wait until all commands are executed."""
+        if self._work is not None:
+            await asyncio.wait([self._work])
 
     async def close(self) -> bool:
-        """Cancel all requests, close the engine, and ignore later lines. Idempotent.
+        """Cancel all requests, close the engine, and ignore later lines.
 
         Returns:
-            Whether all commands ended in time; the others are answered with an error.
+            Whether the running command ended in time; otherwise it is answered with an error.
         """
-        if self._closing is None:
-            self._closing = asyncio.ensure_future(self._close())
-        return await asyncio.shield(self._closing)
-
-    async def _close(self) -> bool:
-        for request in self._requests:
-            request.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=self._grace)
-        if self._tasks:
-            for task, id in self._tasks.items():
-                task.cancel()
-                self._reply(error_reply(id, EngineClosedError("the bridge has ended")))
+        self._is_ended = True
+        self._waiting.clear()
+        self._cancel()
+        if self._work is not None and (await asyncio.wait([self._work], timeout=self._grace))[1]:
+            self._work.cancel()
+            if self._current is not None:
+                self._report(self._current, EngineClosedError("the bridge has ended"))
             return False
-        if (engine := self.engine) is not None:
-            closing = asyncio.ensure_future(on_own_thread(engine.close))
-            await asyncio.wait([closing], timeout=self._grace)
-            return closing.done()
-        return True
+        if self._engine is None:
+            return True
+        closing = asyncio.ensure_future(on_own_thread(self._engine.close))
+        return not (await asyncio.wait([closing], timeout=self._grace))[1]
 
-    def _load(self, command: LoadCommand) -> asyncio.Task[None]:
-        # Pending loads are limited, too.
-        self._check_room(len(self._tasks) - len(self._requests))
-        before, self._since_load = self._since_load, set()
-        previous, self._engine = self._engine, None
-        loading = asyncio.ensure_future(self._loaded(command, previous, before))
-        self._engine = loading
+    def _enqueue(self, item: _Item) -> None:
+        if len(self._waiting) >= _MAX_WAITING:
+            item = _Item(item.name, ProtocolError(f"{_MAX_WAITING} commands wait"))
+        self._waiting.append(item)
+        if self.is_idle:
+            self._work = asyncio.ensure_future(self._execute_all())
 
-        async def answer() -> None:
-            engine = await asyncio.shield(loading)
-            self._reply(LoadedReply(id=command.id, **dict(_facts(engine))))
+    def _cancel(self) -> None:
+        """End the generations that were asked for so far. Each still gets its last reply."""
+        for item in self._waiting:
+            item.cancel()
+        if self._current is not None:
+            self._current.cancel()
 
-        return self._begin(command.id, answer())
+    async def _execute_all(self) -> None:
+        while self._waiting:
+            self._current = item = self._waiting.popleft()
+            try:
+                await self._execute(item)
+            except Exception as error:
+                self._report(item, error)
+        self._current = None
 
-    async def _loaded(
-        self,
-        command: LoadCommand,
-        previous: asyncio.Task[InferenceEngine] | None,
-        before: set[asyncio.Task[None]],
-    ) -> InferenceEngine:
-        if before:
-            await asyncio.wait(before)
-        if self._closing is not None:
-            raise EngineClosedError("the bridge has ended")
-        before.clear()
-        if previous is not None and previous.exception() is None:
-            await on_own_thread(previous.result().close)
+    async def _execute(self, item: _Item) -> None:
+        match item.command:
+            case Exception() as error:
+                raise error
+            case LoadCommand() as command:
+                self._reply(await self._load(command))
+            case InfoCommand():
+                engine = self._loaded()
+                shape = {"layers": engine.num_layers, "hidden_size": engine.hidden_size}
+                self._reply(_facts(engine) | shape)
+            case GenerateCommand(prompt=prompt) as command:
+                await self._generate(item, command, RawPrompt(prompt))
+            case ChatCommand(messages=messages) as command:
+                await self._generate(item, command, messages)
+
+    async def _load(self, command: LoadCommand) -> dict[str, Any]:
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            await on_own_thread(engine.close)
             # Two models may not fit into memory: the old one is released first.
-            del previous
+            del engine
             process_runtime.collect()
-        return await asyncio.to_thread(self._make_engine, command)
+        self._engine = await asyncio.to_thread(self._make_engine, command)
+        return {"ok": True} | _facts(self._engine)
 
-    def _generate(self, command: GenerateCommand | ChatCommand) -> asyncio.Task[None]:
-        loading = self._engine
-        if loading is None:
-            raise NoModelError("no model is loaded", hint='Send {"cmd": "load"} first.')
-        is_named = command.id is not None
-        if is_named and any(request.id == command.id for request in self._requests):
-            raise DuplicateIdError(
-                "a request with this id is running", hint="Give each request an id of its own."
-            )
-        self._check_room(len(self._requests))
-        request = _Request(command.id)
-        self._requests.append(request)
-        if is_named:
-            return self._begin(command.id, self._run(command, loading, request))
-        # Replies without ids are attributed by their order.
-        run = self._run(command, loading, request, self._unnamed)
-        self._unnamed = self._begin(None, run)
-        return self._unnamed
-
-    def _check_room(self, taken: int) -> None:
-        if taken >= self._max_requests:
-            raise TooManyRequestsError(
-                f"{self._max_requests} requests are running or waiting",
-                limit=self._max_requests,
-                hint="Wait for some of them to end.",
-            )
-
-    async def _run(
-        self,
-        command: GenerateCommand | ChatCommand,
-        loading: asyncio.Task[InferenceEngine],
-        request: _Request,
-        previous: asyncio.Task[None] | None = None,
+    async def _generate(
+        self, item: _Item, command: GenerateCommand | ChatCommand, prompt: Prompt
     ) -> None:
-        try:
-            if previous is not None:
-                await asyncio.wait([previous])
-                del previous
-            last = await self._stream(command, loading, request)
-        finally:
-            self._requests.remove(request)
-        # After the removal: once the client reads the reply, it may use the id again.
-        self._reply(last)
-
-    async def _stream(
-        self,
-        command: GenerateCommand | ChatCommand,
-        loading: asyncio.Task[InferenceEngine],
-        request: _Request,
-    ) -> Reply:
-        """Write the replies of a request as it runs; return its last one."""
-        events = ("token",) if command.events is None else tuple(command.events)
-        engine = await _engine_of(loading)
+        engine = self._loaded()
         stream = await engine.astream(
-            _prompt(command),
+            prompt,
             response_format=command.response_format,
             tools=command.tools,
             tool_choice=command.tool_choice,
             **given_options(command),
         )
-        request.begin(stream)
+        item.begin(stream)
         texts = TokenTexts(engine.vocabulary.token_bytes, engine.vocabulary.end_token_ids)
         async with stream:
             async for event in stream:
-                ready: Iterable[StreamEvent[Any]] = (event,)
                 if isinstance(event, TokenGenerated):
-                    ready = texts.add(event)
+                    self._reply(*texts.add(event.token_id))
                 elif isinstance(event, Finished):
-                    ready = texts.finish()
-                for each in ready:
-                    if each.type in events:
-                        self._reply(event_reply(command.id, each))
-                if isinstance(event, Finished):
-                    return event_reply(command.id, event)
-        raise AssertionError("a stream ends with Finished or an error")
+                    count = len(event.result.token_ids)
+                    self._reply(*texts.finish(), {"done": True, "tokens_generated": count})
+                    return
 
-    def _cancel(self, command: CancelCommand) -> None:
-        target = command.id if command.target is None else command.target
-        found = [request for request in self._requests if target in (None, request.id)]
-        for request in found:
-            request.cancel()
-        self._reply(CancelledReply(id=command.id, cancelled=[request.id for request in found]))
+    def _loaded(self) -> InferenceEngine:
+        if self._engine is None:
+            raise ProtocolError("no model is loaded", hint='Send {"cmd": "load"} first.')
+        return self._engine
 
-    def _info(self, command: InfoCommand) -> InfoReply:
-        engine = self.engine
-        return InfoReply(
-            id=command.id,
-            is_loading=self._engine is not None and not self._engine.done(),
-            model=None if engine is None else _facts(engine),
-            running=[request.id for request in self._requests],
-        )
+    def _report(self, item: _Item, error: Exception) -> None:
+        """Answer with an error. The traceback of a defect is written to standard error."""
+        text = str(error)
+        if not isinstance(error, ProxyError):
+            traceback.print_exception(error, file=sys.stderr)
+            text = f"{type(error).__name__}: {error}"
+        self._reply({"error": f"{item.name}: {text}" if item.name in COMMANDS else text})
 
-    async def _end(self, command: QuitCommand) -> None:
-        if command.wait:
-            await self.finish()
-        await self.close()
-        self._reply(QuitReply(id=command.id))
-        self._on_quit()
-
-    def _begin(self, id: RequestId, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.ensure_future(self._answered(id, work))
-        self._tasks[task] = id
-        task.add_done_callback(self._tasks.pop)
-        since = self._since_load
-        since.add(task)
-        task.add_done_callback(since.discard)
-        return task
-
-    async def _answered(self, id: RequestId, work: Coroutine[Any, Any, None]) -> None:
-        try:
-            await work
-        except Exception as error:
-            self._reply(error_reply(id, error))
+    def _reply(self, *values: dict[str, Any]) -> None:
+        for value in values:
+            # ASCII, which no encoding in between can damage.
+            self._write(f"{json.dumps(value, allow_nan=False)}\n".encode("ascii"))
 
 
-async def _engine_of(loading: asyncio.Task[InferenceEngine]) -> InferenceEngine:
-    try:
-        # Shielded: other commands wait for it, too.
-        return await asyncio.shield(loading)
-    except Exception as error:
-        raise NoModelError(
-            f"the model could not be loaded: {error}", hint="Load another one."
-        ) from error
-
-
-def _prompt(command: GenerateCommand | ChatCommand) -> Prompt:
-    if isinstance(command, ChatCommand):
-        return command.messages
-    if isinstance(command.prompt, str) and not command.raw:
-        return command.prompt
-    return RawPrompt(command.prompt)
-
-
-def _facts(engine: InferenceEngine) -> ModelFacts:
-    return ModelFacts(
-        model=engine.model_name,
-        model_type=engine.model_type,
-        vocab_size=engine.vocabulary.size,
-        context_length=engine.context_length,
-        layers=engine.num_layers,
-        hidden_size=engine.hidden_size,
-        draft_model=engine.draft_model_name,
-    )
+def _facts(engine: InferenceEngine) -> dict[str, Any]:
+    # The vocabulary has the size of the logits, which are wider than the tokenizer's.
+    size = int(getattr(engine.tokenizer, "vocab_size", engine.vocabulary.size))
+    return {"model_type": engine.model_type, "vocab_size": size}

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
+from typing import Any
 
 from state_machines import Vocabulary
 
-from ..results.events import TokenGenerated
-
 
 class TokenTexts:
-    """Decodes the tokens of one answer.
+    """Decodes the tokens of one answer, as replies with ``token`` and ``token_id``.
 
-    A token that ends within a character is held back until later tokens complete the character.
+    A token that ends within a character is held back until later tokens complete the character. The
+    last of these tokens has their text, the others have none.
 
     Args:
         token_bytes: The bytes of each token.
@@ -25,40 +25,26 @@ class TokenTexts:
         self._token_bytes = token_bytes
         self._end_token_ids = end_token_ids
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._held: list[TokenGenerated] = []
+        self._held: list[int] = []
         self._text = ""
 
-    def add(self, event: TokenGenerated) -> Iterator[TokenGenerated]:
-        """Yield the tokens whose text is certain, with it."""
-        self._text += self._decoder.decode(self._form(event.token_id))
-        is_complete = not self._decoder.getstate()[0]
-        if is_complete:
-            self._held.append(event)
-        if is_complete or self._text:
-            yield from self._take()
-        if not is_complete:
-            self._held.append(event)
+    def add(self, token_id: int) -> list[dict[str, Any]]:
+        """Return the replies whose text is certain."""
+        self._held.append(token_id)
+        form = b""
+        if token_id not in self._end_token_ids:
+            form = self._token_bytes[token_id] or b""
+        self._text += self._decoder.decode(form.removeprefix(Vocabulary.SPECIAL_MARK))
+        return [] if self._decoder.getstate()[0] else self._take()
 
-    def finish(self) -> Iterator[TokenGenerated]:
-        """Yield the tokens that were held back; an incomplete character becomes ``�``."""
+    def finish(self) -> list[dict[str, Any]]:
+        """Return the replies that were held back; an incomplete character becomes ``�``."""
         self._text += self._decoder.decode(b"", final=True)
-        yield from self._take()
+        return self._take()
 
-    def _form(self, token_id: int) -> bytes:
-        if token_id in self._end_token_ids:
-            return b""
-        form = self._token_bytes[token_id] or b""
-        return form.removeprefix(Vocabulary.SPECIAL_MARK)
-
-    def _take(self) -> Iterator[TokenGenerated]:
-        """Yield the tokens held back. The last one has their text, the others have none."""
-        held, self._held = self._held, []
-        for event in held[:-1]:
-            yield _with_text(event, "")
-        if held:
-            text, self._text = self._text, ""
-            yield _with_text(held[-1], text)
-
-
-def _with_text(event: TokenGenerated, text: str) -> TokenGenerated:
-    return event if event.text == text else event.model_copy(update={"text": text})
+    def _take(self) -> list[dict[str, Any]]:
+        replies = [{"token": "", "token_id": token_id} for token_id in self._held]
+        if replies:
+            replies[-1]["token"] = self._text
+        self._held, self._text = [], ""
+        return replies

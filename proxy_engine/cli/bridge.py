@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from ..runtime.progress import to_stderr
 from .errors import CommandLineError
-from .output import writing_to_standard_output
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -35,36 +34,19 @@ def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
         metavar="N",
         help="maximum length of an input line (default: %(default)s)",
     )
-    parser.add_argument(
-        "--compat",
-        choices=["mlx-lm"],
-        help="speak the protocol of bridges around mlx-lm; see docs/bridge.md",
-    )
-    parser.add_argument(
-        "--schema", action="store_true", help="print the JSON Schema of all messages and exit"
-    )
     parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
     if options.max_line_bytes < 1:
         raise CommandLineError("--max-line-bytes must be at least 1")
-    if options.schema and options.compat:
-        raise CommandLineError("--schema describes the bridge's own protocol, not --compat")
-    if options.schema:
-        # Deferred: other commands need not wait for it.
-        from ..bridge.protocol_schema import protocol_schema_text  # noqa: PLC0415
-
-        with writing_to_standard_output():
-            print(protocol_schema_text(), end="")
-        return 0
     source, target = _take_standard_streams()
     # Deferred: a library that prints on import must not write among the replies.
     from ..bridge.process import serve  # noqa: PLC0415
 
     if os.isatty(source):
         to_stderr('Reading commands from the terminal; end with {"cmd": "quit"} or Ctrl-D.')
-    return serve(source, target, max_line_bytes=options.max_line_bytes, compat=options.compat)
+    return serve(source, target, max_line_bytes=options.max_line_bytes)
 
 
 def _take_standard_streams() -> tuple[int, int]:

@@ -178,5 +178,5 @@ CLIENTS: tuple[Client, ...] = (
     PythonClient("anthropic", "anthropic_client.py", ("anthropic", "pydantic")),
     PythonClient("ollama", "ollama_client.py", ("ollama",)),
     PythonClient("lm-eval", "lm_eval_client.py", ("lm-eval[api]", "transformers")),
-    GoClient("Go program (bridge --compat mlx-lm)", "go"),
+    GoClient("Go program (bridge)", "go"),
 )

@@ -63,16 +63,16 @@ def test_both_models_continue_the_conversation(
 def test_bridge_continues_the_conversation(
     conversation: list[Interaction], roomy_engine: InferenceEngine
 ) -> None:
-    async def main() -> list[dict[str, Any]]:
+    answers = []
+
+    async def main() -> None:
         client = Client(lambda _: roomy_engine)
-        client.send({"cmd": "load", "id": 0})
-        replies = []
-        for id, turns in enumerate([conversation, as_text(conversation)], start=1):
+        await client.ask({"cmd": "load", "path": "p"})
+        for turns in (conversation, as_text(conversation)):
             for form in ("to_dict", "to_message"):
                 messages = [getattr(turn, form)() for turn in turns]
-                command = {"cmd": "chat", "id": f"{form}{id}", "messages": messages, **OPTIONS}
-                replies.append(await client.ask(command))
-        return replies
+                answers.append(await client.ask({"cmd": "chat", "messages": messages, **OPTIONS}))
 
-    first, *others = [reply["result"]["token_ids"] for reply in asyncio.run(main())]
-    assert all(tokens == first for tokens in others)
+    asyncio.run(main())
+    assert "done" in answers[0][-1]
+    assert all(answer == answers[0] for answer in answers)

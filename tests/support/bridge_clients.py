@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import json
 import os
 import signal
@@ -12,59 +11,29 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from types import SimpleNamespace
 from typing import Any
 
-import jsonschema
-from jsonschema.protocols import Validator
-
-from proxy_engine.bridge.commands import LoadCommand
-from proxy_engine.bridge.errors import ProtocolError
-from proxy_engine.bridge.protocol_schema import protocol_schema
-from proxy_engine.bridge.replies import to_line
+from proxy_engine.bridge.commands import LoadCommand, ProtocolError
 from proxy_engine.bridge.session import Session
 from proxy_engine.results.events import Event, Finished, TokenGenerated
 from proxy_engine.results.generation import GenerationResult
 from proxy_engine.results.parts import Usage
 from state_machines import Vocabulary
 
-__all__ = ["BridgeProcess", "Client", "FakeEngine", "is_last", "validator"]
-
 _SECONDS = 60.0
 
-
-@functools.cache
-def validator(kind: str) -> Validator:
-    """A validator for ``"Command"``, ``"Reply"``, or a single message."""
-    schema = protocol_schema()
-    return jsonschema.Draft202012Validator({"$ref": f"#/$defs/{kind}", "$defs": schema["$defs"]})
-
-
-_REPLY = validator("Reply")
-
-
-def is_last(reply: dict[str, Any]) -> bool:
-    """Whether a reply is the last one to its command."""
-    return bool({"ok", "done", "error"} & set(reply))
+MakeEngine = Callable[[LoadCommand], Any]
 
 
 class Client:
-    """Speaks to a session on the same event loop; every reply has to match its schema."""
+    """Hands lines to a session on the same event loop, and collects its lines."""
 
-    def __init__(
-        self, make_engine: Callable[[LoadCommand], Any], *, grace: float = 10, **options: Any
-    ) -> None:
+    def __init__(self, make_engine: MakeEngine) -> None:
         self.replies: list[dict[str, Any]] = []
         self.has_quit = False
-        self._more = asyncio.Event()
-        self.session = Session(
-            lambda reply: self._take(to_line(reply)),
-            make_engine,
-            self._quit,
-            grace=grace,
-            **options,
-        )
+        self.session = Session(self._take, make_engine, self._quit, grace=10)
 
     def send(self, *commands: dict[str, Any] | bytes | ProtocolError) -> None:
         """Hand over lines."""
@@ -72,40 +41,35 @@ class Client:
             line = json.dumps(command).encode() if isinstance(command, dict) else command
             self.session.receive(line)
 
-    async def ask(self, command: dict[str, Any]) -> dict[str, Any]:
-        """Send a command, and wait for its last reply."""
-        self.send(command)
-        return await self.last(command.get("id"))
-
-    async def last(self, id: Any) -> dict[str, Any]:
-        """Wait for the last reply to the only command with this id."""
-        return await self.until(lambda reply: reply["id"] == id and is_last(reply))
-
-    async def until(self, suits: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Wait for a reply."""
-        while True:
-            for reply in self.replies:
-                if suits(reply):
-                    return reply
-            self._more.clear()
-            await asyncio.wait_for(self._more.wait(), _SECONDS)
-
-    def of(self, id: Any) -> list[dict[str, Any]]:
-        """The replies to the commands with this id, in order."""
-        return [reply for reply in self.replies if reply["id"] == id]
+    async def ask(self, *commands: dict[str, Any] | bytes) -> list[dict[str, Any]]:
+        """Send commands, and wait until they are executed; return the replies."""
+        start = len(self.replies)
+        self.send(*commands)
+        await self.session.finish()
+        return self.replies[start:]
 
     def _take(self, line: bytes) -> None:
         assert line.endswith(b"\n")
         assert line.count(b"\n") == 1
         assert line.isascii()
-        reply = json.loads(line)
-        _REPLY.validate(reply)
-        self.replies.append(reply)
-        self._more.set()
+        self.replies.append(json.loads(line))
 
     def _quit(self) -> None:
         self.has_quit = True
-        self._more.set()
+
+
+def run(scenario: Callable[[Client], Awaitable[None]], make_engine: MakeEngine) -> Client:
+    """Run a scenario with a client, and close its session."""
+
+    async def main() -> Client:
+        client = Client(make_engine)
+        try:
+            await scenario(client)
+        finally:
+            assert await client.session.close()
+        return client
+
+    return asyncio.run(main())
 
 
 class _FakeStream:
@@ -198,18 +162,16 @@ class BridgeProcess:
         self.process.stdin.flush()
 
     def receive(self) -> dict[str, Any]:
-        """The next line, which has to match its schema."""
+        """The next line."""
         assert self.process.stdout
         reply: dict[str, Any] = json.loads(self.process.stdout.readline())
-        _REPLY.validate(reply)
         return reply
 
-    def last(self, id: Any) -> dict[str, Any]:
-        """The next last reply to a command with this id; those before it are dropped."""
-        while True:
-            reply = self.receive()
-            if reply["id"] == id and is_last(reply):
-                return reply
+    def last(self) -> dict[str, Any]:
+        """The next reply that is no token."""
+        while "token" in (reply := self.receive()):
+            pass
+        return reply
 
     def signal(self, number: int) -> None:
         """Send a signal."""
@@ -224,8 +186,6 @@ class BridgeProcess:
         self.process.wait()
         self._timer.cancel()
         replies = [json.loads(line) for line in out.splitlines()]
-        for reply in replies:
-            _REPLY.validate(reply)
         self._log.seek(0)
         return self.process.returncode, replies, self._log.read().decode()
 

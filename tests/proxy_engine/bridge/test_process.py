@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from adapters import mlx_lm_answer, write_adapter
@@ -16,7 +15,6 @@ from bridge_clients import BridgeProcess
 from proxy_engine import RawPrompt
 from proxy_engine.bridge.commands import LoadCommand
 from proxy_engine.bridge.process import load_engine
-from proxy_engine.cli.main import main
 
 # Loads what `make_engine` says in place of a model.
 _PROGRAM = """
@@ -37,8 +35,8 @@ def make_engine(path, **options):
 proxy_engine.InferenceEngine = make_engine
 sys.exit(main(["bridge", *sys.argv[1:]]))
 """
-_LOAD = {"cmd": "load", "id": 0}
-_GENERATE = {"cmd": "generate", "id": 1, "prompt": "x"}
+_LOAD = {"cmd": "load", "path": "p"}
+_GENERATE = {"cmd": "generate", "prompt": "x"}
 
 
 def bridge_with(make_engine: str, *arguments: str, seconds: float = 20) -> BridgeProcess:
@@ -47,63 +45,42 @@ def bridge_with(make_engine: str, *arguments: str, seconds: float = 20) -> Bridg
     return BridgeProcess(*arguments, program=program)
 
 
-def running(bridge: BridgeProcess) -> dict[str, Any]:
-    """Start a request and return its first reply."""
+def running(bridge: BridgeProcess) -> None:
+    """Start a request, and read until it has begun."""
     bridge.send(_LOAD, _GENERATE)
-    assert bridge.last(0)["ok"]
-    return bridge.receive()
+    assert bridge.receive()["ok"]
+    assert bridge.receive()["token"] == "a"
 
 
 def test_bridge_process_loads_a_model_and_generates(tiny_model_directory: Path) -> None:
+    load = {"cmd": "load", "path": str(tiny_model_directory)}
+    long = {**_GENERATE, "max_tokens": 400, "min_tokens": 400, "temperature": 1.0}
     with BridgeProcess("--max-line-bytes", "4000") as bridge:
-        bridge.send(b"garbage", b'{"id": "' + b"x" * 300_000 + b'"}', {"cmd": "info", "id": "i"})
-        kinds = [bridge.receive()["error"]["type"] for _ in range(2)]
-        assert kinds == ["MalformedLineError", "LineTooLongError"]
-        assert bridge.receive()["model"] is None
-        load = {"cmd": "load", "id": 0, "path": str(tiny_model_directory)}
-        bridge.send({**load, "draft_model": "./none"})
-        assert bridge.receive()["error"]["facts"] == {"model": "./none"}
-        bridge.send({**load, "num_draft_tokens": 0})
-        assert bridge.receive()["error"]["facts"]["option"] == "num_draft_tokens"
-        bridge.send({**load, "adapter_path": "./none"})
-        assert bridge.receive()["error"]["type"] == "AdapterError"
-        bridge.send({**load, "revision": "main"})
-        assert bridge.receive()["error"]["facts"]["option"] == "revision"
-        bridge.send({**load, "draft_model": str(tiny_model_directory), "num_draft_tokens": 2})
-        bridge.send(
-            *(
-                {
-                    "cmd": "generate",
-                    "id": id,
-                    "prompt": "x",
-                    "max_tokens": 400,
-                    "min_tokens": 400,
-                    "temperature": 1.0,
-                    "events": ["prompt_progress"],
-                }
-                for id in (1, 2)
-            )
-        )
-        loaded = bridge.receive()
-        assert (loaded["model"], loaded["model_type"]) == (str(tiny_model_directory), "llama")
-        assert loaded["draft_model"] == str(tiny_model_directory)
-        assert bridge.receive()["event"]["type"] == "prompt_progress"
-        bridge.send(
-            {"cmd": "cancel", "id": 2},
-            {"cmd": "generate", "id": 3, "prompt": "x", "response_format": {"const": "yes"}},
-        )
-        last = {}
-        while len(last) < 3:
-            reply = bridge.receive()
-            if "done" in reply:
-                last[reply["id"]] = reply["result"]
-        assert last[1]["finish_reason"] == "length"
-        assert len(last[1]["token_ids"]) == 400
-        assert last[2]["finish_reason"] == "cancelled"
-        assert last[3]["parsed"] == "yes"
-        bridge.send({"cmd": "quit", "id": "q"})
+        bridge.send(b"garbage", b'{"cmd": "' + b"x" * 300_000 + b'"}')
+        assert "not JSON" in bridge.receive()["error"]
+        assert "more than 4000 bytes" in bridge.receive()["error"]
+        for wrong, error in (
+            ({"draft_model": "./none"}, "none"),
+            ({"num_draft_tokens": 0}, "num_draft_tokens"),
+            ({"adapter_path": "./none"}, "adapter"),
+            ({"revision": "main"}, "revision"),
+        ):
+            bridge.send({**load, **wrong})
+            assert error in bridge.receive()["error"]
+        bridge.send({**load, "draft_model": str(tiny_model_directory), "num_draft_tokens": 2}, long)
+        assert bridge.receive()["model_type"] == "llama"
+        assert bridge.last() == {"done": True, "tokens_generated": 400}
+        bridge.send(long)
+        bridge.receive()
+        bridge.send({"cmd": "cancel"}, {**_GENERATE, "response_format": {"const": "yes"}})
+        assert 0 < bridge.last()["tokens_generated"] < 400
+        text = ""
+        while "token" in (reply := bridge.receive()):
+            text += reply["token"]
+        assert text == '"yes"'
+        bridge.send({"cmd": "quit"})
         status, rest, err = bridge.end()
-        assert (status, rest) == (0, [{"id": "q", "ok": True}])
+        assert (status, rest) == (0, [])
         assert "Traceback" not in err
 
 
@@ -136,10 +113,9 @@ def test_only_replies_are_written_to_standard_output() -> None:
     return FakeEngine(token)
     """.strip()
     with bridge_with(noise) as bridge:
-        assert running(bridge)["token"] == "a"
+        running(bridge)
         status, rest, err = bridge.end()
-        assert status == 0
-        assert [reply["id"] for reply in rest] == [1]
+        assert (status, rest) == (0, [{"done": True, "tokens_generated": 1}])
         assert {"printed", "written", "echoed"} <= set(err.split())
 
 
@@ -149,7 +125,7 @@ def test_end_of_input_waits_for_a_slow_reader() -> None:
         assert bridge.process.stdin
         assert bridge.process.stdout
         bridge.process.stdin.close()
-        assert bridge.last(0)["ok"]
+        assert bridge.receive()["ok"]
         # More than a pipe holds, for longer than a bridge that quits would wait.
         time.sleep(0.5)
         lines = bridge.process.stdout.read().splitlines()
@@ -165,7 +141,7 @@ def test_signal_ends_the_process_with_its_exit_status(number: int, expected: int
         running(bridge)
         bridge.signal(number)
         # The input is still open.
-        assert bridge.last(1)["result"]["finish_reason"] == "cancelled"
+        assert bridge.last()["done"]
         assert bridge.process.wait(60) == expected
         assert bridge.end()[2] == ""
 
@@ -182,7 +158,7 @@ def test_closed_output_ends_the_process() -> None:
 def test_closed_output_is_noticed_without_writing() -> None:
     with bridge_with("return FakeEngine(token)") as bridge:
         bridge.send(_LOAD)
-        assert bridge.last(0)["ok"]
+        assert bridge.receive()["ok"]
         assert bridge.process.stdout
         bridge.process.stdout.close()
         # The input is still open, as where another process has it, too.
@@ -191,29 +167,29 @@ def test_closed_output_is_noticed_without_writing() -> None:
 
 
 def test_fast_client_is_slowed_down() -> None:
-    commands = b'{"cmd": "cancel", "id": 1}\n' * 20_000 + b'{"cmd": "info", "id": 2}\n'
+    commands = b'{"cmd": "cancel"}\n' * 20_000 + b'{"cmd": "info"}\n'
     with bridge_with("return FakeEngine(token)") as bridge:
         out, _ = bridge.process.communicate(commands)
         assert bridge.process.returncode == 0
-        assert out.count(b"\n") == 20_001
-        assert b'"protocol"' in out.splitlines()[-1]
+        assert out.count(b"\n") == 1
 
 
 def test_hanging_load_does_not_keep_the_process_alive() -> None:
     with bridge_with("threading.Event().wait()", seconds=0.2) as bridge:
-        bridge.send(_LOAD, {"cmd": "info", "id": 1}, {"cmd": "quit", "id": 2})
-        assert bridge.receive()["is_loading"]
-        status, (last, quit), _ = bridge.end()
-        assert (status, quit["id"]) == (0, 2)
-        assert last["error"]["type"] == "EngineClosedError"
+        bridge.send({"cmd": "info"}, _LOAD)
+        assert "no model" in bridge.receive()["error"]
+        time.sleep(0.5)
+        bridge.signal(signal.SIGTERM)
+        assert bridge.receive()["error"] == "load: the bridge has ended"
+        assert bridge.process.wait(60) == 143
 
 
 def test_blocked_reader_does_not_keep_the_process_alive() -> None:
     with bridge_with("return FakeEngine(*[token] * 20_000)", seconds=0.2) as bridge:
-        assert bridge.process.stdin
-        bridge.send(_LOAD, _GENERATE, {"cmd": "quit", "id": 2})
-        bridge.process.stdin.close()
-        assert bridge.process.wait(60) == 0
+        running(bridge)
+        time.sleep(0.2)
+        bridge.signal(signal.SIGTERM)
+        assert bridge.process.wait(60) == 143
 
 
 @pytest.mark.parametrize("closed", [0, 1])
@@ -222,11 +198,3 @@ def test_closed_standard_stream_is_a_command_line_error(closed: int) -> None:
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert "is closed" in done.stderr
-
-
-def test_schema_flag_prints_the_published_protocol(capsys: pytest.CaptureFixture[str]) -> None:
-    document = Path(__file__).parents[3] / "docs" / "bridge-protocol.json"
-    assert main(["bridge", "--schema"]) == 0
-    assert capsys.readouterr().out == document.read_text(encoding="utf-8"), (
-        "regenerate it: python -m proxy_engine bridge --schema > docs/bridge-protocol.json"
-    )

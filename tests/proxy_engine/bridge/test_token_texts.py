@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy_engine.bridge.token_texts import TokenTexts
-from proxy_engine.results.events import TokenGenerated
 from state_machines import Vocabulary
 
 FORMS = [bytes([byte]) for byte in "aé€𝄞".encode()]
@@ -18,9 +17,8 @@ FORMS += [Vocabulary.SPECIAL_MARK + b"<tool>", Vocabulary.SPECIAL_MARK + b"</s>"
 def decoded(token_ids: list[int]) -> list[list[tuple[int, str]]]:
     """The tokens and texts that each token yields, and at last the end."""
     texts = TokenTexts(FORMS, {END})
-    events = [TokenGenerated(token_id=token_id, text="?") for token_id in token_ids]
-    steps = [*(list(texts.add(event)) for event in events), list(texts.finish())]
-    return [[(event.token_id, event.text) for event in step] for step in steps]
+    steps = [*map(texts.add, token_ids), texts.finish()]
+    return [[(reply["token_id"], reply["token"]) for reply in step] for step in steps]
 
 
 @given(st.lists(st.integers(0, len(FORMS) - 1)))

@@ -25,6 +25,7 @@ from proxy_engine.server import listening, serve
 from proxy_engine.server.environment import unknown_variables
 from proxy_engine.server.settings import ServerSettings
 
+NODE = shutil.which("node")
 LONG = {
     "messages": [{"role": "user", "content": "Hello"}],
     "max_tokens": 450,
@@ -116,6 +117,12 @@ def test_unix_socket_serves_this_user_and_is_removed(
         body = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 3}
         with httpx.Client(transport=transport, base_url="http://engine", timeout=30) as client:
             assert client.post("/v1/chat/completions", json=body).status_code == 200
+        if NODE is not None:
+            client = str(Path(__file__).parents[3] / "examples" / "unix-socket-client.mjs")
+            # Node must not preload the library that MLX needs.
+            own = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+            shown = subprocess.check_output([NODE, client, str(path)], timeout=60, env=own)
+            assert json.loads(shown).keys() == {"name", "age"}
         running.send_signal(signal.SIGTERM)
         running.communicate(timeout=20)
     finally:
