@@ -61,9 +61,6 @@ class Limits:
     ignored_terminals: int = 100
     """``%ignore`` directives of a grammar."""
 
-    separated_states: int = 1_000
-    """States of lexers that are visited to find whether longest match can leave no text."""
-
     class_ranges: int = 50_000
     """Ranges and single characters of one character class of a grammar."""
 

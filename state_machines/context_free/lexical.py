@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from state_machines.budgets import Verdict
 from state_machines.context_free.compiler import GrammarCompiler
 from state_machines.context_free.recursion import RuleBook
-from state_machines.context_free.separation import adjacency, has_dead_state
 from state_machines.errors import UnsatisfiableGrammarError
 from state_machines.grammar.lexer import Lexicon, TerminalLanguage
 from state_machines.grammar.lexing import before_lexeme
@@ -101,12 +99,7 @@ class LexicalCompiler:
     def compile(self, book: RuleBook) -> Node:
         """Return the node of the texts. The parser's recursive rules are defined in the book."""
         grammar = self._grammar
-        compiler = GrammarCompiler(grammar.rules, self._start, book, self._empty)
-        parser = compiler.start
-        if self._lexicon.may_block:
-            adjacent = adjacency(compiler.analysis, self._start, len(grammar.terminals))
-            # If it is not known, each state is searched for a word.
-            self._lexicon.may_block = has_dead_state(self._lexicon, adjacent) is not Verdict.NO
+        parser = GrammarCompiler(grammar.rules, self._start, book, self._empty).start
         node = before_lexeme(self._lexicon, parser, may_ignore=grammar.ignores_first)
         if node is EMPTY:
             rule = grammar.rules[self._start]

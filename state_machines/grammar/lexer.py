@@ -77,6 +77,11 @@ class LexerState(Node):
         """Whether :attr:`ends` is known."""
         return self._ends is not None
 
+    def beginning_with(self, first: int) -> Node:
+        """Return the state without the terminals that begin with none of some bytes."""
+        items = (item for item in self.items if item[1].first_bytes & first)
+        return lexer_state(items, self.lazy)
+
     def compute_transitions(self) -> Transitions:
         if self.complete & self.lazy:
             return ()
@@ -236,8 +241,6 @@ class Lexicon:
         self.lazy = sum(1 << n for n, each in enumerate(terminals) if each.is_lazy)
         self.nested = sum(1 << n for n, each in enumerate(terminals) if each.is_nested)
         self._starts: dict[int, Node] = {}
-        self.may_block = True
-        """Whether a pair of states may have no word, so that one must be searched for."""
 
     def start(self, allowed: int) -> Node:
         """Return the lexer's state before a lexeme of one of the allowed terminals."""

@@ -15,20 +15,20 @@ It is no part of the lexer's state. Where the parser allows it, its texts may fo
 wherever they are complete, as if it were concatenated with the state behind it.
 
 Some pairs of states have no word: a lexeme may only end before a byte that does
-not continue it, and no lexeme that the parser allows may begin with one. :class:`Lexicon` knows
-whether that can happen; if so, :meth:`Lexed.is_live` searches for a word.
+not continue it, and no lexeme that the parser allows may begin with one. :meth:`Lexed.is_live`
+searches for a word (:mod:`~state_machines.grammar.liveness`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from state_machines.budgets import Verdict
 from state_machines.grammar.composition import Concatenation, concatenation, union
 from state_machines.grammar.lexer import LexemeEnd, LexerState, Lexicon, terminals_in
-from state_machines.grammar.liveness import has_word
+from state_machines.grammar.liveness import NO_EXIT, UNKNOWN_EXIT, any_exit, exit_of
 from state_machines.grammar.node import (
     EMPTY,
     EPSILON,
@@ -38,10 +38,32 @@ from state_machines.grammar.node import (
     intern_node,
     merge_transitions,
 )
+from state_machines.grammar.nodes import Repetition
 from state_machines.limits import LIMITS
 
 MEASURED_TERMINALS = 4
 """Terminals up to which the length of the shortest text behind each is known to a state."""
+
+
+class NextLexeme(NamedTuple):
+    """A lexeme that may be next, or a text of a nested terminal.
+
+    Attributes:
+        least: A lower bound on the number of terminals behind it.
+        state: The state before the lexeme; that behind the text of a nested terminal.
+        complete: The terminals that match the lexeme; 0 for a nested terminal.
+        gap: The bytes that would continue the lexeme.
+    """
+
+    least: int
+    state: Lexed
+    complete: int
+    gap: int
+
+    @property
+    def states(self) -> tuple[Node, ...]:
+        """The states behind it."""
+        return self.state.after(self.complete) if self.complete else (self.state,)
 
 
 class Lexed(Node):
@@ -53,21 +75,23 @@ class Lexed(Node):
         parser: The parser's state before the lexeme.
         may_ignore: Whether the lexeme may be one that is ignored.
         is_start: Whether no byte of the lexeme has been read.
-        known_gaps: Whether a text can follow, by the bytes that cannot be next.
-        following: The next state of such a text, if it was searched for.
+        exits: Exits by gap; see :mod:`~state_machines.grammar.liveness`.
+        following: The next state of a text, if it was searched for.
         summaries: What :mod:`state_machines.masks.lexer_summaries` found, by walk.
     """
 
     __slots__ = (
         "_after",
-        "_live_within",
+        "_exits_behind",
+        "_good_ends",
         "_nested",
         "_next",
         "_segment",
+        "_top",
         "counts_tokens",
+        "exits",
         "following",
         "is_start",
-        "known_gaps",
         "lexer",
         "lexicon",
         "may_ignore",
@@ -85,11 +109,13 @@ class Lexed(Node):
         self.may_ignore = may_ignore
         self.is_start = is_start
         self._after: dict[int, tuple[Node, ...]] = {}
-        self.known_gaps: dict[int, bool] = {}
+        self.exits: dict[int, int] = {}
         self.following: Lexed | None = None
-        self._live_within: dict[frozenset[LexemeEnd], Verdict] = {}
-        self._next: dict[Hashable, tuple[tuple[Lexed, int], ...]] = {}
-        self._segment: tuple[Lexed, Node] | None = None
+        self._exits_behind: dict[frozenset[LexemeEnd], int] = {}
+        self._good_ends: tuple[tuple[LexemeEnd, int], ...] = ()
+        self._next: dict[tuple[int, bool], tuple[NextLexeme, ...]] = {}
+        self._segment: tuple[Lexed | None, Node] | None = None
+        self._top: tuple[Lexed, Lexed] | None = None
         self.summaries: dict[Hashable, Any] = {}
         self._nested: tuple[tuple[Node, Lexed], ...] | None = None
         after = self.after_lexeme
@@ -131,14 +157,14 @@ class Lexed(Node):
                     break
             else:
                 heads, rest = [self.parser], EPSILON
-            top = concatenation(*heads)
-            state = _lexed(self.lexicon, self.lexer, top, self.may_ignore, is_start=self.is_start)
+            parser = concatenation(*heads)
+            is_start = self.is_start
+            state = _lexed(self.lexicon, self.lexer, parser, self.may_ignore, is_start=is_start)
             assert isinstance(state, Lexed)
-            if state is self:
-                # Not stored, since the state would hold itself.
-                return self, EPSILON
-            known = self._segment = state, rest
-        return known
+            # A state would hold itself.
+            known = self._segment = None if state is self else state, rest
+        top, stack = known
+        return self if top is None else top, stack
 
     def below(self, stack: Node) -> Lexed:
         """Return the state before a lexeme with a stack below the parser's state."""
@@ -263,8 +289,7 @@ class Lexed(Node):
 
     def compute_transitions(self) -> Transitions:
         rows = list(self._targets())
-        if self.lexicon.may_block:
-            rows = [tuple((m, t) for m, t in row if _is_live(t)) for row in rows]
+        rows = [tuple((m, t) for m, t in row if _is_live(t)) for row in rows]
         for beyond, language, behind in self._nested_next():
             if _is_live(behind):
                 row = concatenation(language, behind).transitions
@@ -272,12 +297,12 @@ class Lexed(Node):
         return merge_transitions(rows, union) if len(rows) > 1 else collect_transitions(rows[0])
 
     def compute_first_bytes(self) -> int:
-        if self.lexicon.may_block or self.lexicon.nested:
+        if self.lexicon.nested:
             return super().compute_first_bytes()
-        first = self.lexer.first_bytes
-        for state in self.after_lexeme:
-            # A byte either continues the lexeme or begins the next one.
-            first |= state.first_bytes
+        first = 0
+        for row in self._targets():
+            for members, target in row:
+                first |= members if members & ~first and _is_live(target) else 0
         return first
 
     def compute_derivative(self, byte: int) -> Node:
@@ -290,93 +315,145 @@ class Lexed(Node):
         return union(state.derivative(byte) for state in self.after_lexeme)
 
     def is_live(self) -> bool:
-        """Whether a word is found from here, by :func:`~.liveness.has_word`."""
-        known = self.known_gaps.get(0)
+        """Whether a word is found from here."""
+        if self.nullable:
+            return True
+        return _decided(exit_of(self, 0) if self.is_start else self.exit_within(self.lexer))
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the parser's stack may be empty before the lexeme."""
+        return self.is_start and self.parser.nullable
+
+    @property
+    def top(self) -> tuple[Lexed, Lexed | None]:
+        """The first part of :attr:`segment`, and the state below it; before a lexeme."""
+        known = self._top
         if known is None:
-            known = self.known_gaps[0] = self.nullable or _decided(has_word(self))
+            top, stack = self.segment
+            if stack is EPSILON:
+                return self, None
+            below = _before(self.lexicon, stack, may_ignore=True)
+            assert isinstance(below, Lexed)
+            known = self._top = top, below
         return known
 
-    def next_lexemes(self, gap: int, *, near: bool) -> tuple[Sequence[tuple[Lexed, int]], Node]:
-        """Return the states after this lexeme, and after texts of nested terminals.
+    @property
+    def repeated(self) -> Lexed | None:
+        """The state before what the parser repeats, if it does several times."""
+        parser = self.parser
+        if not isinstance(parser, Repetition) or parser.min_count < 2:
+            return None
+        state = _before(self.lexicon, parser.body, self.may_ignore)
+        return state if isinstance(state, Lexed) else None
 
-        Each comes with the bytes that cannot follow, since they would continue the lexeme. Their
-        parsers lack a stack, which is returned as well: states with equal first parts share them.
+    def next_lexemes(self, gap: int, *, near: bool) -> tuple[Sequence[NextLexeme], Node]:
+        """Return the lexemes and the texts of nested terminals that may be next, before a lexeme.
+
+        Their parsers lack a stack, which is returned as well: states with equal first parts share
+        them.
 
         Args:
             gap: The bytes that cannot follow here.
             near: Whether lexemes that end soon are enough.
         """
-        top, stack = self._top
+        top, stack = self.segment
         found = top._next.get((gap, near))
         if found is None:
             ends: set[LexemeEnd] = set()
             for lexer in top._begun_lexers(gap):
                 ends |= lexer.near_ends if near else lexer.ends
-            nested = [(state, 0) for each, state in top.nested if each.first_bytes & ~gap]
-            found = top._next[gap, near] = (*top._after_ends(frozenset(ends)), *nested)
+            nested = (state for each, state in top.nested if each.first_bytes & ~gap)
+            found = top._next[gap, near] = (
+                *top._lexemes(ends),
+                *(NextLexeme(state.parser.min_length, state, 0, 0) for state in nested),
+            )
         return found, stack
 
-    @property
-    def _top(self) -> tuple[Lexed, Node]:
-        """The segment, where states after a lexeme can be found from it."""
-        return (self, EPSILON) if self.lexicon.nested else self.segment
-
-    def _after_ends(self, ends: frozenset[LexemeEnd]) -> tuple[tuple[Lexed, int], ...]:
-        """Return the states after a lexeme by its ends, those with short texts first."""
-        found = self._next.get(ends)
-        if found is None:
-            pairs = [
-                (state, continued)
-                for complete, continued in ends
-                for state in self.after(complete)
-                if isinstance(state, Lexed)
-            ]
-            pairs.sort(key=lambda pair: pair[0].parser.min_length)
-            found = self._next[ends] = tuple(pairs)
-        return found
+    def _lexemes(self, ends: Iterable[LexemeEnd]) -> Iterator[NextLexeme]:
+        least = {
+            number: target.min_length
+            for terminals, target in self.parser.transitions
+            for number in terminals_in(terminals)
+        }
+        shortest = self.parser.min_length
+        for complete, gap in ends:
+            lengths = (least.get(number, shortest) for number in terminals_in(complete))
+            yield NextLexeme(min(lengths), self, complete, gap)
 
     def has_all_ends(self, gap: int) -> bool:
         """Whether :meth:`next_lexemes` with ``near`` yields all states."""
         return all(lexer.has_all_ends for lexer in self._begun_lexers(gap))
 
     def _begun_lexers(self, gap: int) -> Iterator[LexerState]:
-        """Yield the lexer's states within the lexeme, after a byte that is not of the gap."""
-        if not self.is_start:
-            assert isinstance(self.lexer, LexerState)
-            yield self.lexer
-            return
+        """Yield the lexer's states after the first byte of a lexeme, which is not of the gap."""
         for members, lexer in self.lexer.transitions:
             if members & ~gap:
                 assert isinstance(lexer, LexerState)
                 yield lexer
 
-    def is_live_within(self, lexer: Node) -> bool:
-        """Whether a word is found within the lexeme, from another state of the lexer.
+    def is_live_behind(self, gaps: Iterable[int]) -> bool:
+        """Whether a text follows behind each of several exits of the top of the stack."""
+        _, below = self.top
+        return below is None or all(_decided(exit_of(below, gap)) for gap in gaps)
 
-        This depends on the ends of the lexeme alone, which many states of the lexer share.
+    def is_live_within(self, lexer: Node) -> bool:
+        """Whether a word is found within the lexeme, from another state of the lexer."""
+        return _decided(self.exit_within(lexer))
+
+    def exit_within(self, lexer: Node) -> int:
+        """Return the exit within the lexeme, from another state of the lexer.
+
+        It depends on the ends of the lexeme alone, which many states of the lexer share.
         """
         assert isinstance(lexer, LexerState)
-        ends = lexer.near_ends
-        verdict = self._live_within.get(ends)
-        if verdict is None:
-            top, stack = self._top
-            verdict = self._live_within[ends] = Verdict.any_of(
-                has_word(state if stack is EPSILON else state.below(stack), gap)
-                for state, gap in top._after_ends(ends)
-            )
-        if verdict is Verdict.YES or lexer.has_all_ends:
-            return _decided(verdict)
-        # Another end may have a word. The search from the state itself finds it or gives up too.
-        return _is_live(self._within(lexer))
+        found = self._exit_behind(lexer.near_ends)
+        if found >= 0 or lexer.has_all_ends:
+            return found
+        return self._exit_behind(lexer.ends)
+
+    def _exit_behind(self, ends: frozenset[LexemeEnd]) -> int:
+        """Return the exit behind one of several ends of the lexeme."""
+        # Most lexemes have one of the first ends that were found.
+        for end, found in self._good_ends:
+            if end in ends:
+                return found
+        known = self._exits_behind.get(ends)
+        if known is None:
+            known = NO_EXIT
+            for end in ends:
+                found = self._exit_behind_end(*end)
+                if found >= 0:
+                    self._good_ends += ((end, found),)
+                    return found
+                known = min(known, found)
+            self._exits_behind[ends] = known
+        return known
+
+    def _exit_behind_end(self, complete: int, gap: int) -> int:
+        top, stack = self.segment
+        if stack is not EPSILON:
+            below = self.top[1]
+            assert below is not None, "there is a stack"
+            found = top._exit_behind(frozenset(((complete, gap),)))
+            found = exit_of(below, found) if found >= 0 else found
+            if found >= 0:
+                return found
+        return any_exit(
+            exit_of(state if stack is EPSILON else state.below(stack), gap)
+            for state in top.after(complete)
+            if isinstance(state, Lexed)
+        )
 
     def release(self) -> Iterable[Node]:
         after, self._after = self._after, {}
         nested, self._nested = self._nested, None
         segment, self._segment = self._segment, None
+        top, self._top = self._top, None
         self.summaries = {}
         held, self.following = self.following, None
         following, self._next = self._next, {}
-        states = (state for found in following.values() for state, _ in found)
+        states = (lexeme.state for found in following.values() for lexeme in found)
         parts = (part for pair in nested or () for part in pair)
         return (
             *super().release(),
@@ -385,7 +462,8 @@ class Lexed(Node):
             *chain(*after.values()),
             *parts,
             *states,
-            *(segment or ()),
+            *(part for part in segment or () if part is not None),
+            *(top or ()),
             *(() if held is None else (held,)),
         )
 
@@ -402,9 +480,10 @@ def before_lexeme(lexicon: Lexicon, parser: Node, *, may_ignore: bool = True) ->
     return node if _is_live(node) else EMPTY
 
 
-def _decided(verdict: Verdict) -> bool:
+def _decided(exit_gap: int) -> bool:
     # Not known at compilation: the grammar is refused. Not known in a mask: the completion plan
     # continues, since dropping the state could leave no token, and keeping it be a dead end.
+    verdict = Verdict.UNKNOWN if exit_gap == UNKNOWN_EXIT else Verdict.of(exit_gap >= 0)
     return verdict.decided("whether a text can follow by longest match", LIMITS.emptiness_states)
 
 
@@ -417,9 +496,7 @@ def _before(lexicon: Lexicon, parser: Node, may_ignore: bool) -> Node:
 
 
 def _is_live(node: Node) -> bool:
-    return node is not EMPTY and (
-        not isinstance(node, Lexed) or not node.lexicon.may_block or node.is_live()
-    )
+    return node is not EMPTY and (not isinstance(node, Lexed) or node.is_live())
 
 
 def _lexed(

@@ -18,6 +18,7 @@ from typing import TypeAlias
 
 from state_machines.budgets import spend
 from state_machines.grammar.capture import Captured
+from state_machines.grammar.lexing import Lexed
 from state_machines.grammar.node import EPSILON, Node, Transitions, intern_node
 from state_machines.grammar.nodes import (
     Concatenation,
@@ -88,7 +89,8 @@ def begins_with_spelling(state: Node) -> bool:
     # Which bytes begin a captured word depends on the words that are taken.
     if isinstance(head, Captured) and not head.lexeme.first_bytes >> _MARK & 1:
         return False
-    if not state.first_bytes >> _MARK & 1:
+    # Which other bytes begin a text of lexemes is not known yet.
+    if not isinstance(state, Lexed) and not state.first_bytes >> _MARK & 1:
         return False
     return bool(state.derivative(_MARK).first_bytes >> _MARK & 1)
 

@@ -9,74 +9,110 @@ MLSys 2025, section 3.1).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
+from functools import cached_property
 
 from state_machines.budgets import spend
 from state_machines.grammar.lexing import Lexed
+from state_machines.grammar.liveness import NO_EXIT, exit_of
+from state_machines.grammar.node import Node
 from state_machines.masks.lexer_walks import Group, LexerWalk, LexerWalks
 from state_machines.masks.token_sets import TokenSet, few_tokens
 
 
 class _Summary:
-    """The tokens of a state, and the vertices where they continue below the top of the stack.
+    """The tokens of a walk for the top of a stack, and where they continue below it.
 
     Attributes:
-        tokens: The tokens.
+        walks: The walks whose tokens are allowed.
         exits: Groups of vertices after a lexeme that may complete the top of the stack, each with
             the state that remains of it.
+        gaps: The exits from the top of the stack behind these tokens: where a text follows below
+            after each of them, all tokens are allowed. ``None`` if there is none behind some token.
     """
 
-    __slots__ = ("exits", "tokens")
+    def __init__(self, walk: LexerWalk) -> None:
+        self.walks = {walk}
+        self.exits: list[tuple[Group, Lexed]] = []
+        self.gaps: set[int] | None = set()
 
-    def __init__(self, walks: list[LexerWalk], exits: list[tuple[Group, Lexed]]) -> None:
-        self.tokens = [walk.tokens for walk in walks if walk.tokens.few is None]
-        few = [walk.tokens.few for walk in walks if walk.tokens.few is not None]
-        if few:
-            self.tokens.append(few_tokens(few))
-        self.exits = exits
+    @cached_property
+    def tokens(self) -> list[TokenSet]:
+        """The tokens of all walks."""
+        sets = [walk.tokens for walk in self.walks]
+        few = [tokens.few for tokens in sets if tokens.few is not None]
+        many = [tokens for tokens in sets if tokens.few is None]
+        return [*many, few_tokens(few)] if few else many
+
+    def add_gap(self, gap: int) -> None:
+        """Add an exit, or mark that there is none."""
+        if gap < 0:
+            self.gaps = None
+        elif self.gaps is not None:
+            self.gaps.add(gap)
 
 
-def allowed_tokens(walks: LexerWalks, state: Lexed) -> Iterator[TokenSet]:
-    """Yield the tokens that a state allows, where all pairs of its states have a word.
+def allowed_tokens(walks: LexerWalks, state: Lexed) -> list[TokenSet] | None:
+    """Return the tokens that a state allows; ``None`` if not all of its walks have a text.
 
     Args:
         walks: The walks of the vocabulary's trie.
         state: The state of a grammar without nested terminals.
     """
+    found: list[TokenSet] = []
     pending = list(walks.roots(state))
     seen = set(pending)
     while pending:
         walk, before = pending.pop()
         top, stack = before.segment
-        summary = top.summaries.get(walk)
-        if summary is None:
-            summary = top.summaries[walk] = _summary(walks, walk, top)
-        spend()
-        yield from summary.tokens
+        summary = _summary(walks, walk, top)
+        if summary.gaps is None or not before.is_live_behind(summary.gaps):
+            return None
+        found += summary.tokens
         for group, rest in summary.exits:
             for pair in walks.branches(group, rest.below(stack)):
                 if pair not in seen:
                     seen.add(pair)
                     pending.append(pair)
+    return found
 
 
 def _summary(walks: LexerWalks, walk: LexerWalk, top: Lexed) -> _Summary:
-    pending = [(walk, top)]
-    seen = set(pending)
-    found: dict[LexerWalk, None] = {}
-    exits: list[tuple[Group, Lexed]] = []
-    while pending:
-        walk, before = pending.pop()
+    known = top.summaries.get(walk)
+    if known is None:
         spend()
-        found[walk] = None
-        for group in walk.groups:
-            for after in before.after(group.complete):
-                assert isinstance(after, Lexed)
-                if after.parser.nullable:
-                    exits.append((group, after))
-                    continue
-                for pair in walks.branches(group, after):
-                    if pair not in seen:
-                        seen.add(pair)
-                        pending.append(pair)
-    return _Summary(list(found), exits)
+        known = _Summary(walk)
+        for lexer in walk.lexers:
+            known.add_gap(top.exit_within(lexer))
+        after = ((group, each) for group in walk.groups for each in top.after(group.complete))
+        _extend(walks, known, after)
+        top.summaries[walk] = known
+    found: _Summary = known
+    return found
+
+
+def _extend(walks: LexerWalks, summary: _Summary, after: Iterable[tuple[Group, Node]]) -> None:
+    """Add what follows groups of vertices in the states there.
+
+    Vertices are behind those of the group, so the recursion ends.
+    """
+    pending = list(after)
+    seen: set[tuple[LexerWalk, Lexed]] = set()
+    while pending:
+        group, state = pending.pop()
+        assert isinstance(state, Lexed)
+        if state.parser.nullable:
+            summary.exits.append((group, state))
+            continue
+        for pair in walks.branches(group, state):
+            if pair in seen:
+                continue
+            seen.add(pair)
+            spend()
+            top, stack = state.segment
+            inner = _summary(walks, pair[0], top)
+            summary.walks |= inner.walks
+            below = state.top[1]
+            for gap in (NO_EXIT,) if inner.gaps is None else inner.gaps:
+                summary.add_gap(gap if below is None or gap < 0 else exit_of(below, gap))
+            pending += ((each, rest.below(stack)) for each, rest in inner.exits)

@@ -12,6 +12,7 @@ the parser.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -72,8 +73,6 @@ class LexerWalk:
         exits: What :func:`~state_machines.masks.lexer_exits.exits` found, by terminals.
     """
 
-    __slots__ = ("_begin", "_ends", "_lexers", "_live", "_table", "exits", "groups", "tokens")
-
     def __init__(
         self, table: StateTable, begin: Begin, found: Descent, groups: list[Group]
     ) -> None:
@@ -107,6 +106,12 @@ class LexerWalk:
                 for complete, each in parts.items()
             }
         return found
+
+    @cached_property
+    def lexers(self) -> list[LexerState]:
+        """States of the lexer that are reached, one of those with equal near ends."""
+        lexers = (lexer for _, lexer in self._lexers if isinstance(lexer, LexerState))
+        return list({lexer.near_ends: lexer for lexer in lexers}.values())
 
     def live_tokens(self, before: Lexed, walks: LexerWalks) -> TokenSet:
         """Return the tokens after which a text follows, where not all states have one.
@@ -166,7 +171,8 @@ class LexerWalks:
         if isinstance(lexer, LexerState) and lexer.first_bytes & group.first:
             branch = group.branches.get(lexer)
             if branch is None:
-                branch = self._find(after, lexer, group.vertices, group.key)
+                beginning = lexer.beginning_with(group.first)
+                branch = self._find(after, beginning, group.vertices, group.key)
                 group.branches[lexer] = branch
             yield branch, after
 

@@ -268,13 +268,14 @@ class MaskMaker:
             self._collect(tail, parts)
         lexicon = state.lexicon
         walks = self._trie_walk.lexer_walks
-        if tail is None and not lexicon.may_block and not lexicon.nested:
-            parts.sets += allowed_tokens(walks, state)
+        shared = None if tail is not None or lexicon.nested else allowed_tokens(walks, state)
+        if shared is not None:
+            parts.sets += shared
             return
         for node in state.nested_texts:
             self._collect(node if tail is None else concatenation(node, tail), parts)
         for walk, before in walks.walks(state):
-            parts.sets.append(walk.live_tokens(before, walks) if lexicon.may_block else walk.tokens)
+            parts.sets.append(walk.live_tokens(before, walks))
             if lexicon.nested:
                 self._collect_nested(walk, before, tail, parts)
             if tail is None:

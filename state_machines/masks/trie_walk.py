@@ -160,9 +160,7 @@ class TrieWalk:
         for node in state.nested_texts:
             yield node, tail, vertex
         for walk, before in self.lexer_walks.walks(state, vertex):
-            may_block = state.lexicon.may_block
-            tokens = walk.live_tokens(before, self.lexer_walks) if may_block else walk.tokens
-            found += tokens.ids.tolist()
+            found += walk.live_tokens(before, self.lexer_walks).ids.tolist()
             for group in walk.groups if state.lexicon.nested else ():
                 for after in before.after(group.complete):
                     assert isinstance(after, Lexed)
