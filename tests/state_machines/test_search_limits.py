@@ -56,7 +56,6 @@ from state_machines.context_free.lexical import LexicalCompiler
 from state_machines.context_free.recursion import RuleBook
 from state_machines.grammar.finite_choices import finite_choice
 from state_machines.json_schema.closed_schema import closed_schema
-from state_machines.limits import LIMITS
 from state_machines.root import Loop, Marker, RootStateMachine, Sequence, Structured
 from state_machines.vocabulary import Vocabulary
 
