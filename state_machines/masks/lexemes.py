@@ -33,12 +33,12 @@ from state_machines.grammar.until import UntilText
 from state_machines.limits import LIMITS
 from state_machines.masks.descent import Descents, below
 from state_machines.masks.kernel import states_at_vertices
-from state_machines.masks.lexeme_walk import (
+from state_machines.masks.lexeme_tokens import (
     NO_VERTICES,
     ClosingQuotes,
-    FreeTextWalk,
-    LexemeWalk,
-    StringWalk,
+    FreeTextTokens,
+    LexemeTokens,
+    StringTokens,
     WalkCache,
 )
 from state_machines.masks.quote_walks import Quote, quote_walk
@@ -78,7 +78,7 @@ class Lexemes:
     def __init__(self, descents: Descents) -> None:
         trie = self._trie = descents.trie
         self._descents = descents
-        self._walks: WalkCache[_Key, LexemeWalk] = WalkCache(LIMITS.lexeme_walk_bytes)
+        self._walks: WalkCache[_Key, LexemeTokens] = WalkCache(LIMITS.lexeme_walk_bytes)
         self._near: LruCache[Node, None] = LruCache(_BOUNDED_TEXTS)
         self._narrow: WeakKeyLruCache[Node, bool] = WeakKeyLruCache(_NARROW_LEXEMES)
         self._measured: WeakKeyLruCache[Node, MeasuredStrings] = WeakKeyLruCache(
@@ -105,7 +105,7 @@ class Lexemes:
         known = self._narrow.get(text)
         return self._narrow.put(text, _has_few_beginnings(text)) if known is None else known
 
-    def walk(self, prefix: Node, lexeme: EncodedText) -> LexemeWalk:
+    def walk(self, prefix: Node, lexeme: EncodedText) -> LexemeTokens:
         """Return the walk of a lexeme after a prefix."""
         text, spelling, terminator = lexeme.text, lexeme.spelling, lexeme.terminator
         min_chars, max_chars = 0, None
@@ -134,7 +134,9 @@ class Lexemes:
     def _longest_text(self) -> int:
         return int(self._trie.characters.max(initial=0))
 
-    def _make(self, prefix: Node, text: Node, spelling: Spelling, terminator: bytes) -> LexemeWalk:
+    def _make(
+        self, prefix: Node, text: Node, spelling: Spelling, terminator: bytes
+    ) -> LexemeTokens:
         is_string = spelling is JSON_STRING and terminator == b'"'
         head, quote = encoded(text, spelling, terminator), Quote.of(text)
         leads = None if quote is None else words_of(prefix)
@@ -145,7 +147,7 @@ class Lexemes:
             return self._free_text(text)  # type: ignore[arg-type]
         return self._descend(concatenation(prefix, head), is_string=is_string)
 
-    def _quote(self, leads: list[bytes], head: EncodedText, quote: Quote) -> LexemeWalk:
+    def _quote(self, leads: list[bytes], head: EncodedText, quote: Quote) -> LexemeTokens:
         """Return the walk of a quote after one of several byte strings."""
         trie = self._trie
         sets: list[TokenSet] = []
@@ -163,20 +165,20 @@ class Lexemes:
         tokens = united(sets, np.array(few, np.int32))
         quotes = np.unique(concatenated(ends)).astype(np.int32)
         if _is_string(head):
-            return StringWalk(tokens, quotes, trie, self._closing)
-        return LexemeWalk(tokens, trie.children_of(quotes), trie)
+            return StringTokens(tokens, quotes, trie, self._closing)
+        return LexemeTokens(tokens, trie.children_of(quotes), trie)
 
-    def _descend(self, lexeme: Node, *, is_string: bool) -> LexemeWalk:
+    def _descend(self, lexeme: Node, *, is_string: bool) -> LexemeTokens:
         with self._descents.table() as table:
             found = self._descents.descend(table, below(0, table.number(lexeme)))
         beyond = np.concatenate([NO_VERTICES, *(ends for _, ends in found.leaving)])
         above = self._trie.parent[beyond]
         if is_string:
-            return StringWalk(found.tokens, np.unique(above), self._trie, self._closing)
+            return StringTokens(found.tokens, np.unique(above), self._trie, self._closing)
         # The empty lexeme is no lexeme.
-        return LexemeWalk(found.tokens, beyond[above != 0], self._trie)
+        return LexemeTokens(found.tokens, beyond[above != 0], self._trie)
 
-    def _free_text(self, text: UntilText) -> LexemeWalk:
+    def _free_text(self, text: UntilText) -> LexemeTokens:
         unbounded = text.without_min_chars()
         if unbounded is not text:
             # The lower bound only restricts where the text may end.
@@ -195,13 +197,13 @@ class Lexemes:
             states = states_at_vertices(table, start, self._trie)
             nullable = np.array([node.nullable for node in table.nodes], np.bool_)
         vertices = np.flatnonzero(states)[1:].astype(np.int32)
-        return FreeTextWalk.of(vertices, nullable[states[vertices]], self._trie)
+        return FreeTextTokens.of(vertices, nullable[states[vertices]], self._trie)
 
-    def _free_walk(self, text: UntilText) -> FreeTextWalk:
+    def _free_walk(self, text: UntilText) -> FreeTextTokens:
         node = encoded(text, RAW)
         assert isinstance(node, EncodedText)
         walk = self.walk(EPSILON, node)
-        assert isinstance(walk, FreeTextWalk)
+        assert isinstance(walk, FreeTextTokens)
         return walk
 
     def _measure(self, text: Node) -> MeasuredStrings:

@@ -5,7 +5,7 @@ Such a language is a nested terminal, or what follows the grammar.
 
 from __future__ import annotations
 
-from state_machines.masks.lexeme_walk import LeavingTokens, LexemeWalk, tokens_by_suffix
+from state_machines.masks.lexeme_tokens import LeavingTokens, LexemeTokens, tokens_by_suffix
 from state_machines.masks.lexer_walks import Group, LexerWalk, LexerWalks
 from state_machines.masks.token_sets import NO_TOKENS
 from state_machines.masks.token_trie import TokenTrie
@@ -41,7 +41,7 @@ def exits(walk: LexerWalk, walks: LexerWalks, complete: int, first: int) -> Leav
     known = walk.exits.get(complete)
     if known is None:
         beyond = walks.trie.children_of(walk.ends(walks)[complete])
-        made = LexemeWalk(NO_TOKENS, beyond, walks.trie)
+        made = LexemeTokens(NO_TOKENS, beyond, walks.trie)
         known = walk.exits.setdefault(complete, made)
     found: LeavingTokens = known.leaving(first)
     return found

@@ -44,7 +44,7 @@ from state_machines.grammar.tokens import begins_with_spelling
 from state_machines.grammar.words import word_language
 from state_machines.limits import LIMITS
 from state_machines.masks.descent import Descents
-from state_machines.masks.lexeme_walk import LeavingTokens
+from state_machines.masks.lexeme_tokens import LeavingTokens
 from state_machines.masks.lexemes import Lexemes, words_of
 from state_machines.masks.lexer_exits import exits, leaving
 from state_machines.masks.lexer_summaries import allowed_tokens

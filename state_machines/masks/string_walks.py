@@ -20,7 +20,7 @@ from state_machines.grammar.nodes import Concatenation, Union
 from state_machines.grammar.shortest import has_endless_words, shortest_length
 from state_machines.masks.descent import Descents, below
 from state_machines.masks.kernel import states_at_vertices
-from state_machines.masks.lexeme_walk import NO_VERTICES, ClosingQuotes, StringWalk
+from state_machines.masks.lexeme_tokens import NO_VERTICES, ClosingQuotes, StringTokens
 from state_machines.masks.token_sets import Bits, packed, united, within, without
 from state_machines.masks.token_trie import Ids, TokenTrie
 
@@ -118,7 +118,7 @@ class MeasuredStrings:
         is_complete = None not in texts
         return is_complete and all(has_endless_words(text) is Verdict.YES for text in known)
 
-    def walk(self, min_chars: int, max_chars: int | None) -> StringWalk:
+    def walk(self, min_chars: int, max_chars: int | None) -> StringTokens:
         """Return the walk of the texts with a number of characters between bounds.
 
         Args:
@@ -134,7 +134,7 @@ class MeasuredStrings:
                 inside.append(packed(self._fitting(max_chars)))
         quotes = self._quotes[is_word]
         tokens = united(inside, self._trie.tokens_at_all(quotes))
-        return StringWalk(tokens, quotes, self._trie, self._closing)
+        return StringTokens(tokens, quotes, self._trie, self._closing)
 
     def _fitting(self, max_chars: int) -> Ids:
         """Return tokens that fit, among those for which it depends on the state after them."""

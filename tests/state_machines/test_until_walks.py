@@ -16,7 +16,7 @@ from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.until import text_until, text_without
-from state_machines.masks.lexeme_walk import FreeTextWalk
+from state_machines.masks.lexeme_tokens import FreeTextTokens
 
 VOCABULARY = small_vocabulary()
 marks = st.sampled_from(("a", "ab", "aba", '"}', "é", "}]", "true"))
@@ -66,13 +66,13 @@ def test_texts_with_far_bounds_share_one_walk(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     walks = []
-    walk = FreeTextWalk.of
+    walk = FreeTextTokens.of
 
     def counted(*arguments: object) -> object:
         walks.append(arguments)
         return walk(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(FreeTextWalk, "of", counted)
+    monkeypatch.setattr(FreeTextTokens, "of", counted)
     if wanted is None:
         text = text_without(["<|never|>"], least, most)
     else:

@@ -1,4 +1,4 @@
-"""The walk of a *lexeme*, a regular stretch such as the inside of a string, over all tokens.
+"""The tokens of a *lexeme*, a regular stretch such as the inside of a string: the result of a walk.
 
 A state is usually a lexeme followed by a continuation. Some tokens stay inside the lexeme, others
 leave it and write a suffix beyond. Neither depends on the continuation, so a lexeme is walked once
@@ -43,7 +43,7 @@ FEW_BYTES = 16
 NO_VERTICES: Ids = np.zeros(0, np.int32)
 
 _K = TypeVar("_K", bound=Hashable)
-_W = TypeVar("_W", bound="LexemeWalk")
+_W = TypeVar("_W", bound="LexemeTokens")
 
 
 class Suffixes:
@@ -134,7 +134,7 @@ def tokens_by_suffix(trie: TokenTrie, vertices: Iterable[int]) -> TokensBySuffix
     return TokensBySuffix(concatenated([ids for _, ids in found]), suffix, suffixes)
 
 
-class LexemeWalk:
+class LexemeTokens:
     """The tokens of a vocabulary by their relation to a lexeme.
 
     Args:
@@ -187,7 +187,7 @@ class LexemeWalk:
         self._by_byte = {byte: vertices[starts[byte] : starts[byte + 1]] for byte in range(256)}
 
 
-class StringWalk(LexemeWalk):
+class StringTokens(LexemeTokens):
     """A lexeme that ends with the closing quote of a JSON string.
 
     Args:
@@ -220,8 +220,8 @@ class StringWalk(LexemeWalk):
         return known
 
 
-class FreeTextWalk(LexemeWalk):
-    """The walk of a text that may end at many vertices.
+class FreeTextTokens(LexemeTokens):
+    """The tokens of a text that may end at many vertices.
 
     Args:
         tokens: The tokens that stay inside the text or end with it.
@@ -236,8 +236,8 @@ class FreeTextWalk(LexemeWalk):
         self._exits = exits
 
     @classmethod
-    def of(cls, vertices: Ids, may_end: npt.NDArray[np.bool_], trie: TokenTrie) -> FreeTextWalk:
-        """Return the walk of a text.
+    def of(cls, vertices: Ids, may_end: npt.NDArray[np.bool_], trie: TokenTrie) -> FreeTextTokens:
+        """Return the tokens of a text.
 
         Args:
             vertices: The vertices that the text reaches: int32.
@@ -256,14 +256,14 @@ class FreeTextWalk(LexemeWalk):
         outside = may_end[trie.parent[children]] & ~may_end[children]
         return children[outside].tolist()  # type: ignore[no-any-return]
 
-    def ending_at(self, exits: list[int]) -> FreeTextWalk:
-        """Return the walk of a text that also reaches some vertices, and ends only there."""
+    def ending_at(self, exits: list[int]) -> FreeTextTokens:
+        """Return the tokens of a text that also reaches some vertices, and ends only there."""
         ends = np.array(exits, np.int32)
         tokens = packed(concatenated([self.tokens.ids, self._trie.tokens_at_all(ends)]))
-        return FreeTextWalk(tokens, ends, self._trie)
+        return FreeTextTokens(tokens, ends, self._trie)
 
-    def ending_late(self, min_chars: int, *, is_prefix_free: bool) -> FreeTextWalk:
-        """Return the walk where the text ends after at least ``min_chars`` characters.
+    def ending_late(self, min_chars: int, *, is_prefix_free: bool) -> FreeTextTokens:
+        """Return the tokens where the text ends after at least ``min_chars`` characters.
 
         Args:
             min_chars: Number of characters that begin before the end.
@@ -274,7 +274,7 @@ class FreeTextWalk(LexemeWalk):
         tokens = self.tokens
         if is_prefix_free:
             tokens = without(tokens, self._trie.tokens_at_all(self._exits[~late]))
-        return FreeTextWalk(tokens, self._exits[late], self._trie)
+        return FreeTextTokens(tokens, self._exits[late], self._trie)
 
 
 class ClosingQuotes:
