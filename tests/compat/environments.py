@@ -14,7 +14,7 @@ from pathlib import Path
 from proxy_engine.models.cache_directory import cache_directory
 from proxy_engine.models.embedded import embedded_model
 
-__all__ = ["CLIENTS", "Client", "GoClient", "NodeClient", "PythonClient"]
+__all__ = ["CLIENTS", "Client", "GoClient", "InProcessClient", "NodeClient", "PythonClient"]
 
 ROOT = Path(__file__).parents[2]
 # The newest versions of some packages need it.
@@ -101,6 +101,17 @@ class PythonClient(Client):
         return [str(self.python), str(SCRIPTS / self.script)]
 
 
+class InProcessClient(PythonClient):
+    """Python packages that run on an engine in their own process, beside this environment's."""
+
+    def install(self) -> None:
+        super().install()
+        (packages,) = self.directory.glob("lib/python*/site-packages")
+        others = [path for path in sys.path if path.endswith("site-packages")]
+        # Behind its own packages.
+        (packages / "z_project.pth").write_text("\n".join([str(ROOT), *others]), encoding="utf-8")
+
+
 class NodeClient(Client):
     """An npm package in a separate folder, with its own Node."""
 
@@ -160,6 +171,11 @@ class GoClient(Client):
         return {**variables, "PYTHONPATH": str(ROOT)}
 
 
+_IN_PROCESS = (
+    *("openai", "openai-agents", "instructor"),
+    *("langchain-openai", "pydantic-ai-slim[openai]", "smolagents[openai]"),
+)
+
 CLIENTS: tuple[Client, ...] = (
     PythonClient("openai (Python)", "openai_python.py", ("openai",)),
     NodeClient("openai (npm)", "openai_npm.mjs", ("openai", "zod")),
@@ -175,6 +191,7 @@ CLIENTS: tuple[Client, ...] = (
     PythonClient("llm", "llm_client.py", ("llm",)),
     PythonClient("LangChain ChatOpenAI", "langchain_client.py", ("langchain-openai",)),
     PythonClient("openai-agents", "openai_agents_client.py", ("openai-agents",)),
+    InProcessClient("in process", "in_process_client.py", _IN_PROCESS),
     PythonClient("anthropic", "anthropic_client.py", ("anthropic", "pydantic")),
     PythonClient("ollama", "ollama_client.py", ("ollama",)),
     PythonClient("lm-eval", "lm_eval_client.py", ("lm-eval[api]", "transformers")),
