@@ -156,7 +156,8 @@ class Batch:
 
         To be called if no other sequence is about to be added.
         """
-        self._rows.unmerge()
+        if self._rows.is_merged:
+            self._rows.unmerge()
 
     def generate_step(self) -> list[Step]:
         """Sample a token for every sequence that has logits, and append what the token forces.
@@ -254,7 +255,7 @@ class Batch:
 
         Not for sequences with weights: they may be replaced by others before the pass.
         """
-        rows, may_refuse, is_at_limit = self._rows, False, True
+        rows, may_refuse, may_draft, is_at_limit = self._rows, False, False, True
         if self._drafts.in_flight or not rows.is_one_each:
             return False
         for sequence in rows.sequences:
@@ -262,8 +263,9 @@ class Batch:
             if constraint.expects_fast_forward or sequence.weights is not None:
                 return False
             may_refuse = may_refuse or constraint.may_refuse
+            may_draft = may_draft or sequence.drafting is not None
             is_at_limit = is_at_limit and sequence.is_at_limit
-        if is_at_limit or self._drafts.are_expected():
+        if is_at_limit or (may_draft and self._drafts.are_expected()):
             return False
         return not may_refuse or rows.is_plain or can_trim(rows.cache, 1)
 
