@@ -49,9 +49,6 @@ class Kernel:
         self.enter = library.enter
         self.enter.argtypes = [pointer, number]
         self.enter.restype = number
-        self.follow = library.follow
-        self.follow.argtypes = [pointer, number, ctypes.c_char_p, number]
-        self.follow.restype = number
         self.quote = library.quote
         self.quote.argtypes = [pointer] * 3
         self.quote.restype = None

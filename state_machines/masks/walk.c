@@ -540,15 +540,3 @@ EXPORTED int32_t descend_stacks(const token_trie *trie, stack_automaton *machine
         }
     }
 }
-
-/* Return the state after a text; FULL if there is no room, UNKNOWN_STATE if the row of symbol `missing`
- * is to be computed first. */
-EXPORTED int32_t follow(stack_automaton *machine, int32_t state, const uint8_t *text, int32_t length)
-{
-    for (int32_t at = 0; at < length && state > DEAD_STATE; at++) {
-        if (!make_ready(machine, state))
-            return UNKNOWN_STATE;
-        state = state_after(machine, state, text[at]);
-    }
-    return state;
-}

@@ -7,7 +7,7 @@ import pytest
 from state_machines import GrammarStateMachine, Vocabulary
 from state_machines.grammar.lexing import Lexed
 from state_machines.grammar.node import EMPTY, Node
-from state_machines.masks import descent, token_sets
+from state_machines.masks import descent, stack_automaton, token_sets
 from state_machines.masks.descent import Descents
 from state_machines.masks.kernel import KERNEL, Kernel
 from state_machines.masks.lexer_walks import LexerWalks
@@ -79,9 +79,11 @@ def test_walks_find_the_tokens_that_derivatives_allow(
 
 
 @pytest.mark.parametrize("kernel", [KERNEL, None])
+@pytest.mark.parametrize("states", [4, 1 << 14], ids=["full", "roomy"])
 def test_states_of_recursive_rules_allow_the_tokens_that_derivatives_allow(
-    kernel: Kernel | None,
+    kernel: Kernel | None, states: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(stack_automaton, "_MAX_STATES", states)
     machine = GrammarStateMachine.from_gbnf(GBNF)
     descents = Descents(TokenTrie(VOCABULARY), kernel)
     walks = RecursiveWalks(descents, TrieWalk(descents).tokens_by_state)
