@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import gcd, lcm
@@ -23,21 +24,48 @@ _TAILS = {
 """Languages of zeros after the integer digits of a number without decimal places."""
 
 
-def has_multiple(step: int, base: int, first: int, last: int, unit: int) -> bool:
-    """Return whether ``base + x`` is a multiple of a step for some x in ``first`` to ``last``.
+@dataclass(frozen=True, slots=True)
+class Multiples:
+    """The integers that are multiples of ``step`` and of none of ``excluded_steps``.
 
-    The sums that are multiples form an arithmetic progression.
-
-    Args:
-        step: The step.
-        base: A multiple of ``unit``; may be reduced modulo the step.
-        first: The smallest x.
-        last: The largest x.
-        unit: x is a multiple of it.
+    Each excluded step is itself a multiple of ``step``.
     """
-    stride, shared, inverse = _progression(step, unit)
-    x = -base // shared * inverse * unit
-    return x - (x - first) // stride * stride <= last
+
+    step: int = 1
+    excluded_steps: tuple[int, ...] = ()
+
+    @property
+    def modulus(self) -> int:
+        """Numbers that are congruent modulo this are all members, or none is."""
+        return lcm(self.step, *self.excluded_steps)
+
+    def __contains__(self, number: int) -> bool:
+        return number % self.step == 0 and all(number % step for step in self.excluded_steps)
+
+    def has_member(self, base: int, first: int, last: int, unit: int) -> bool:
+        """Return whether ``base + x`` is a member for some x in ``first`` to ``last``.
+
+        The sums that are multiples of the step form an arithmetic progression. Each excluded step
+        removes every q-th of its terms for some q > 1. By Jacobsthal's function a short run of the
+        progression then holds a member, so the loop is short.
+
+        Args:
+            base: A multiple of ``unit``; may be reduced by :attr:`modulus`.
+            first: The smallest x.
+            last: The largest x.
+            unit: x is a multiple of it.
+        """
+        stride, shared, inverse = _progression(self.step, unit)
+        if any(stride % step == 0 for step in self.excluded_steps):
+            return False
+        x = -base // shared * inverse * unit
+        x += -((x - first) // stride) * stride
+        while x <= last:
+            if all((base + x) % step for step in self.excluded_steps):
+                return True
+            spend()
+            x += stride
+        return False
 
 
 @lru_cache(maxsize=4096)
@@ -63,14 +91,16 @@ class Grid:
     Numbers are integers in units of 10 ** -``places``.
 
     Attributes:
-        step: The numbers of the language are its multiples.
+        multiples: The numbers of the language, but for bounds.
         places: Digits after the point that are compared and divided.
-        dense: Whether any digits may follow these. Otherwise only zeros may follow.
+        dense: Whether any digits may follow these; if one of them is not zero, the number is no
+            multiple of an excluded step. Otherwise only zeros may follow.
         low_open: Whether the lower bound is excluded.
         high_open: Whether the upper bound is excluded.
         tail: Language after the integer digits, if ``places`` is 0 and the grid is not dense.
         scale: 10 ** ``places``.
-        integer_modulus: Modulus of the integer digits, before any digit after the point.
+        modulus: Modulus of ``multiples``.
+        integer_modulus: The same for integer digits, before any digit after the point.
         cost: Steps charged for one membership question.
         is_trivial: Whether every number is in the language, but for bounds.
         unbounded: The grid without bounds.
@@ -84,23 +114,25 @@ class Grid:
         "integer_modulus",
         "is_trivial",
         "low_open",
+        "modulus",
+        "multiples",
         "places",
         "scale",
-        "step",
         "tail",
         "unbounded",
     )
 
     def __init__(
         self,
-        step: int,
+        multiples: Multiples,
         places: int,
         dense: bool,
         tail: str,
         low_open: bool,
         high_open: bool,
     ) -> None:
-        self.step = step
+        self.multiples = multiples
+        self.modulus = multiples.modulus
         self.places = places
         self.dense = dense
         self.low_open = low_open
@@ -108,11 +140,11 @@ class Grid:
         self.tail = _TAILS[tail]
         self.scale = 10**places
         # A division of 1,024 bits takes about a microsecond.
-        self.cost = 1 + (step.bit_length() + self.scale.bit_length()) // 4096
-        self.integer_modulus = step // gcd(step, self.scale)
-        self.is_trivial = step == 1 and (dense or not places)
+        self.cost = 1 + (self.modulus.bit_length() + self.scale.bit_length()) // 4096
+        self.integer_modulus = self.modulus // gcd(self.modulus, self.scale)
+        self.is_trivial = multiples == Multiples() and (dense or not places)
         is_open = low_open or high_open
-        self.unbounded = grid_of(step, places, dense, tail) if is_open else self
+        self.unbounded = grid_of(multiples, places, dense, tail) if is_open else self
 
     def fewest_digits(
         self,
@@ -139,7 +171,7 @@ class Grid:
         def is_reachable(digits: int) -> bool:
             spend(self.cost)
             unit = 10 ** (places - digits)
-            return has_multiple(self.step, base, first, last, unit)
+            return self.multiples.has_member(base, first, last, unit)
 
         found = min(places, max_digits)
         if not is_reachable(found):
@@ -158,7 +190,7 @@ _GRIDS: WeakValueDictionary[tuple[object, ...], Grid] = WeakValueDictionary()
 
 
 def grid_of(
-    step: int,
+    multiples: Multiples,
     places: int,
     dense: bool,
     tail: str,
@@ -166,7 +198,7 @@ def grid_of(
     high_open: bool = False,
 ) -> Grid:
     """Return the grid; ``tail`` is a key of :data:`_TAILS`."""
-    key = (step, places, dense, tail, low_open, high_open)
+    key = (multiples, places, dense, tail, low_open, high_open)
     grid = _GRIDS.get(key)
     if grid is None:
         grid = _GRIDS[key] = Grid(*key)

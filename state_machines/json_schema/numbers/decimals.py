@@ -3,8 +3,8 @@
 A state holds what decides the rest of a number: how many digits may still precede the point, the
 parts of the bounds that are still to be compared, and the digits so far as a remainder. Whether a
 number can be completed is arithmetic: with k more digits an integer p reaches the numbers from
-p * 10^k to (p + 1) * 10^k - 1, and :func:`has_multiple` decides whether one of them is a multiple
-of the step. So there is no product of automata.
+p * 10^k to (p + 1) * 10^k - 1, and :class:`Multiples` decides whether one of them is a member. So
+there is no product of automata, however many steps a number must or must not be a multiple of.
 
 All numbers are scaled by a power of ten (``places``) that makes bounds and steps integers.
 """
@@ -19,6 +19,7 @@ from state_machines.grammar.nodes import branch, concatenation, optional, repeti
 from state_machines.grammar.symbols import code_points
 from state_machines.json_schema.numbers.decimal_grid import (
     Grid,
+    Multiples,
     decimal_places,
     grid_of,
 )
@@ -26,6 +27,7 @@ from state_machines.json_schema.numbers.number_sets import (
     LARGEST,
     MAX_INTEGER_DIGITS,
     Interval,
+    least_common_multiple,
 )
 
 _DIGITS = [code_points(ord("0") + digit) for digit in range(10)]
@@ -173,7 +175,7 @@ def _integer_digits(grid: Grid, rest: int, bounds: DigitBounds) -> Node:
             break
         room = 10 ** (count + grid.places)
         fewest = grid.fewest_digits(
-            rest * room % grid.step,
+            rest * room % grid.modulus,
             grid.places,
             bounds.low if count == bounds.min_digits else None,
             bounds.high if count == bounds.max_digits else None,
@@ -230,10 +232,11 @@ def _fraction_digits(
     grid: Grid, base: int, places: int, bounds: FractionBounds, *, begun: bool
 ) -> Node:
     if bounds == (None, None):
-        if grid.dense:
+        excluded = grid.multiples.excluded_steps
+        if grid.dense and all(-base % step >= 10**places for step in excluded):
             return repetition(DIGIT, 0 if begun else 1, None)
         grid = grid.unbounded
-    base %= grid.step
+    base %= grid.modulus
     if places == 0:
         return _free_digits(grid, base, bounds, begun=begun)
     low, high = bounds
@@ -249,7 +252,7 @@ def _fraction_digits(
 
 def _free_digits(grid: Grid, base: int, bounds: FractionBounds, *, begun: bool) -> Node:
     """Return the language of the digits after the last one that is compared."""
-    must_differ = bounds.low is not None or base != 0
+    must_differ = bounds.low is not None or base not in grid.multiples
     if bounds.high is not None or not grid.dense:
         return EMPTY if must_differ else repetition(_ZERO, 0 if begun else 1, None)
     if must_differ:
@@ -261,24 +264,26 @@ def magnitudes(interval: Interval, tail: str = "") -> Node:
     """Return the non-negative decimals of an interval, with trailing zeros.
 
     Args:
-        interval: The interval. Its excluded steps are ignored.
+        interval: The interval.
         tail: The zeros after the point of a multiple, as :func:`grid_of` takes it. The default for
             integers is at most one zero.
     """
     step, low, high = interval.step, interval.low, interval.high
     if step is None:
-        places = max(
-            (decimal_places(bound) for bound in (low, high) if bound is not None), default=0
-        )
+        values = (*interval.excluded_steps, low or Fraction(0), high or Fraction(0))
+        places = max(map(decimal_places, values))
         scale = 10**places
+        steps = tuple(sorted(int(a * scale) for a in interval.excluded_steps))
         low_open = interval.low_open and low is not None and low >= 0
-        grid = grid_of(1, places, True, "none", low_open, interval.high_open)
+        grid = grid_of(Multiples(1, steps), places, True, "none", low_open, interval.high_open)
         low = max(low or Fraction(0), Fraction(0))
     else:
         places = decimal_places(step)
         scale = 10**places
         tail = tail or ("one zero" if step == 1 else "zeros")
-        grid = grid_of(int(step * scale), places, False, tail)
+        excluded_steps = {least_common_multiple(step, a) for a in interval.excluded_steps}
+        steps = tuple(sorted(int(a * scale) for a in excluded_steps))
+        grid = grid_of(Multiples(int(step * scale), steps), places, False, tail)
         first, last = interval.multiples()
         low = step * max(first or 0, 0)
         high = None if last is None else step * last

@@ -19,7 +19,6 @@ Exactly these spellings are generated (all are JSON, RFC 8259 section 6):
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import replace
 from fractions import Fraction
 
 from state_machines.budgets import spend
@@ -70,23 +69,25 @@ def number_language(
     return union(parts)
 
 
-def every_spelling(numbers: Iterable[Fraction]) -> Node:
-    """Return all spellings of some numbers, whatever set they belong to."""
-    return word_list(spelling for number in numbers for spelling in _spellings(number))
+def every_spelling(numbers: Iterable[Fraction], *, has_exponents: bool = True) -> Node:
+    """Return all spellings of some numbers, whatever set they belong to.
 
-
-def _spellings(number: Fraction) -> Iterable[tuple[str, Node]]:
-    """Yield beginnings of all spellings of a number, each with the language of what follows."""
-    text, _ = _spelling(number, is_plain=False)
-    yield text, _ZEROS_AFTER if number.denominator == 1 else ZEROS
-    if not number:
-        yield "-0", _ZEROS_AFTER
-        return
-    power = _magnitude(abs(number))
-    mantissa = number / Fraction(10) ** power
-    text, _ = _spelling(mantissa, is_plain=False)
-    zeros = _ZEROS_AFTER if mantissa.denominator == 1 else ZEROS
-    yield text, concatenation(zeros, _exponents(power, power))
+    Args:
+        numbers: The numbers.
+        has_exponents: Whether scientific notation is among them.
+    """
+    entries = []
+    for number in numbers:
+        text, _ = _spelling(number, is_plain=False)
+        zeros = _ZEROS_AFTER if number.denominator == 1 else ZEROS
+        entries += [(text, zeros), *([] if number else [("-0", zeros)])]
+        if number and has_exponents:
+            power = _magnitude(abs(number))
+            mantissa = number / Fraction(10) ** power
+            text, _ = _spelling(mantissa, is_plain=False)
+            zeros = _ZEROS_AFTER if mantissa.denominator == 1 else ZEROS
+            entries.append((text, concatenation(zeros, _exponents(power, power))))
+    return word_list(entries)
 
 
 def _interval_language(
@@ -94,20 +95,19 @@ def _interval_language(
 ) -> Node:
     if interval.reaches_limit:
         interval = interval.finite()
-    within = frozenset(hole for hole in holes if hole in interval)
+    has_exponents = interval.step is None and not interval.excluded_steps
 
     def make() -> Node:
         has_no_point = plain_integers and interval.is_integral
         language = _plain(interval, "none" if has_no_point else "")
-        if interval.step is None and not interval.excluded_steps:
-            language = union((language, _scientific(interval)))
-        excluded = [
-            _plain(replace(interval & Interval(step=step), excluded_steps=frozenset()), "zeros")
-            for step in interval.excluded_steps
-        ]
-        return difference(language, union((*excluded, every_spelling(within))), ANY_CODE_POINT)
+        return union((language, _scientific(interval))) if has_exponents else language
 
-    return _LANGUAGES.get((interval, within, plain_integers), make)
+    language = _LANGUAGES.get((interval, plain_integers), make)
+    within = [hole for hole in holes if hole in interval]
+    if not within:
+        return language
+    spellings = every_spelling(within, has_exponents=has_exponents)
+    return difference(language, spellings, ANY_CODE_POINT)
 
 
 def _plain(interval: Interval, tail: str) -> Node:
