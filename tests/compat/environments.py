@@ -172,7 +172,7 @@ class GoClient(Client):
 
 
 _IN_PROCESS = (
-    *("openai", "openai-agents", "instructor"),
+    *("openai", "openai-agents", "instructor", "anthropic"),
     *("langchain-openai", "pydantic-ai-slim[openai]", "smolagents[openai]"),
 )
 

@@ -2,6 +2,7 @@ import gc
 import time
 
 import agents
+import anthropic
 import instructor
 import openai
 from agents import Agent as AgentsAgent
@@ -16,7 +17,7 @@ from reporting import WEATHER, check, run
 from smolagents import ChatMessage, MessageRole, OpenAIModel
 
 from proxy_engine import InferenceEngine
-from proxy_engine.integrations.openai import async_http_client, http_client
+from proxy_engine.integrations.openai import EngineTransport, async_http_client, http_client
 
 agents.set_tracing_disabled(True)
 engine = InferenceEngine(on_progress=None)
@@ -97,6 +98,18 @@ def with_instructor():
 async def with_async_instructor():
     create = instructor.from_openai(later).chat.completions.create
     assert isinstance(await create(response_model=Person, max_retries=0, **REQUEST), Person)
+
+
+@check("anthropic", "messages.create and messages.stream with EngineTransport(engine)")
+def with_anthropic():
+    connection = anthropic.DefaultHttpxClient(transport=EngineTransport(engine))
+    messages = anthropic.Anthropic(
+        base_url="http://engine", api_key="none", http_client=connection
+    ).messages
+    request = {"model": "engine", "max_tokens": 20, "messages": HELLO}
+    assert messages.create(**request).content
+    with messages.stream(**request) as stream:
+        assert list(stream.text_stream)
 
 
 def add_agents(kind):
