@@ -7,6 +7,8 @@ import json
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
+import anthropic
+import ollama
 import openai
 import pytest
 from live_server import serving_engine
@@ -345,3 +347,48 @@ def test_confidences_are_in_responses_if_requested(tiny_engine: InferenceEngine)
         assert "proxy_engine" not in respond(client).model_dump_json()
         both = respond(client, extra_body={"include_confidence": True, "include_tokens": True})
         assert set(both.model_extra["proxy_engine"]) == {"confidence", "timings"}
+
+
+def test_message_of_anthropic_has_thinking_text_and_calls(roomy_engine: InferenceEngine) -> None:
+    given: Any = {
+        "model": "SmolLM2-135M-Instruct",
+        "messages": [{"role": "user", "content": "a"}],
+        "max_tokens": 9,
+        "thinking": {"type": "enabled", "budget_tokens": 1024},
+    }
+    with scripted(roomy_engine, EVENTS) as live:
+        client = anthropic.Anthropic(base_url=live.url, api_key="k", max_retries=0)
+        whole = client.messages.create(**given)
+        with client.messages.stream(**given) as stream:
+            kinds = [event.type for event in stream]
+            streamed = stream.get_final_message()
+        hidden = client.messages.create(
+            **{**given, "thinking": {"type": "adaptive", "display": "omitted"}}
+        )
+    blocks = [block.to_dict() for block in whole.content]
+    assert blocks == [
+        {"type": "thinking", "thinking": "Hm hm", "signature": ""},
+        {"type": "text", "text": "Well."},
+        {"type": "tool_use", "id": "c0", "name": "add", "input": {"a": 1}},
+        {"type": "tool_use", "id": "c1", "name": "add", "input": {}},
+    ]
+    assert [block.to_dict(exclude_none=True) for block in streamed.content] == blocks
+    assert [block.type for block in hidden.content] == ["text", "tool_use", "tool_use"]
+    assert whole.stop_reason == streamed.stop_reason == "tool_use"
+    assert (whole.usage.input_tokens, whole.usage.cache_read_input_tokens) == (5, 4)
+    assert streamed.usage.output_tokens == whole.usage.output_tokens == 7
+    assert kinds.count("content_block_start") == kinds.count("content_block_stop") == 4
+
+
+def test_answer_of_ollama_has_thinking_text_and_calls(roomy_engine: InferenceEngine) -> None:
+    turns = [{"role": "user", "content": "a"}]
+    with scripted(roomy_engine, EVENTS) as live:
+        client = ollama.Client(live.url)
+        whole = client.chat("SmolLM2-135M-Instruct", turns)
+        lines = [*client.chat("SmolLM2-135M-Instruct", turns, stream=True)]
+    assert (whole.message.thinking, whole.message.content) == ("Hm hm", "Well.")
+    assert "".join(line.message.thinking or "" for line in lines) == "Hm hm"
+    calls = [call for line in lines for call in line.message.tool_calls or ()]
+    assert calls == [*(whole.message.tool_calls or ())]
+    assert [dict(call.function.arguments) for call in calls] == [{"a": 1}, {}]
+    assert (whole.prompt_eval_count, whole.eval_count) == (9, 7)
