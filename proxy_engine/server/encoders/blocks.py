@@ -30,6 +30,8 @@ class BlocksEncoder(Encoder):
         super().__init__(vocabulary, options)
         self._blocks: list[Fields] = []
         self._is_open = False
+        # Of the last block; `None` if it is a call.
+        self._is_reasoning: bool | None = None
 
     @abstractmethod
     def _text_block(self, is_reasoning: bool) -> Fields:
@@ -70,16 +72,16 @@ class BlocksEncoder(Encoder):
                 yield from self._close()
 
     def _add_text(self, text: str, *, is_reasoning: bool) -> Iterator[bytes]:
-        block = self._text_block(is_reasoning)
-        if not self._is_open or self._blocks[-1]["type"] != block["type"]:
-            yield from self._open(block)
+        if not self._is_open or self._is_reasoning is not is_reasoning:
+            yield from self._open(self._text_block(is_reasoning))
+            self._is_reasoning = is_reasoning
         if text:
             yield from self._extended(self._blocks[-1], text)
 
     def _open(self, block: Fields) -> Iterator[bytes]:
         yield from self._close()
         self._blocks.append(block)
-        self._is_open = True
+        self._is_open, self._is_reasoning = True, None
         yield from self._opened(block)
 
     def _close(self, *, is_complete: bool = True) -> Iterator[bytes]:

@@ -117,7 +117,8 @@ def engine_messages(messages: Iterable[Message]) -> list[dict[str, Any]]:
 
 
 def _engine_message(message: Message) -> dict[str, Any]:
-    written = message.model_dump(exclude={"reasoning", "thinking"}, exclude_unset=True)
+    names = message.model_fields_set - {"reasoning", "thinking"}
+    written: dict[str, Any] = {name: getattr(message, name) for name in names}
     if message.role in ("assistant", "agent"):
         reasoning = _move_reasoning(written)
         given = (message.reasoning_content, message.reasoning, _text(message.thinking), reasoning)
