@@ -318,7 +318,12 @@ class Lexed(Node):
         """Whether a word is found from here."""
         if self.nullable:
             return True
-        return _decided(exit_of(self, 0) if self.is_start else self.exit_within(self.lexer))
+        if self.is_start:
+            return _decided(exit_of(self, 0))
+        # The state before the lexeme knows the exits of other beginnings of it.
+        before = _before(self.lexicon, self.parser, self.may_ignore)
+        assert isinstance(before, Lexed)
+        return before.is_live_within(self.lexer)
 
     @property
     def is_complete(self) -> bool:
