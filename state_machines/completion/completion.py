@@ -49,14 +49,15 @@ class Completion:
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self._store = MaskStore.of(vocabulary)
-        trie = self._store.trie
+        self._store = store = MaskStore.of(vocabulary)
         self._forms = vocabulary.token_bytes
         self._spelled = spelled = SpelledTokens.of(vocabulary)
-        self._segmenter = Segmenter(trie)
+        self._segmenter = Segmenter(store.trie)
         self._texts = ShortestTexts(self._segmenter, spelled)
         self._ends = sorted(vocabulary.end_token_ids)
-        self._next = NextTokens(vocabulary, trie, self._length, self._estimate, self._counted)
+        self._next = NextTokens(
+            vocabulary, self._store, self._length, self._estimate, self._counted
+        )
         self._limited_masks: WeakKeyLruCache[Node, Mask] = WeakKeyLruCache(LIMITS.dense_mask_bytes)
         self._checked_rules: WeakSet[LimitedRule] = WeakSet()
         self._plans: WeakKeyLruCache[Node, Plan] = WeakKeyLruCache(LIMITS.plans)

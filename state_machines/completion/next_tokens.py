@@ -9,7 +9,6 @@ The other tokens are followed by single bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +22,10 @@ from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import concatenation
 from state_machines.limits import LIMITS
 from state_machines.masks.kernel import states_at_vertices
+from state_machines.masks.mask_store import MaskStore
 from state_machines.masks.spelled_tokens import SpelledTokens
 from state_machines.masks.state_table import StateTable, TooManyStatesError
-from state_machines.masks.token_trie import Ids, TokenTrie
+from state_machines.masks.token_trie import Ids
 from state_machines.vocabulary import Vocabulary
 
 Mask = npt.NDArray[np.bool_]
@@ -45,10 +45,10 @@ CAPTURE_ENDS = 32
 CAPTURE_TOKENS = 256
 """Tokens inside a captured text that a search for the fewest tokens follows."""
 
-VERTICES_PER_STEP = 32
+VERTICES_PER_STEP = 64
 """Vertices of the trie that a search walks in one step of work."""
 
-ESTIMATE_STEPS = 60
+ESTIMATE_STEPS = 24
 """Steps charged for estimating the tokens from one state."""
 
 UNKNOWN = int(np.iinfo(np.int32).max)
@@ -62,7 +62,7 @@ class NextTokens:
 
     Args:
         vocabulary: The tokens.
-        trie: The tokens by their bytes.
+        store: The masks of the vocabulary.
         length: Gives the tokens that complete a state; its second argument is a work budget.
         estimate: Gives the tokens of a short text that completes a state; orders a search.
         counted: Gives the state at the end of a token, which limits on tokens count.
@@ -71,21 +71,21 @@ class NextTokens:
     def __init__(
         self,
         vocabulary: Vocabulary,
-        trie: TokenTrie,
+        store: MaskStore,
         length: Callable[[Node, int], int],
         estimate: Callable[[Node], int],
         counted: Callable[[Node], Node],
     ) -> None:
         self._forms = vocabulary.token_bytes
         self._sizes = np.array([len(form or b"") for form in self._forms], np.int32)
-        self._by_size = np.argsort(self._sizes[trie.ids], kind="stable")
-        self._trie = trie
+        self._store = store
+        self._trie = store.trie
         self._length = length
         self._estimate = estimate
         self._counted = counted
         self._spelled = SpelledTokens.of(vocabulary)
         self._ends = np.array(sorted(vocabulary.end_token_ids), np.intp)
-        self._longest = max(1, len(trie.levels) - 2)
+        self._longest = max(1, len(store.trie.levels) - 2)
         self._walks: WeakKeyLruCache[Node, tuple[list[Node], Ids]] = WeakKeyLruCache(_WALKS)
         self._needed: WeakKeyLruCache[Node, tuple[int, Ids]] = WeakKeyLruCache(_WALKS)
 
@@ -106,7 +106,7 @@ class NextTokens:
         return known
 
     def one_by_one(
-        self, state: Node, ids: npt.NDArray[np.integer[Any]], max_tokens: int
+        self, state: Node, ids: npt.NDArray[np.intp], max_tokens: int
     ) -> Iterator[tuple[int, Node]]:
         """Yield tokens, each with the state after its bytes.
 
@@ -260,8 +260,7 @@ class NextTokens:
                     yield target, token_id, 1
 
         def bound(state: Node) -> int:
-            # The estimate reads a whole word.
-            spend(ESTIMATE_STEPS + state.min_length)
+            spend(ESTIMATE_STEPS)
             try:
                 return self._estimate(state)
             except GrammarBudgetError:
@@ -288,18 +287,22 @@ class NextTokens:
 
         for target, ids in self._spelled.targets(state):
             add(target, int(ids[0]))
-        ids = self._trie.ids[self._by_size]
+        allowed = self._store.allowed(state).copy()
+        allowed[self._ends] = False
+        open_tokens = np.flatnonzero(allowed)
         try:
-            nodes, after = self.walked(state, LIMITS.trie_walk_states)
+            if len(open_tokens) > FEW:
+                spend(self._trie.size // VERTICES_PER_STEP)
+                nodes, after = self.walked(state, LIMITS.trie_walk_states)
+                # One token for each state.
+                _, first = np.unique(after[open_tokens], return_index=True)
+                for token_id in open_tokens[first].tolist():
+                    add(nodes[after[token_id]], token_id)
+                return targets, True
         except TooManyStatesError:
             # A captured text leads to as many states as there are tokens.
-            for token_id, target in self.one_by_one(state, ids, CAPTURE_TOKENS):
-                add(target, token_id)
-            return targets, len(ids) <= CAPTURE_TOKENS
-        spend(self._trie.size // VERTICES_PER_STEP)
-        shortest = np.zeros(len(nodes), np.int64)
-        # The last assignment counts, so the shortest token comes last.
-        shortest[after[ids[::-1]]] = ids[::-1]
-        for number in np.flatnonzero(np.bincount(after[ids], minlength=len(nodes))).tolist():
-            add(nodes[number], int(shortest[number]))
-        return targets, True
+            pass
+        limit = FEW if len(open_tokens) <= FEW else CAPTURE_TOKENS
+        for token_id, target in self.one_by_one(state, open_tokens, limit):
+            add(target, token_id)
+        return targets, len(open_tokens) <= limit
