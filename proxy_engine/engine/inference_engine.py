@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from ..runtime.backends import requires_backend
@@ -119,6 +119,8 @@ class InferenceEngine(GenerationEngine, ExtractionEngine, TranscriptionEngine):
             num_draft_tokens=num_draft_tokens,
             media=media,
         )
+        self._application: Any = None
+        self._application_lock = threading.Lock()
         worker = Worker()
         # Runs when the engine is collected, or at interpreter exit.
         self._finalizer = weakref.finalize(self, worker.close)
@@ -150,7 +152,7 @@ class InferenceEngine(GenerationEngine, ExtractionEngine, TranscriptionEngine):
         client: AsyncOpenAI = clients.async_openai_client(self, **options)
         return client
 
-    @cached_property
+    @property
     def application(self) -> Any:
         """The server's application on this engine, which clients in the same process share.
 
@@ -158,7 +160,12 @@ class InferenceEngine(GenerationEngine, ExtractionEngine, TranscriptionEngine):
             MissingExtraError: The extra ``openai`` is not installed.
         """
         module = import_extra("openai", _APPLICATION, purpose="OpenAI's interface")
-        return module.Application(self)
+        if self._application is None:
+            # It stores responses: threads that ask at the same time must get the same one.
+            with self._application_lock:
+                if self._application is None:
+                    self._application = module.Application(self)
+        return self._application
 
     def save_prompt_cache(
         self,

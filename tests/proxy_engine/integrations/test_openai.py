@@ -23,6 +23,7 @@ from scripted_answers import ScriptedModel
 from tiny_models import make_tiny_model, make_tiny_tokenizer
 
 from proxy_engine import GenerationOptions, InferenceEngine
+from proxy_engine.integrations import application
 from proxy_engine.integrations.openai import EngineTransport
 from proxy_engine.server import create_app
 
@@ -299,6 +300,21 @@ def test_requests_of_threads_have_one_loop(engine: InferenceEngine) -> None:
         engine.openai().models.list()
     names = [thread.name for thread in threading.enumerate()]
     assert names.count("proxy-engine-requests") == 1
+
+
+def test_threads_that_ask_at_the_same_time_get_one_application(
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow(application.Application):
+        def __init__(self, engine: InferenceEngine) -> None:
+            time.sleep(0.05)
+            super().__init__(engine)
+
+    monkeypatch.setattr(application, "Application", Slow)
+    monkeypatch.setattr(engine, "_application", None)
+    with ThreadPoolExecutor(4) as threads:
+        found = [threads.submit(lambda: engine.application) for _ in range(4)]
+    assert len({id(one.result()) for one in found}) == 1
 
 
 def test_application_is_exported() -> None:
