@@ -8,7 +8,8 @@ from typing import Any
 
 from state_machines import Vocabulary
 
-from ...results.events import PromptProgress, StreamEvent, ToolCallStarted
+from ...answers.composition import REASONING
+from ...results.events import PromptProgress, StreamEvent, TokenGenerated, ToolCallStarted
 from ...results.generation import GenerationResult
 from ..errors import ApiError
 from ..streaming import frame
@@ -44,6 +45,8 @@ class MessagesEncoder(BlocksEncoder):
     ) -> None:
         super().__init__(vocabulary, options)
         self._stop_sequences = stop_sequences
+        # Of the tokens after the reasoning, which stop strings do not end.
+        self._token_ids: list[int] = []
         self._arguments = ""
         self._has_begun = False
         self._message: Fields = {
@@ -69,6 +72,8 @@ class MessagesEncoder(BlocksEncoder):
                 self._message["usage"]["input_tokens"] = event.total
             yield self._event("message_start", message=self._message)
             yield self._event("ping")
+        if isinstance(event, TokenGenerated) and event.part != REASONING:
+            self._token_ids.append(event.token_id)
         yield from super().encode(index, event)
 
     def end(self) -> Iterator[bytes]:
@@ -142,7 +147,7 @@ class MessagesEncoder(BlocksEncoder):
         """Return the stop string that ended the answer: its tokens have it, its text does not."""
         if result.finish_reason != "stop":
             return None
-        written = self._texts.text(result.token_ids)
+        written = self._texts.text(self._token_ids)
         found = [text for text in self._stop_sequences if text in written]
         return min(found, key=written.index) if found else None
 

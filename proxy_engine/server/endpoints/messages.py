@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fastapi import Request, Response
@@ -80,7 +80,8 @@ def _read_request(body: CountTokensRequest, settings: ServerSettings) -> Generat
     check_prompt_size(prompt_characters(messages), settings, "messages")
     choice: Any = None
     if body.tool_choice is not None:
-        choice = _TOOL_CHOICES.get(body.tool_choice.type, body.tool_choice.name)
+        named = {"type": "function", "function": {"name": body.tool_choice.name}}
+        choice = _TOOL_CHOICES.get(body.tool_choice.type, named)
     generation = Generation(messages, response_format, tools, choice, _options(body, settings))
     is_streamed = isinstance(body, MessagesRequest) and bool(body.stream)
 
@@ -186,12 +187,13 @@ class _Conversation:
         self._names.append(names)
 
 
-def _parts(
-    content: str | Iterable[Any], name: str, start: int = 0
-) -> Iterator[tuple[dict[str, Any], str]]:
+def _parts(content: Any, name: str, start: int = 0) -> Iterator[tuple[dict[str, Any], str]]:
     """Yield content blocks as parts of chat completions, and the fields that they are."""
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
+    if not isinstance(content, list):
+        message = f"the content is {short_repr(content)}, neither a text nor a list of blocks"
+        raise ApiError(400, message, code="invalid_prompt", param=name)
     for index, block in enumerate(content, start):
         field = f"{name}[{index}]"
         match block:

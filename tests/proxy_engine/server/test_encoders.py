@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
 from typing import Any
 
 import anthropic
@@ -378,6 +379,26 @@ def test_message_of_anthropic_has_thinking_text_and_calls(roomy_engine: Inferenc
     assert (whole.usage.input_tokens, whole.usage.cache_read_input_tokens) == (5, 4)
     assert streamed.usage.output_tokens == whole.usage.output_tokens == 7
     assert kinds.count("content_block_start") == kinds.count("content_block_stop") == 4
+
+
+def test_stop_sequence_in_the_reasoning_ends_nothing(roomy_engine: InferenceEngine) -> None:
+    thought, answer = ((roomy_engine.vocabulary.token_bytes[id] or b"").decode() for id in (64, 65))
+    events = [
+        PromptProgress(processed=9, total=9),
+        TokenGenerated(part="reasoning", token_id=64, text=thought),
+        TokenGenerated(part="text", token_id=65, text=answer),
+        Finished(result=replace(RESULT, tool_calls=(), finish_reason="stop", token_ids=(64, 65))),
+    ]
+    with scripted(roomy_engine, events) as live:
+        client = anthropic.Anthropic(base_url=live.url, api_key="k", max_retries=0)
+        for stop, reason in ((thought, "end_turn"), (answer, "stop_sequence")):
+            message = client.messages.create(
+                model="SmolLM2-135M-Instruct",
+                messages=[{"role": "user", "content": "a"}],
+                max_tokens=9,
+                stop_sequences=[stop],
+            )
+            assert message.stop_reason == reason
 
 
 def test_answer_of_ollama_has_thinking_text_and_calls(roomy_engine: InferenceEngine) -> None:

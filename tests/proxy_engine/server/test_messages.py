@@ -229,6 +229,8 @@ def test_images_are_read_by_a_model_that_reads_them(vision: Live) -> None:
         ({"messages": [{"role": "user", "content": [{"type": "server_tool_use"}]}]}, 400, "invalid_request_error", "server_tool_use"),
         ({"tools": [{"name": "a b", "input_schema": {}}]}, 400, "invalid_request_error", "a b"),
         ({"tool_choice": {"type": "tool", "name": "nope"}}, 400, "invalid_request_error", "nope"),
+        ({"tools": [WEATHER], "tool_choice": {"type": "tool"}}, 400, "invalid_request_error", "tool_choice"),
+        ({"messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": 5}]}]}, 400, "invalid_request_error", "neither a text nor a list"),
         ({"guided": 1}, 400, "invalid_request_error", "guided"),
     ],
 )  # fmt: skip
