@@ -90,6 +90,7 @@ async def reply(
         ApiError: The request is invalid, or cannot be served.
         ClientDisconnectedError: The client disconnected.
     """
+    begun: list[RunningAnswers] = []
 
     async def replied() -> Response:
         # A short body is read sooner than a thread begins.
@@ -107,6 +108,7 @@ async def reply(
                 metrics=services.metrics,
                 running=services.running,
             )
+        begun.append(running)
         log_fields: dict[str, Any] = request.state.log_fields
         log_fields["model"] = running.lease.model.name
         if running.lease.model.adapter is not None:
@@ -136,7 +138,13 @@ async def reply(
                 media_type=encoder.media_type,
             )
 
-    return await unless_disconnected(request.receive, replied())
+    try:
+        return await unless_disconnected(request.receive, replied())
+    except asyncio.CancelledError:
+        # A response that was ready at this moment will not be sent, and closes nothing.
+        for running in begun:
+            await running.close()
+        raise
 
 
 async def _off_loop(work: Callable[[], T], running: RunningAnswers) -> T:
@@ -217,9 +225,11 @@ class _StrictRoute(APIRoute):
         async def handling(request: Request) -> Response:
             scope = request.scope
             # Web pages of other origins can send bodies without a type, but not JSON.
-            if not {"content-type", "origin"}.intersection(request.headers):
-                json_type = (b"content-type", b"application/json")
-                scope = {**scope, "headers": [*scope["headers"], json_type]}
+            if "content-type" not in request.headers:
+                kind = b"application/octet-stream"
+                if "origin" not in request.headers:
+                    kind = b"application/json"
+                scope = {**scope, "headers": [*scope["headers"], (b"content-type", kind)]}
             return await handler(_StrictRequest(scope, request.receive))
 
         return handling
