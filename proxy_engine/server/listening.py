@@ -58,6 +58,8 @@ def unix_socket(path: Path) -> socket.socket:
     mask = os.umask(0o177)
     try:
         bound.bind(str(path))
+        # At once, so that a second server finds this one while it loads its model.
+        bound.listen(_BACKLOG)
     except OSError:
         bound.close()
         raise
