@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from pydantic_core import to_json
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.types import Scope
 
 from state_machines.errors import (
     GrammarBudgetError,
@@ -187,6 +188,12 @@ def error_reply(error: ApiError, path: str) -> Response:
     elif path.startswith("/api/"):
         body = error.ollama_body
     return Response(to_json(body), error.status, error.headers, media_type="application/json")
+
+
+def path_of(scope: Scope) -> str:
+    """Return the path of a request, relative to where the application is mounted."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))
 
 
 def shutting_down() -> ApiError:
@@ -389,4 +396,4 @@ async def _reply(request: Request, error: Exception) -> Response:
             error = http_error(error)
     if not isinstance(error, ApiError):
         raise error
-    return error_reply(error, request.url.path)
+    return error_reply(error, path_of(request.scope))

@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..checks.texts import short_repr
 from ..runtime import process_runtime
-from .errors import INTERNAL_ERROR, ApiError, error_reply, http_error
+from .errors import INTERNAL_ERROR, ApiError, error_reply, http_error, path_of
 from .settings import ServerSettings
 from .streaming import ClientDisconnectedError
 from .unknown_fields import HEADER
@@ -50,8 +50,7 @@ class RequestMiddleware:
 
     The client's own id is used if it is a plain word. ``scope["state"]["log_fields"]`` is a dict to
     which request handlers add fields of the log line, ``scope["state"]["ignored_fields"]`` the
-    value of the header that lists ignored fields. A request is neither counted nor logged if
-    ``scope["state"]["is_forwarded"]`` is set: the process that has answered it did so.
+    value of the header that lists ignored fields.
 
     Args:
         app: The application.
@@ -91,22 +90,21 @@ class RequestMiddleware:
         except Exception:
             _logger.exception("request failed", extra={"fields": {"request_id": request_id}})
             if not status:
-                await error_reply(INTERNAL_ERROR, _path(scope))(scope, receive, sending)
+                await error_reply(INTERNAL_ERROR, path_of(scope))(scope, receive, sending)
         finally:
-            if not scope["state"].get("is_forwarded"):
-                shown = status or _CLIENT_CLOSED_REQUEST
-                # All unknown paths share one label: a client must not create labels without bound.
-                path = str(getattr(scope.get("route"), "path", "other"))
-                self._requests.labels(path, str(shown)).inc()
-                fields = {
-                    "request_id": request_id,
-                    "method": scope["method"],
-                    "path": scope["path"],
-                    "status": shown,
-                    "seconds": round(time.perf_counter() - started, 4),
-                    **log_fields,
-                }
-                _logger.info("request", extra={"fields": fields})
+            shown = status or _CLIENT_CLOSED_REQUEST
+            # All unknown paths share one label: a client must not create labels without bound.
+            path = str(getattr(scope.get("route"), "path", "other"))
+            self._requests.labels(path, str(shown)).inc()
+            fields = {
+                "request_id": request_id,
+                "method": scope["method"],
+                "path": scope["path"],
+                "status": shown,
+                "seconds": round(time.perf_counter() - started, 4),
+                **log_fields,
+            }
+            _logger.info("request", extra={"fields": fields})
 
 
 class BodyMiddleware:
@@ -143,7 +141,7 @@ class BodyMiddleware:
         headers = Headers(scope=scope)
         # Other forms are read in memory.
         is_form = headers.get("content-type", "").lower().startswith("multipart/")
-        is_upload = is_form and _path(scope).startswith(_UPLOAD_PATHS)
+        is_upload = is_form and path_of(scope).startswith(_UPLOAD_PATHS)
         bound = self._settings.all_bodies_bytes
         if is_upload:
             bound = self._settings.all_uploads_bytes
@@ -191,7 +189,7 @@ class BodyMiddleware:
         try:
             hold(stated_size)
         except HTTPException as error:
-            await error_reply(http_error(error), _path(scope))(scope, receive, send)
+            await error_reply(http_error(error), path_of(scope))(scope, receive, send)
             return
         try:
             await self._app(scope, receiving, send)
@@ -235,7 +233,7 @@ class HostMiddleware:
                 if self._host.fullmatch(host) is None:
                     message = f"this server is not named {short_repr(host)}; see --allowed-hosts"
                     error = ApiError(403, message, code="unknown_host")
-                    await error_reply(error, _path(scope))(scope, receive, send)
+                    await error_reply(error, path_of(scope))(scope, receive, send)
                     return
         await self._app(scope, receive, send)
 
@@ -258,7 +256,7 @@ class KeyMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
-        if scope["type"] == "http" and _path(scope) not in self._open_paths:
+        if scope["type"] == "http" and path_of(scope) not in self._open_paths:
             headers = Headers(scope=scope)
             scheme, _, given = headers.get("authorization", "").partition(" ")
             if scheme.lower() != "bearer":
@@ -270,7 +268,7 @@ class KeyMiddleware:
                     code="invalid_api_key",
                     headers={"WWW-Authenticate": "Bearer"},
                 )
-                await error_reply(error, _path(scope))(scope, receive, send)
+                await error_reply(error, path_of(scope))(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
@@ -313,9 +311,3 @@ def is_key(given: str, key: str) -> bool:
     """Compare in constant time: the time depends neither on the key nor on its length."""
     digests = [hashlib.sha256(text.encode("utf-8", "replace")).digest() for text in (given, key)]
     return hmac.compare_digest(*digests)
-
-
-def _path(scope: Scope) -> str:
-    """The path relative to where the application is mounted."""
-    path: str = scope["path"]
-    return path.removeprefix(scope.get("root_path", ""))

@@ -323,8 +323,9 @@ class ServerSettings(BaseSettings):
 
 
 class _CommandLine(ServerSettings):
-    """Serves OpenAI's chat completions, completions and responses, Anthropic's messages, and a page
-    to try them at /. The model may also be the first argument: 'serve MODEL --port 8080'.
+    """Serves OpenAI's chat completions, completions and responses, Anthropic's messages, Ollama's
+    chats, and a page to try them at /. The model may also be the first argument: 'serve MODEL
+    --port 8080'.
 
     A setting that is not given as a flag is read from the environment (PROXY_ENGINE_MODEL,
     PROXY_ENGINE_PORT and so on), from a file .env in the working directory, or from the file of
