@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Literal, get_args
@@ -18,6 +18,7 @@ from referencing import Registry
 from state_machines.budgets import step_budget
 from state_machines.caches import LruCache, WeakValueLruCache
 from state_machines.errors import (
+    GrammarBudgetError,
     InvalidArgumentError,
     UnsatisfiableSchemaError,
     UnsupportedSchemaError,
@@ -27,9 +28,14 @@ from state_machines.grammar.exclusion import exclusion
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, EPSILON, Node, TransientDerivatives, intern_node
 from state_machines.grammar.nodes import union
+from state_machines.grammar.shortest import shortest_word
 from state_machines.json_schema.arrays.array_grammar import ArrayPlan
 from state_machines.json_schema.arrays.array_shape import ArrayShape
-from state_machines.json_schema.arrays.unique_items import has_distinct_values
+from state_machines.json_schema.arrays.unique_items import (
+    Cardinality,
+    check_distinct,
+    count_scalars,
+)
 from state_machines.json_schema.document import SchemaDocument
 from state_machines.json_schema.error_location import located_errors, smallest_empty_schema
 from state_machines.json_schema.keywords import KEYWORD_NAMES_BY_VOCABULARY
@@ -42,8 +48,14 @@ from state_machines.json_schema.reachable import check_reachable
 from state_machines.json_schema.schema_reader import SchemaReader
 from state_machines.json_schema.terms import Term
 from state_machines.json_schema.value_sets import ValueSet, constant, without_scalars
-from state_machines.json_schema.value_syntax import MemberSyntax, ValueSyntax
+from state_machines.json_schema.value_syntax import JSON_SYNTAXES, MemberSyntax, ValueSyntax
 from state_machines.limits import LIMITS
+
+_LISTED_VALUES = 64
+"""Items of an array with ``uniqueItems`` up to which different values are listed."""
+
+_LISTING_STEPS = 10_000
+"""Steps to list the different values of one term."""
 
 _CONSTANT_NODES = 16
 """Constants of one schema whose nodes are held although no state needs them now."""
@@ -118,7 +130,8 @@ class Compilation:
         Raises:
             SchemaError: Something reachable is malformed or unsupported, or the term is empty.
         """
-        check_reachable(term, self.evaluator)
+        translator = Translator(self.evaluator, JSON_SYNTAXES["compact"], any_order=False)
+        check_reachable(term, self.evaluator, translator.check_distinct)
         if not self.evaluator.is_empty(term):
             return
         pointer = ""
@@ -162,7 +175,8 @@ class Translator:
         self.transient_derivatives: TransientDerivatives = LruCache(
             LIMITS.machine_transient_derivatives
         )
-        self._distinct: dict[ArrayShape, bool] = {}
+        self._checked: dict[ArrayShape, UnsupportedSchemaError | None] = {}
+        self._checking: set[ArrayShape] = set()
 
     def value(self, term: Term, depth: int = 0) -> Node:
         """Return the node of a term's values at nesting level ``depth``."""
@@ -272,17 +286,66 @@ class Translator:
     def has_value(self, term: Term) -> bool:
         """Return whether a term has a value, and all its values can be generated."""
         try:
-            return not self.evaluator.is_empty(term) and all(
-                map(self._never_runs_out, self.evaluator.values(term).arrays)
-            )
+            if self.evaluator.is_empty(term):
+                return False
+            for array in self.evaluator.values(term).arrays:
+                self.check_distinct(array)
         except UnsupportedSchemaError:
             return False
+        return True
 
-    def _never_runs_out(self, shape: ArrayShape) -> bool:
-        known = self._distinct.get(shape)
-        if known is None:
-            known = self._distinct[shape] = has_distinct_values(shape, self.evaluator)
+    def check_distinct(self, shape: ArrayShape) -> None:
+        """Check that an array of unique items never runs out of distinct values.
+
+        Raises:
+            UnsupportedSchemaError: The values are too few, or cannot be counted.
+        """
+        if not shape.unique:
+            return
+        if shape not in self._checked:
+            if shape in self._checking:
+                # Its values are being listed, which only lists fewer without this array.
+                raise UnsupportedSchemaError("a recursive array", keyword="uniqueItems")
+            self._checking.add(shape)
+            error: UnsupportedSchemaError | None = None
+            try:
+                check_distinct(shape, self.evaluator, self._count_values)
+            except UnsupportedSchemaError as raised:
+                error = raised
+            finally:
+                self._checking.discard(shape)
+            if error is not None and self._checking:
+                raise error  # Without the arrays that are being checked it may be another one.
+            self._checked[shape] = error
+        error = self._checked[shape]
+        if error is not None:
+            raise error
+
+    def _count_values(self, term: Term, limit: int) -> int:
+        """Return a lower bound on the number of a term's values, at most ``limit``."""
+        known = Cardinality(self.evaluator).count(term, limit)
+        if known < limit <= _LISTED_VALUES:
+            values = self.evaluator.values(term)
+            scalars = count_scalars(values, limit)
+            known = max(known, scalars + self._list_containers(values, limit - scalars))
         return known
+
+    def _list_containers(self, values: ValueSet, limit: int) -> int:
+        """Return the number of arrays and objects of a set that are found, at most ``limit``.
+
+        The next value is a shortest text without the texts of the values before.
+        """
+        found: list[Node] = []
+        with suppress(GrammarBudgetError), step_budget(_LISTING_STEPS):
+            lister = Translator(self.evaluator, JSON_SYNTAXES["compact"], any_order=False)
+            lister._checked, lister._checking = self._checked, self._checking
+            containers = lister._containers(values, 0)
+            while len(found) < limit:
+                text = shortest_word(exclusion(containers, found))
+                if text is None:
+                    break
+                found.append(lister._constant(text.decode(), 0))
+        return len(found)
 
 
 class Container(Lazy):

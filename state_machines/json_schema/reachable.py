@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations
 
 from state_machines.budgets import spend
@@ -10,7 +10,6 @@ from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.words import contains_word
 from state_machines.json_schema.arrays.array_shape import ArrayShape, ItemSteps
-from state_machines.json_schema.arrays.unique_items import has_distinct_values
 from state_machines.json_schema.document import SchemaLocation
 from state_machines.json_schema.error_location import located_errors, schema_locations
 from state_machines.json_schema.evaluator import TermEvaluator
@@ -25,16 +24,18 @@ PAIRED_TERMS = 4
 """Terms of conditions on one member up to which the conjunctions of pairs are checked."""
 
 
-def check_reachable(root: Term, evaluator: TermEvaluator) -> None:
+def check_reachable(
+    root: Term, evaluator: TermEvaluator, check_array: Callable[[ArrayShape], None]
+) -> None:
     """Evaluate every term that is reachable from ``root``, and decide whether it is empty.
 
     Args:
         root: The term.
         evaluator: Evaluates the terms.
+        check_array: Checks an array of unique items; called when all terms are evaluated.
 
     Raises:
-        SchemaError: A reachable schema is malformed or unsupported, or an array may run out of
-            distinct items.
+        SchemaError: A reachable schema is malformed or unsupported.
     """
     seen = {root}
     unique: list[tuple[Term, SchemaLocation | None]] = []
@@ -62,12 +63,7 @@ def check_reachable(root: Term, evaluator: TermEvaluator) -> None:
     for term, parent in unique:
         with located_errors(term, parent=parent):
             for array in evaluator.values(term).arrays:
-                if not has_distinct_values(array, evaluator):
-                    raise UnsupportedSchemaError(
-                        f"there may be fewer than {max(2, array.min_items)} different items",
-                        keyword="uniqueItems",
-                        hint="Lower minItems, or admit more values",
-                    )
+                check_array(array)
 
 
 def _children(term: Term, evaluator: TermEvaluator) -> dict[Term, None]:

@@ -125,6 +125,7 @@ def test_second_of_two_possible_unique_arrays_is_forced(schema: Any) -> None:
 A, B = {"const": 1}, {"const": 2}
 CLOSED = {"type": "object", "additionalProperties": False}
 TWO_NAMES = {**CLOSED, "properties": {"a": A, "b": B}}
+EITHER = {"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}
 ONE_BOOLEAN = {
     "type": "object",
     "minProperties": 1,
@@ -135,8 +136,14 @@ NUMBERED: list[tuple[Any, int | None, str]] = [
     ({"type": "object", "minProperties": 1}, None, '{"b": 1}, {"a": 1}'),
     ({"type": "object", "maxProperties": 1}, None, '{"b": 1}, {}'),
     (ONE_BOOLEAN, None, '{"a": true}, {"b": true}'),
-    (TWO_NAMES, 4, '{"a": 1}, {}'),
+    ({**TWO_NAMES, "minProperties": 1}, 3, '{"a": 1}, {"b": 2}, {"a": 1, "b": 2}'),
+    ({**TWO_NAMES, "maxProperties": 1}, 3, '{"a": 1}, {"b": 2}, {}'),
+    ({**TWO_NAMES, **EITHER}, 2, '{"b": 2}, {"a": 1}'),
+    ({**TWO_NAMES, "not": {"required": ["a", "b"]}}, 3, '{"b": 2}, {}'),
+    ({**TWO_NAMES, "dependentRequired": {"a": ["b"]}}, 3, '{"b": 2}, {"a": 1, "b": 2}'),
+    ({"enum": [{"a": 1}, {"a": 2}, [1], []]}, 4, '[1], {"a": 2}'),
     ({"type": "array", "contains": A}, None, "[1], [2, 1]"),
+    ({"type": "array", "items": {"enum": [1, 2]}, "contains": A, "maxItems": 2}, 4, "[1], [2, 1]"),
     ({"type": "array", "contains": A, "minContains": 2, "maxContains": 2}, None, "[1, 1], [1, 2, 1]"),
     ({"type": "array", "not": {"items": A}}, None, "[2], [1, 2]"),
 ]  # fmt: skip

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Mapping
+from collections.abc import Callable, Container, Hashable, Mapping
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
 from state_machines.budgets import spend
+from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.node import (
     EMPTY,
     Node,
@@ -144,7 +145,7 @@ class Cardinality:
 
     def _count(self, term: Term, limit: int) -> int:
         values = self._evaluator.values(term)
-        total = _count_scalars(values, limit)
+        total = count_scalars(values, limit)
         for shapes in (values.arrays, values.objects):
             most = 0
             for shape in shapes:
@@ -217,7 +218,7 @@ class Cardinality:
         return min(total, limit)
 
 
-def _count_scalars(values: ValueSet, limit: int) -> int:
+def count_scalars(values: ValueSet, limit: int) -> int:
     """Return the number of a set's values other than arrays and objects, at most ``limit``."""
     total = int(values.null) + len(values.booleans) + count_words(values.strings, limit)
     members = set(values.numbers.points)
@@ -229,25 +230,44 @@ def _count_scalars(values: ValueSet, limit: int) -> int:
     return min(limit, total + len(members))
 
 
-def has_distinct_values(shape: ArrayShape, evaluator: TermEvaluator) -> bool:
-    """Return whether an array never runs out of the distinct values that it needs.
+def check_distinct(
+    shape: ArrayShape, evaluator: TermEvaluator, count: Callable[[Term, int], int]
+) -> None:
+    """Check that an array of unique items never runs out of distinct values.
 
     That holds if each item has more values than there are items before it that may share one.
-    ``False`` if the values cannot be counted.
+
+    Args:
+        shape: The array.
+        evaluator: Evaluates the terms of the items.
+        count: Returns a lower bound on the number of a term's values, up to a limit.
+
+    Raises:
+        UnsupportedSchemaError: The values are too few, or cannot be counted.
     """
     if not shape.unique or not evaluator.shape_is_inhabited(shape):
-        return True
+        return
+    enough, min_items = True, shape.min_items
     if shape.counted:
-        return _has_enough_counted(shape, evaluator)
-    indices = [*range(min(shape.min_items, len(shape.prefix)))]
-    if len(indices) < shape.min_items:
-        indices.append(shape.min_items - 1)
-    return shape.min_items < 2 or all(_has_enough(shape, index, evaluator) for index in indices)
+        enough = _has_enough_counted(shape, evaluator, count)
+    elif min_items >= 2:
+        indices = [*range(min(min_items, len(shape.prefix)))]
+        if len(indices) < min_items:
+            indices.append(min_items - 1)
+        enough = all(_has_enough(shape, index, evaluator, count) for index in indices)
+    if not enough:
+        raise UnsupportedSchemaError(
+            f"there may be fewer than {max(2, min_items)} different items",
+            keyword="uniqueItems",
+            hint="Lower minItems, or admit more values",
+        )
 
 
-def _has_enough(shape: ArrayShape, index: int, evaluator: TermEvaluator) -> bool:
+def _has_enough(
+    shape: ArrayShape, index: int, evaluator: TermEvaluator, count: Callable[[Term, int], int]
+) -> bool:
     """Return whether an item has a value whatever the items before it are."""
-    term, all_of, count = shape.item(index), evaluator.all_of, Cardinality(evaluator).count
+    term, all_of = shape.item(index), evaluator.all_of
     if count(term, index + 1) > index:
         return True
     before = shape.prefix[:index]
@@ -255,13 +275,15 @@ def _has_enough(shape: ArrayShape, index: int, evaluator: TermEvaluator) -> bool
     return count(term, index + 1 - disjoint) > index - disjoint
 
 
-def _has_enough_counted(shape: ArrayShape, evaluator: TermEvaluator) -> bool:
+def _has_enough_counted(
+    shape: ArrayShape, evaluator: TermEvaluator, count: Callable[[Term, int], int]
+) -> bool:
     """Return whether unique items have values where one bound counts the items of a term.
 
     An item is counted exactly if it is in the term (:class:`ItemSteps`), so items that are counted
     use up no value of the others.
     """
-    bound, count = shape.counted[0], Cardinality(evaluator).count
+    bound = shape.counted[0]
     if len(shape.counted) > 1 or shape.prefix or bound.start:
         return False
     others = evaluator.all_of((shape.rest, evaluator.negation(bound.term)))
