@@ -351,8 +351,8 @@ class Completion:
                 raise GrammarBudgetError(
                     "no tokens that complete the text were found in time",
                     budget=steps,
-                    hint="Simplify the schema or grammar, or use a vocabulary that has every byte "
-                    "that it needs",
+                    hint="Require less text, simplify the schema or grammar, or use a vocabulary "
+                    "that has every byte that it needs",
                 )
             raise UnwritableTextError(
                 "no tokens complete the text",

@@ -12,7 +12,7 @@ from operator import attrgetter
 
 from state_machines.best_first import Edge, Visit, best_first
 from state_machines.budgets import Verdict, spend
-from state_machines.grammar.needed_symbols import lack_needed_symbol
+from state_machines.grammar.needed_symbols import SymbolProofs
 from state_machines.grammar.node import (
     EMPTY,
     EPSILON,
@@ -259,13 +259,14 @@ def _find_word(start: Node) -> Verdict:
         if verdict is not Verdict.UNKNOWN:
             return verdict
     visited: list[_Boolean] = []
+    proofs = SymbolProofs()
 
     def edges(visit: Visit[Node, None]) -> list[Edge[Node, None]]:
         state = visit.state
         is_refuted = (
             len(visited) > _FEW_STATES
             and isinstance(state, Intersection)
-            and lack_needed_symbol(state.members)
+            and proofs.refute(state.members)
         )
         return [] if is_refuted else _raw_edges(state)
 

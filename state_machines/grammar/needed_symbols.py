@@ -18,37 +18,72 @@ from state_machines.grammar.word_lists import Interval, Word, symbol_set
 _LISTED_WORDS = 64
 """Words of a list up to which their symbols are collected."""
 
+_MAX_PARTS = 256
+"""Parts of a member up to which its symbols are collected."""
 
-def lack_needed_symbol(members: Sequence[Node]) -> bool:
-    """Return whether no word can be in all members, because one lacks a symbol that another needs.
+_MAX_FAILURES = 32
+"""Intersections in a row without a proof after which a search goes on without proofs."""
 
-    ``False`` where the parts of the members do not show it.
-    """
-    needed = set[Symbols]().union(*map(_needed, members))
-    if not needed:
-        return False
-    for member in members:
+_MAX_DEPTH = 8
+"""Nested unions and repetitions up to which needed symbols are collected."""
+
+
+class SymbolProofs:
+    """Proofs that the intersections of one search are empty."""
+
+    def __init__(self) -> None:
+        self._failures = 0
+        self._needed: dict[Node, set[Symbols]] = {}
+        self._occurring: dict[Node, set[Symbols] | None] = {}
+
+    def refute(self, members: Sequence[Node]) -> bool:
+        """Return whether one member lacks a symbol that all words of another have.
+
+        ``False`` where the parts of the members do not show it.
+        """
+        if self._failures > _MAX_FAILURES:
+            return False
         spend(4)
-        found = _occurring(member)
-        if found is not None and any(all(not each & s for each in found) for s in needed):
-            return True
-    return False
+        needed = set[Symbols]().union(*map(self._needed_by, members))
+        for found in map(self._occurring_in, members) if needed else ():
+            if found is not None and any(all(not each & s for each in found) for s in needed):
+                self._failures = 0
+                return True
+        self._failures += 1
+        return False
+
+    def _needed_by(self, member: Node) -> set[Symbols]:
+        if member not in self._needed:
+            self._needed[member] = _needed(member)
+        return self._needed[member]
+
+    def _occurring_in(self, member: Node) -> set[Symbols] | None:
+        if member not in self._occurring:
+            self._occurring[member] = _occurring(member)
+        return self._occurring[member]
 
 
-def _needed(node: Node) -> set[Symbols]:
+def _needed(node: Node, depth: int = 0) -> set[Symbols]:
     """Return sets of symbols, of each of which every word has a symbol."""
-    match node:
-        case SymbolNode():
-            return {node.symbols}
-        case Concatenation():
-            return _needed(node.head) | _needed(node.tail)
-        case Union():
-            return set.intersection(*map(_needed, node.members))
-        case Repetition() if node.min_count:
-            return _needed(node.body)
-        case Word():
-            return {symbol_set(node.text, at) for at in range(node.start, len(node.text))}
-    return set()
+    found: set[Symbols] = set()
+    if depth > _MAX_DEPTH:
+        return found
+    for _ in range(_MAX_PARTS):
+        spend()
+        head, rest = (node.head, node.tail) if isinstance(node, Concatenation) else (node, None)
+        match head:
+            case SymbolNode():
+                found.add(head.symbols)
+            case Union():
+                found |= set.intersection(*(_needed(each, depth + 1) for each in head.members))
+            case Repetition() if head.min_count:
+                found |= _needed(head.body, depth + 1)
+            case Word():
+                found |= {symbol_set(head.text, at) for at in range(head.start, len(head.text))}
+        if rest is None:
+            break
+        node = rest
+    return found
 
 
 def _occurring(start: Node) -> set[Symbols] | None:
@@ -56,6 +91,9 @@ def _occurring(start: Node) -> set[Symbols] | None:
     found: set[Symbols] = set()
     pending, seen = [start], {start}
     while pending:
+        if len(seen) > _MAX_PARTS:
+            return None
+        spend()
         node = pending.pop()
         parts: Iterable[Node] = ()
         match node:

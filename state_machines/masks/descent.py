@@ -195,6 +195,7 @@ class KernelWalk:
         ends: list[Ids] = []
         while status := self._kernel.descend_stacks(*references):
             if status < 0:
+                spend(fields.steps // STEPS_OF_STACKS)
                 return None
             if fields.missing >= 0:
                 automaton.add_missing_row()

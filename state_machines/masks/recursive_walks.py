@@ -15,6 +15,7 @@ import numpy as np
 
 from state_machines.budgets import spend
 from state_machines.caches import WeakKeyLruCache
+from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.node import EPSILON, Lifetime, Node
 from state_machines.masks.descent import Descents
 from state_machines.masks.stack_automaton import StackAutomaton, segments
@@ -83,20 +84,25 @@ class RecursiveWalks:
         assert state.rule_book is not None, "asked for with a rule book only"
         lifetime = state.rule_book.lifetime
         if self._descents.has_kernel:
-            for known in (self._known.get(lifetime), None):
-                if known is None:
-                    known = _KnownWalks()
+            # No other thread may use an automaton meanwhile, and a lock must not be held, since a
+            # checkpoint of the budget can block this thread. So it is taken out of the cache.
+            taken = self._known.take(lifetime)
+            for known in (_KnownWalks(),) if taken is None else (taken, _KnownWalks()):
                 try:
-                    with known.automaton.lock:
-                        found = list(self._walk(known, state))
+                    found = list(self._walk(known, state))
                 except _FullError:
                     continue
-                weight = known.weight + known.automaton.weight
-                if weight > _AUTOMATON_BYTES:
-                    known, weight = _KnownWalks(), 0
-                self._known.put(lifetime, known, weight)
+                except GrammarBudgetError:
+                    self._put(lifetime, known)
+                    raise
+                self._put(lifetime, known)
                 return found
         return [packed(np.array(self._scalar(state), np.int32))]
+
+    def _put(self, lifetime: Lifetime, known: _KnownWalks) -> None:
+        weight = known.weight + known.automaton.weight
+        if weight <= _AUTOMATON_BYTES:
+            self._known.put(lifetime, known, weight)
 
     def _walk(self, known: _KnownWalks, state: Node) -> Iterator[TokenSet]:
         pending = [(known.root, state)]

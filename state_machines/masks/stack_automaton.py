@@ -8,7 +8,6 @@ its head. A grammar has few heads, however deep its stacks are. Python computes 
 from __future__ import annotations
 
 import ctypes
-import threading
 from array import array
 from collections.abc import Iterator
 from typing import Any
@@ -53,16 +52,16 @@ class _Fields(ctypes.Structure):
 
 
 class StackAutomaton:
-    """The automaton of one grammar's states. It has room for a bounded number of them.
+    """The automaton of one grammar's states, with room for a bounded number of them.
+
+    It is used by one thread at a time.
 
     Attributes:
-        lock: Held by the thread that walks the automaton.
         fields: What the kernel reads and writes.
         rows: The number of rows that were computed.
     """
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
         self.rows = 0
         self._symbols: dict[Node, int] = {}
         self._nodes: list[Node] = []

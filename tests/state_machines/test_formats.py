@@ -217,9 +217,16 @@ def test_pattern_beside_date_time_is_decided_without_all_leap_seconds() -> None:
     language = format_language("date-time", "2020-12")
     assert language is not None
     both = intersection((language, compile_pattern("[0-9]T[0-9]", search=True)))
-    with step_budget(2_000):
+    with step_budget(10_000):
         assert after_text(both, "2015-06-30t").is_empty
         assert not after_text(both, "2015-06-30T23:59:60").is_empty
+
+
+def test_long_patterns_intersect_in_few_steps() -> None:
+    classes = "".join(f"[{'abcdefghij'[at % 10]}xyz]" for at in range(1_200))
+    patterns = f"^{classes}$", "^[a-z]*x[a-z]{0,3}$"
+    with step_budget(100_000):
+        assert not intersection([compile_pattern(each, search=True) for each in patterns]).is_empty
 
 
 @given(st.integers(-1439, 1439), st.integers(0, 1439), st.sampled_from((6, 12)))

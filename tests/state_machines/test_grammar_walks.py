@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from state_machines import GrammarStateMachine, Vocabulary
@@ -102,3 +104,34 @@ def test_a_terminal_that_takes_all_that_follows_leaves_no_dead_state() -> None:
     # The string "ab" cannot begin: its first byte continues the terminal before it.
     assert not machine.matches(b"aab")
     assert machine.begins(b"aab")
+
+
+@pytest.mark.skipif(KERNEL is None, reason="the kernel is not compiled")
+def test_mask_that_waits_makes_no_other_mask_of_the_grammar_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A checkpoint of the budget may wait for another thread, which computes such a mask."""
+    machine = GrammarStateMachine.from_gbnf(GBNF)
+    descents = Descents(TokenTrie(VOCABULARY), KERNEL)
+    walks = RecursiveWalks(descents, TrieWalk(descents).tokens_by_state)
+    walks.tokens(machine.start)
+    state = machine.start.derivative(ord("a"))
+    expected = _expected(state)
+    others: list[set[int]] = []
+
+    def run() -> None:
+        others.append(set().union(*(s.ids.tolist() for s in walks.tokens(state))))
+
+    add_row = stack_automaton.StackAutomaton.add_missing_row
+
+    def add_row_and_wait(automaton: stack_automaton.StackAutomaton) -> None:
+        if not other.ident:
+            other.start()
+            other.join(10)
+        add_row(automaton)
+
+    other = threading.Thread(target=run, daemon=True)
+    monkeypatch.setattr(stack_automaton.StackAutomaton, "add_missing_row", add_row_and_wait)
+    found = set().union(*(s.ids.tolist() for s in walks.tokens(state)))
+    assert others == [expected]
+    assert found == expected

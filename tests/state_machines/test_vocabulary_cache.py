@@ -53,7 +53,7 @@ def without_reading(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Vocabulary, "from_tokenizer", fail)
     monkeypatch.setattr("state_machines.masks.token_trie._arrays", fail)
-    monkeypatch.setattr("state_machines.masks.string_walks._count", fail)
+    monkeypatch.setattr("state_machines.masks.string_walks._count_characters", fail)
 
 
 @pytest.mark.parametrize("with_file", [False, True])

@@ -25,6 +25,9 @@ from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import Term
 from state_machines.json_schema.value_sets import ValueSet
 
+_MAX_ROUNDS = 256
+"""Rounds in which the values of recursive terms are counted."""
+
 
 class GrowingTrie(Node):
     """A vertex of a trie of words of code points; ``children`` are sorted by code point."""
@@ -116,20 +119,34 @@ class DistinctValues:
 class Cardinality:
     """Lower bounds on the number of values of terms.
 
-    A bound counts values of finite depth, so a term with a bound above 0 is inhabited. Values in
-    which a term contains itself are not counted. Values that several shapes of arrays or objects
-    share are counted once, so only the shape with the most values is counted.
+    A bound counts values of finite depth, so a term with a bound above 0 is inhabited. It is
+    computed in rounds: where a term contains itself, a round takes the bound of the round before,
+    which is 0 in the first. Values that several shapes of arrays or objects share are
+    counted once, so only the shape with the most values is counted.
     """
 
     def __init__(self, evaluator: TermEvaluator) -> None:
         self._evaluator = evaluator
         self._counts: dict[Term, tuple[int, int]] = {}
         self._running: set[Term] = set()
+        self._recursive: dict[Term, int] = {}
+        """The recursive terms, with their bounds of the round before."""
 
     def count(self, term: Term, limit: int) -> int:
         """Return a lower bound on the number of values of a term, at most ``limit``."""
+        counted = 0
+        for _ in range(_MAX_ROUNDS):
+            self._counts.clear()
+            counted = self._bound(term, limit)
+            known = {each: self._counts[each][1] for each in self._recursive}
+            if counted >= limit or known == self._recursive:
+                break
+            self._recursive = known
+        return counted
+
+    def _bound(self, term: Term, limit: int) -> int:
         if term in self._running:
-            return 0
+            return min(limit, self._recursive.setdefault(term, 0))
         known_limit, known = self._counts.get(term, (0, 0))
         if known == known_limit < limit:  # Otherwise ``known`` was not capped.
             self._running.add(term)
@@ -141,7 +158,7 @@ class Cardinality:
         return min(known, limit)
 
     def _has_value(self, term: Term) -> bool:
-        return self.count(term, 1) > 0
+        return self._bound(term, 1) > 0
 
     def _count(self, term: Term, limit: int) -> int:
         values = self._evaluator.values(term)
@@ -185,7 +202,7 @@ class Cardinality:
                 break
             # Whatever the items before, a unique item has all values but theirs.
             excluded = index if shape.unique else 0
-            choices = max(0, self.count(shape.item(index), limit + excluded) - excluded)
+            choices = max(0, self._bound(shape.item(index), limit + excluded) - excluded)
             skipped = 1
             if not shape.unique and index >= len(shape.prefix):
                 skipped = max(1, shape.min_items - index)
@@ -214,7 +231,7 @@ class Cardinality:
         total = 1
         for name, term in members.items():
             if total < limit:
-                total *= self.count(term, limit) + (name not in required)
+                total *= self._bound(term, limit) + (name not in required)
         return min(total, limit)
 
 
