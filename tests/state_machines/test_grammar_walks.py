@@ -115,7 +115,7 @@ def test_mask_that_waits_makes_no_other_mask_of_the_grammar_wait(
     descents = Descents(TokenTrie(VOCABULARY), KERNEL)
     walks = RecursiveWalks(descents, TrieWalk(descents).tokens_by_state)
     walks.tokens(machine.start)
-    state = machine.start.derivative(ord("a"))
+    state = machine.start.compute_word_derivative(b"a=")
     expected = _expected(state)
     others: list[set[int]] = []
 
