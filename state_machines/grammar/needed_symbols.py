@@ -22,7 +22,7 @@ _MAX_PARTS = 256
 """Parts of a member up to which its symbols are collected."""
 
 _MAX_FAILURES = 32
-"""Intersections in a row without a proof after which a search goes on without proofs."""
+"""Failed attempts in a row after which a search attempts no more proofs."""
 
 _MAX_DEPTH = 8
 """Nested unions and repetitions up to which needed symbols are collected."""
@@ -64,7 +64,7 @@ class SymbolProofs:
 
 
 def _needed(node: Node, depth: int = 0) -> set[Symbols]:
-    """Return sets of symbols, of each of which every word has a symbol."""
+    """Return sets of symbols; every word contains a symbol of each set."""
     found: set[Symbols] = set()
     if depth > _MAX_DEPTH:
         return found

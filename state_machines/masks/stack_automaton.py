@@ -57,7 +57,7 @@ class StackAutomaton:
     It is used by one thread at a time.
 
     Attributes:
-        fields: What the kernel reads and writes.
+        fields: The arrays and numbers that the kernel reads and writes.
         rows: The number of rows that were computed.
     """
 

@@ -14,7 +14,7 @@ from state_machines.tool_calls.call import CallIds
 from state_machines.tool_calls.tool_format import Delimiters, ToolFormat
 
 Texts: TypeAlias = str | tuple[str, ...]
-"""A text, or several of which any one can be written."""
+"""A text, or alternative texts."""
 
 _ARGUMENTS = '{"name": "{name}", "arguments": '
 _PARAMETERS = '{"name": "{name}", "parameters": '

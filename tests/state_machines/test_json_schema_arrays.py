@@ -132,6 +132,14 @@ ONE_BOOLEAN = {
     "maxProperties": 1,
     "additionalProperties": {"type": "boolean"},
 }
+CHAIN = {**CLOSED, "properties": {"next": {"$ref": "#/$defs/x"}}}
+BOXES = {
+    "anyOf": [
+        {"type": "null"},
+        {"type": "array", "items": {"$ref": "#/$defs/x"}, "minItems": 1, "maxItems": 1},
+    ]
+}
+
 NUMBERED: list[tuple[Any, int | None, str]] = [
     ({"type": "object", "minProperties": 1}, None, '{"b": 1}, {"a": 1}'),
     ({"type": "object", "maxProperties": 1}, None, '{"b": 1}, {}'),
@@ -146,6 +154,9 @@ NUMBERED: list[tuple[Any, int | None, str]] = [
     ({"type": "array", "items": {"enum": [1, 2]}, "contains": A, "maxItems": 2}, 4, "[1], [2, 1]"),
     ({"type": "array", "contains": A, "minContains": 2, "maxContains": 2}, None, "[1, 1], [1, 2, 1]"),
     ({"type": "array", "not": {"items": A}}, None, "[2], [1, 2]"),
+    (CHAIN, None, '{}, {"next": {"next": {}}}'),
+    (BOXES, None, "null, [[null]]"),
+    ({"type": "array", "items": {"$ref": "#/$defs/x"}}, None, "[], [[[]], []]"),
 ]  # fmt: skip
 
 
