@@ -208,19 +208,19 @@ def test_concurrent_streams_receive_their_own_events(engine: InferenceEngine) ->
 
 
 def test_closing_fails_running_and_waiting_requests(tiny_model: Any, tiny_tokenizer: Any) -> None:
-    engine = InferenceEngine(tiny_model, tiny_tokenizer, batch_size=2)
-    requests = [BatchRequest("x", options={"min_tokens": 400, "max_tokens": 400})] * 5
-    stream = engine.iter_batch(requests)
-    outcomes: list[Any] = []
-    reader = threading.Thread(target=lambda: outcomes.extend(stream))
-    reader.start()
-    while engine.running_requests < 2:
-        time.sleep(0.001)
-    assert engine.queued_requests
-    engine.close()
-    reader.join(timeout=20)
-    assert not reader.is_alive()
-    assert all(isinstance(item.error, EngineClosedError) for item in outcomes)
+    requests = [BatchRequest("x", options={"min_tokens": 400, "max_tokens": 400})] * 50
+    with InferenceEngine(tiny_model, tiny_tokenizer, batch_size=2) as engine:
+        outcomes: list[Any] = []
+        reader = threading.Thread(target=lambda: outcomes.extend(engine.iter_batch(requests)))
+        reader.start()
+        # Requests are queued one by one, while the first ones run.
+        while engine.running_requests < 2 or not engine.queued_requests:
+            time.sleep(0.001)
+        engine.close()
+        reader.join(timeout=20)
+        assert not reader.is_alive()
+    errors = [item.error for item in outcomes if item.error is not None]
+    assert errors and all(isinstance(error, EngineClosedError) for error in errors)
     assert engine.queued_requests == engine.running_requests == 0
 
 
