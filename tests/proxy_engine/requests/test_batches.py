@@ -220,7 +220,8 @@ def test_closing_fails_running_and_waiting_requests(tiny_model: Any, tiny_tokeni
         reader.join(timeout=20)
         assert not reader.is_alive()
     errors = [item.error for item in outcomes if item.error is not None]
-    assert errors and all(isinstance(error, EngineClosedError) for error in errors)
+    assert errors
+    assert all(isinstance(error, EngineClosedError) for error in errors)
     assert engine.queued_requests == engine.running_requests == 0
 
 
