@@ -28,7 +28,7 @@ with requires_extra("openai", purpose="OpenAI's interface in the same process"):
     from starlette.types import Message as Message
 
     from ..server.app import create_app
-    from ..server.engine_host import EngineHost
+    from ..server.host import EngineHost
     from ..server.settings import ServerSettings
 
 Put: TypeAlias = Callable[[Message | None], None]

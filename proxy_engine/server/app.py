@@ -13,10 +13,8 @@ from fastapi import FastAPI
 
 from ..engine.inference_engine import InferenceEngine
 from ..options.generation import GenerationOptions
-from .adapters import AdapterRegistry
 from .endpoints import (
-    chat,
-    completions,
+    choices,
     messages,
     models,
     ollama,
@@ -24,14 +22,13 @@ from .endpoints import (
     responses,
     transcriptions,
 )
-from .engine_host import EngineHost
 from .errors import add_error_handlers
-from .known_models import KnownModel
-from .memory import MemoryGate, used_bytes
+from .host import Host, Lease
+from .load_checks import LoadChecks, MemoryGate, used_bytes
 from .metrics import Metrics
 from .middleware import middleware_for
-from .model_host import Lease, Load, ModelHost
-from .model_registry import ModelRegistry
+from .model_host import Load, ModelHost
+from .models import KnownModel, ModelRegistry
 from .queueing import Queue
 from .response_store import ResponseStore
 from .services import Services
@@ -61,7 +58,7 @@ def load_engine(model: KnownModel, settings: ServerSettings) -> InferenceEngine:
         cache=None if model.transcribes else settings.cache_options(),
         media=settings.media_options(),
         **settings.load_arguments(
-            None if model.adapter is None else model.adapter.directory,
+            model.adapter,
             transcribes=model.transcribes,
         ),
     )
@@ -74,7 +71,7 @@ def create_app(
     *,
     engine: InferenceEngine | None = None,
     load: Load | None = None,
-    host: EngineHost | None = None,
+    host: Host | None = None,
 ) -> FastAPI:
     """Return the application.
 
@@ -106,29 +103,25 @@ def create_app(
         redoc_url=None,
     )
     app.state.services = services
-    endpoints = (chat, completions, responses, messages, ollama, transcriptions, models, operations)
+    endpoints = (choices, responses, messages, ollama, transcriptions, models, operations)
     for module in endpoints:
         app.include_router(module.router)
-    app.include_router(chat.short_router)
+    app.include_router(choices.short_router)
     add_error_handlers(app)
     return app
 
 
 def registry_of(settings: ServerSettings) -> ModelRegistry:
-    """Return the models that the settings name."""
+    """Return the models and adapters that the settings name."""
     return ModelRegistry(
         settings.model,
         settings.model_directories,
         settings.aliases,
         draft=settings.draft_model,
-        adapter=adapters_of(settings).default(),
+        adapter=settings.adapter_path,
+        adapter_directories=settings.adapter_directories,
         trusts_code=settings.trust_remote_code,
     )
-
-
-def adapters_of(settings: ServerSettings) -> AdapterRegistry:
-    """Return the adapters that the settings name."""
-    return AdapterRegistry(settings.adapter_path, settings.adapter_directories)
 
 
 async def _reads_media(services: Services) -> bool:
@@ -144,7 +137,7 @@ def _services(
     settings: ServerSettings,
     engine: InferenceEngine | None,
     load: Load,
-    engine_host: EngineHost | None = None,
+    given_host: Host | None = None,
 ) -> Services:
     metrics = Metrics()
     registry = registry_of(settings)
@@ -152,16 +145,14 @@ def _services(
     if engine is not None:
         default = replace(registry.default(), input_modalities=engine.input_modalities)
         current = Lease(default, engine)
-    host = engine_host or ModelHost(
+    host = given_host or ModelHost(
         registry,
         load,
         metrics,
         memory=MemoryGate(settings.memory_limit_bytes),
+        checks=LoadChecks(settings.cache_options(), trusts_code=settings.trust_remote_code),
         current=current,
         idle_seconds=settings.idle_seconds,
-        cache=settings.cache_options(),
-        adapters=adapters_of(settings),
-        trusts_code=settings.trust_remote_code,
     )
     queue = Queue(
         settings.max_running,

@@ -7,53 +7,29 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ..checks.texts import short_repr
 from ..engine.inference_engine import InferenceEngine
-from ..prompt_cache.options import CacheOptions
 from ..requests.worker import on_own_thread
-from .adapters import AdapterRegistry
-from .errors import shutting_down
-from .idle import IdleTimer
-from .known_models import KnownModel
-from .load_checks import LoadChecks, check_description, for_client
-from .memory import MemoryGate, release_unused, used_bytes, weights_bytes
+from .errors import ApiError, shutting_down
+from .host import CheckModel, Host, Lease, check_suitable
+from .load_checks import LoadChecks, MemoryGate, for_client, release_unused, used_bytes
 from .metrics import Metrics
-from .model_registry import ModelRegistry
-from .model_selection import ModelSelection, check_suitable
+from .models import DEFAULT_MODEL, KnownModel, ModelChoice, ModelRegistry
 
 Load = Callable[[KnownModel], InferenceEngine]
 """Loads a model and its draft model, which takes seconds; called on a thread."""
 
-CheckModel = Callable[[KnownModel], None]
-"""Raises for a model that cannot serve a request; called on a thread before the model is loaded."""
-
 _SECONDS_TO_CLOSE = 5.0
+
+_MAX_LISTED = 8
+"""The number of names in the error of an unknown model or adapter."""
 
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """A loaded model. It stays in memory while a request holds the lease.
-
-    Attributes:
-        model: The model.
-        engine: Its engine.
-        asked_name: The name that the request has for it; ``None`` if it has none.
-    """
-
-    model: KnownModel
-    engine: InferenceEngine
-    asked_name: str | None = None
-
-    @property
-    def name(self) -> str:
-        """The name of the model in answers: as the request has it, or else its own."""
-        return self.asked_name or self.model.name
-
-
-class ModelHost:
+class ModelHost(Host):
     """Keeps one model in memory, with its draft model and its adapter, for one event loop.
 
     A model with another adapter counts as another model. A request for another model waits until
@@ -63,18 +39,13 @@ class ModelHost:
     previous model is loaded again.
 
     Args:
-        registry: Finds models by name.
+        registry: Finds models and adapters by name.
         load: Loads a model.
         metrics: Counts the loads.
         memory: Refuses models that do not fit; ``None`` for one without a limit.
+        checks: Checks the files of models; ``None`` for those of models without own code.
         current: A model that is already in memory.
         idle_seconds: Time without requests after which the model is unloaded; ``None`` for never.
-        cache: The options of prompt caches with which models are loaded.
-        adapters: Finds adapters by name; ``None`` for none.
-        trusts_code: Whether code of checkpoints may be run.
-
-    Attributes:
-        is_draining: Whether the server shuts down; then no other model is loaded.
     """
 
     def __init__(
@@ -84,81 +55,47 @@ class ModelHost:
         metrics: Metrics,
         *,
         memory: MemoryGate | None = None,
+        checks: LoadChecks | None = None,
         current: Lease | None = None,
         idle_seconds: float | None = None,
-        cache: CacheOptions | None = None,
-        adapters: AdapterRegistry | None = None,
-        trusts_code: bool = False,
     ) -> None:
+        self._registry = registry
         self._load = load
         self._metrics = metrics
         self._memory = memory or MemoryGate()
-        self._checks = LoadChecks(cache, trusts_code=trusts_code)
-        self._idle = IdleTimer(idle_seconds, self.unload)
-        self._current = current
-        selected = None if current is None else current.model
-        self._selection = ModelSelection(registry, selected, adapters)
+        self._checks = checks or LoadChecks()
+        self._idle_seconds = idle_seconds
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._unloading: asyncio.Task[None] | None = None
+        self.current = current
+        # The model of requests without a name: in memory, unloaded, or being loaded. `None` for
+        # the default model.
+        self._selected = None if current is None else current.model
         self._bytes_before = used_bytes()
-        self._is_loading = False
-        self.is_draining = False
         self._users = 0
         self._turn = asyncio.Lock()
         self._unused = asyncio.Event()
         self._unused.set()
 
-    @property
-    def current(self) -> Lease | None:
-        """The model in memory."""
-        return self._current
-
-    @property
-    def is_loading(self) -> bool:
-        """Whether a model is being loaded."""
-        return self._is_loading
-
     def start(self) -> None:
         """Begin to measure the time without requests."""
-        if self._users == 0:
-            self._idle.start()
+        if self._users == 0 and self._idle_seconds is not None:
+            self._stop_timer()
+            loop = asyncio.get_running_loop()
+            self._idle_timer = loop.call_later(self._idle_seconds, self._unload_soon)
 
     @asynccontextmanager
     async def lease(
-        self,
-        name: str | None,
-        draft: str | None = None,
-        *,
-        adapter: str | None = None,
-        transcribes: bool = False,
-        check: CheckModel | None = None,
+        self, choice: ModelChoice, check: CheckModel | None = None
     ) -> AsyncIterator[Lease]:
-        """Hold a model in memory within the context, and load it first if necessary.
-
-        Args:
-            name: The model's name; ``None`` or empty for a suitable one: the model in memory, the
-                default, or another one.
-            draft: The draft model's name; ``None`` for that of the model in memory, or else that of
-                the default model.
-            adapter: The adapter's name; ``None`` or empty for the default model's if the model is
-                the default one, and for no adapter otherwise.
-            transcribes: Whether it must be a speech model, or else one that answers prompts.
-            check: Called with a model that is not in memory.
-
-        Raises:
-            ApiError: 404 if there is no such model or adapter; 507
-                if it does not fit into memory; 400 if it is unsuitable, the draft model has another
-                vocabulary, or the adapter belongs to another model; 501 or 503 if it cannot be
-                loaded.
-            ProxyError: As ``check`` raises it.
-        """
-        is_loaded = self._current is not None
-        model = await self._selection.find(
-            name, draft, transcribes, adapter_name=adapter, is_loaded=is_loaded
-        )
+        """Hold a model in memory within the context, as ``Host.lease`` says."""
+        name = choice.name
+        model = await self._find(choice)
         if not self._is_current(model):
-            await self._check(model, transcribes, check)
+            await self._check(model, choice, check)
         await self._turn.acquire()
-        current = self._current
-        if draft is None and current is not None and current.model.name == model.name:
+        current = self.current
+        if choice.draft is None and current is not None and current.model.name == model.name:
             # The draft model in memory may be another one by now; it is as good.
             model = replace(model, draft=current.model.draft)
         try:
@@ -177,7 +114,7 @@ class ModelHost:
             raise
         try:
             # The loaded model knows exactly what its configuration suggests.
-            check_suitable(model.name, "text" not in lease.engine.input_modalities, transcribes)
+            check_suitable(model.name, "text" not in lease.engine.input_modalities, choice)
             yield replace(lease, asked_name=name) if name and name != model.name else lease
         finally:
             self._leave()
@@ -194,8 +131,8 @@ class ModelHost:
         Args:
             patience: Seconds to wait for the engine's thread before it is abandoned.
         """
-        self._idle.stop()
-        current, self._current = self._current, None
+        self._stop_timer()
+        current, self.current = self.current, None
         if current is not None:
             closing = asyncio.ensure_future(on_own_thread(current.engine.close))
             _, left = await asyncio.wait({closing}, timeout=patience)
@@ -210,14 +147,57 @@ class ModelHost:
             and not self._checks.has_failed(model)
         )
 
-    async def _check(self, model: KnownModel, transcribes: bool, check: CheckModel | None) -> None:
+    async def _find(self, choice: ModelChoice) -> KnownModel:
+        """Return the model of a choice with its draft model and its adapter."""
+        model = await self._find_selected(choice)
+        if model is None:
+            model = await asyncio.to_thread(self._registry.find, choice.name, choice.transcribes)
+        if model is None:
+            raise await self._not_found(choice.name or "", "model")
+        # The selected model may have the adapter of an earlier request.
+        model = replace(model, adapter=model.default_adapter)
+        if choice.adapter:
+            adapters = await asyncio.to_thread(self._registry.adapters)
+            if choice.adapter not in adapters:
+                raise _adapter_not_found(choice.adapter, [*adapters])
+            model = replace(model, adapter=adapters[choice.adapter])
+        if choice.draft is None:
+            return model
+        draft = await asyncio.to_thread(self._registry.find_draft, choice.draft)
+        if draft is None and choice.draft != DEFAULT_MODEL:
+            raise await self._not_found(choice.draft, "draft_model")
+        return model if draft is None else replace(model, draft=draft)
+
+    async def _find_selected(self, choice: ModelChoice) -> KnownModel | None:
+        """Return the selected model if the choice means it."""
+        model = self._selected
+        if model is None:
+            return None
+        is_meant = model.transcribes is choice.transcribes
+        if choice.name:
+            is_meant = choice.name == model.name
+        if self.current is not None or not is_meant:
+            return model if is_meant else None
+        # Its files may have changed.
+        known = await asyncio.to_thread(self._registry.find, model.name, choice.transcribes)
+        return None if known is None else replace(known, draft=model.draft)
+
+    async def _not_found(self, name: str, param: str) -> ApiError:
+        similar = await asyncio.to_thread(self._registry.similar_names, name)
+        what = f"model {short_repr(name)} not found"
+        if similar:
+            what += f". Did you mean {', or '.join(map(repr, similar[:_MAX_LISTED]))}?"
+        return ApiError(404, what, code="model_not_found", param=param)
+
+    async def _check(
+        self, model: KnownModel, choice: ModelChoice, check: CheckModel | None
+    ) -> None:
         """Raise an error for a model that cannot be loaded or is unsuitable. Reads no weights."""
-        check_description(model)
-        if model.directory is not None:
-            check_suitable(model.name, model.transcribes, transcribes)
+        if model.directory is not None and model.problem is None:
+            check_suitable(model.name, model.transcribes, choice)
             if check is not None:
                 await asyncio.to_thread(check, model)
-        if not self._is_loading and not self._memory.is_settling:
+        if not self.is_loading and not self._memory.is_settling:
             # Otherwise the free memory says nothing.
             self._memory.check(model, self._freed)
         await self._checks.check_files(model)
@@ -225,12 +205,12 @@ class ModelHost:
     @property
     def _freed(self) -> int:
         """Bytes that closing the current model frees: its weights, and the caches of prompts."""
-        if self._current is None:
+        if self.current is None:
             return 0
-        return max(weights_bytes(self._current.model), used_bytes() - self._bytes_before)
+        return max(self.current.model.total_weights_bytes, used_bytes() - self._bytes_before)
 
     def _is_current(self, model: KnownModel) -> bool:
-        return self._current is not None and self._current.model.key == model.key
+        return self.current is not None and self.current.model.key == model.key
 
     async def _wait_for_place(self, model: KnownModel) -> None:
         """Wait until no request uses the current model, unless ``model`` is the current one.
@@ -244,27 +224,27 @@ class ModelHost:
             raise shutting_down()
 
     async def _acquire(self, model: KnownModel) -> Lease:
-        self._idle.stop()
+        self._stop_timer()
         if not self._is_current(model):
             await self._switch(model)
-        if self._current is None:
+        if self.current is None:
             raise AssertionError("no model was loaded")
         self._users += 1
         self._unused.clear()
-        return self._current
+        return self.current
 
     async def _switch(self, model: KnownModel) -> None:
         # Requests without a name that arrive meanwhile wait for the new model.
-        former, self._selection.selected = self._selection.selected, model
-        self._is_loading = True
+        former, self._selected = self._selected, model
+        self.is_loading = True
         try:
             await self._replace(model)
         except BaseException:
-            self._selection.selected = former
-            self._idle.start()
+            self._selected = former
+            self.start()
             raise
         finally:
-            self._is_loading = False
+            self.is_loading = False
 
     async def _replace(self, model: KnownModel) -> None:
         # Check before the current model is closed, and again with the memory it really freed.
@@ -282,7 +262,7 @@ class ModelHost:
 
     async def _unload(self) -> KnownModel | None:
         """Close the current engine and return its model, if there is one."""
-        current, self._current = self._current, None
+        current, self.current = self.current, None
         if current is None:
             return None
         before = used_bytes()
@@ -311,7 +291,7 @@ class ModelHost:
             _logger.exception("loading failed")
             raise for_client(error, model) from error
         self._metrics.model_loads.labels("ok").inc()
-        self._current = Lease(model, engine)
+        self.current = Lease(model, engine)
         await asyncio.to_thread(self._checks.record_loaded, model)
         fields = {
             "model": model.name,
@@ -322,11 +302,20 @@ class ModelHost:
         }
         _logger.info("model loaded", extra={"fields": fields})
 
+    def _stop_timer(self) -> None:
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
+
+    def _unload_soon(self) -> None:
+        # The event loop references tasks weakly.
+        self._unloading = asyncio.create_task(self.unload())
+
     def _leave(self) -> None:
         self._users -= 1
         if self._users == 0:
             self._unused.set()
-            self._idle.start()
+            self.start()
 
     def _leave_if_acquired(self, task: asyncio.Task[Lease]) -> None:
         if not task.cancelled() and task.exception() is None:
@@ -337,3 +326,12 @@ def _retrieve_error(task: asyncio.Task[Lease]) -> None:
     """Mark the task's error as retrieved: asyncio logs errors that never are."""
     if not task.cancelled():
         task.exception()
+
+
+def _adapter_not_found(name: str, known: list[str]) -> ApiError:
+    names = "The server has no adapters; --adapter-directories adds some."
+    if known:
+        more = ", …" if len(known) > _MAX_LISTED else ""
+        names = f"Known are {', '.join(known[:_MAX_LISTED])}{more}."
+    what = f"adapter {short_repr(name)} not found. {names}"
+    return ApiError(404, what, code="adapter_not_found", param="adapters")

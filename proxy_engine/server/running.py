@@ -20,11 +20,10 @@ from ..results.events import Finished, PromptProgress, StreamEvent, TokenGenerat
 from ..results.generation import GenerationResult
 from ..results.streams import AsyncEventStream
 from ..runtime.extras import is_installed
-from .engine_host import EngineHost
 from .errors import shutting_down
-from .known_models import KnownModel
+from .host import Host, Lease
 from .metrics import Metrics
-from .model_host import Lease, ModelHost
+from .models import KnownModel, ModelChoice
 from .queueing import Queue
 
 
@@ -206,12 +205,10 @@ def _check_media(generations: Sequence[Generation], model: KnownModel) -> None:
 
 async def begin(
     generations: Sequence[Generation],
-    model: str | None,
-    draft_model: str | None = None,
-    adapter: str | None = None,
+    choice: ModelChoice,
     *,
     queue: Queue,
-    host: ModelHost | EngineHost,
+    host: Host,
     metrics: Metrics,
     running: set[Running],
 ) -> RunningAnswers:
@@ -219,10 +216,7 @@ async def begin(
 
     Args:
         generations: The answers to generate.
-        model: The model's name; ``None`` for the model in memory. A model of text is not loaded for
-            a prompt with images.
-        draft_model: The draft model's name; ``None`` for the draft model in memory.
-        adapter: The adapter's name; ``None`` for the default one of the model.
+        choice: The model. A model of text is not loaded for a prompt with images.
         queue: Where to take slots.
         host: Where to take the model.
         metrics: Where to count.
@@ -236,9 +230,7 @@ async def begin(
     async with AsyncExitStack() as stack:
         stack.enter_context(queue.slots(len(generations)))
         check = partial(_check_media, generations)
-        lease = await stack.enter_async_context(
-            host.lease(model, draft_model, adapter=adapter, check=check)
-        )
+        lease = await stack.enter_async_context(host.lease(choice, check))
         # The server may have begun to shut down meanwhile.
         queue.check_open()
         streams = []

@@ -17,7 +17,6 @@ from ..engine.inference_engine import InferenceEngine
 from ..runtime import process_runtime
 from . import logs
 from .app import create_app, load_engine, registry_of
-from .known_models import KnownModel
 from .listening import (
     DELIVERY_SECONDS,
     unix_socket,
@@ -25,7 +24,8 @@ from .listening import (
     uvicorn_config,
     warn_of_settings,
 )
-from .memory import MemoryGate
+from .load_checks import MemoryGate
+from .models import KnownModel
 from .services import Services
 from .settings import ServerSettings
 

@@ -8,10 +8,9 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from .engine_host import EngineHost
+from .host import Host
 from .metrics import Metrics
-from .model_host import ModelHost
-from .model_registry import ModelRegistry
+from .models import ModelRegistry
 from .queueing import Queue
 from .response_store import ResponseStore
 from .running import Running
@@ -28,7 +27,7 @@ class Services:
 
     settings: ServerSettings
     registry: ModelRegistry
-    host: ModelHost | EngineHost
+    host: Host
     queue: Queue
     metrics: Metrics
     responses: ResponseStore

@@ -16,8 +16,9 @@ from ..engine.transcripts import Transcript, TranscriptStream
 from ..transcription.options import TranscriptionOverrides
 from ..transcription.results import TranscriptSegment
 from .errors import shutting_down
+from .host import Lease
 from .metrics import Metrics
-from .model_host import Lease
+from .models import ModelChoice
 from .services import Services
 
 if TYPE_CHECKING:
@@ -196,7 +197,8 @@ async def transcribing(
     started = time.perf_counter()
     async with AsyncExitStack() as stack:
         stack.enter_context(services.queue.slots(1))
-        lease = await stack.enter_async_context(services.host.lease(model, transcribes=True))
+        choice = ModelChoice(model, transcribes=True)
+        lease = await stack.enter_async_context(services.host.lease(choice))
         # Recordings are decoded in memory. Waiting ones are in files.
         await stack.enter_async_context(services.recordings)
         # The server may have begun to shut down meanwhile.

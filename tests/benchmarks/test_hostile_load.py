@@ -15,7 +15,7 @@ from hostile_load_clients import OVER, Attack
 from hostile_load_figures import Figures, missed, rows
 from hostile_load_soak import MIXED, body
 
-from proxy_engine.server.schemas.chat import ChatRequest
+from proxy_engine.server.schemas.choices import ChatRequest
 from proxy_engine.server.settings import ServerSettings
 
 MIB = 1 << 20

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from proxy_engine.server.known_models import KnownModel
-from proxy_engine.server.memory import MemoryGate, available_bytes
+from proxy_engine.server.load_checks import MemoryGate, available_bytes
 from proxy_engine.server.metrics import Metrics
 from proxy_engine.server.model_host import ModelHost
-from proxy_engine.server.model_registry import ModelRegistry
+from proxy_engine.server.models import KnownModel, ModelRegistry
 
 
 class FakeEngine:

@@ -1,15 +1,26 @@
-"""The common base of the encoders of chat completions and completions."""
+"""Chat completions and completions: responses, and the chunks of a stream."""
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import Any, ClassVar
 
 from state_machines import Vocabulary
 
-from ...results.events import StreamEvent
+from ...conversation.content import ToolCall
+from ...results.events import (
+    ReasoningDelta,
+    StreamEvent,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallStarted,
+    ToolInputDelta,
+)
 from ...results.generation import GenerationResult
+from ...results.parts import TokenLogprobs
 from ..errors import ApiError
 from ..streaming import DONE, frame
 from .encoder import Encoder, EncoderOptions, Fields, new_id, prompt_details, seconds_now
@@ -148,6 +159,178 @@ class ChoicesEncoder(Encoder):
         }
 
 
+class ChatEncoder(ChoicesEncoder):
+    """Encodes the answers to one conversation."""
+
+    id_prefix = "chatcmpl-"
+    response_object = "chat.completion"
+    chunk_object = "chat.completion.chunk"
+
+    def begin(self) -> Iterator[bytes]:
+        """Return a chunk with the role for each answer."""
+        for index in range(len(self._answers)):
+            yield self._chunk(index, {"role": "assistant", "content": ""}, None)
+
+    def _delta(self, event: StreamEvent[Any]) -> Fields | None:
+        match event:
+            case TextDelta(text=text):
+                return {"content": text}
+            case ReasoningDelta(text=text) if self._options.reasoning:
+                # Clients read one or the other.
+                return {"reasoning_content": text, "reasoning": text}
+            case ToolCallStarted(is_custom=True):
+                inner: Fields = {"custom": {"name": event.name, "input": ""}}
+                return _calls({"index": event.index, "id": event.id, "type": "custom", **inner})
+            case ToolInputDelta():
+                return _calls({"index": event.index, "custom": {"input": event.input}})
+            case ToolCallStarted():
+                inner = {"function": {"name": event.name, "arguments": ""}}
+                return _calls({"index": event.index, "id": event.id, "type": "function", **inner})
+            case ToolCallDelta():
+                return _calls({"index": event.index, "function": {"arguments": event.arguments}})
+        return None
+
+    def _chunk_choice(self, delta: Any, logprobs: Fields | None) -> Fields:
+        choice = {"delta": delta or {}}
+        return choice if logprobs is None else {**choice, "logprobs": logprobs}
+
+    def _whole_choice(self, index: int, result: GenerationResult[Any]) -> Fields:
+        content = result.text if result.text or not result.tool_calls else None
+        message: Fields = {"role": "assistant", "content": content, "refusal": None}
+        if result.reasoning and self._options.reasoning:
+            message["reasoning_content"] = message["reasoning"] = result.reasoning
+        if result.tool_calls:
+            message["tool_calls"] = [_whole_call(call) for call in result.tool_calls]
+        return {"message": message}
+
+    def _logprobs(self, index: int, logprobs: list[Fields]) -> Fields:
+        return {"content": logprobs, "refusal": None}
+
+    def _reason(self, result: GenerationResult[Any]) -> str:
+        reason = result.finish_reason
+        if reason == "length" and self._options.is_complete:
+            # OpenAI's clients raise for "length": their answers would be truncated.
+            reason = "tool_calls" if result.tool_calls else "stop"
+        # The client of a cancelled request gets an error, not this.
+        return "stop" if reason == "cancelled" else reason
+
+
+class CompletionEncoder(ChoicesEncoder):
+    """Encodes the answers to raw prompts.
+
+    Args:
+        model: The model's name.
+        vocabulary: The model's vocabulary.
+        options: The optional contents of the response.
+        prompts: The prompts, as text or as token ids.
+        is_echoed: Whether each text starts with its prompt.
+        prompt_logprobs: For each prompt, its tokens with their log-probabilities, if these are
+            echoed. The first token has no log-probability.
+        choices: The number of answers to each prompt; they follow each other.
+        kept: The number of those in the response: the ones whose tokens have the highest mean
+            log-probability, if there are more answers.
+    """
+
+    id_prefix = "cmpl-"
+    response_object = "text_completion"
+    chunk_object = "text_completion"
+
+    def __init__(
+        self,
+        model: str,
+        vocabulary: Vocabulary,
+        options: EncoderOptions,
+        *,
+        prompts: Sequence[str | Sequence[int]],
+        is_echoed: bool,
+        prompt_logprobs: Sequence[Sequence[TokenLogprobs]] = (),
+        choices: int,
+        kept: int,
+    ) -> None:
+        super().__init__(model, vocabulary, options, prompts=len(prompts), choices=choices)
+        echoes = [self._texts.text(prompt) if is_echoed else "" for prompt in prompts]
+        # Clients that score a prompt leave out the last token, whatever it is.
+        self._texts.has_end_tokens = bool(prompt_logprobs)
+        self._kept = kept
+        self._echoes = [echo for echo in echoes for _ in range(choices)]
+        # By answer: the length of the text whose log-probabilities are encoded.
+        self._lengths = [0] * len(self._answers)
+        for number, logprobs in enumerate(prompt_logprobs):
+            for answer in self._answers[number * choices : (number + 1) * choices]:
+                answer.logprobs += [self._texts.logprob(token) for token in logprobs]
+                answer.logprobs[0] |= {"logprob": None, "top_logprobs": None}
+
+    def begin(self) -> Iterator[bytes]:
+        """Return a chunk with the prompt for each answer, if prompts are echoed."""
+        for index, echo in enumerate(self._echoes):
+            if echo:
+                yield self._chunk(index, echo, self._unsent_logprobs(index))
+
+    def response(self) -> Fields:
+        """Return the response."""
+        response = super().response()
+        if self._kept < self._choices_per_prompt:
+            kept = [response["choices"][index] for index in self._most_likely(self._results())]
+            response["choices"] = [{**choice, "index": i} for i, choice in enumerate(kept)]
+        return response
+
+    def _most_likely(self, results: list[GenerationResult[Any]]) -> Iterator[int]:
+        """Yield the indexes of the answers in the response, best first for each prompt."""
+        for begin in range(0, len(results), self._choices_per_prompt):
+            candidates = range(begin, begin + self._choices_per_prompt)
+            # Sorting is stable: equal answers stay in order.
+            ranked = sorted(candidates, key=lambda index: -_mean_logprob(results[index]))
+            yield from ranked[: self._kept]
+
+    def _delta(self, event: StreamEvent[Any]) -> str | None:
+        return event.text if isinstance(event, TextDelta) else None
+
+    def _chunk_choice(self, delta: str | None, logprobs: Fields | None) -> Fields:
+        return {"text": delta or "", "logprobs": logprobs}
+
+    def _whole_choice(self, index: int, result: GenerationResult[Any]) -> Fields:
+        return {"text": self._echoes[index] + result.text}
+
+    def _logprobs(self, index: int, logprobs: list[Fields]) -> Fields:
+        lengths = (len(token["token"]) for token in logprobs)
+        offsets = [*accumulate(lengths, initial=self._lengths[index])]
+        self._lengths[index] = offsets.pop()
+        return {
+            "tokens": [token["token"] for token in logprobs],
+            "token_logprobs": [token["logprob"] for token in logprobs],
+            "top_logprobs": [_by_token(token) for token in logprobs],
+            "text_offset": offsets,
+        }
+
+    def _reason(self, result: GenerationResult[Any]) -> str:
+        return "length" if result.finish_reason == "length" else "stop"
+
+
 def _extended(extension: Fields) -> Fields:
     """Return the member of an object that has extensions, if there are any."""
     return {"proxy_engine": extension} if extension else {}
+
+
+def _calls(call: Fields) -> Fields:
+    return {"tool_calls": [call]}
+
+
+def _whole_call(call: ToolCall) -> Fields:
+    if call.input is not None:
+        custom = {"name": call.name, "input": call.input}
+        return {"id": call.id, "type": "custom", "custom": custom}
+    arguments = json.dumps(call.arguments, ensure_ascii=False)
+    function = {"name": call.name, "arguments": arguments}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def _by_token(token: Fields) -> dict[str, float] | None:
+    """Return the most likely tokens at a position; the token itself is always among them."""
+    top = token["top_logprobs"]
+    return None if top is None else {one["token"]: one["logprob"] for one in [*top, token]}
+
+
+def _mean_logprob(result: GenerationResult[Any]) -> float:
+    """Return the mean log-probability of an answer's tokens, before any mask."""
+    logprobs = [token.chosen.before_mask for token in result.logprobs or ()]
+    return sum(logprobs) / len(logprobs) if logprobs else 0.0

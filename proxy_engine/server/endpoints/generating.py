@@ -7,7 +7,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, HTTPException, Request, Response
@@ -22,7 +22,7 @@ from ...options.generation import GenerationOptions, ReasoningOptions
 from ...options.overrides import OptionOverrides
 from ...options.values import MAX_COUNT
 from ...results.events import Finished, StreamEvent
-from ..encoders.encoder import Encoder
+from ..encoders.encoder import Encoder, EncoderOptions
 from ..errors import (
     INTERNAL_ERROR,
     ApiError,
@@ -33,15 +33,22 @@ from ..errors import (
     translated_errors,
 )
 from ..generation_settings import merged_options
-from ..json_bodies import MAX_VALUES, has_too_many_values
-from ..media_parts import without_media
-from ..model_host import Lease
+from ..host import Lease
+from ..media_parts import check_urls, prompt_characters, without_media
+from ..models import ModelChoice
 from ..running import Generation, RunningAnswers, begin
+from ..schemas.sampling import SamplingFields, TextFields
 from ..services import Services
 from ..settings import ServerSettings
 from ..streaming import ServerSentEvents, json_reply, unless_disconnected
 
 T = TypeVar("T")
+
+MAX_VALUES = 300_000
+"""The maximum number of JSON values in a body.
+
+Parsing takes some 0.1 µs per value and cannot be interrupted; no thread generates meanwhile.
+"""
 
 _MAX_INLINE_BYTES = 16_384
 _MAX_INLINE_TOKENS = 256
@@ -54,26 +61,113 @@ class GenerationRequest:
     """A request of an endpoint, converted for the engine.
 
     Attributes:
-        model: The model's name; ``None`` for the model in memory.
-        generations: The answers to generate.
+        model: The model.
+        generations: The answers to generate, with the server's options where it has none.
         make_encoder: Makes the encoder, once the model is known.
         is_streamed: Whether to stream the response.
         names: The endpoint's names for the engine's parameters, where they differ.
-        draft_model: The draft model's name; ``None`` for the draft model in memory.
-        adapter: The adapter's name; ``None`` for the default one of the model.
         part_name: The endpoint's names for content parts.
         runs_model: Whether ``make_encoder`` runs the model, and is called on a thread.
     """
 
-    model: str | None
+    model: ModelChoice
     generations: Sequence[Generation]
     make_encoder: Callable[[Lease], Encoder]
     is_streamed: bool
     names: Mapping[str, str]
-    draft_model: str | None = None
-    adapter: str | None = None
     part_name: PartName | None = None
     runs_model: bool = False
+
+
+def read_request(
+    body: SamplingFields,
+    prompts: Sequence[list[dict[str, Any]] | RawPrompt],
+    make_encoder: Callable[[Lease], Encoder],
+    settings: ServerSettings,
+    *,
+    names: Mapping[str, str],
+    options: Callable[[int], OptionOverrides],
+    choices: int = 1,
+    tools: Sequence[Any] | None = None,
+    tool_choice: Any = None,
+    part_name: PartName | None = None,
+    runs_model: bool = False,
+) -> GenerationRequest:
+    """Return a request for the engine.
+
+    Args:
+        body: The body of the request.
+        prompts: Conversations as chat completions have them, or raw prompts.
+        make_encoder: Makes the encoder, once the model is known.
+        settings: The settings of the server.
+        names: The endpoint's names for the engine's parameters, where they differ.
+        options: Returns the options of the answer of a number.
+        choices: The number of answers to each prompt.
+        tools: The tools, as chat completions have them.
+        tool_choice: The choice among them.
+        part_name: The endpoint's names for content parts.
+        runs_model: Whether ``make_encoder`` runs the model.
+
+    Raises:
+        ApiError: The request is invalid, or exceeds a limit of the server.
+    """
+    count = choices * len(prompts)
+    if count > settings.max_choices:
+        what = f"{count} answers are too many for one request; the maximum is"
+        raise ApiError(400, f"{what} {settings.max_choices}", code="too_many", param="n")
+    is_endless = isinstance(body, TextFields) and bool(body.ignore_eos)
+    if is_endless and (tools or not body.has_free_text):
+        what = "ignore_eos is for free text; structured output and tool calls end by themselves"
+        raise conflict(what, "ignore_eos")
+    field, response_format = body.constraint(body.text_format, body.format_name)
+    characters = 0
+    for prompt in prompts:
+        if isinstance(prompt, RawPrompt):
+            characters += len(prompt.content)
+        else:
+            if part_name is not None:
+                check_urls(prompt, part_name, is_allowed=settings.allow_image_urls)
+            characters += prompt_characters(prompt)
+    if characters > (limit := settings.max_prompt_characters):
+        raise ApiError(
+            413,
+            f"the prompt has {characters:,} characters; the maximum is {limit:,}",
+            code="prompt_too_large",
+            param=names.get("prompt", "prompt"),
+        )
+    generations = []
+    for number in range(count):
+        prompt = prompts[number // choices]
+        defaults = settings.request_defaults(is_raw=isinstance(prompt, RawPrompt))
+        given = merged_options(options(number), defaults)
+        if is_endless:
+            length = given.get("max_tokens", GenerationOptions().max_tokens)
+            given = {**given, "max_tokens": length, "min_tokens": length or MAX_COUNT}
+        generations.append(Generation(prompt, response_format, tools or None, tool_choice, given))
+    names = {"response_format": field, **names}
+    if isinstance(body, TextFields):
+        names = {"max_tokens": body.limit_name, **names}
+    return GenerationRequest(
+        body.model_choice,
+        generations,
+        make_encoder,
+        body.is_streamed,
+        names,
+        part_name,
+        runs_model,
+    )
+
+
+def encoder_options(body: SamplingFields, **more: bool) -> EncoderOptions:
+    """Return the contents of a response that a request asks for, and ``more`` of them."""
+    return EncoderOptions(
+        **{
+            "is_streamed": body.is_streamed,
+            "tokens": bool(body.include_tokens),
+            "confidence": bool(body.include_confidence),
+            **more,
+        }
+    )
 
 
 async def reply(
@@ -96,13 +190,10 @@ async def reply(
         # A short body is read sooner than a thread begins.
         is_long = len(await request.body()) > _MAX_INLINE_BYTES
         parsed = await asyncio.to_thread(read) if is_long else read()
-        generations = [with_defaults(one, services.settings) for one in parsed.generations]
         with translated_errors(parsed.names, parsed.part_name):
             running = await begin(
-                generations,
+                parsed.generations,
                 parsed.model,
-                parsed.draft_model,
-                parsed.adapter,
                 queue=services.queue,
                 host=services.host,
                 metrics=services.metrics,
@@ -154,12 +245,6 @@ async def _off_loop(work: Callable[[], T], running: RunningAnswers) -> T:
     return work()
 
 
-def with_defaults(generation: Generation, settings: ServerSettings) -> Generation:
-    """Return the arguments with the server's options where the request has none."""
-    defaults = settings.request_defaults(is_raw=isinstance(generation.prompt, RawPrompt))
-    return replace(generation, options=merged_options(generation.options, defaults))
-
-
 async def _consume(encoder: Encoder, running: RunningAnswers, log_fields: dict[str, Any]) -> None:
     async with aclosing(running.events()) as events:
         async for index, event in events:
@@ -205,10 +290,24 @@ async def _frames(
         yield data
 
 
+def _has_too_many_values(body: bytes) -> bool:
+    """Count commas and opening brackets: first all of them, then only those outside of strings."""
+    if _count_separators(body) <= MAX_VALUES:
+        return False
+    body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if body.count(b'"') > 2 * MAX_VALUES:
+        return True
+    return _count_separators(b"".join(body.split(b'"')[::2])) > MAX_VALUES
+
+
+def _count_separators(text: bytes) -> int:
+    return text.count(b",") + text.count(b"[") + text.count(b"{")
+
+
 class _StrictRequest(Request):
     async def json(self) -> Any:
         body = await self.body()
-        if has_too_many_values(body):
+        if _has_too_many_values(body):
             raise HTTPException(413, f"the body has more than {MAX_VALUES:,} JSON values")
         try:
             return from_json(body, allow_inf_nan=False)
@@ -256,24 +355,6 @@ STREAMED: dict[int | str, dict[str, Any]] = {
 """OpenAPI's description of streamed responses."""
 
 
-def has_own_end() -> ApiError:
-    """Return the error for ``ignore_eos`` with structured output or tools."""
-    what = "ignore_eos is for free text; structured output and tool calls end by themselves"
-    return conflict(what, "ignore_eos")
-
-
-def without_end_tokens(options: OptionOverrides, defaults: OptionOverrides) -> OptionOverrides:
-    """Return the options of an answer that does not end before its limit.
-
-    Args:
-        options: The options of the request.
-        defaults: Those of the server.
-    """
-    merged: OptionOverrides = {**defaults, **options}
-    limit = merged.get("max_tokens", GenerationOptions().max_tokens)
-    return {**options, "max_tokens": limit, "min_tokens": MAX_COUNT if limit is None else limit}
-
-
 def message_part(message: int, part: int) -> str:
     """Return the field that is a content part of a request with ``messages``."""
     return f"messages[{message}].content[{part}]"
@@ -282,26 +363,3 @@ def message_part(message: int, part: int) -> str:
 def reasoning_option(effort: str) -> bool | ReasoningOptions:
     """Return the engine's option: ``"none"`` disables reasoning, other efforts permit it."""
     return False if effort == "none" else ReasoningOptions(is_required=False)
-
-
-def check_choices(count: int, settings: ServerSettings) -> None:
-    """Raise ``ApiError`` for more answers than a request may ask for."""
-    if count > settings.max_choices:
-        raise ApiError(
-            400,
-            f"{count} answers are too many for one request; the maximum is {settings.max_choices}",
-            code="too_many",
-            param="n",
-        )
-
-
-def check_prompt_size(characters: int, settings: ServerSettings, param: str) -> None:
-    """Raise ``ApiError`` for a prompt that is too long to be tokenized."""
-    limit = settings.max_prompt_characters
-    if characters > limit:
-        raise ApiError(
-            413,
-            f"the prompt has {characters:,} characters; the maximum is {limit:,}",
-            code="prompt_too_large",
-            param=param,
-        )

@@ -12,25 +12,20 @@ from fastapi import Request, Response
 from ...checks.texts import short_repr
 from ...options.generation import PartOptions, ReasoningOptions
 from ...options.overrides import OptionOverrides
-from ..encoders.encoder import EncoderOptions
 from ..encoders.messages import MessagesEncoder
 from ..errors import AnthropicErrorResponse, ApiError, translated_errors
-from ..media_parts import check_urls, prompt_characters
-from ..model_host import Lease
-from ..running import Generation
-from ..schemas.messages import CountTokensRequest, MessagesRequest
+from ..host import Lease
+from ..schemas.messages import MessagesRequest
 from ..services import ServicesOfRequest
 from ..settings import ServerSettings
-from ..streaming import json_reply
+from ..streaming import json_reply, unless_disconnected
 from .generating import (
     STREAMED,
     GenerationRequest,
-    check_prompt_size,
+    encoder_options,
     generating_router,
-    has_own_end,
+    read_request,
     reply,
-    with_defaults,
-    without_end_tokens,
 )
 
 router = generating_router(error=AnthropicErrorResponse)
@@ -49,62 +44,53 @@ async def create_message(
 
 @router.post("/messages/count_tokens")
 async def count_tokens(
-    body: CountTokensRequest, request: Request, services: ServicesOfRequest
+    body: MessagesRequest, request: Request, services: ServicesOfRequest
 ) -> Response:
     """Return the number of tokens of a conversation, and of its tools."""
     services.unknown_fields.check(request, body)
-    parsed = await asyncio.to_thread(_read_request, body, services.settings)
-    (generation,) = parsed.generations
-    options = with_defaults(generation, services.settings).options
-    with translated_errors(parsed.names, parsed.part_name):
-        async with services.host.lease(body.model) as lease:
-            count = await asyncio.to_thread(
-                lease.engine.count_tokens,
-                generation.prompt,
-                generation.response_format,
-                tools=generation.tools,
-                tool_choice=generation.tool_choice,
-                **options,
-            )
-    return json_reply({"input_tokens": count})
+
+    async def counted() -> Response:
+        parsed = await asyncio.to_thread(_read_request, body, services.settings)
+        (generation,) = parsed.generations
+        with translated_errors(parsed.names, parsed.part_name):
+            async with services.host.lease(parsed.model) as lease:
+                count = await asyncio.to_thread(
+                    lease.engine.count_tokens,
+                    generation.prompt,
+                    generation.response_format,
+                    tools=generation.tools,
+                    tool_choice=generation.tool_choice,
+                    **generation.options,
+                )
+        return json_reply({"input_tokens": count})
+
+    return await unless_disconnected(request.receive, counted())
 
 
-def _read_request(body: CountTokensRequest, settings: ServerSettings) -> GenerationRequest:
-    field, response_format = body.constraint(body.text_format, "output_config.format")
-    tools = [_tool(tool) for tool in body.tools or () if "input_schema" in tool] or None
-    if body.ignore_eos and (tools or not body.has_free_text):
-        raise has_own_end()
+def _read_request(body: MessagesRequest, settings: ServerSettings) -> GenerationRequest:
     conversation = _Conversation(body)
-    messages, part_name = conversation.messages, conversation.part_name
-    check_urls(messages, part_name, is_allowed=settings.allow_image_urls)
-    check_prompt_size(prompt_characters(messages), settings, "messages")
     choice: Any = None
     if body.tool_choice is not None:
         named = {"type": "function", "function": {"name": body.tool_choice.name}}
         choice = _TOOL_CHOICES.get(body.tool_choice.type, named)
-    generation = Generation(messages, response_format, tools, choice, _options(body, settings))
-    is_streamed = isinstance(body, MessagesRequest) and bool(body.stream)
 
     def encoder(lease: Lease) -> MessagesEncoder:
-        options = EncoderOptions(
-            is_streamed=is_streamed,
-            confidence=bool(body.include_confidence),
-            reasoning=body.thinking is None or body.thinking.display != "omitted",
-        )
+        shows = body.thinking is None or body.thinking.display != "omitted"
+        options = encoder_options(body, tokens=False, reasoning=shows)
         return MessagesEncoder(
             lease.name, lease.engine.vocabulary, options, stop_sequences=body.stop_strings
         )
 
-    names = {"prompt": "messages", "response_format": field, "reasoning": "thinking"}
-    return GenerationRequest(
-        body.model,
-        [generation],
+    return read_request(
+        body,
+        [conversation.messages],
         encoder,
-        is_streamed,
-        names,
-        body.draft_model,
-        body.adapters,
-        part_name,
+        settings,
+        names={"prompt": "messages", "reasoning": "thinking"},
+        options=lambda _: _options(body),
+        tools=[_tool(tool) for tool in body.tools or () if "input_schema" in tool],
+        tool_choice=choice,
+        part_name=conversation.part_name,
     )
 
 
@@ -116,7 +102,7 @@ def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def _options(body: CountTokensRequest, settings: ServerSettings) -> OptionOverrides:
+def _options(body: MessagesRequest) -> OptionOverrides:
     options = body.options()
     thinking = body.thinking
     if thinking is None or thinking.type == "disabled":
@@ -127,8 +113,6 @@ def _options(body: CountTokensRequest, settings: ServerSettings) -> OptionOverri
             options["parts"] = {"reasoning": PartOptions(max_tokens=thinking.budget_tokens)}
     if body.tool_choice is not None and body.tool_choice.disable_parallel_tool_use:
         options["parallel_tool_calls"] = False
-    if body.ignore_eos:
-        options = without_end_tokens(options, settings.request_defaults())
     return options
 
 
@@ -139,7 +123,7 @@ class _Conversation:
         messages: The messages.
     """
 
-    def __init__(self, body: CountTokensRequest) -> None:
+    def __init__(self, body: MessagesRequest) -> None:
         self.messages: list[dict[str, Any]] = []
         # By message: the fields of the request that its parts are.
         self._names: list[list[str]] = []

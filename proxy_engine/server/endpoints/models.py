@@ -10,7 +10,7 @@ from fastapi import APIRouter, Response
 from ...models.files import Modality
 from ..encoders.encoder import Fields
 from ..errors import ApiError, ErrorResponse
-from ..known_models import KnownModel
+from ..models import KnownModel
 from ..services import Services, ServicesOfRequest
 from ..streaming import json_reply
 

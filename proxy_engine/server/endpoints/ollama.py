@@ -10,12 +10,10 @@ from fastapi import Request, Response
 
 from ...conversation.encoded_prompt import RawPrompt
 from ...options.generation import ReasoningOptions
-from ..encoders.encoder import EncoderOptions
+from ...options.overrides import OptionOverrides
 from ..encoders.ollama import OllamaEncoder
 from ..errors import OllamaErrorResponse
-from ..media_parts import prompt_characters
-from ..model_host import Lease
-from ..running import Generation
+from ..host import Lease
 from ..schemas.ollama import (
     OllamaChatRequest,
     OllamaGenerateRequest,
@@ -27,11 +25,10 @@ from ..settings import ServerSettings
 from ..streaming import json_reply
 from .generating import (
     GenerationRequest,
-    check_prompt_size,
+    encoder_options,
     generating_router,
-    has_own_end,
+    read_request,
     reply,
-    without_end_tokens,
 )
 from .models import loadable_models
 
@@ -91,39 +88,27 @@ def _read_request(
     settings: ServerSettings,
     tools: list[dict[str, Any]] | None = None,
 ) -> GenerationRequest:
-    is_raw = isinstance(prompt, RawPrompt)
-    field, response_format = body.constraint(body.response_format, "format")
-    if body.ignore_eos and (tools or not body.has_free_text):
-        raise has_own_end()
-    size = len(prompt.content) if isinstance(prompt, RawPrompt) else prompt_characters(prompt)
-    check_prompt_size(size, settings, name)
-    options = body.options()
-    if is_raw or body.think is False:
-        options["reasoning"] = False
-    elif body.think is not None:
-        options["reasoning"] = ReasoningOptions(is_required=False)
-    if body.ignore_eos:
-        options = without_end_tokens(options, settings.request_defaults(is_raw=is_raw))
-    is_streamed = body.stream is not False
-
     def encoder(lease: Lease) -> OllamaEncoder:
-        shown = EncoderOptions(
-            is_streamed=is_streamed,
-            tokens=bool(body.include_tokens),
-            confidence=bool(body.include_confidence),
-        )
         is_chat = isinstance(body, OllamaChatRequest)
+        shown = encoder_options(body)
         return OllamaEncoder(lease.name, lease.engine.vocabulary, shown, is_chat=is_chat)
 
-    names = {
-        "prompt": name,
-        "response_format": field,
-        "max_tokens": "options.num_predict",
-        "reasoning": "think",
-    }
-    generation = Generation(prompt, response_format, tools or None, None, options)
-    return GenerationRequest(
-        body.model, [generation], encoder, is_streamed, names, body.draft_model, body.adapters
+    def options(choice: int) -> OptionOverrides:
+        options = body.options()
+        if isinstance(prompt, RawPrompt) or body.think is False:
+            options["reasoning"] = False
+        elif body.think is not None:
+            options["reasoning"] = ReasoningOptions(is_required=False)
+        return options
+
+    return read_request(
+        body,
+        [prompt],
+        encoder,
+        settings,
+        names={"prompt": name, "max_tokens": "options.num_predict", "reasoning": "think"},
+        options=options,
+        tools=tools,
     )
 
 

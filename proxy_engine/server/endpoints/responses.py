@@ -8,14 +8,12 @@ from fastapi import Request, Response
 from pydantic_core import to_json
 
 from ...options.overrides import OptionOverrides
-from ..encoders.encoder import EncoderOptions, Fields, new_id, seconds_now
+from ..encoders.encoder import Fields, new_id, seconds_now
 from ..encoders.responses import ResponsesEncoder
 from ..errors import ApiError
-from ..media_parts import check_urls, prompt_characters
-from ..model_host import Lease
+from ..host import Lease
 from ..response_items import input_items, messages_of_items
 from ..response_store import Item, ResponseStore, StoredResponse
-from ..running import Generation
 from ..schemas.responses import ResponsesRequest
 from ..services import ServicesOfRequest
 from ..settings import ServerSettings
@@ -23,8 +21,9 @@ from ..streaming import json_reply
 from .generating import (
     STREAMED,
     GenerationRequest,
-    check_prompt_size,
+    encoder_options,
     generating_router,
+    read_request,
     reasoning_option,
     reply,
 )
@@ -97,8 +96,6 @@ def _read_request(
     store: ResponseStore,
     settings: ServerSettings,
 ) -> GenerationRequest:
-    text_format = body.text.format if body.text is not None else None
-    field, response_format = body.constraint(text_format, "text.format")
     before = () if earlier is None else earlier.items
     names = [
         *["previous_response_id"] * len(before),
@@ -114,12 +111,7 @@ def _read_request(
         field, _, _ = fields[message].partition(".")
         return field if field == "previous_response_id" else f"{fields[message]}[{part}]"
 
-    check_urls(messages, part_name, is_allowed=settings.allow_image_urls)
-    check_prompt_size(prompt_characters(messages), settings, "input")
     options = _options(body)
-    generation = Generation(
-        messages, response_format, body.tools or None, body.tool_choice, options
-    )
     is_stored = store.is_enabled and body.store is not False
 
     def store_response(response: Fields) -> None:
@@ -132,24 +124,20 @@ def _read_request(
         return ResponsesEncoder(
             _begun(body, lease.name, settings, is_stored=is_stored),
             lease.engine.vocabulary,
-            EncoderOptions(
-                is_streamed=bool(body.stream),
-                logprobs="logprobs" in options,
-                tokens=bool(body.include_tokens),
-                confidence=bool(body.include_confidence),
-            ),
+            encoder_options(body, logprobs="logprobs" in options),
             on_finished=store_response,
         )
 
-    return GenerationRequest(
-        body.model,
-        [generation],
+    return read_request(
+        body,
+        [messages],
         encoder,
-        bool(body.stream),
-        {**_NAMES, "response_format": field},
-        body.draft_model,
-        body.adapters,
-        part_name,
+        settings,
+        names=_NAMES,
+        options=lambda _: options,
+        tools=body.tools,
+        tool_choice=body.tool_choice,
+        part_name=part_name,
     )
 
 

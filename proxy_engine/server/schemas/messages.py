@@ -8,9 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from ...options.fields import with_options
-from ..json_bodies import MAX_MESSAGES
-from .constraints import Constraints
-from .request_model import RequestModel
+from .request_model import MAX_MESSAGES, RequestModel
 from .sampling import CONVERSATION_OPTIONS, TextFields
 
 
@@ -46,11 +44,11 @@ class ToolChoiceParam(RequestModel):
     disable_parallel_tool_use: bool | None = None
 
 
-class CountTokensRequest(TextFields, Constraints):
-    """A conversation whose tokens are counted."""
+@with_options(**CONVERSATION_OPTIONS)
+class MessagesRequest(TextFields):
+    """A conversation to answer: Anthropic's fields, and extensions, which are marked."""
 
     messages: list[MessageParam] = Field(min_length=1, max_length=MAX_MESSAGES)
-    model: str | None = Field(default=None, description="Default: the model in memory.")
     system: str | list[dict[str, Any]] | None = None
     tools: list[dict[str, Any]] | None = Field(
         default=None, description="Those with an `input_schema`; there are no server tools."
@@ -64,14 +62,18 @@ class CountTokensRequest(TextFields, Constraints):
     @property
     def has_free_text(self) -> bool:
         """Whether free text may be part of the answer, which stop sequences can end."""
-        if self.tool_choice is not None and self.tool_choice.type in ("any", "tool"):
-            return False
-        return not self.is_constrained(self.text_format)
+        calls = self.tool_choice is not None and self.tool_choice.type in ("any", "tool")
+        return super().has_free_text and not calls
 
     @property
     def text_format(self) -> dict[str, Any] | None:
         """The format of the text."""
         return None if self.output_config is None else self.output_config.format
+
+    @property
+    def format_name(self) -> str:
+        """The name of the field that has it."""
+        return "output_config.format"
 
     def ineffective_fields(self) -> Iterator[str]:
         """Yield fields whose values have no effect although they should."""
@@ -81,10 +83,3 @@ class CountTokensRequest(TextFields, Constraints):
                 yield f"tools[{index}]"
         if self.include_tokens:
             yield "include_tokens"
-
-
-@with_options(**CONVERSATION_OPTIONS)
-class MessagesRequest(CountTokensRequest):
-    """A conversation to answer: Anthropic's fields, and extensions, which are marked."""
-
-    stream: bool | None = None

@@ -7,10 +7,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from ...options.fields import with_options
-from ..json_bodies import MAX_MESSAGES
-from .constraints import Constraints
 from .other_names import ALL_NAMES
-from .request_model import RequestModel
+from .request_model import MAX_MESSAGES, RequestModel
 from .sampling import CONVERSATION_OPTIONS, TextFields
 
 
@@ -26,12 +24,11 @@ class OllamaMessage(RequestModel):
 
 
 @with_options(**CONVERSATION_OPTIONS)
-class OllamaRequest(TextFields, Constraints):
+class OllamaRequest(TextFields):
     """What both requests have. Sampling parameters are members of ``options``."""
 
     other_names = ALL_NAMES
 
-    model: str | None = Field(default=None, description="Default: the model in memory.")
     stream: bool | None = Field(default=None, description="Default: true.")
     format: Literal["json"] | dict[str, Any] | None = Field(
         default=None, description="`json`, or a JSON Schema."
@@ -39,16 +36,21 @@ class OllamaRequest(TextFields, Constraints):
     think: bool | Literal["low", "medium", "high"] | None = None
 
     @property
-    def response_format(self) -> dict[str, Any] | None:
+    def is_streamed(self) -> bool:
+        """Whether the answer is streamed."""
+        return self.stream is not False
+
+    @property
+    def text_format(self) -> dict[str, Any] | None:
         """The format as chat completions have it."""
         if isinstance(self.format, dict):
             return {"type": "json_schema", "json_schema": {"schema": self.format}}
         return {"type": "json_object"} if self.format else None
 
     @property
-    def has_free_text(self) -> bool:
-        """Whether the text is not constrained."""
-        return not self.is_constrained(self.response_format)
+    def format_name(self) -> str:
+        """The name of the field that has it."""
+        return "format"
 
 
 class OllamaChatRequest(OllamaRequest):

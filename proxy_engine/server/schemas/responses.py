@@ -8,11 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ...options.fields import with_options
-from ..json_bodies import MAX_MESSAGES
-from .chat import Effort, StreamOptions
-from .constraints import Constraints
-from .request_model import RequestModel
-from .sampling import CONVERSATION_OPTIONS, SamplingFields
+from .request_model import MAX_MESSAGES, RequestModel
+from .sampling import CONVERSATION_OPTIONS, Effort, SamplingFields, StreamOptions
 
 ITEM_KEYS: Mapping[str, frozenset[str]] = {
     "message": frozenset({"role", "content", "phase"}),
@@ -44,17 +41,15 @@ class TextSettings(RequestModel):
 
 
 @with_options(**CONVERSATION_OPTIONS)
-class ResponsesRequest(SamplingFields, Constraints):
+class ResponsesRequest(SamplingFields):
     """A text to answer, or the items of a conversation."""
 
     input: str | Annotated[list[dict[str, Any]], Field(max_length=MAX_MESSAGES)] | None = Field(
         default=None, description="Default: nothing is added to what is continued."
     )
-    model: str | None = Field(default=None, description="Default: the model in memory.")
     instructions: str | None = None
     previous_response_id: str | None = None
     store: bool | None = None
-    stream: bool | None = None
     stream_options: StreamOptions | None = None
     max_output_tokens: int | None = Field(default=None, ge=1)
     text: TextSettings | None = None
@@ -75,6 +70,16 @@ class ResponsesRequest(SamplingFields, Constraints):
     background: Literal[False] | None = None
     user: str | None = Field(default=None, description="Ignored.")
     metadata: Any = Field(default=None, description="Ignored.")
+
+    @property
+    def text_format(self) -> dict[str, Any] | None:
+        """The format of the text."""
+        return None if self.text is None else self.text.format
+
+    @property
+    def format_name(self) -> str:
+        """The name of the field that has it."""
+        return "text.format"
 
     def unknown_fields(self) -> Iterator[tuple[str, Any]]:
         """Yield the path and the value of each unknown field, also of items."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, field_validator
 
@@ -14,11 +14,16 @@ from ...options.fields import given_options, with_options
 from ...options.generation import MAX_DRAFT_TOKENS, GenerationOptions, SpeculationOptions
 from ...options.overrides import OptionOverrides
 from ...options.values import MAX_COUNT
+from ..models import ModelChoice
+from .constraints import Constraints
 from .request_model import RequestModel, as_number
 
 # OpenAI allows four. Each is searched for at every token.
 StopText = Annotated[str, Field(max_length=1000)]
 StopField = StopText | Annotated[list[StopText], Field(max_length=64)] | None
+
+Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+"""How much to reason: not at all, or as the model does."""
 
 # A temperature below this divides log-probabilities by so little that no draw differs.
 _LEAST_TEMPERATURE = 1e-5
@@ -69,9 +74,11 @@ ANSWER_OPTIONS = {
 
 
 @with_options(**_OPENAI_OPTIONS, **_EXTENSIONS)
-class SamplingFields(RequestModel):
-    """The engine's sampling parameters, and fields that ask for more than the answer."""
+class SamplingFields(Constraints):
+    """The model, the engine's sampling parameters, and fields that ask for more than the answer."""
 
+    model: str | None = Field(default=None, description="Default: the model in memory.")
+    stream: bool | None = None
     temperature: float | None = Field(
         default=None, ge=0, le=100, description="0 selects the most likely token. Default 1."
     )
@@ -132,6 +139,31 @@ class SamplingFields(RequestModel):
             return given
         return {token: as_number(bias, is_integer=False) for token, bias in given.items()}
 
+    @property
+    def is_streamed(self) -> bool:
+        """Whether the answer is streamed."""
+        return bool(self.stream)
+
+    @property
+    def text_format(self) -> Any:
+        """The format of the text, as OpenAI's response format."""
+        return None
+
+    @property
+    def format_name(self) -> str:
+        """The name of the field that has it."""
+        return "response_format"
+
+    @property
+    def has_free_text(self) -> bool:
+        """Whether free text may be part of the answer, which ``stop`` can end."""
+        return not self.is_constrained(self.text_format)
+
+    @property
+    def model_choice(self) -> ModelChoice:
+        """The model that the request names."""
+        return ModelChoice(self.model, self.draft_model, self.adapters)
+
     def options(self, choice: int = 0) -> OptionOverrides:
         """Return the request's options for the choice of that number, whose seed is its own."""
         options = given_options(self)
@@ -166,6 +198,13 @@ class SamplingFields(RequestModel):
         return SpeculationOptions(num_draft_tokens=min(num_draft_tokens, MAX_DRAFT_TOKENS))
 
 
+class StreamOptions(RequestModel):
+    """Options of a stream. ``include_obfuscation`` has no effect."""
+
+    include_usage: bool | None = None
+    include_obfuscation: bool | None = None
+
+
 @with_options(min_tokens=extension("min_tokens"), stop_token_ids=extension("stop_token_ids"))
 class TextFields(SamplingFields):
     """Where the text of an answer ends."""
@@ -181,11 +220,6 @@ class TextFields(SamplingFields):
     skip_special_tokens: bool | None = Field(
         default=None, description="Special tokens are never part of the text; `false` is ignored."
     )
-
-    @property
-    def has_free_text(self) -> bool:
-        """Whether free text may be part of the answer, which ``stop`` can end."""
-        raise NotImplementedError
 
     @property
     def limit_name(self) -> str:

@@ -14,9 +14,9 @@ from adapters import write_adapter
 from live_server import Live, make_settings, serving
 
 from proxy_engine import AdapterError, InferenceEngine, RawPrompt
-from proxy_engine.server.adapters import AdapterRegistry
-from proxy_engine.server.app import adapters_of, create_app, load_engine, registry_of
-from proxy_engine.server.memory import MemoryGate, weights_bytes
+from proxy_engine.server.app import create_app, load_engine, registry_of
+from proxy_engine.server.load_checks import MemoryGate
+from proxy_engine.server.models import ModelRegistry
 from proxy_engine.server.settings import ServerSettings
 
 PROMPT = [72, 101, 108, 108, 111]
@@ -125,12 +125,10 @@ def test_default_model_has_its_own_adapter(adapters: Path, tiny_model_directory:
 def test_only_names_of_adapters_are_accepted(
     adapters: Path, tiny_model_directory: Path, name: str
 ) -> None:
-    registry = AdapterRegistry(None, (adapters, adapters / "no-such-directory"))
-    assert registry.find(name) is None
-    assert registry.find(str(adapters / "one")) is None
-    found = registry.find("inner")
-    assert found is not None
-    assert found.directory == (adapters / "one").resolve()
+    known = ModelRegistry(adapter_directories=(adapters, adapters / "no-such-directory")).adapters()
+    assert name not in known
+    assert str(adapters / "one") not in known
+    assert known["inner"] == (adapters / "one").resolve()
 
 
 def test_errors_name_the_field(adapters: Path, tiny_model_directory: Path) -> None:
@@ -177,12 +175,10 @@ def test_adapter_that_was_repaired_is_checked_again(
 
 def test_adapter_counts_as_memory_of_its_model(adapters: Path, tiny_model_directory: Path) -> None:
     settings = settings_of(tiny_model_directory, adapter_path=str(adapters / "one"))
-    adapter = adapters_of(settings).default()
-    assert adapter is not None
-    assert adapter.weights_bytes == (adapters / "one" / "adapters.safetensors").stat().st_size
+    adapter_bytes = (adapters / "one" / "adapters.safetensors").stat().st_size
     model = registry_of(settings).default()
-    assert weights_bytes(model) == model.weights_bytes + adapter.weights_bytes
-    limit = int((model.weights_bytes + adapter.weights_bytes / 2) * 1.1)
+    assert model.total_weights_bytes == model.weights_bytes + adapter_bytes
+    limit = int((model.weights_bytes + adapter_bytes / 2) * 1.1)
     gate = MemoryGate(limit, available=lambda limit: limit or 0)
     assert gate.shortage(model) is not None
     assert gate.shortage(replace(model, adapter=None)) is None

@@ -20,7 +20,7 @@ from uvicorn.server import ServerState
 
 from proxy_engine import InferenceEngine
 from proxy_engine.server.connections import limited_protocol
-from proxy_engine.server.known_models import KnownModel
+from proxy_engine.server.models import KnownModel
 
 CHAT = "/v1/chat/completions"
 HEAD = f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"

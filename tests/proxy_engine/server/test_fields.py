@@ -13,9 +13,8 @@ from live_server import Live
 
 from proxy_engine import SpeculationOptions
 from proxy_engine.options.generation import MAX_COUNT
-from proxy_engine.server.endpoints.chat import engine_messages
-from proxy_engine.server.schemas.chat import ChatRequest, Message
-from proxy_engine.server.schemas.completions import CompletionRequest
+from proxy_engine.server.endpoints.choices import engine_messages
+from proxy_engine.server.schemas.choices import ChatRequest, CompletionRequest, Message
 from proxy_engine.server.unknown_fields import HEADER
 
 HELLO: list[dict[str, Any]] = [{"role": "user", "content": "Hello"}]

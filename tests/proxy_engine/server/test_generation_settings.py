@@ -22,8 +22,8 @@ from proxy_engine.options.overrides import OptionOverrides
 from proxy_engine.server.app import load_engine, registry_of
 from proxy_engine.server.errors import ApiError
 from proxy_engine.server.generation_settings import merged_options
-from proxy_engine.server.known_models import KnownModel
 from proxy_engine.server.load_checks import LoadChecks
+from proxy_engine.server.models import KnownModel
 from proxy_engine.server.settings import ServerSettings, parse_settings
 
 MODEL = "SmolLM2-135M-Instruct"

@@ -9,10 +9,10 @@ import mlx.core as mx
 import psutil
 import pytest
 
-from proxy_engine.server import memory
+from proxy_engine.server import load_checks
 from proxy_engine.server.errors import ApiError
-from proxy_engine.server.known_models import KnownModel
-from proxy_engine.server.memory import MemoryGate, available_bytes, total_bytes, used_bytes
+from proxy_engine.server.load_checks import MemoryGate, available_bytes, total_bytes, used_bytes
+from proxy_engine.server.models import KnownModel
 
 MODEL = KnownModel("a", "a", weights_bytes=1000)
 NEEDED = 1100
@@ -65,7 +65,7 @@ def test_memory_of_other_programs_is_not_available(monkeypatch: pytest.MonkeyPat
         psutil, "virtual_memory", lambda: SimpleNamespace(available=5000, total=9000)
     )
     cached = mx.get_cache_memory()
-    monkeypatch.setattr(memory, "_device_bytes", lambda: None)
+    monkeypatch.setattr(load_checks, "_device_bytes", lambda: None)
     assert available_bytes() == 5000 + cached
     assert total_bytes() == 9000
     # A device that shares the computer's memory, and one with its own.
@@ -74,7 +74,7 @@ def test_memory_of_other_programs_is_not_available(monkeypatch: pytest.MonkeyPat
         (used_bytes() + 6000, True, 5000 + cached),
         (used_bytes() + 6000, False, 6000),
     ):
-        monkeypatch.setattr(memory, "_device_bytes", lambda device=device: device)
+        monkeypatch.setattr(load_checks, "_device_bytes", lambda device=device: device)
         monkeypatch.setattr(mx.metal, "is_available", lambda shares=shares: shares)
         assert available_bytes() == expected
         assert total_bytes() == device

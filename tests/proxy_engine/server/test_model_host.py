@@ -16,16 +16,17 @@ from proxy_engine import (
     ModelFormatError,
 )
 from proxy_engine.server.errors import ApiError
-from proxy_engine.server.known_models import KnownModel
-from proxy_engine.server.memory import MemoryGate
-from proxy_engine.server.model_host import Lease, ModelHost
+from proxy_engine.server.host import Lease
+from proxy_engine.server.load_checks import MemoryGate
+from proxy_engine.server.model_host import ModelHost
+from proxy_engine.server.models import KnownModel, ModelChoice
 from state_machines.errors import VocabularyError
 
 
 @pytest.fixture(autouse=True)
 def without_collecting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Engines that do nothing leave no garbage, whose collection takes most of the time."""
-    for module in ("memory", "model_host"):
+    for module in ("load_checks", "model_host"):
         monkeypatch.setattr(f"proxy_engine.server.{module}.release_unused", lambda: 0)
 
 
@@ -33,11 +34,11 @@ def test_part_of_a_name_is_refused_with_similar_names() -> None:
     async def main() -> None:
         host = host_of("a/qwen-1", "a/qwen-2")
         with pytest.raises(ApiError, match=r"Did you mean 'a/qwen-1', or 'a/qwen-2'\?$") as error:
-            async with host.lease("qwen"):
+            async with host.lease(ModelChoice("qwen")):
                 pass
         assert (error.value.status, error.value.code) == (404, "model_not_found")
         with pytest.raises(ApiError, match=r"'llama' not found$"):
-            async with host.lease("llama"):
+            async with host.lease(ModelChoice("llama")):
                 pass
 
     asyncio.run(main())
@@ -46,17 +47,17 @@ def test_part_of_a_name_is_refused_with_similar_names() -> None:
 def test_model_in_memory_serves_suitable_requests() -> None:
     async def main() -> None:
         host = host_of("text", "speech")
-        registry = host._selection._registry
+        registry = host._registry
         assert isinstance(registry, Registry)
         text, speech = registry._known
         registry._known = [text, replace(speech, input_modalities=frozenset({"audio"}))]
-        async with host.lease("speech", transcribes=True) as lease:
+        async with host.lease(ModelChoice("speech", transcribes=True)) as lease:
             assert lease.model.name == "speech"
-        async with host.lease(None, transcribes=True) as lease:
+        async with host.lease(ModelChoice(None, transcribes=True)) as lease:
             assert lease.model.name == "speech"
-        async with host.lease(None) as lease:
+        async with host.lease(ModelChoice(None)) as lease:
             assert lease.model.name == "text"
-        async with host.lease(None, transcribes=True) as lease:
+        async with host.lease(ModelChoice(None, transcribes=True)) as lease:
             assert lease.model.name == "speech"
 
     asyncio.run(main())
@@ -73,7 +74,7 @@ def test_draft_model_is_loaded_with_its_model() -> None:
         host = host_of("a", "b", "small", load=load)
 
         async def key(name: str | None, draft: str | None = None) -> tuple[str, ...]:
-            async with host.lease(name, draft) as lease:
+            async with host.lease(ModelChoice(name, draft)) as lease:
                 return lease.model.key
 
         assert await key("a") == ("a",)
@@ -105,7 +106,7 @@ def test_other_model_waits_for_running_requests() -> None:
         return engines[-1]
 
     async def use(host: ModelHost, name: str, label: str) -> None:
-        async with host.lease(name) as lease:
+        async with host.lease(ModelChoice(name)) as lease:
             assert lease.model.name == name
             order.append(label)
             await asyncio.sleep(0.01)
@@ -137,7 +138,7 @@ def test_client_that_disconnects_during_loading_releases_its_lease() -> None:
         host = host_of("a", "b", load=load)
 
         async def use(name: str) -> None:
-            async with host.lease(name):
+            async with host.lease(ModelChoice(name)):
                 pass
 
         leaving = asyncio.create_task(use("a"))
@@ -159,10 +160,10 @@ def test_client_that_disconnects_while_waiting_loads_nothing() -> None:
         host = host_of("a", "b")
 
         async def use(name: str) -> None:
-            async with host.lease(name):
+            async with host.lease(ModelChoice(name)):
                 pass
 
-        async with host.lease("a"):
+        async with host.lease(ModelChoice("a")):
             leaving = asyncio.create_task(use("b"))
             await asyncio.sleep(0.01)
             leaving.cancel()
@@ -183,7 +184,7 @@ def test_engine_that_does_not_close_is_abandoned() -> None:
     async def main() -> None:
         ended = threading.Event()
         host = host_of("a")
-        async with host.lease("a") as lease:
+        async with host.lease(ModelChoice("a")) as lease:
             lease.engine.close = lambda: ended.wait(10)  # type: ignore[assignment, method-assign]
         try:
             await asyncio.wait_for(host.close(patience=0.01), 5)
@@ -207,11 +208,11 @@ def test_failed_load_does_not_block_other_models() -> None:
         host = host_of("good", "bad", "worse", "odd", load=load)
         for name in ("bad", "worse", "odd"):
             with pytest.raises(ApiError) as caught:
-                async with host.lease(name):
+                async with host.lease(ModelChoice(name)):
                     pass
             assert "secret" not in str(caught.value)
             assert caught.value.status == 503
-            async with host.lease("good") as lease:
+            async with host.lease(ModelChoice("good")) as lease:
                 assert lease.model.name == "good"
 
     asyncio.run(main())
@@ -228,13 +229,13 @@ def test_previous_model_is_restored_after_a_failed_load() -> None:
 
     async def main() -> None:
         host = host_of("good", "bad", load=load)
-        async with host.lease("good"):
+        async with host.lease(ModelChoice("good")):
             pass
         with pytest.raises(ApiError):
-            async with host.lease("bad"):
+            async with host.lease(ModelChoice("bad")):
                 pass
         assert loaded == ["good", "bad", "good"]
-        async with host.lease("good") as lease:
+        async with host.lease(ModelChoice("good")) as lease:
             assert not lease.engine.is_closed  # type: ignore[attr-defined]
         assert len(loaded) == 3
 
@@ -245,11 +246,11 @@ def test_too_large_draft_model_is_refused() -> None:
     async def main() -> None:
         host = host_of("a", "small", size=90, available=lambda limit: 150)
         with pytest.raises(ApiError, match="'a' with draft model 'small' needs") as caught:
-            async with host.lease("a", "small"):
+            async with host.lease(ModelChoice("a", "small")):
                 pass
         assert (caught.value.status, caught.value.param) == (507, "draft_model")
         assert caught.value.facts["needed_bytes"] == 198
-        async with host.lease("a") as lease:
+        async with host.lease(ModelChoice("a")) as lease:
             assert lease.model.key == ("a",)
 
     asyncio.run(main())
@@ -284,7 +285,7 @@ def test_requests_wait_for_the_model_that_is_being_loaded(
         host = host_of("a", "b", "small", size=300, load=load, available=lambda limit: free[0])
 
         async def use(name: str | None, draft: str | None) -> tuple[str, ...]:
-            async with host.lease(name, draft) as lease:
+            async with host.lease(ModelChoice(name, draft)) as lease:
                 return lease.model.key
 
         tasks = [asyncio.create_task(use(*first))]
@@ -315,15 +316,15 @@ def test_idle_model_is_unloaded_and_loaded_again_by_the_next_request() -> None:
 
     async def main() -> None:
         host = host_of("a", "b", "small", load=load, idle_seconds=0.001)
-        async with host.lease("b", "small") as lease:
+        async with host.lease(ModelChoice("b", "small")) as lease:
             engine = lease.engine
         await until(lambda: engine.is_closed)  # type: ignore[attr-defined]
         assert host.current is None
         # A request without a name uses the same models as before.
-        async with host.lease(None) as lease:
+        async with host.lease(ModelChoice(None)) as lease:
             assert lease.model.key == ("b", "small")
         await until(lambda: host.current is None)
-        async with host.lease("a") as lease:
+        async with host.lease(ModelChoice("a")) as lease:
             assert lease.model.key == ("a",)
         assert loaded == [("b", "small"), ("b", "small"), ("a",)]
 
@@ -333,12 +334,12 @@ def test_idle_model_is_unloaded_and_loaded_again_by_the_next_request() -> None:
 def test_model_in_use_is_not_unloaded() -> None:
     async def main() -> None:
         host = host_of("a", "b", idle_seconds=0.001)
-        async with host.lease("a"), host.lease("a"):
+        async with host.lease(ModelChoice("a")), host.lease(ModelChoice("a")):
             await asyncio.sleep(0.01)
             await host.unload()
             assert host.current is not None
         host = host_of("a")
-        async with host.lease("a"):
+        async with host.lease(ModelChoice("a")):
             pass
         await asyncio.sleep(0.01)
         assert host.current is not None
@@ -367,9 +368,9 @@ def test_memory_of_a_closed_model_is_waited_for() -> None:
 
         memory = MemoryGate(available=lambda limit: state["free"], clock=lambda: 0.0, pause=pause)
         host = host_of("a", "b", size=90, memory=memory)
-        async with host.lease("a"):
+        async with host.lease(ModelChoice("a")):
             state["free"] = 10
-        async with host.lease("b") as lease:
+        async with host.lease(ModelChoice("b")) as lease:
             assert lease.model.name == "b"
         assert state["pauses"] == 3
 
@@ -385,13 +386,13 @@ def test_memory_of_the_current_model_counts_as_available() -> None:
             return FakeEngine(model)
 
         host = host_of("a", "b", size=90, load=load, available=lambda limit: free[0])
-        async with host.lease("a"):
+        async with host.lease(ModelChoice("a")):
             pass
         # Closing the model frees what was used for it.
         current = host.current
         assert current is not None
         current.engine.close = lambda: free.insert(0, 100)  # type: ignore[method-assign]
-        async with host.lease("b") as lease:
+        async with host.lease(ModelChoice("b")) as lease:
             assert lease.model.name == "b"
 
     asyncio.run(main())
@@ -416,7 +417,7 @@ def test_engines_are_open_while_they_are_leased_and_one_at_a_time(seed: int) -> 
             await asyncio.sleep(rng.random() * 0.05)
             name = rng.choice(["a", "b", "bad", None])
             with contextlib.suppress(ApiError):
-                async with host.lease(name) as lease:
+                async with host.lease(ModelChoice(name)) as lease:
                     assert name in (None, lease.model.name)
                     await asyncio.sleep(rng.random() * 0.004)
                     assert not lease.engine.is_closed  # type: ignore[attr-defined]

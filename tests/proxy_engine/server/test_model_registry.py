@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tiny_whisper import write_tiny_whisper
 
-from proxy_engine.server.model_registry import ModelRegistry
+from proxy_engine.server.models import ModelRegistry
 
 
 def test_registry_finds_models_by_name(models: Path, tmp_path: Path) -> None:

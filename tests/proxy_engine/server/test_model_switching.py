@@ -16,11 +16,9 @@ from live_server import make_settings, serving
 from tiny_whisper import write_tiny_whisper
 
 from proxy_engine import ModelFormatError, ModelNotFoundError, SpeculationOptions
-from proxy_engine.server.adapters import KnownAdapter
 from proxy_engine.server.app import create_app, load_engine, registry_of
-from proxy_engine.server.known_models import KnownModel
-from proxy_engine.server.load_checks import for_client
-from proxy_engine.server.memory import used_bytes
+from proxy_engine.server.load_checks import for_client, used_bytes
+from proxy_engine.server.models import KnownModel
 
 
 def test_answers_name_the_model_as_the_request_does(models: Path) -> None:
@@ -158,7 +156,7 @@ def test_unloadable_model_leaves_the_current_one_in_memory(
 
 
 def test_errors_of_loading_have_no_path_of_the_server() -> None:
-    adapter = KnownAdapter("lora", Path("/srv/jane doe/lora"))
+    adapter = Path("/srv/jane doe/lora")
     draft = KnownModel("small", "models/small", Path("models/small"))
     directory = Path("/srv/jane doe")
     model = KnownModel("org/large", str(directory), directory, draft=draft, adapter=adapter)

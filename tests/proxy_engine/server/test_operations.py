@@ -22,9 +22,9 @@ from starlette.types import Message, Receive, Scope, Send
 from proxy_engine import InferenceEngine
 from proxy_engine.results.parts import Usage
 from proxy_engine.server.app import create_app
-from proxy_engine.server.json_bodies import MAX_MESSAGES
 from proxy_engine.server.metrics import Metrics
 from proxy_engine.server.middleware import HostMiddleware, is_key
+from proxy_engine.server.schemas.request_model import MAX_MESSAGES
 
 HELLO = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}
 CHAT = "/v1/chat/completions"
