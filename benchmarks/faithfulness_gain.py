@@ -110,5 +110,5 @@ def log_likelihoods(
 
 
 def _prompt_ids(engine: InferenceEngine, request: Any) -> list[int]:
-    prepared = engine._core.prepare(request.prompt, request.response_format, {})
+    prepared = engine._core.preparation.request(request.prompt, request.response_format, {})
     return list(prepared.prompt_ids)

@@ -24,16 +24,13 @@ from .conversation.content import (
 from .conversation.content import (
     ToolCall as ToolCall,
 )
-from .conversation.content import (
-    VideoContent as VideoContent,
-)
-from .conversation.encoded_prompt import RawPrompt as RawPrompt
 from .conversation.interaction import (
     Interaction as Interaction,
 )
 from .conversation.interaction import (
     Role as Role,
 )
+from .conversation.messages import RawPrompt as RawPrompt
 from .engine.inference_engine import InferenceEngine as InferenceEngine
 from .engine.transcripts import (
     Transcript as Transcript,

@@ -413,14 +413,12 @@ def test_invalid_requests_raise_proxy_errors(
     if not isinstance(options, dict):
         options = {}
     prompts = st.just("a") | st.builds(RawPrompt, wrong_values | st.lists(wrong_values, max_size=2))
-    arguments = (
-        data.draw(prompts | mutated(CONVERSATIONS, wrong_values) | wrong_values),
-        data.draw(st.none() | mutated(FORMATS, wrong_json)),
-        data.draw(st.none() | mutated([[TOOL]], wrong_values)),
-        data.draw(st.none() | st.sampled_from(CHOICES) | mutated(CHOICES, wrong_values)),
-    )
-    preparation = brief_engine._core.preparation
-    proper(lambda: preparation.request(*arguments, options))
+    prompt = data.draw(prompts | mutated(CONVERSATIONS, wrong_values) | wrong_values)
+    response_format = data.draw(st.none() | mutated(FORMATS, wrong_json))
+    tools = data.draw(st.none() | mutated([[TOOL]], wrong_values))
+    choice = data.draw(st.none() | st.sampled_from(CHOICES) | mutated(CHOICES, wrong_values))
+    arguments = {"tools": tools, "tool_choice": choice, **options}
+    proper(lambda: brief_engine._core.preparation.request(prompt, response_format, arguments))
 
 
 @given(deep_json)
@@ -432,14 +430,14 @@ def test_deep_nesting_raises_proxy_errors(brief_engine: InferenceEngine, deep: A
         proper(lambda name=name: GenerationOptions().override({name: deep}))
     prepare = brief_engine._core.preparation.request
     for prompt in ([message], deep, RawPrompt(deep), [{"role": "assistant", "tool_calls": [call]}]):
-        proper(lambda prompt=prompt: prepare(prompt, None, None, None, {}))
+        proper(lambda prompt=prompt: prepare(prompt, None, {}))
     for schema in (deep, {"properties": deep}, {"not": deep}, {"const": deep}, {"enum": [deep]}):
         proper(lambda schema=schema: JsonSchemaStateMachine(schema))
-        proper(lambda schema=schema: prepare("a", schema, None, None, {}))
+        proper(lambda schema=schema: prepare("a", schema, {}))
         tool = {"type": "function", "function": {"name": "f", "parameters": schema}}
-        proper(lambda tool=tool: prepare("a", None, [tool], None, {}))
-    proper(lambda: prepare("a", None, deep, None, {}))
-    proper(lambda: prepare("a", None, [TOOL], deep, {}))
+        proper(lambda tool=tool: prepare("a", None, {"tools": [tool]}))
+    proper(lambda: prepare("a", None, {"tools": deep}))
+    proper(lambda: prepare("a", None, {"tools": [TOOL], "tool_choice": deep}))
     for bracket, end in ("()", "[]", ("(?=", ")")):
         text = bracket * DEEP + "a" + end * DEEP
         proper(lambda text=text: RegexStateMachine(text))

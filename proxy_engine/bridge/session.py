@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from state_machines.errors import ProxyError
 
-from ..conversation.encoded_prompt import RawPrompt
+from ..conversation.messages import RawPrompt
 from ..errors import EngineClosedError
 from ..options.fields import given_options
 from ..requests.worker import on_own_thread

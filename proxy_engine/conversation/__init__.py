@@ -5,6 +5,6 @@ and ``interaction`` (the canonical message), ``messages`` (prompts to interactio
 messages), ``control_tokens`` (texts that spell them, and the encoding of rendered prompts),
 ``chat_template`` (the order of roles and the form of calls that a template accepts, and their
 detection), ``schema_text`` and ``tool_text`` (response formats and tools as plain text),
-``prompts`` (token ids, and prefixes that prompts share), ``encoded_prompt`` (prompts that bypass
-the chat template), ``tool_format_detection`` (a model's tool format and reasoning markers).
+``prompts`` (token ids, other inputs of the model, and prefixes that prompts share),
+``tool_format_detection`` (a model's tool format and reasoning markers).
 """

@@ -8,11 +8,10 @@ part                 as a dict                                 text for a langua
 ``FileContent``      ``{"type": "file", "name": …, …}``        its text, below its name
 ``ImageContent``     ``{"type": "image", "url": …}``           none: read by multimodal models
 ``AudioContent``     ``{"type": "audio", …}``                  none: read by multimodal models
-``VideoContent``     ``{"type": "video", …}``                  none: read by no model
 ``ToolCall``         ``{"type": "action", "id": …, …}``        written by the chat template
 ===================  ========================================  ==================================
 
-Images, audio, video and files have a ``url``, or ``data`` with a ``media_type``. In a dict, data is
+Images, audio and files have a ``url``, or ``data`` with a ``media_type``. In a dict, data is
 in base64. Constructors raise ``PromptError`` for invalid values. Those of images and audio also
 read files and objects in memory, which dicts cannot name: a dict can come from a stranger.
 OpenAI's forms of parts and tool calls are converted to these dicts by ``parsing``.
@@ -221,13 +220,6 @@ class AudioContent(MediaContent):
 
 
 @validated
-class VideoContent(MediaContent):
-    """A video."""
-
-    kind: ClassVar = "video"
-
-
-@validated
 class FileContent(MediaContent):
     """A file: its ``text``, its ``data``, or a ``url``.
 
@@ -311,7 +303,7 @@ class ToolCall(ContentBase):
 
 
 Content: TypeAlias = (
-    TextContent | JsonContent | ImageContent | AudioContent | VideoContent | FileContent | ToolCall
+    TextContent | JsonContent | ImageContent | AudioContent | FileContent | ToolCall
 )
 
 
@@ -325,7 +317,6 @@ ContentPart: TypeAlias = Annotated[
     | Annotated[JsonContent, Tag("json")]
     | Annotated[ImageContent, Tag("image")]
     | Annotated[AudioContent, Tag("audio")]
-    | Annotated[VideoContent, Tag("video")]
     | Annotated[FileContent, Tag("file")]
     | Annotated[ToolCall, Tag("action")],
     Discriminator(_kind_of),

@@ -26,7 +26,6 @@ from .content import (
     MediaContent,
     TextContent,
     ToolCall,
-    VideoContent,
     new_call_id,
 )
 from .parsing import PromptText, Validated, call_fields, message_fields, present, validated
@@ -289,7 +288,7 @@ def _openai_part(part: Content) -> dict[str, Any]:
             form = "mp3" if kind == "audio/mpeg" else kind.removeprefix("audio/")
             audio = {"data": coded, "format": form}
             return {"type": "input_audio", "input_audio": audio}
-        case ImageContent() | VideoContent() | AudioContent():
+        case ImageContent() | AudioContent():
             kind = f"{part.kind}_url"
             return {"type": kind, kind: {"url": _url(part)}}
         case TextContent() | JsonContent():

@@ -34,7 +34,7 @@ from ..errors import MediaError, PromptError
 _T = TypeVar("_T", bound="Validated")
 
 _DATA_URL = re.compile(r"data:([^,;]*)((?:;[^,;]*)*);base64,(.*)", re.DOTALL)
-_MEDIA = ("image", "audio", "video")
+_MEDIA = ("image", "audio")
 # Fields of OpenAI's and Anthropic's parts that say nothing to a language model.
 _IGNORED_IN_PARTS = {"annotations", "logprobs", "cache_control"}
 _IGNORED_IN_CALLS = {"index", "parsed", "parsed_arguments"}

@@ -1,4 +1,6 @@
-"""Convert a prompt to token ids, and find the prefixes that other prompts share."""
+"""Prompts as a model reads them: token ids, the inputs beside them such as pixels, and the prefixes
+that other prompts share.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +8,91 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
 from mlx_lm.tokenizer_utils import TokenizerWrapper
+
+from state_machines.tool_calls import ToolFormat
 
 from ..errors import PromptError
 from .chat_template import chat_template
 from .control_tokens import ControlTokens, has_own_renderer, unmarked
 from .messages import Message, Prompt, template_messages
 from .schema_text import with_schema_text
-from .tool_text import PLAIN_TOOL_TEXT, ToolText
+from .tool_text import PLAIN_FORMAT, with_calls_as_text, with_tool_text
 
 _INSTRUCTIONS = ("system", "developer")
 
 __all__ = ["Message", "Prompt", "PromptStyle", "template_messages"]
+
+
+class PromptInputs(Protocol):
+    """Inputs of one prompt beside its token ids, such as the pixels of its images.
+
+    Created on any thread, used on the thread that runs the model.
+
+    Attributes:
+        media_end: Tokens from this one on are text: the model needs nothing beside them but their
+            positions. Less than the length of the prompt.
+        single_pass_end: The model processes the tokens before this one in one pass from the first
+            token on, for instance because tokens of an image attend to later ones; 0 if passes
+            may begin and end anywhere.
+        rope_delta: Position of each token from ``media_end`` on minus its index, for models with
+            multimodal rotary position embeddings; 0 for others. Known after :meth:`prepare`.
+    """
+
+    @property
+    def media_end(self) -> int: ...
+
+    @property
+    def single_pass_end(self) -> int: ...
+
+    @property
+    def rope_delta(self) -> int: ...
+
+    def prepare(self, cache: list[Any], cached_tokens: int) -> None:
+        """Begin a prefill, before its first pass.
+
+        Args:
+            cache: The sequence's cache, one entry per layer; changed in place.
+            cached_tokens: Leading tokens of the prompt that the cache holds.
+        """
+
+    def arguments(self, start: int, end: int) -> Mapping[str, Any]:
+        """Return the keyword arguments of the model's call over the prompt's tokens [start, end).
+
+        Called for passes that begin before ``media_end``.
+        """
+
+    def release(self) -> None:
+        """Drop the arrays of the prefill, which has ended. It may be prepared again."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EncodedPrompt:
+    """Token ids and the other inputs of the model.
+
+    Attributes:
+        token_ids: Token ids. Each medium is a run of placeholder tokens, whose embeddings are
+            computed from the medium.
+        cache_key: The identity of each token in prompt caches, shape (tokens,): the token id, or a
+            negative number that is derived from the content of the medium. ``None``: the token ids.
+        inputs: The other inputs of the model; ``None`` for text.
+        media_spans: Start and end of each run of placeholder tokens, in ascending order.
+        image_tokens: Placeholder tokens of images.
+        audio_tokens: Placeholder tokens of audio recordings.
+        media_bytes: Memory of ``inputs`` before the prefill, in bytes.
+    """
+
+    token_ids: list[int]
+    cache_key: npt.NDArray[np.int64] | None = None
+    inputs: PromptInputs | None = None
+    media_spans: tuple[tuple[int, int], ...] = ()
+    image_tokens: int = 0
+    audio_tokens: int = 0
+    media_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +107,7 @@ class PromptStyle:
     Attributes:
         thinking: Value of the template's switch for reasoning, if it has one.
         tools: OpenAI-style definitions.
-        tool_text: Writes tools as plain text.
+        tool_format: The format of tools, calls and results that become plain text.
         native_tools: Whether to let the template write tools.
         schema_text: Describes the response format, see :func:`with_schema_text`.
         variables: Further variables of the template.
@@ -44,7 +117,7 @@ class PromptStyle:
 
     thinking: bool = True
     tools: Sequence[Mapping[str, Any]] = ()
-    tool_text: ToolText = PLAIN_TOOL_TEXT
+    tool_format: ToolFormat = PLAIN_FORMAT
     native_tools: bool = True
     schema_text: str = ""
     variables: Mapping[str, Any] = field(default_factory=dict)
@@ -133,7 +206,8 @@ class PromptStyle:
             turns = with_schema_text(turns, schema_text)
         is_continued = self.continues and turns[-1]["role"] == "assistant"
         if not tokenizer.has_chat_template:
-            turns = _described(_as_text(turns, self.tool_text), tools, self.tool_text)
+            turns = with_calls_as_text(turns, self.tool_format)
+            turns = with_tool_text(turns, tools, self.tool_format)
             lines = [f"{turn['role']}:{turn['content'] and ' '}{turn['content']}" for turn in turns]
             return "\n".join(lines if is_continued else [*lines, "assistant:"])
         keywords = {**variables, "add_generation_prompt": not is_continued}
@@ -145,11 +219,11 @@ class PromptStyle:
         if any(turn.get("tool_calls") or turn["role"] == "tool" for turn in turns):
             calls = template.calls if self.native_tools else None
             if calls is None:
-                turns = _as_text(turns, self.tool_text)
+                turns = with_calls_as_text(turns, self.tool_format)
         if tools and self.native_tools and template.describes_tools:
             keywords["tools"] = list(map(dict, tools))
         elif tools:
-            turns = _described(turns, tools, self.tool_text)
+            turns = with_tool_text(turns, tools, self.tool_format)
         turns = template.adapted(turns, calls, keywords)
         keywords["continue_final_message"] = is_continued
         try:
@@ -158,45 +232,6 @@ class PromptStyle:
             # Templates are programs and may raise anything.
             what = unmarked(f"the model's chat template refuses the messages: {error}")
             raise PromptError(what) from error
-
-
-def _described(
-    messages: list[dict[str, Any]], tools: Sequence[Mapping[str, Any]], tool_text: ToolText
-) -> list[dict[str, Any]]:
-    """Add a description of the tools to the system message at the start."""
-    if not tools:
-        return messages
-    text = tool_text.describe(tools)
-    first, rest = messages[0], messages[1:]
-    if first["role"] != "system":
-        return [{"role": "system", "content": text}, *messages]
-    return [{**first, "content": f"{first['content']}\n\n{text}".lstrip("\n")}, *rest]
-
-
-def _as_text(messages: list[dict[str, Any]], tool_text: ToolText) -> list[dict[str, Any]]:
-    """Replace tool calls by text of the assistant, and results by text of the user.
-
-    Results and the user's next message become one message, since many templates require
-    alternating roles.
-    """
-    written: list[dict[str, Any]] = []
-    after_result = False
-    for message in messages:
-        role, content = message["role"], message["content"]
-        is_result = role == "tool"
-        if is_result:
-            role, content = "user", tool_text.write_result(content)
-        functions = [call["function"] for call in message.get("tool_calls", ())]
-        if functions:
-            calls = tool_text.write_calls([(f["name"], f["arguments"]) for f in functions])
-            content = f"{content}\n{calls}" if content else calls
-        if role == "user" and after_result:
-            written[-1]["content"] += f"\n{content}"
-        else:
-            kept = {k: v for k, v in message.items() if k == "reasoning_content"}
-            written.append({"role": role, "content": content, **kept})
-        after_result = is_result or (role == "user" and after_result)
-    return written
 
 
 def message_boundaries(

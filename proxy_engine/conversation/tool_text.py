@@ -6,7 +6,6 @@ import inspect
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from state_machines.argument_notations import (
@@ -46,47 +45,83 @@ _PLACEHOLDERS: Mapping[Notation, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ToolText:
-    """Writes tools, calls and results as plain text.
+PLAIN_FORMAT = FORMATS["hermes"]
+"""JSON between ``<tool_call>`` tags, which most open models have seen in training."""
 
-    Attributes:
-        format: The tool format.
+
+def with_tool_text(
+    messages: list[dict[str, Any]], tools: Sequence[Mapping[str, Any]], tool_format: ToolFormat
+) -> list[dict[str, Any]]:
+    """Add a description of the tools to the system message at the start."""
+    if not tools:
+        return messages
+    text = describe_tools(tool_format, tools)
+    first, rest = messages[0], messages[1:]
+    if first["role"] != "system":
+        return [{"role": "system", "content": text}, *messages]
+    return [{**first, "content": f"{first['content']}\n\n{text}".lstrip("\n")}, *rest]
+
+
+def with_calls_as_text(
+    messages: list[dict[str, Any]], tool_format: ToolFormat
+) -> list[dict[str, Any]]:
+    """Replace tool calls by text of the assistant, and results by text of the user.
+
+    Results and the user's next message become one message, since many templates require
+    alternating roles.
+
+    Raises:
+        PromptError: Arguments are nested too deeply.
     """
+    written: list[dict[str, Any]] = []
+    after_result = False
+    for message in messages:
+        role, content = message["role"], message["content"]
+        is_result = role == "tool"
+        if is_result:
+            result = tool_format.result
+            role, content = "user", f"{result.begin}{content}{result.end}"
+        functions = [call["function"] for call in message.get("tool_calls", ())]
+        if functions:
+            calls = write_calls(tool_format, [(f["name"], f["arguments"]) for f in functions])
+            content = f"{content}\n{calls}" if content else calls
+        if role == "user" and after_result:
+            written[-1]["content"] += f"\n{content}"
+        else:
+            kept = {k: v for k, v in message.items() if k == "reasoning_content"}
+            written.append({"role": role, "content": content, **kept})
+        after_result = is_result or (role == "user" and after_result)
+    return written
 
-    format: ToolFormat
 
-    def describe(self, tools: Sequence[Mapping[str, Any]]) -> str:
-        """Return the text of a system message for OpenAI-style definitions."""
-        notation, result = self.format.notation, self.format.result
-        form = _PLACEHOLDERS.get(notation) or notation.write({"<name>": "<value>"})
-        call = _calls(self.format, [("<its name>", form)])
-        functions = [tool.get("function", tool) for tool in tools]
-        if self.format.described_as == "json_schema":
-            definitions = "\n".join(json.dumps(each, ensure_ascii=False) for each in functions)
-            return _JSON_SCHEMAS.format(definitions=definitions, call=call)
-        return _PYTHON.format(
-            calls=f"{self.format.start}{self.format.end}",
-            results=f"{result.begin.strip()}{result.end.strip()}",
-            definitions="\n\n".join(map(_function, functions)),
-            call=call,
-        )
+def describe_tools(tool_format: ToolFormat, tools: Sequence[Mapping[str, Any]]) -> str:
+    """Return the text of a system message for OpenAI-style definitions."""
+    notation, result = tool_format.notation, tool_format.result
+    form = _PLACEHOLDERS.get(notation) or notation.write({"<name>": "<value>"})
+    call = _calls(tool_format, [("<its name>", form)])
+    functions = [tool.get("function", tool) for tool in tools]
+    if tool_format.described_as == "json_schema":
+        definitions = "\n".join(json.dumps(each, ensure_ascii=False) for each in functions)
+        return _JSON_SCHEMAS.format(definitions=definitions, call=call)
+    return _PYTHON.format(
+        calls=f"{tool_format.start}{tool_format.end}",
+        results=f"{result.begin.strip()}{result.end.strip()}",
+        definitions="\n\n".join(map(_function, functions)),
+        call=call,
+    )
 
-    def write_calls(self, calls: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
-        """Return the assistant's text for the (name, arguments) pairs of one turn.
 
-        Raises:
-            PromptError: Arguments are nested too deeply.
-        """
-        write = self.format.notation.write
-        try:
-            return _calls(self.format, [(name, write(values)) for name, values in calls])
-        except RecursionError as error:
-            raise PromptError("the arguments of a tool call are nested too deeply") from error
+def write_calls(tool_format: ToolFormat, calls: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+    """Return the assistant's text for the (name, arguments) pairs of one turn.
 
-    def write_result(self, text: str) -> str:
-        """Return the user's text for the text of a result."""
-        return f"{self.format.result.begin}{text}{self.format.result.end}"
+    Raises:
+        PromptError: Arguments are nested too deeply.
+    """
+    write = tool_format.notation.write
+    try:
+        return _calls(tool_format, [(name, write(values)) for name, values in calls])
+    except RecursionError as error:
+        raise PromptError("the arguments of a tool call are nested too deeply") from error
 
 
 def _function(definition: Mapping[str, Any]) -> str:
@@ -140,7 +175,3 @@ def _filled(text: str, name: str, number: int) -> str:
     first, has_id, rest = text.partition("{id}")
     id = str(number) if has_id else ""
     return f"{first.replace('{name}', name)}{id}{rest.replace('{name}', name)}"
-
-
-PLAIN_TOOL_TEXT = ToolText(FORMATS["hermes"])
-"""JSON between ``<tool_call>`` tags, which most open models have seen in training."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar
 
 from mlx.nn.layers.base import Module
 from mlx_lm.tokenizer_utils import TokenizerWrapper
@@ -19,18 +19,16 @@ from state_machines import Vocabulary
 
 from ..answers.compile_queue import CompileQueue
 from ..checks.texts import short_repr
-from ..conversation.encoded_prompt import EncodedPrompt
 from ..conversation.prompts import Prompt
 from ..distributed.loading import lead_or_follow, load_on_all_ranks
-from ..errors import InvalidOptionError, ModelFormatError, PromptError
-from ..generation import DraftModel, SamplingHooks, model_bytes, wired_memory
+from ..errors import InvalidOptionError, ModelFormatError
+from ..generation import DraftModel, model_bytes, wired_memory
 from ..media.options import MediaOptions
 from ..models.draft_models import load_draft_model
 from ..models.load_options import LoadArguments, LoadOptions
 from ..models.loading import LoadedModel, evaluate_weights, load_model
 from ..models.tokenizer import vocabulary_of, with_chat_template
 from ..options.generation import GenerationOptions
-from ..options.overrides import OptionOverrides
 from ..prompt_cache.options import CacheOptions
 from ..prompt_cache.prompt_caches import PromptCaches
 from ..requests.continuous_batch import ContinuousBatch
@@ -114,6 +112,7 @@ class EngineCore:
         )
         compile_queue = CompileQueue()
         self.preparation = Preparation(
+            worker.guard,
             loaded,
             self.vocabulary,
             options.options or GenerationOptions(),
@@ -143,45 +142,6 @@ class EngineCore:
             worker.submit(self.batch.split_output_layer).result()
             worker.submit(self.caches.open_disk).result()
 
-    def prepare(
-        self,
-        prompt: Prompt | EncodedPrompt,
-        response_format: Any,
-        arguments: RequestArguments,
-        cancelled: threading.Event | None = None,
-    ) -> Request:
-        """Check and compile a request. Setting ``cancelled`` stops that.
-
-        Raises:
-            EngineForkedError: The process was forked. Locks may be held for ever there.
-            ProxyError: The request is invalid; see :meth:`InferenceEngine.generate`.
-        """
-        self.worker.guard.check()
-        started = time.perf_counter()
-        if self.loaded.speech is not None and not isinstance(prompt, EncodedPrompt):
-            raise PromptError(
-                "the model transcribes speech and answers no prompts",
-                hint="Use engine.transcribe(audio).",
-            )
-        options: dict[str, Any] = dict(arguments)
-        tools, tool_choice = options.pop("tools", None), options.pop("tool_choice", None)
-        hooks = SamplingHooks.of(
-            options.pop("sampler", None),
-            options.pop("logits_processors", None),
-            options.pop("logprob_vectors", None),
-        )
-        request = self.preparation.request(
-            prompt,
-            response_format,
-            tools,
-            tool_choice,
-            cast(OptionOverrides, options),
-            cancelled,
-            hooks,
-        )
-        request.preparation_seconds = time.perf_counter() - started
-        return request
-
     async def aprepare(
         self, prompt: Prompt, response_format: Any, arguments: RequestArguments
     ) -> Request:
@@ -190,7 +150,7 @@ class EngineCore:
         The event loop's own threads are too few: a compilation waits for its turns.
         """
         cancelled, started = threading.Event(), time.perf_counter()
-        prepare = partial(self.prepare, prompt, response_format, arguments, cancelled)
+        prepare = partial(self.preparation.request, prompt, response_format, arguments, cancelled)
         try:
             request = await asyncio.get_running_loop().run_in_executor(self.threads, prepare)
         except asyncio.CancelledError:
@@ -204,7 +164,7 @@ class EngineCore:
         self, prompt: Prompt, response_format: Any, arguments: RequestArguments
     ) -> QueuedRequest:
         """Check and queue a request of a batch, which decides how long it is queued."""
-        request = self.prepare(prompt, response_format, arguments)
+        request = self.preparation.request(prompt, response_format, arguments)
         request.counts_waiting = False
         future = self.scheduler.submit(request)
         return QueuedRequest(future, request.cancelled, request.prompt.media_bytes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, overload
 
 from state_machines.errors import UnsatisfiableSchemaError
 
@@ -24,7 +24,7 @@ from ..extraction.results import ExtractionResults, ExtractionStream
 from ..extraction.run import Run, columns_of
 from ..options.generation import GenerationOptions
 from ..options.overrides import OptionOverrides
-from .arguments import ExtractionArguments, RequestArguments
+from .arguments import ExtractionArguments
 from .batch_engine import BatchEngine
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ class ExtractionEngine(BatchEngine):
         if answers.quotes_input:
             options = {**options, "sources": with_input(options, "-")}
         try:
-            self._core.prepare("-", answers.response_format, cast(RequestArguments, options))
+            self._core.preparation.request("-", answers.response_format, options)
         except UnsatisfiableSchemaError:
             # Records have other texts, which may have the quotes that this one lacks.
             if not answers.has_quotes:

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, overload
 
-from ..conversation.encoded_prompt import RawPrompt
 from ..conversation.interaction import Interaction
-from ..conversation.messages import Prompt
+from ..conversation.messages import Prompt, RawPrompt
 from ..generation.prompt_logprobs import PASS_TOKENS, following_logprobs
 from ..options.overrides import OptionOverrides
 from ..requests.streams import aevents_of, events_of
@@ -48,7 +47,9 @@ class GenerationEngine(EngineProperties):
 
         The arguments and errors are those of :meth:`generate`. Nothing is generated.
         """
-        return len(self._core.prepare(prompt, response_format, arguments).prompt.token_ids)
+        return len(
+            self._core.preparation.request(prompt, response_format, arguments).prompt.token_ids
+        )
 
     def prompt_logprobs(
         self, prompt: str | Sequence[int], top_logprobs: int = 0
@@ -70,7 +71,7 @@ class GenerationEngine(EngineProperties):
             PromptTooLongError: The prompt does not fit into the context.
         """
         arguments: RequestArguments = {"max_tokens": 1, "reasoning": False}
-        tokens = self._core.prepare(RawPrompt(prompt), None, arguments).prompt.token_ids
+        tokens = self._core.preparation.request(RawPrompt(prompt), None, arguments).prompt.token_ids
         cache = self._core.run_in_turn(self._core.caches.fresh)
         found = [TokenLogprobs(Logprob(tokens[0], 0.0, 0.0))]
         for start in range(0, len(tokens) - 1, PASS_TOKENS):
@@ -136,7 +137,7 @@ class GenerationEngine(EngineProperties):
             OutputValidationError: A validator of the response format's type rejects the answer.
             EngineClosedError: The engine is closed.
         """
-        request = self._core.prepare(prompt, response_format, arguments)
+        request = self._core.preparation.request(prompt, response_format, arguments)
         try:
             finish = self._core.scheduler.submit(request).result()
             # Not on the model's thread: the caller's validators may take any time.
@@ -192,7 +193,7 @@ class GenerationEngine(EngineProperties):
         model does not wait for the reader. Closing or dropping the stream cancels the request.
         Arguments and exceptions are those of :meth:`generate`.
         """
-        request = self._core.prepare(prompt, response_format, arguments)
+        request = self._core.preparation.request(prompt, response_format, arguments)
         events = events_of(self._core.submitter(request), request.cancelled)
         return EventStream(events, request.cancelled.set)
 

@@ -194,7 +194,7 @@ class InferenceEngine(GenerationEngine, ExtractionEngine, TranscriptionEngine):
             OSError: The file cannot be written.
         """
         core = self._core
-        request = core.prepare(prompt, response_format, arguments)
+        request = core.preparation.request(prompt, response_format, arguments)
         self._check_has_whole_caches()
         # An answer that is forced entirely would need no forward pass over the prompt.
         changed = request.options.override({"fast_forward": False, "particles": 1, "n": 1})

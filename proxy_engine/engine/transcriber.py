@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..conversation.encoded_prompt import EncodedPrompt
+from ..conversation.prompts import EncodedPrompt
 from ..errors import EngineClosedError, InvalidOptionError, MediaError, PromptError
 from ..media.audio import AudioSource, LoadedAudio, load_audio
 from ..requests.request import Request
@@ -150,7 +150,9 @@ class _Transcription:
         spoken = Spoken(
             response_format, options.lead_in, _MAX_BYTES_PER_SECOND * math.ceil(duration)
         )
-        return self.core.prepare(EncodedPrompt(tokens), spoken, arguments, self.cancelled)
+        return self.core.preparation.request(
+            EncodedPrompt(tokens), spoken, arguments, self.cancelled
+        )
 
     def in_windows(self, whisper: Whisper) -> Segments:
         """Transcribe window by window, without constraints."""

@@ -15,7 +15,7 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models.cache import KVCache
 
-from ..conversation.encoded_prompt import PromptInputs
+from ..conversation.prompts import PromptInputs
 from ..runtime.blas import has_fast_blas
 from .cache_layers import drop_padding, merge, padded_tokens, right_padded, trim
 from .forward_pass import ForwardPass, NextLogits, PassOutput, position_arguments

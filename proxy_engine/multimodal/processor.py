@@ -19,7 +19,7 @@ from mlx.nn.layers.base import Module
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from ..conversation.control_tokens import ControlTokens, is_marked
-from ..conversation.encoded_prompt import EncodedPrompt
+from ..conversation.prompts import EncodedPrompt
 from ..errors import PromptError
 from ..runtime.extras import import_extra
 from .chat_template import MediaPlaces

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from samplers import SamplingParameters
 from state_machines import StateMachine, Vocabulary
@@ -23,13 +24,11 @@ from ..answers.composition import REASONING, TEXT
 from ..answers.response_format import ResponseFormat, ResponseFormatCompiler
 from ..conversation.content import TextContent
 from ..conversation.control_tokens import check_length
-from ..conversation.encoded_prompt import EncodedPrompt, RawPrompt
 from ..conversation.interaction import Role
-from ..conversation.messages import to_interactions
-from ..conversation.prompts import Prompt, PromptStyle
+from ..conversation.messages import RawPrompt, to_interactions
+from ..conversation.prompts import EncodedPrompt, Prompt, PromptStyle
 from ..conversation.schema_text import MAX_CHARS, schema_text
 from ..conversation.tool_format_detection import format_of, is_open, reasoning_of
-from ..conversation.tool_text import ToolText
 from ..errors import InvalidOptionError, PromptError
 from ..generation import SamplingHooks
 from ..media.options import MediaOptions
@@ -40,6 +39,7 @@ from ..prompt_cache.prompt_caches import PromptCaches
 from ..tools import Tool, ToolChoice, resolve_tools
 from .prompt_encoding import PromptEncoder
 from .request import Request
+from .worker import ProcessGuard
 
 _log = logging.getLogger(__name__)
 
@@ -57,6 +57,7 @@ class Preparation:
     Safe to use from several threads.
 
     Attributes:
+        guard: Refuses requests in forked processes, where locks may be held for ever.
         loaded: The model.
         vocabulary: Its vocabulary.
         options: Default options of requests.
@@ -69,6 +70,7 @@ class Preparation:
         media: Limits of images and recordings.
     """
 
+    guard: ProcessGuard
     loaded: LoadedModel
     vocabulary: Vocabulary
     options: GenerationOptions
@@ -96,28 +98,38 @@ class Preparation:
         self,
         prompt: Prompt | EncodedPrompt,
         response_format: Any,
-        tools: Iterable[Any] | None,
-        tool_choice: Any,
-        overrides: OptionOverrides,
+        arguments: Mapping[str, Any],
         cancelled: threading.Event | None = None,
-        hooks: SamplingHooks | None = None,
     ) -> Request:
-        """Prepare a request.
+        """Check and compile a request.
 
         Args:
             prompt: The prompt.
             response_format: The response format.
-            tools: The tools.
-            tool_choice: The tool choice.
-            overrides: Options of this request.
+            arguments: Tools, the caller's functions for sampling, and options, by name.
             cancelled: Cancels the request, even while it is compiled.
-            hooks: The caller's functions for sampling.
 
         Raises:
+            EngineForkedError: The process was forked.
             RequestCancelledError: ``cancelled`` was set.
             ProxyError: The request is invalid; see :meth:`InferenceEngine.generate`.
         """
-        cancelled, hooks = cancelled or threading.Event(), hooks or SamplingHooks()
+        self.guard.check()
+        started = time.perf_counter()
+        if self.loaded.speech is not None and not isinstance(prompt, EncodedPrompt):
+            raise PromptError(
+                "the model transcribes speech and answers no prompts",
+                hint="Use engine.transcribe(audio).",
+            )
+        others = dict(arguments)
+        tools, tool_choice = others.pop("tools", None), others.pop("tool_choice", None)
+        hooks = SamplingHooks.of(
+            others.pop("sampler", None),
+            others.pop("logits_processors", None),
+            others.pop("logprob_vectors", None),
+        )
+        overrides = cast(OptionOverrides, others)
+        cancelled = cancelled or threading.Event()
         job = CompileJob(self.compile_queue, cancelled, self.max_compile_seconds)
         options = self.options.override(overrides)
         _check_engine_limits(options, self.vocabulary, self.batch_size)
@@ -134,7 +146,7 @@ class Preparation:
         style = PromptStyle(
             thinking=self._answers.thinks(response, choice, options),
             tools=[tool.to_function() for tool in known_tools],
-            tool_text=ToolText(dialect.tool_format),
+            tool_format=dialect.tool_format,
             # The chat template describes tools in the model's own format only.
             native_tools=dialect.tool_format == self._native_format,
             schema_text=self._schema_text(response, choice, options),
@@ -185,6 +197,7 @@ class Preparation:
             hooks=hooks,
             has_messages=has_messages,
             cancelled=cancelled,
+            preparation_seconds=time.perf_counter() - started,
         )
 
     def _dialect(self, options: GenerationOptions) -> Dialect:

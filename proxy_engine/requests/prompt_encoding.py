@@ -14,9 +14,8 @@ from state_machines import Vocabulary
 
 from ..conversation.chat_template import chat_template
 from ..conversation.content import AudioContent, ImageContent
-from ..conversation.encoded_prompt import EncodedPrompt, RawPrompt
-from ..conversation.messages import TemplateMessages, template_messages
-from ..conversation.prompts import Prompt, PromptStyle, message_boundaries
+from ..conversation.messages import RawPrompt, TemplateMessages, template_messages
+from ..conversation.prompts import EncodedPrompt, Prompt, PromptStyle, message_boundaries
 from ..errors import MediaError, RequestCancelledError
 from ..media.audio import LoadedAudio, load_audio
 from ..media.images import LoadedImage, load_image

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from state_machines.completion import Guard
 
 from ..answers.compiler import Answer
-from ..conversation.encoded_prompt import EncodedPrompt
+from ..conversation.prompts import EncodedPrompt
 from ..generation import SamplingHooks
 from ..options.generation import GenerationOptions
 from ..prompt_cache.store import TokenIds, token_array

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
-from ..conversation.encoded_prompt import RawPrompt
-from ..conversation.messages import template_messages
+from ..conversation.messages import RawPrompt, template_messages
 from ..conversation.prompts import Prompt
 from ..options.overrides import OptionOverrides
 from ..results.events import Finished, PromptProgress, StreamEvent, TokenGenerated

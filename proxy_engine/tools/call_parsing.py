@@ -28,7 +28,7 @@ from ..errors import (
     ProxyError,
     ToolArgumentsError,
 )
-from .definitions import resolve_tools
+from .choice import resolve_tools
 from .tool import Tool, tool_schema_errors
 
 if TYPE_CHECKING:

@@ -1,17 +1,50 @@
-"""The tool choice: whether a model may, must or must not call tools."""
+"""The tools of a request, and the tool choice: whether a model may, must or must not call them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from ..checks.problems import suggestion
-from ..checks.texts import short_repr
-from ..errors import InvalidOptionError
+from ..checks.texts import as_list, short_repr
+from ..errors import InvalidOptionError, InvalidToolError
+from .definitions import resolve_tool
 from .tool import Tool
 
 ToolChoiceMode: TypeAlias = Literal["auto", "required", "none", "named"]
+
+
+def resolve_tools(source: Iterable[Any] | None) -> tuple[Tool, ...]:
+    """Return the tools of a mixed list, in order; none for ``None``.
+
+    Raises:
+        InvalidToolError: An item is no tool, or its name occurs twice; ``index`` is that of the
+        item.
+    """
+    if source is None:
+        return ()
+    items = as_list(source)
+    if items is None:
+        raise InvalidToolError(
+            f"tools should be a list, not {type(source).__name__}",
+            hint="Put a single tool in brackets.",
+        )
+    tools: dict[str, Tool] = {}
+    for index, item in enumerate(items):
+        try:
+            tool = resolve_tool(item)
+        except InvalidToolError as error:
+            raise error.at(index) from (error.__cause__ or error)
+        if tool.name in tools:
+            raise InvalidToolError(
+                "another tool has the same name",
+                tool=tool.name,
+                index=index,
+                hint=f"It is tool {list(tools).index(tool.name)}. Rename one of the two.",
+            )
+        tools[tool.name] = tool
+    return tuple(tools.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Tools from dicts, Python functions, pydantic models and dataclasses, and from lists of them.
+"""Tools from dicts, Python functions, pydantic models and dataclasses.
 
 Pydantic derives the schema of the parameters from type hints. Descriptions come from
 ``Field(description=…)``, a string in ``Annotated``, or the docstring.
@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import inspect
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import docstring_parser
@@ -21,7 +21,7 @@ from pydantic.json_schema import JsonSchemaWarningKind
 from state_machines.pydantic_schemas import ClosedJsonSchema
 
 from ..checks.problems import problems_in
-from ..checks.texts import as_list, short_repr
+from ..checks.texts import short_repr
 from ..errors import InvalidToolError
 from .input_format import input_format_from_dict
 from .tool import Tool, written
@@ -64,38 +64,6 @@ def resolve_tool(source: Any) -> Tool:
         return tool_from_function(source)
     what = f"the class {source.__name__}" if isinstance(source, type) else short_repr(source)
     raise InvalidToolError(f"{what} is not a tool", hint=_HINT)
-
-
-def resolve_tools(source: Iterable[Any] | None) -> tuple[Tool, ...]:
-    """Return the tools of a mixed list, in order; none for ``None``.
-
-    Raises:
-        InvalidToolError: An item is no tool, or its name occurs twice; ``index`` is that of the
-        item.
-    """
-    if source is None:
-        return ()
-    items = as_list(source)
-    if items is None:
-        raise InvalidToolError(
-            f"tools should be a list, not {type(source).__name__}",
-            hint="Put a single tool in brackets.",
-        )
-    tools: dict[str, Tool] = {}
-    for index, item in enumerate(items):
-        try:
-            tool = resolve_tool(item)
-        except InvalidToolError as error:
-            raise error.at(index) from (error.__cause__ or error)
-        if tool.name in tools:
-            raise InvalidToolError(
-                "another tool has the same name",
-                tool=tool.name,
-                index=index,
-                hint=f"It is tool {list(tools).index(tool.name)}. Rename one of the two.",
-            )
-        tools[tool.name] = tool
-    return tuple(tools.values())
 
 
 def tool_from_dict(

@@ -20,8 +20,7 @@ from ..conversation.interaction import Interaction, Role
 from ..conversation.messages import Prompt, to_interactions
 from ..errors import InvalidOptionError, ToolArgumentsError
 from ..runtime.tracing import tool_span
-from .choice import ToolChoice
-from .definitions import resolve_tools
+from .choice import ToolChoice, resolve_tools
 from .tool import Tool
 
 _log = logging.getLogger(__name__)

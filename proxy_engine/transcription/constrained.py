@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..conversation.encoded_prompt import EncodedPrompt
+from ..conversation.prompts import EncodedPrompt
 from ..media.audio import LoadedAudio
 from .options import TranscriptionOptions
 from .whisper import WINDOW_FRAMES, Whisper, WindowInputs

@@ -48,7 +48,7 @@ def test_tables_and_plot_show_each_case(case: dict[str, Any]) -> None:
 
 def test_likelihood_is_the_sum_of_log_probabilities(tiny_engine: InferenceEngine) -> None:
     result = tiny_engine.generate("hi", temperature=1.0, seed=1, max_tokens=6, logprobs=0)
-    prompt = tiny_engine._core.prepare("hi", None, {}).prompt.token_ids
+    prompt = tiny_engine._core.preparation.request("hi", None, {}).prompt.token_ids
     found = log_likelihoods(tiny_engine, prompt, [result.token_ids, result.token_ids[:2]])
     each = [one.chosen.before_mask for one in result.logprobs or ()]
     assert found == pytest.approx([sum(each), sum(each[:2])], abs=1e-3)

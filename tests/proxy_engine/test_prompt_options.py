@@ -29,7 +29,7 @@ TOOL = {
 
 def prompt_text(engine: InferenceEngine, prompt: Any, **options: Any) -> str:
     """The rendered prompt."""
-    request = engine._core.prepare(prompt, None, options)  # type: ignore[arg-type]
+    request = engine._core.preparation.request(prompt, None, options)  # type: ignore[arg-type]
     text: str = engine._core.loaded.tokenizer.decode(request.prompt.token_ids)
     return text
 

@@ -159,7 +159,7 @@ class Enumeration:
         The engine has to be idle while it is used.
         """
         core = engine._core
-        request = core.prepare(prompt, response_format, arguments)
+        request = core.preparation.request(prompt, response_format, arguments)
         if request.guard is None:
             raise ValueError("unconstrained text cannot be enumerated")
         if request.options.parts or request.options.max_seconds is not None:

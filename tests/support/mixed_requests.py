@@ -323,7 +323,7 @@ class _Running:
         self.is_cancelled = False
         self._left = leaves_after
         core = engine._core
-        self.request = core.prepare(spec.conversation, **_split(spec.arguments))
+        self.request = core.preparation.request(spec.conversation, **_split(spec.arguments))
         self.request.watches = True
         self._future = core.scheduler.submit(self.request, self._take)
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mlx_lm.models.cache import make_prompt_cache
 from vision_models import sample_image, sample_recording
 
-from proxy_engine.conversation.encoded_prompt import EncodedPrompt
+from proxy_engine.conversation.prompts import EncodedPrompt
 from proxy_engine.models.loading import LoadedModel
 from proxy_engine.multimodal.chat_template import media_content
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import Request, Response
 
-from ...conversation.encoded_prompt import RawPrompt
+from ...conversation.messages import RawPrompt
 from ...options.overrides import OptionOverrides
 from ..encoders.choices import ChatEncoder, CompletionEncoder
 from ..errors import ApiError, conflict

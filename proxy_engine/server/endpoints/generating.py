@@ -17,7 +17,7 @@ from pydantic_core import from_json
 
 from state_machines.errors import ProxyError
 
-from ...conversation.encoded_prompt import RawPrompt
+from ...conversation.messages import RawPrompt
 from ...options.generation import GenerationOptions, ReasoningOptions
 from ...options.overrides import OptionOverrides
 from ...options.values import MAX_COUNT

@@ -8,7 +8,7 @@ from typing import Any
 
 from fastapi import Request, Response
 
-from ...conversation.encoded_prompt import RawPrompt
+from ...conversation.messages import RawPrompt
 from ...options.generation import ReasoningOptions
 from ...options.overrides import OptionOverrides
 from ..encoders.ollama import OllamaEncoder

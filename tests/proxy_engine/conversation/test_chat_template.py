@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import gc
 import weakref
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,8 +15,9 @@ from rendered_prompts import encode_prompt
 
 from proxy_engine import PromptError
 from proxy_engine.conversation.chat_template import CallForm, chat_template
-from proxy_engine.conversation.tool_text import PLAIN_TOOL_TEXT, ToolText
+from proxy_engine.conversation.tool_text import PLAIN_FORMAT, describe_tools, write_calls
 from proxy_engine.tools import Tool
+from state_machines.tool_calls import format_named
 
 HEAD = "{% if tools %}[tools {{ tools | tojson }}]{% endif %}"
 TURN = (
@@ -219,7 +219,7 @@ def test_tools_go_to_a_template_that_describes_them(tokenizer_with: Any) -> None
 
 
 def test_tools_are_described_where_the_template_does_not(tokenizer_with: Any) -> None:
-    said = PLAIN_TOOL_TEXT.describe(TOOLS)
+    said = describe_tools(PLAIN_FORMAT, TOOLS)
     system = {"role": "system", "content": "be"}
     user = {"role": "user", "content": "q"}
     plain, turns = tokenizer_with(PLAIN), tokenizer_with(TURNS)
@@ -234,30 +234,18 @@ def test_tools_are_described_where_the_template_does_not(tokenizer_with: Any) ->
     assert '"name": "f"' in said
 
 
-@dataclass(frozen=True)
-class Marked(ToolText):
-    """A text of tools in which each part can be seen."""
-
-    def describe(self, tools: Any) -> str:
-        return f"{len(tools)} tools"
-
-    def write_calls(self, calls: Any) -> str:
-        return "\n".join(f"CALL {name}" for name, _ in calls)
-
-    def write_result(self, text: str) -> str:
-        return f"SAYS {text}"
-
-
 def test_text_may_be_asked_for_and_chosen(tokenizer_with: Any) -> None:
-    text = Marked(PLAIN_TOOL_TEXT.format)
+    own = format_named("llama3")
     found = written(
-        tokenizer_with(FULL), CONVERSATION, tools=TOOLS, tool_text=text, native_tools=False
+        tokenizer_with(FULL), CONVERSATION, tools=TOOLS, tool_format=own, native_tools=False
     )
+    calls = write_calls(own, [("f", {"x": 1}), ("g", {})])
     assert found == (
-        "[system 1 tools][user q][assistant (hm) see\nCALL f\nCALL g]"
-        "[user SAYS one\nSAYS two\nand?][assistant "
+        f"[system {describe_tools(own, TOOLS)}][user q][assistant (hm) see\n{calls}]"
+        f"[user {own.result.begin}one{own.result.end}\n{own.result.begin}two{own.result.end}"
+        "\nand?][assistant "
     )
-    assert "CALL" in written(tokenizer_with(None), CONVERSATION, tool_text=text)
+    assert calls in written(tokenizer_with(None), CONVERSATION, tool_format=own)
 
 
 def test_calls_without_results_are_refused(tokenizer_with: Any) -> None:

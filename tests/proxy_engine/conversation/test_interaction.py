@@ -21,7 +21,6 @@ from proxy_engine.conversation.content import (
     FileContent,
     ImageContent,
     ToolCall,
-    VideoContent,
     new_call_id,
 )
 from proxy_engine.conversation.messages import template_messages, to_interactions
@@ -43,7 +42,7 @@ media_types = st.none() | st.sampled_from(["image/png", "audio/wav", "text/plain
 media = st.one_of(
     st.builds(kind, url=st.just("https://example.org/x"), media_type=media_types)
     | st.builds(kind, data=st.binary(max_size=9), media_type=media_types)
-    for kind in (ImageContent, AudioContent, VideoContent, FileContent)
+    for kind in (ImageContent, AudioContent, FileContent)
 )
 files = st.builds(FileContent, name=st.none() | st.text(), text=st.text())
 texts = st.builds(TextContent, st.text()) | st.builds(JsonContent, json_values)
@@ -388,7 +387,6 @@ def test_files_are_read_as_their_text() -> None:
     [
         ImageContent(url="https://example.org/x.png"),
         AudioContent(data=b"x"),
-        VideoContent(url="x"),
         FileContent(name="x.pdf", data=b"x", media_type="application/pdf"),
     ],
 )

@@ -19,7 +19,6 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from proxy_engine import Interaction, ToolCall
-from proxy_engine.conversation.tool_text import ToolText
 from proxy_engine.tools import Tool
 from state_machines.tool_calls import format_named
 
@@ -85,8 +84,8 @@ def test_everything_is_in_the_prompt_in_its_order(
 
 
 def test_a_family_has_its_own_text(tokenizer: TokenizerWrapper) -> None:
-    own = ToolText(format_named("llama3"))
-    text = written(tokenizer, CONVERSATION, tools=TOOLS, tool_text=own, native_tools=False)
+    own = format_named("llama3")
+    text = written(tokenizer, CONVERSATION, tools=TOOLS, tool_format=own, native_tools=False)
     assert '{"name": "get_time", "parameters": {"zone": "UTC"}}' in text
 
 

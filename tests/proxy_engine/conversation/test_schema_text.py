@@ -29,7 +29,7 @@ def prompt_text(engine: InferenceEngine, prompt: Any, **arguments: Any) -> str:
     """Return the prompt that a request sends to the model."""
     arguments = {"max_tokens": 64, **arguments}
     response_format = arguments.pop("response_format", SCHEMA)
-    request = engine._core.prepare(prompt, response_format, arguments)  # type: ignore[arg-type]
+    request = engine._core.preparation.request(prompt, response_format, arguments)  # type: ignore[arg-type]
     text: str = engine.tokenizer.decode(request.prompt.token_ids)
     return text
 

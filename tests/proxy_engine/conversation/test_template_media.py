@@ -18,14 +18,12 @@ from proxy_engine import (
     PromptError,
     TextContent,
     ToolCall,
-    VideoContent,
 )
 from proxy_engine.conversation.chat_template import STRICTEST
 from proxy_engine.conversation.messages import media_marker, split_at_markers, template_messages
 
 IMAGE, OTHER = ImageContent(data=b"1"), ImageContent(data=b"2")
 RECORDING = AudioContent(data=b"3")
-VIDEO = VideoContent(data=b"4")
 
 
 def turns(*contents: Any) -> list[Interaction]:
@@ -145,14 +143,14 @@ def test_marker_has_letters_and_digits_only() -> None:
 
 def test_media_of_history_become_placeholders() -> None:
     prompt = turns(
-        content("See", IMAGE, OTHER, "and", IMAGE, RECORDING, RECORDING, VIDEO),
+        content("See", IMAGE, OTHER, "and", IMAGE, RECORDING, RECORDING),
         "Nice.",
         "And now?",
     )
-    assert texts(prompt)[0] == ("See\n[2 images]\nand\n[1 image]\n[2 audio recordings]\n[1 video]")
+    assert texts(prompt)[0] == ("See\n[2 images]\nand\n[1 image]\n[2 audio recordings]")
     with_images = template_messages(prompt, {"image"})
     assert split_at_markers(with_images.messages[0]["content"]) == [
-        "See", 0, 1, "and", 2, "\n[2 audio recordings]\n[1 video]",
+        "See", 0, 1, "and", 2, "\n[2 audio recordings]",
     ]  # fmt: skip
     assert with_images.media == [IMAGE, OTHER, IMAGE]
 
@@ -162,9 +160,9 @@ def test_placeholder_needs_no_line_break_beside_space() -> None:
     assert texts(prompt)[0] == "[1 image] is it\n[1 image]"
 
 
-@pytest.mark.parametrize("kind", ["image", "audio", "video"])
+@pytest.mark.parametrize("kind", ["image", "audio"])
 def test_newest_turn_with_an_unread_medium_is_refused(kind: str) -> None:
-    medium = {"image": IMAGE, "audio": RECORDING, "video": VIDEO}[kind]
+    medium = {"image": IMAGE, "audio": RECORDING}[kind]
     prompt = turns(content("x", medium), "y", content("z", medium))
     with pytest.raises(MediaError, match=f"does not read {kind}") as caught:
         template_messages(prompt)

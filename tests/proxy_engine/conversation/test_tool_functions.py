@@ -9,22 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from proxy_engine.conversation.tool_text import ToolText
+from proxy_engine.conversation.tool_text import describe_tools
 from proxy_engine.tools import Tool, resolve_tools
 from state_machines.tool_calls import format_named
 
 
 def described(*tools: Any) -> str:
     """Return the functions in the text that describes tools to Gemma 3."""
-    text = ToolText(format_named("gemma3")).describe(
-        [tool.to_openai() for tool in resolve_tools(tools)]
+    text = describe_tools(
+        format_named("gemma3"), [tool.to_openai() for tool in resolve_tools(tools)]
     )
     return text.partition("```python\n")[2].partition("\n```\n\nTo call")[0]
 
 
 def signature(parameters: Any, description: str = "") -> str:
     tool = {"name": "f", "description": description, "parameters": parameters}
-    text = ToolText(format_named("gemma3")).describe([tool])
+    text = describe_tools(format_named("gemma3"), [tool])
     return text.partition("```python\n")[2].partition("\n```\n\nTo call")[0]
 
 
@@ -112,7 +112,7 @@ def test_malformed_schemas_are_described(parameters: Any) -> None:
 
 
 def test_gemma_3_gets_googles_description_of_functions() -> None:
-    text = ToolText(format_named("gemma3")).describe([Tool("clock", "Tell the time.").to_openai()])
+    text = describe_tools(format_named("gemma3"), [Tool("clock", "Tell the time.").to_openai()])
     assert text.startswith(
         "At each turn, if you decide to invoke any of the function(s), it should"
     )

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from schema_strategies import examples
 
 from proxy_engine import PromptError
-from proxy_engine.conversation.tool_text import PLAIN_TOOL_TEXT, ToolText
-from proxy_engine.tools import Tool
+from proxy_engine.conversation.tool_text import describe_tools, write_calls
 from state_machines.argument_notations import JSON, PYTHONIC, PYTHONIC_JSON
 from state_machines.tool_calls import FORMATS, ToolFormat, format_named
 
@@ -31,15 +30,6 @@ calls = st.lists(
 )
 
 
-def test_the_default_is_that_of_hermes() -> None:
-    text = ToolText(format_named("hermes"))
-    tools = [Tool("f").to_openai()]
-    both: list[tuple[str, dict[str, Any]]] = [("f", {"x": "ä"}), ("g", {})]
-    assert text.describe(tools) == PLAIN_TOOL_TEXT.describe(tools)
-    assert text.write_calls(both) == PLAIN_TOOL_TEXT.write_calls(both)
-    assert text.write_result("1") == PLAIN_TOOL_TEXT.write_result("1")
-
-
 @pytest.mark.parametrize("name", WRITTEN)
 @examples(20)
 @given(written=calls)
@@ -47,7 +37,7 @@ def test_the_notation_reads_what_is_written(
     name: str, written: list[tuple[str, dict[str, Any]]]
 ) -> None:
     entry = format_named(name)
-    text = ToolText(entry).write_calls(written[:1])
+    text = write_calls(entry, written[:1])
     tool, arguments = written[0]
     head = entry.start + (entry.opening[0] if entry.wraps == "all" else "")
     first = "1" if name == "kimi_k3" else "0"
@@ -61,7 +51,7 @@ def test_the_notation_reads_what_is_written(
 @given(written=calls)
 def test_mlx_lm_loads_saved_caches(written: list[tuple[str, dict[str, Any]]]) -> None:
     parser = importlib.import_module("mlx_lm.tool_parsers.json_tools")
-    text = ToolText(format_named("hermes")).write_calls(written[:1])
+    text = write_calls(format_named("hermes"), written[:1])
     inner = text.removeprefix(parser.tool_call_start).removesuffix(parser.tool_call_end)
     name, arguments = written[0]
     assert parser.parse_tool_call(inner, None) == {"name": name, "arguments": arguments}
@@ -79,18 +69,19 @@ def test_python_words() -> None:
         between=("\n",),
         end="\n```",
     )
-    text = ToolText(pythonic)
-    assert text.write_calls([("f", {"a": [True, None, "x\n"], "b": {"c": 1.5}}), ("g", {})]) == (
+    both = [("f", {"a": [True, None, "x\n"], "b": {"c": 1.5}}), ("g", {})]
+    assert write_calls(pythonic, both) == (
         '```tool_code\nf(a=[True, None, "x\\n"], b={"c": 1.5})\ng()\n```'
     )
-    assert "```tool_code\n<its name>(<name>=<value>, …)\n```" in text.describe([])
+    assert "```tool_code\n<its name>(<name>=<value>, …)\n```" in describe_tools(pythonic, [])
 
 
 def test_tags_of_a_format_are_described_and_written() -> None:
-    text = ToolText(format_named("qwen3_coder").with_delimiters("<c>", "</c>"))
+    entry = format_named("qwen3_coder").with_delimiters("<c>", "</c>")
     call = "<c>\n<function=f>\n<parameter={}>\n{}\n</parameter>\n</function>\n</c>"
-    assert text.write_calls([("f", {"x": "ä"})]) == call.format("x", "ä")
-    assert call.format("<name>", "<value>").replace("f>", "<its name>>", 1) in text.describe([])
+    assert write_calls(entry, [("f", {"x": "ä"})]) == call.format("x", "ä")
+    described = call.format("<name>", "<value>").replace("f>", "<its name>>", 1)
+    assert described in describe_tools(entry, [])
 
 
 @pytest.mark.parametrize("name", ["hermes", "gemma3", "gemma4", "glm4_5"])
@@ -99,4 +90,4 @@ def test_arguments_that_are_nested_too_deeply_are_refused(name: str) -> None:
     for _ in range(100_000):
         value = [value]
     with pytest.raises(PromptError, match="nested too deeply"):
-        ToolText(format_named(name)).write_calls([("f", {"x": value})])
+        write_calls(format_named(name), [("f", {"x": value})])

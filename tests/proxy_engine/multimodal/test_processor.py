@@ -21,8 +21,7 @@ from vision_prompts import encoded, image, read_prompt, recording, rendered
 
 from proxy_engine import ImageContent, Interaction, PromptError, TextContent
 from proxy_engine.conversation.chat_template import chat_template
-from proxy_engine.conversation.encoded_prompt import EncodedPrompt
-from proxy_engine.conversation.prompts import PromptStyle, template_messages
+from proxy_engine.conversation.prompts import EncodedPrompt, PromptStyle, template_messages
 from proxy_engine.models.loading import LoadedModel, load_model
 from proxy_engine.multimodal.media_tokens import by_medium, cache_keys
 

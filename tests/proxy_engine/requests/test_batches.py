@@ -424,8 +424,6 @@ def test_first_token_is_reported_before_the_next_pass(
         request = core.preparation.request(
             "x",
             {"type": "array", "items": {"enum": ["red", "green"]}, "minItems": 3, "maxItems": 3},
-            None,
-            None,
             {"temperature": 0.0, "prefill_step_size": 512},
         )
         request.watches = True
@@ -458,7 +456,7 @@ def test_error_of_an_event_receiver_fails_its_request_only(engine: InferenceEngi
                 raise LookupError(kind)
 
         options: Any = {"prefill_step_size": 16, "min_tokens": 9}
-        request = core.preparation.request(f"{kind} " * 9, None, None, None, options)
+        request = core.preparation.request(f"{kind} " * 9, None, options)
         request.watches = True
         with pytest.raises(LookupError, match=kind):
             core.scheduler.submit(request, emit).result()

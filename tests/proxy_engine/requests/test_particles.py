@@ -370,7 +370,7 @@ def test_request_can_be_cancelled_before_its_prompt_is_processed(
 ) -> None:
     core = engine._core
     arguments = {"temperature": 1.0, **options}
-    request = core.prepare("x", response_format=TEXT_SCHEMA, arguments=arguments)
+    request = core.preparation.request("x", response_format=TEXT_SCHEMA, arguments=arguments)
     request.cancelled.set()
     result = core.scheduler.submit(request, lambda _: None).result(10)()
     assert result.finish_reason == "cancelled"

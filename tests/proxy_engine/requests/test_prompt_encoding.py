@@ -149,7 +149,7 @@ def test_cancelled_request_decodes_no_more_images(
     original = prompt_encoding.load_image
     monkeypatch.setattr(prompt_encoding, "load_image", load_image)
     with pytest.raises(prompt_encoding.RequestCancelledError):
-        engine._core.prepare([user(image(1), image(2), image(3))], None, {}, cancelled)
+        engine._core.preparation.request([user(image(1), image(2), image(3))], None, {}, cancelled)
     assert len(decoded) == 1
 
 

@@ -11,7 +11,7 @@ import pytest
 from tiny_models import make_tiny_model, make_tiny_tokenizer
 
 from proxy_engine import CacheOptions, InferenceEngine, RawPrompt
-from proxy_engine.conversation.encoded_prompt import EncodedPrompt
+from proxy_engine.conversation.prompts import EncodedPrompt
 
 PLACEHOLDER = 7
 TEXT = "What does this show? "

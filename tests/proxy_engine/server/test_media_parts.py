@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from proxy_engine.conversation.encoded_prompt import RawPrompt
+from proxy_engine.conversation.messages import RawPrompt
 from proxy_engine.server.media_parts import prompt_characters, without_media
 
 DATA = "A" * 5000

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy_engine import InvalidOptionError, OutputValidationError, Tool, ToolArgumentsError
-from proxy_engine.conversation.tool_text import ToolText
+from proxy_engine.conversation.tool_text import write_calls
 from proxy_engine.tools import parse_tool_calls
 from state_machines.errors import CompositionError
 from state_machines.tool_calls import FORMATS, ToolFormat, ToolSignature
@@ -79,7 +79,7 @@ def test_generated_calls_are_parsed_in_any_text(name: str, seed: int, own: bool)
 def test_calls_of_a_history_are_parsed(name: str) -> None:
     entry = FORMATS[name]
     arguments = {"city": 'Ha "x" )]', "days": 3}
-    text = ToolText(entry).write_calls([("get_weather", arguments)])
+    text = write_calls(entry, [("get_weather", arguments)])
     (call,) = parse_tool_calls(text, name, [WEATHER]).calls
     assert call.arguments == arguments
 
@@ -134,7 +134,7 @@ def test_other_white_space_quotes_and_a_missing_end_are_accepted(name: str, text
 def test_calls_of_unknown_tools_are_read_without_tools(name: str) -> None:
     entry = FORMATS[name]
     arguments = {"city": "Oslo", "place": "a <b>\n"}
-    text = ToolText(entry).write_calls([("get_weather", arguments)])
+    text = write_calls(entry, [("get_weather", arguments)])
     parsed = parse_tool_calls(f"So: {text} and", entry)
     assert parsed.text.strip() in ("So:  and", "So: and")
     (call,) = parsed.calls

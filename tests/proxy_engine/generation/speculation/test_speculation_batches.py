@@ -29,7 +29,10 @@ def test_rows_of_a_padded_batch_share_the_passes_of_their_drafts(
     ):
         arguments: dict[str, Any] = {"max_tokens": 24, "temperature": 1.0, "seed": 1}
         plain = [engine.generate(one, **arguments, speculation="off") for one in prompts]
-        ids = [list(engine._core.prepare(one, None, {}).prompt.token_ids) for one in prompts]
+        ids = [
+            list(engine._core.preparation.request(one, None, {}).prompt.token_ids)
+            for one in prompts
+        ]
 
         def make(prompt_ids: Sequence[int]) -> list[Replay]:
             place = ids.index(list(prompt_ids))
