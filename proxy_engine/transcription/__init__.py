@@ -1,6 +1,6 @@
 """Transcription of speech by the models of mlx-audio.
 
 Reading order: ``options``, ``results``; ``loading``; ``whisper`` (the model, and which parts are
-mlx-audio's), ``whisper_decoder`` (its decoder in the engine's loop), ``timestamp_rules``,
-``segments``, ``windows`` (long recordings), ``constrained`` (one window as a prompt); ``parakeet``.
+mlx-audio's), ``timestamp_rules`` and ``windows`` (mlx-audio's ``generate``), ``whisper_decoder``
+(its decoder in the engine's loop), ``constrained`` (one window as a prompt); ``parakeet``.
 """

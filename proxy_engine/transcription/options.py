@@ -68,9 +68,9 @@ class TranscriptionOptions(OptionModel):
 
     @property
     def temperatures(self) -> tuple[float, ...]:
-        """The temperatures, in the order in which they are used."""
-        one = self.temperature
-        return one if isinstance(one, tuple) else (one,)
+        """The temperatures, in the order in which they are used, each of them once."""
+        given = self.temperature
+        return tuple(dict.fromkeys(given)) if isinstance(given, tuple) else (given,)
 
 
 class TranscriptionOverrides(TypedDict, total=False):

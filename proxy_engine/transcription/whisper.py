@@ -1,19 +1,16 @@
 """A Whisper model: mlx-audio's, and its decoder in the form of the engine's loop.
 
-mlx-audio computes the log-mel spectrogram, the encoder, unconstrained decoding of a window
-(``DecodingTask``) and the times of words. Ours are the rules of timestamps
-(:mod:`~proxy_engine.transcription.timestamp_rules`), the order of windows
-(:mod:`~proxy_engine.transcription.windows`), and the decoder with mlx-lm's cache layers
+mlx-audio computes the log-mel spectrogram and the encoder, and transcribes without constraints
+(:mod:`~proxy_engine.transcription.windows`). Ours are the rules of timestamps
+(:mod:`~proxy_engine.transcription.timestamp_rules`), and the decoder with mlx-lm's cache layers
 (:mod:`~proxy_engine.transcription.whisper_decoder`), which the loop runs for constrained
-transcripts. Unconstrained windows need no mask, so that they are decoded by mlx-audio, a window and
-a temperature at a time.
+transcripts.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -21,22 +18,13 @@ import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
 from mlx_audio.stt.models.whisper import audio as whisper_audio
-from mlx_audio.stt.models.whisper.decoding import (
-    DecodingOptions,
-    DecodingResult,
-    DecodingTask,
-    LogitFilter,
-)
-from mlx_audio.stt.models.whisper.timing import add_word_timestamps
+from mlx_audio.stt.models.whisper.decoding import DecodingOptions, DecodingTask
 from mlx_audio.stt.models.whisper.tokenizer import TO_LANGUAGE_CODE
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from ..errors import InvalidOptionError
-from .errors import DecodingCancelledError
-from .segments import FRAMES_PER_TIMESTAMP
-from .timestamp_rules import TimestampRules
 from .whisper_decoder import WhisperDecoder
 
 SAMPLE_RATE: int = whisper_audio.SAMPLE_RATE
@@ -64,24 +52,25 @@ class Whisper:
         model: ``mlx_audio.stt.models.whisper.Model`` with its processor.
 
     Attributes:
+        model: mlx-audio's model.
         decoder: The decoder as a language model.
     """
 
     def __init__(self, model: Any) -> None:
-        self._model = model
+        self.model = model
         self.decoder = WhisperDecoder(model)
 
     @property
     def context_length(self) -> int:
         """Maximum number of tokens of prompt and transcript. For any thread."""
-        return int(self._model.dims.n_text_ctx)
+        return int(self.model.dims.n_text_ctx)
 
     @property
     def languages(self) -> tuple[str, ...]:
         """Codes of the languages that can be chosen; empty for an English model. For any thread."""
-        if not self._model.is_multilingual:
+        if not self.model.is_multilingual:
             return ()
-        return tuple(self._model.get_tokenizer().all_language_codes)
+        return tuple(self.model.get_tokenizer().all_language_codes)
 
     def language_code(self, language: str | None, task: str) -> str | None:
         """Return the code of a language; ``None`` if it has to be detected. For any thread.
@@ -106,17 +95,12 @@ class Whisper:
 
     def tokenizer(self, language: str | None = None, task: str = "transcribe") -> Any:
         """Return mlx-audio's tokenizer."""
-        return self._model.get_tokenizer(language=language, task=task)
-
-    @cached_property
-    def first_timestamp(self) -> int:
-        """The token of time 0; larger tokens are later times."""
-        return int(self.tokenizer().timestamp_begin)
+        return self.model.get_tokenizer(language=language, task=task)
 
     @cached_property
     def engine_tokenizer(self) -> TokenizerWrapper:
         """A copy of the tokenizer for masks, in which all tokens but text are special."""
-        return TokenizerWrapper(_without_timestamps(self._model._processor.tokenizer))
+        return TokenizerWrapper(_without_timestamps(self.model._processor.tokenizer))
 
     def spectrogram(
         self, samples: npt.NDArray[np.float32], run: Callable[[Callable[[], Any]], Any] = _call
@@ -153,7 +137,7 @@ class Whisper:
         margin = min(start, _MARGIN_FRAMES * hop)
         end = start + (_BLOCK_FRAMES + _MARGIN_FRAMES) * hop
         frames: mx.array = whisper_audio.log_mel_spectrogram(
-            samples[start - margin : end], n_mels=self._model.dims.n_mels
+            samples[start - margin : end], n_mels=self.model.dims.n_mels
         )
         first = margin // hop
         block = frames[first : first + _BLOCK_FRAMES]
@@ -164,23 +148,23 @@ class Whisper:
         """Return a part of a spectrogram, padded to a window, shape (frames, mel bands)."""
         part = spectrogram[first : first + frames]
         padded = whisper_audio.pad_or_trim(part, WINDOW_FRAMES, axis=-2)
-        window: mx.array = padded.astype(self._model.encoder.conv1.weight.dtype)
+        window: mx.array = padded.astype(self.model.encoder.conv1.weight.dtype)
         return window
 
     @staticmethod
     def positions(samples: npt.NDArray[np.float32]) -> int:
         """Return how many positions of the encoder a recording takes, 50 a second."""
-        return -(-len(samples) // (FRAMES_PER_TIMESTAMP * int(whisper_audio.HOP_LENGTH)))
+        return -(-len(samples) // int(whisper_audio.N_SAMPLES_PER_TOKEN))
 
     def encode(self, window: mx.array) -> mx.array:
         """Return the encoder's output of a window, shape (1, positions, width)."""
-        states: mx.array = self._model.encoder(window[None])
+        states: mx.array = self.model.encoder(window[None])
         mx.eval(states)
         return states
 
     def detect_language(self, states: mx.array) -> str:
         """Return the code of the most probable language."""
-        _, probabilities = self._model.detect_language(states)
+        _, probabilities = self.model.detect_language(states)
         of_language: Mapping[str, float] = probabilities[0]
         return max(of_language, key=lambda code: of_language[code])
 
@@ -205,107 +189,7 @@ class Whisper:
         options = DecodingOptions(
             task=task, language=language, prompt=prompt or None, without_timestamps=True
         )
-        return list(DecodingTask(self._model, options).initial_tokens)
-
-    def decode(
-        self,
-        states: mx.array,
-        *,
-        language: str,
-        task: str,
-        prompt: Sequence[int],
-        temperature: float,
-        timestamps: bool,
-        seed: int,
-        is_cancelled: Callable[[], bool],
-    ) -> DecodedWindow:
-        """Decode a window without constraints.
-
-        Args:
-            states: The encoder's output.
-            language: Code of the spoken language.
-            task: ``"transcribe"`` or ``"translate"``.
-            prompt: Tokens of the text before it.
-            temperature: Sampling temperature; 0 takes the most probable tokens.
-            timestamps: Whether to write timestamps.
-            seed: Seed of the random numbers.
-            is_cancelled: Asked before each token.
-
-        Raises:
-            DecodingCancelledError: Decoding was cancelled.
-        """
-        options = DecodingOptions(
-            task=task,
-            language=language,
-            temperature=temperature,
-            prompt=list(prompt) or None,
-            without_timestamps=not timestamps,
-            fp16=states.dtype == mx.float16,
-        )
-        decoding = DecodingTask(self._model, options)
-        if timestamps:
-            rules = decoding.logit_filters[-1]
-            decoding.logit_filters[-1] = TimestampRules(
-                rules.tokenizer, rules.sample_begin, rules.max_initial_timestamp_index
-            )
-        decoding.logit_filters.append(_CancellationCheck(is_cancelled))
-        # mlx's random state is that of the thread, whose other users give their own keys.
-        mx.random.seed(seed)
-        (result,) = decoding.run(states)
-        return DecodedWindow.of(result, prompt_tokens=decoding.sample_begin)
-
-    def add_words(
-        self,
-        segments: list[dict[str, Any]],
-        states: mx.array,
-        frames: int,
-        *,
-        language: str,
-        task: str,
-        last_speech: float,
-    ) -> None:
-        """Add the times of words to mlx-audio's segments, from the attention to the recording."""
-        add_word_timestamps(
-            segments=segments,
-            model=_EncodedModel(self._model, states),
-            tokenizer=self.tokenizer(language, task),
-            mel=mx.zeros((1,)),
-            num_frames=frames,
-            last_speech_timestamp=last_speech,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class DecodedWindow:
-    """The transcript of a window.
-
-    Attributes:
-        tokens: The tokens, without the end token.
-        temperature: The temperature.
-        avg_logprob: Mean log-probability of the tokens.
-        no_speech_prob: Probability that the window has no speech; NaN if no token states it.
-        compression_ratio: UTF-8 bytes of the text over its compressed size.
-        prompt_tokens: Number of tokens before the transcript.
-    """
-
-    tokens: tuple[int, ...]
-    temperature: float
-    avg_logprob: float
-    no_speech_prob: float
-    compression_ratio: float
-    prompt_tokens: int
-
-    @classmethod
-    def of(cls, result: DecodingResult, *, prompt_tokens: int) -> DecodedWindow:
-        """Return mlx-audio's result."""
-        return cls(
-            tokens=tuple(result.tokens),
-            temperature=float(result.temperature),
-            avg_logprob=float(result.avg_logprob),
-            no_speech_prob=float(result.no_speech_prob),
-            compression_ratio=float(result.compression_ratio),
-            prompt_tokens=prompt_tokens,
-        )
+        return list(DecodingTask(self.model, options).initial_tokens)
 
 
 class WindowInputs:
@@ -335,31 +219,6 @@ class WindowInputs:
 
     def release(self) -> None:
         """Keep the encoder's output, which is small, for another prefill."""
-
-
-class _CancellationCheck(LogitFilter):  # type: ignore[misc]
-    """Changes no logits; stops decoding when it is cancelled."""
-
-    def __init__(self, is_cancelled: Callable[[], bool]) -> None:
-        self._is_cancelled = is_cancelled
-
-    def apply(self, logits: mx.array, tokens: mx.array) -> mx.array:
-        if self._is_cancelled():
-            raise DecodingCancelledError
-        return logits
-
-
-class _EncodedModel:
-    """The part of mlx-audio's model that alignment uses, for a window that is encoded already."""
-
-    def __init__(self, model: Any, states: mx.array) -> None:
-        self.alignment_heads = model.alignment_heads
-        self._decoder = model.decoder
-        self._states = states
-
-    def forward_with_cross_qk(self, mel: mx.array, tokens: mx.array) -> tuple[mx.array, Any]:
-        logits, _, attention = self._decoder(tokens, self._states)
-        return logits, attention
 
 
 def _without_timestamps(tokenizer: Any) -> PreTrainedTokenizerFast:

@@ -1,34 +1,36 @@
-"""A recording, transcribed window by window.
+"""A recording, transcribed by mlx-audio's ``generate``, a window at a time.
 
-The rules are those of Whisper's ``transcribe`` (Radford et al. 2023, section 4.5), as mlx-audio has
-them: a window whose text is repetitive or improbable is decoded again at a higher temperature, one
-without speech is left out, and the next window begins at the last complete segment. Each pass is
-one call on the model thread, so that other requests take turns.
+``generate`` returns after the whole recording. Here each call transcribes one window, so that
+segments are available when their window is transcribed, and a call on the model thread decodes a
+window once, at one temperature, so that other requests take turns. The segments are those of one
+call for the whole recording, except that the times of words do not depend on the window before.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
+from mlx_audio.stt.models.whisper import Model
+from mlx_audio.stt.models.whisper.audio import FRAMES_PER_SECOND
+from mlx_audio.stt.models.whisper.decoding import (
+    DecodingOptions,
+    DecodingResult,
+    DecodingTask,
+    LogitFilter,
+)
 
 from .errors import DecodingCancelledError
 from .options import TranscriptionOptions
 from .results import TranscriptSegment, TranscriptWord
-from .segments import FRAMES_PER_SECOND, Span, WindowSpans, split_window
-from .whisper import (
-    SAMPLE_RATE,
-    WINDOW_FRAMES,
-    DecodedWindow,
-    Whisper,
-)
+from .timestamp_rules import TimestampRules
+from .whisper import SAMPLE_RATE, WINDOW_FRAMES, Whisper
 
 _MAX_CONDITIONED_TEMPERATURE = 0.5
 """The text of a window with a higher temperature is no prompt for the next one."""
@@ -52,7 +54,7 @@ class WindowLoop:
         prompt_tokens: Tokens of the prompts of all windows, once for each temperature.
         completion_tokens: Tokens that were decoded.
         encoder_seconds: Time of spectrograms and the encoder.
-        decoder_seconds: Time of the decoder.
+        decoder_seconds: Time of the decoder, and of the times of words.
     """
 
     whisper: Whisper
@@ -68,7 +70,6 @@ class WindowLoop:
     encoder_seconds: float = 0.0
     decoder_seconds: float = 0.0
     _text_tokens: list[int] = field(default_factory=list)
-    _last_speech: float = 0.0
 
     def __iter__(self) -> Iterator[list[TranscriptSegment]]:
         """Transcribe; yields the segments of each window.
@@ -76,167 +77,193 @@ class WindowLoop:
         Raises:
             DecodingCancelledError: It was cancelled.
         """
-        options = self.options
-        self.language = self.whisper.language_code(options.language, options.task)
+        options, whisper = self.options, self.whisper
+        self.language = whisper.language_code(options.language, options.task)
         started = time.perf_counter()
-        spectrogram = self.whisper.spectrogram(self.samples, self.run)
+        spectrogram = whisper.spectrogram(self.samples, self.run)
         self.encoder_seconds += time.perf_counter() - started
-        tokenizer = self.run(self.whisper.tokenizer)
         if options.prompt.strip():
             text = " " + options.prompt.strip()
-            self._text_tokens = self.run(lambda: tokenizer.encode(text))
+            self._text_tokens = self.run(lambda: whisper.tokenizer().encode(text))
         total = len(self.samples) * FRAMES_PER_SECOND // SAMPLE_RATE
+        duration = len(self.samples) / SAMPLE_RATE
         first = 0
         while first < total:
             if self.is_cancelled():
                 raise DecodingCancelledError
             frames = min(WINDOW_FRAMES, total - first)
-            segments, advanced = self._window(spectrogram, tokenizer, first, frames)
-            first += advanced
-            is_last = first >= total
-            self.seconds_done = (
-                len(self.samples) / SAMPLE_RATE if is_last else first / FRAMES_PER_SECOND
-            )
-            yield segments
+            found, first = self._window(spectrogram, first, frames)
+            self.seconds_done = duration if first >= total else first / FRAMES_PER_SECOND
+            yield [_segment(one, duration) for one in found if one["text"]]
         self.is_finished = True
 
     def _window(
-        self, spectrogram: mx.array, tokenizer: Any, first: int, frames: int
-    ) -> tuple[list[TranscriptSegment], int]:
-        """Transcribe a window; returns its segments, and its transcribed frames."""
-        whisper, options = self.whisper, self.options
+        self, spectrogram: mx.array, first: int, frames: int
+    ) -> tuple[list[dict[str, Any]], int]:
+        """Return mlx-audio's segments of a window, and the first frame of the next one."""
+        whisper = self.whisper
         started = time.perf_counter()
         states = self.run(lambda: whisper.encode(whisper.window(spectrogram, first, frames)))
         if self.language is None:
             self.language = self.run(lambda: whisper.detect_language(states))
         self.encoder_seconds += time.perf_counter() - started
-        decoded = self._decode(states, first)
-        if self._is_silent(decoded):
-            return [], frames
-        if options.timestamps == "none":
-            division = WindowSpans((Span(0, frames, decoded.tokens),), frames, is_complete=True)
-        else:
-            division = split_window(decoded.tokens, whisper.first_timestamp, frames)
-        found = [
-            {
-                "seek": first,
-                "start": (first + span.start) / FRAMES_PER_SECOND,
-                "end": (first + span.end) / FRAMES_PER_SECOND,
-                "tokens": list(span.tokens),
-            }
-            for span in division.spans
-        ]
-        advanced = division.frames
-        if options.timestamps == "word":
-            advanced = self._add_words(found, states, first, frames, division)
-        duration = len(self.samples) / SAMPLE_RATE
-        segments = self.run(lambda: [_segment(one, decoded, tokenizer, duration) for one in found])
-        segments = [one for one in segments if one is not None]
-        self._remember(segments, decoded)
-        return segments, advanced
-
-    def _decode(self, states: mx.array, first: int) -> DecodedWindow:
-        """Decode a window at one temperature after the other, until its text is accepted."""
-        options = self.options
-        for number, temperature in enumerate(options.temperatures):
-            seed = np.random.SeedSequence((options.seed, first, number)).generate_state(1)
-            started = time.perf_counter()
-            decode = partial(
-                self.whisper.decode,
-                states,
-                language=self.language or "en",
-                task=options.task,
-                prompt=self._text_tokens,
-                temperature=temperature,
-                timestamps=options.timestamps != "none",
-                seed=int(seed[0]),
-                is_cancelled=self.is_cancelled,
-            )
-            decoded: DecodedWindow = self.run(decode)
-            self.decoder_seconds += time.perf_counter() - started
-            self.prompt_tokens += decoded.prompt_tokens
-            self.completion_tokens += len(decoded.tokens) + 1
-            if not self._is_bad(decoded):
-                break
-        return decoded
-
-    def _is_bad(self, decoded: DecodedWindow) -> bool:
-        options = self.options
-        if self._is_improbable(decoded):
-            limit = options.no_speech_threshold
-            # Silence: there is no better text.
-            return limit is None or not decoded.no_speech_prob > limit
-        ratio = options.compression_ratio_threshold
-        return ratio is not None and decoded.compression_ratio > ratio
-
-    def _is_improbable(self, decoded: DecodedWindow) -> bool:
-        limit = self.options.logprob_threshold
-        return limit is not None and not decoded.avg_logprob >= limit
-
-    def _is_silent(self, decoded: DecodedWindow) -> bool:
-        options = self.options
-        limit = options.no_speech_threshold
-        if limit is None or not decoded.no_speech_prob > limit:
-            return False
-        return options.logprob_threshold is None or self._is_improbable(decoded)
-
-    def _add_words(
-        self,
-        found: list[dict[str, Any]],
-        states: mx.array,
-        first: int,
-        frames: int,
-        division: WindowSpans,
-    ) -> int:
-        """Add words to segments; returns where the next window begins, behind the last word."""
-        self.run(
-            lambda: self.whisper.add_words(
-                found,
-                states,
-                frames,
-                language=self.language or "en",
-                task=self.options.task,
-                last_speech=self._last_speech,
-            )
-        )
-        ends = [word["end"] for one in found for word in one.get("words", ())]
-        last_end = ends[-1] if ends else found[-1]["end"]
-        self._last_speech = last_end
-        if division.is_complete:
-            return division.frames
-        behind = round(last_end * FRAMES_PER_SECOND) - first
-        return min(behind, frames) if behind > 0 else division.frames
-
-    def _remember(self, segments: Sequence[TranscriptSegment], decoded: DecodedWindow) -> None:
-        """Keep the text as the prompt of the next window."""
-        options = self.options
-        self._text_tokens += [token for one in segments for token in one.tokens]
-        if not options.condition_on_previous_text or (
-            decoded.temperature > _MAX_CONDITIONED_TEMPERATURE
+        started = time.perf_counter()
+        window = _Window(self, states, spectrogram, first, frames)
+        segments = None
+        while segments is None:
+            segments = self.run(window.segments)
+        self.decoder_seconds += time.perf_counter() - started
+        rest = segments.pop()["seek"] if window.has_rest else first
+        # Each window advances, whatever the model writes.
+        following = rest if rest > first else first + frames
+        self._text_tokens += [token for one in segments for token in one["tokens"]]
+        temperature = window.decoded[-1].temperature
+        if not self.options.condition_on_previous_text or (
+            temperature > _MAX_CONDITIONED_TEMPERATURE
         ):
             self._text_tokens.clear()
+        return segments, following
 
 
-def _segment(
-    found: dict[str, Any], decoded: DecodedWindow, tokenizer: Any, duration: float
-) -> TranscriptSegment | None:
-    """Return a segment; ``None`` if it has no text or takes no time.
+class _EndOfTurnError(Exception):
+    """The window has to be decoded again, at another temperature."""
+
+
+class _Window:
+    """The model as ``generate`` uses it for one window; what is not defined here is the model's.
+
+    Args:
+        loop: The recording.
+        states: The encoder's output for the window.
+        spectrogram: The spectrogram of the recording.
+        first: The first frame of the window.
+        frames: Their number.
+
+    Attributes:
+        decoded: The transcripts of the window, one for each temperature.
+        has_rest: Whether the transcript ends before the window.
+    """
+
+    def __init__(
+        self, loop: WindowLoop, states: mx.array, spectrogram: mx.array, first: int, frames: int
+    ) -> None:
+        self._loop = loop
+        self._model = loop.whisper.model
+        self._states = states
+        self._spectrogram = spectrogram
+        self._first = first
+        self._frames = frames
+        self._calls = 0
+        self._can_decode = True
+        self.decoded: list[DecodingResult] = []
+        self.has_rest = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def segments(self) -> list[dict[str, Any]] | None:
+        """Transcribe the window on the model thread, in one turn.
+
+        Returns:
+            The segments as mlx-audio returns them. If ``has_rest``, the last one begins at the rest
+            and has no text. ``None`` if another turn is necessary.
+
+        Raises:
+            DecodingCancelledError: It was cancelled.
+        """
+        options = self._loop.options
+        self._calls, self._can_decode = 0, True
+        try:
+            output = Model.generate(
+                self,
+                self._spectrogram,
+                language=self._loop.language,
+                task=options.task,
+                temperature=options.temperatures,
+                compression_ratio_threshold=options.compression_ratio_threshold,
+                logprob_threshold=options.logprob_threshold,
+                no_speech_threshold=options.no_speech_threshold,
+                return_timestamps=options.timestamps != "none",
+                word_timestamps=options.timestamps == "word",
+                clip_timestamps=[
+                    self._first / FRAMES_PER_SECOND,
+                    (self._first + self._frames) / FRAMES_PER_SECOND,
+                ],
+                fp16=self._states.dtype == mx.float16,
+            )
+        except _EndOfTurnError:
+            return None
+        found: list[dict[str, Any]] = output.segments
+        return found
+
+    def _prepare_audio(self, audio: mx.array) -> tuple[mx.array, int]:
+        """Return a spectrogram, which is computed already, and the number of its frames."""
+        return audio, audio.shape[0] - WINDOW_FRAMES
+
+    def forward_with_cross_qk(self, mel: mx.array, tokens: mx.array) -> tuple[mx.array, Any]:
+        """Return the logits and attention of the window, which is encoded already."""
+        logits, _, attention = self._model.decoder(tokens, self._states)
+        return logits, attention
+
+    def decode(self, mel: mx.array, options: DecodingOptions) -> DecodingResult:
+        """Decode the window at the next temperature; its rest is left to the next window."""
+        number, self._calls = self._calls, self._calls + 1
+        if number and options.temperature == self._loop.options.temperatures[0]:
+            self.has_rest = True
+            return DecodingResult(None, options.language)
+        if number == len(self.decoded):
+            if not self._can_decode:
+                raise _EndOfTurnError
+            self._can_decode = False
+            self.decoded.append(self._decode(options, number))
+        return self.decoded[number]
+
+    def _decode(self, options: DecodingOptions, number: int) -> DecodingResult:
+        loop = self._loop
+        options = replace(options, prompt=list(loop._text_tokens) or None)
+        task = DecodingTask(self._model, options)
+        if not options.without_timestamps:
+            rules = task.logit_filters[-1]
+            task.logit_filters[-1] = TimestampRules(
+                rules.tokenizer, rules.sample_begin, rules.max_initial_timestamp_index
+            )
+        task.logit_filters.append(_CancellationCheck(loop.is_cancelled))
+        # mlx's random state is that of the thread, whose other users give their own keys.
+        seed = np.random.SeedSequence((loop.options.seed, self._first, number))
+        mx.random.seed(int(seed.generate_state(1)[0]))
+        (result,) = task.run(self._states)
+        loop.prompt_tokens += task.sample_begin
+        loop.completion_tokens += len(result.tokens) + 1
+        return result
+
+
+class _CancellationCheck(LogitFilter):  # type: ignore[misc]
+    """Changes no logits; stops decoding when it is cancelled."""
+
+    def __init__(self, is_cancelled: Callable[[], bool]) -> None:
+        self._is_cancelled = is_cancelled
+
+    def apply(self, logits: mx.array, tokens: mx.array) -> mx.array:
+        if self._is_cancelled():
+            raise DecodingCancelledError
+        return logits
+
+
+def _segment(found: dict[str, Any], duration: float) -> TranscriptSegment:
+    """Return a segment of mlx-audio.
 
     A model may write times beyond the end of the recording, in the silence that fills its window.
     """
-    text = tokenizer.decode([token for token in found["tokens"] if token < tokenizer.eot])
-    if not text.strip() or found["start"] == found["end"]:
-        return None
     return TranscriptSegment(
         start=min(found["start"], duration),
         end=min(found["end"], duration),
-        text=text,
+        text=found["text"],
         tokens=tuple(found["tokens"]),
         window_start=found["seek"] / FRAMES_PER_SECOND,
-        temperature=decoded.temperature,
-        avg_logprob=_finite(decoded.avg_logprob),
-        compression_ratio=decoded.compression_ratio,
-        no_speech_prob=_finite(decoded.no_speech_prob),
+        temperature=found["temperature"],
+        avg_logprob=_finite(found["avg_logprob"]),
+        compression_ratio=found["compression_ratio"],
+        no_speech_prob=_finite(found["no_speech_prob"]),
         words=tuple(
             TranscriptWord(
                 one["word"],

@@ -1,4 +1,4 @@
-"""Long recordings, compared with mlx-audio's own loop over windows."""
+"""Recordings in windows, compared with mlx-audio's transcripts of whole recordings."""
 
 from __future__ import annotations
 
@@ -23,22 +23,35 @@ NOISE = np.random.default_rng(3).normal(0, 0.1, 16_000 * 12).astype(np.float32)
 LONG = np.concatenate([sine(25.0), NOISE, sine(26.0, frequency=700.0)])
 
 
+@pytest.mark.parametrize(
+    ("timestamps", "changes"),
+    [
+        ("word", {"language": "en"}),
+        ("segment", {"language": "de", "condition_on_previous_text": False}),
+        ("none", {"language": None, "no_speech_threshold": None, "logprob_threshold": None}),
+    ],
+)
 def test_segments_equal_mlx_audios_with_corrected_rules(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, timestamps: Any, changes: dict[str, Any]
 ) -> None:
     monkeypatch.setattr(decoding, "ApplyTimestampRules", TimestampRules)
     write_tiny_whisper(tmp_path, seed=3)
     prompt, duration = "the a in", 63.0
-    options: dict[str, Any] = {"language": "en", "temperature": 0.0}
+    options = {"temperature": 0.0, **changes}
     # The engine computes in float32 on a CPU.
     model = load(tmp_path, model_type="whisper")
     widen_on_cpu(model, "whisper")
     model.dtype = mx.float32
     expected = model.generate(
-        LONG, word_timestamps=True, initial_prompt=prompt, fp16=False, **options
+        LONG,
+        word_timestamps=timestamps == "word",
+        return_timestamps=timestamps != "none",
+        initial_prompt=prompt,
+        fp16=False,
+        **options,
     )
     with InferenceEngine(tmp_path, on_progress=None) as engine:
-        transcript = engine.transcribe(LONG, timestamps="word", prompt=prompt, **options)
+        transcript = engine.transcribe(LONG, timestamps=timestamps, prompt=prompt, **options)
     assert transcript.text == expected.text.strip()
     segments = [one for one in expected.segments if one["text"].strip()]
     assert len(segments) > 1
