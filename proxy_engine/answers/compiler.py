@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 
 from state_machines import SchemaError, StateMachine, Vocabulary
 from state_machines.errors import CompositionError
-from state_machines.json_schema.closed_schema import closed_schema
 from state_machines.root import Part, RootStateMachine, Structured, Text
-from state_machines.tool_calls import Delimiters, ToolFormat, ToolSignature
+from state_machines.tool_calls import Delimiters, ToolFormat
 from state_machines.tool_calls.tool_format import NO_DELIMITERS
 
 from ..errors import InvalidOptionError
 from ..options.generation import GenerationOptions, ReasoningOptions
-from ..tools import Tool, ToolChoice, tool_schema_errors
+from ..tools import ToolChoice, tool_schema_errors
 from .compile_queue import CompileCache, CompileJob
 from .composition import TEXT, Calls, Reasoning, compose_answer
 from .response_format import ResponseFormat
@@ -192,10 +191,11 @@ class _Composition:
             if self.choice.may_call:
                 calls = Calls(
                     format=self.tool_format,
-                    tools=[_signature(tool, self.options) for tool in self.choice.tools],
+                    tools=[tool.signature for tool in self.choice.tools],
                     min_calls=0 if self.choice.may_answer else 1,
                     max_calls=_max_calls(self.choice, self.options),
                     sources=self.sources,
+                    additional_properties=self.options.additional_properties,
                 )
         try:
             part = compose_answer(
@@ -271,13 +271,6 @@ def _reasoning(
         min_chars=limits.min_chars,
         max_chars=limits.max_chars,
     )
-
-
-def _signature(tool: Tool, options: GenerationOptions) -> ToolSignature:
-    signature = tool.signature
-    if options.additional_properties == "schema":
-        return signature
-    return replace(signature, parameters=closed_schema(signature.parameters, closes_arrays=False))
 
 
 def _token_text(form: bytes) -> str:

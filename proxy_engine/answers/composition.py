@@ -16,6 +16,7 @@ from collections.abc import Sequence as Several
 from dataclasses import dataclass, field, replace
 
 from state_machines.errors import CompositionError
+from state_machines.json_schema.compiler import AdditionalProperties
 from state_machines.root.parts import Choice, Marker, Optional, Part, Sequence, Text
 from state_machines.tool_calls.call import ToolSignature
 from state_machines.tool_calls.tool_format import NO_DELIMITERS, Delimiters, ToolFormat
@@ -64,6 +65,7 @@ class Calls:
         min_calls: Minimum number of calls.
         max_calls: Maximum number of calls; ``None``: no limit.
         sources: The texts that arguments are quoted from, by name.
+        additional_properties: That of the arguments' schemas.
     """
 
     format: ToolFormat
@@ -71,6 +73,7 @@ class Calls:
     min_calls: int = 0
     max_calls: int | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
+    additional_properties: AdditionalProperties = "schema"
 
     def part(self, min_calls: int, text: Text | None = None) -> Part:
         """Return the part with at least ``min_calls`` calls and, between them, ``text``."""
@@ -78,7 +81,10 @@ class Calls:
             self.tools,
             min_calls=min_calls,
             max_calls=self.max_calls,
-            options={"sources": self.sources} if self.sources else None,
+            options={
+                "sources": self.sources,
+                "additional_properties": self.additional_properties,
+            },
             text=text,
         )
 

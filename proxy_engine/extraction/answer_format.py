@@ -13,7 +13,6 @@ import pydantic
 from pydantic_core import to_jsonable_python
 
 from state_machines import JsonSchemaStateMachine, StateMachine
-from state_machines.json_schema.closed_schema import closed_schema
 from state_machines.json_schema.quotes import source_names
 from state_machines.pydantic_schemas import ClosedJsonSchema
 
@@ -40,6 +39,16 @@ OTHERS = "additional_properties"
 
 _MAX_REFERENCES = 16
 
+_MAX_DEPTH = 64
+"""Nesting of a schema down to which the types of columns depend on closed objects."""
+
+_OTHER_OBJECTS = {
+    *("additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames"),
+    *("minProperties", "allOf", "anyOf", "oneOf", "not", "if", "$ref", "const", "enum"),
+    *("dependentRequired", "dependentSchemas", "dependencies"),
+}
+"""Keywords with which an object may have properties that it does not list."""
+
 
 @dataclass(frozen=True, slots=True)
 class AnswerFormat:
@@ -49,6 +58,8 @@ class AnswerFormat:
         response_format: As the engine takes it.
         adapter: The pydantic type; ``None`` for a JSON Schema or a state machine.
         schema: The JSON Schema; ``None`` for answers that are no JSON.
+        column_schema: The schema of the columns: in generated answers, objects that list properties
+            have no others.
         properties: The properties of the answers; empty if they are not all objects with known
             properties.
         is_open: Whether answers can have other properties.
@@ -59,6 +70,7 @@ class AnswerFormat:
     response_format: Any
     adapter: pydantic.TypeAdapter[Any] | None
     schema: Any
+    column_schema: Any
     properties: tuple[str, ...]
     is_open: bool
     prefix: str = ""
@@ -86,13 +98,15 @@ class AnswerFormat:
         """
         adapter, schema = _adapter_and_schema(response_format)
         is_open = (options or {}).get("additional_properties") == "schema"
-        if not (is_open or isinstance(response_format, JsonSchemaStateMachine)):
-            schema = closed_schema(schema, closes_arrays=False)
-        found = None if schema is None else _properties(schema, schema)
+        closes = not (is_open or isinstance(response_format, JsonSchemaStateMachine))
+        column_schema = _closed(schema) if closes else schema
+        found = None if schema is None else _properties(column_schema, column_schema)
         names, is_open = found or ({}, False)
         pointers = {prefix + name: pointer_of(name) for name in names}
         details = Details.of(columns, pointers or {prefix + RESULT: ""}, prefix)
-        return cls(response_format, adapter, schema, tuple(names), is_open, prefix, details)
+        return cls(
+            response_format, adapter, schema, column_schema, tuple(names), is_open, prefix, details
+        )
 
     @property
     def has_quotes(self) -> bool:
@@ -277,6 +291,20 @@ def _adapter_and_schema(given: Any) -> tuple[pydantic.TypeAdapter[Any] | None, A
             f"{short_repr(given)} is not a response format of an extraction: {error}",
             hint="Give a pydantic model, another type, a JSON Schema or a state machine.",
         ) from error
+
+
+def _closed(schema: Any, depth: int = 0) -> Any:
+    """Return a schema whose plain objects permit no properties but those that they list."""
+    if isinstance(schema, list):
+        return [_closed(part, depth + 1) for part in schema]
+    if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
+        return schema
+    closed = {keyword: _closed(value, depth + 1) for keyword, value in schema.items()}
+    listed, required = schema.get("properties"), schema.get("required", [])
+    is_plain = _OTHER_OBJECTS.isdisjoint(schema) and isinstance(required, list)
+    if is_plain and isinstance(listed, Mapping) and all(name in listed for name in required):
+        closed["additionalProperties"] = False
+    return closed
 
 
 def _properties(schema: Any, root: Any, depth: int = 0) -> tuple[dict[str, None], bool] | None:

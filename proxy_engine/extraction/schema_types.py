@@ -39,7 +39,7 @@ def answer_types(answers: AnswerFormat) -> dict[str, ColumnType]:
     Objects whose schema is closed are structs. Values that have no type of a column, such as
     objects with any properties or a union of a number and a string, are texts with JSON.
     """
-    schema = answers.schema
+    schema = answers.column_schema
     if schema is None:
         return {answers.prefix + RESULT: "string"}
     if not answers.properties:

@@ -66,6 +66,8 @@ class ArgumentCompiler:
             strict=options.strict,
             registry=options.registry,
             sources=options.sources,
+            additional_properties=options.additional_properties,
+            closes_arrays=options.closes_arrays,
         )
         self.evaluator = evaluator = compilation.evaluator
         self.translator = compilation.translator(syntax, options.property_order)

@@ -37,7 +37,7 @@ from state_machines.grammar.nodes import concatenation, literal
 from state_machines.grammar.tokens import Spell
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.objects.names import listed_names
-from state_machines.json_schema.objects.object_shape import NameRule, ObjectShape
+from state_machines.json_schema.objects.object_shape import NO_OTHER_NAMES, ObjectShape
 from state_machines.json_schema.terms import FALSE, Evaluated, Term
 from state_machines.json_schema.value_sets import ANY_TEXT, ANY_VALUE, ValueSet
 from state_machines.json_schema.value_syntax import (
@@ -56,7 +56,6 @@ MAX_ELEMENT_DEPTH = 128
 _NO_WORD = compile_pattern(r"^(?!\s*(true|false|null)\s*$)[^]*$", search=True)
 # Python reads digits of other alphabets as numbers.
 _AMONG_OTHERS = intersection((NO_LITERAL, NOT_NULL, compile_pattern(r"^[\x21-\x7e]", search=True)))
-_NO_NAMES = (NameRule(ANY_TEXT, FALSE),)
 
 
 @dataclass(frozen=True)
@@ -295,7 +294,7 @@ class _NestedCompiler(ArgumentCompiler):
         return replace(
             shape,
             properties={name: value(name) for name in names},
-            name_rules=_NO_NAMES,
+            name_rules=NO_OTHER_NAMES,
             min_members=max(shape.min_members, least),
         )
 

@@ -12,7 +12,7 @@ from referencing import Registry
 from state_machines.errors import CompositionError
 from state_machines.grammar.node import Node
 from state_machines.grammar.tokens import Spell
-from state_machines.json_schema.compiler import PropertyOrder
+from state_machines.json_schema.compiler import AdditionalProperties, PropertyOrder
 from state_machines.json_schema.value_syntax import Whitespace
 
 Schema = Mapping[str, Any] | bool
@@ -32,7 +32,7 @@ class NotationOptions:
         input: For a custom tool, the texts that its argument :data:`INPUT` may be, as a language of
             code points; ``None`` for other tools.
 
-    The other options are those of :class:`~state_machines.json_schema.JsonSchemaStateMachine`.
+    The other options are those of :class:`~state_machines.json_schema.compiler.Compilation`.
     """
 
     avoid: Iterable[str] = ()
@@ -44,6 +44,8 @@ class NotationOptions:
     strict: bool = False
     registry: Registry[Any] | None = None
     sources: Mapping[str, str] | None = None
+    additional_properties: AdditionalProperties = "schema"
+    closes_arrays: bool = False
 
 
 _OPTIONS = {field.name for field in fields(NotationOptions)}

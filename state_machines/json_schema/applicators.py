@@ -137,7 +137,8 @@ def properties(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -
         for name, child in _named_subschemas(location, "properties", value)
         if is_encodable(name)
     }
-    return restrict_one_type(shape=ObjectShape(properties=terms, order=tuple(terms)))
+    shape = ObjectShape(properties=terms, order=tuple(terms), lists_names=True)
+    return restrict_one_type(shape=shape)
 
 
 def _name_patterns(location: SchemaLocation) -> dict[str, Node]:
@@ -153,7 +154,7 @@ def pattern_properties(location: SchemaLocation, value: Any, evaluator: TermEval
         for pattern, child in _named_subschemas(location, "patternProperties", value)
     }
     rules = (NameRule(patterns[name], term) for name, term in terms.items() if term is not TRUE)
-    return restrict_one_type(shape=ObjectShape(name_rules=tuple(rules)))
+    return restrict_one_type(shape=ObjectShape(name_rules=tuple(rules), limits_others=True))
 
 
 def additional_properties(
@@ -165,12 +166,12 @@ def additional_properties(
     """
     term = evaluator.schema_ref(location.child(value, "additionalProperties"))
     if term is TRUE:
-        return restrict_one_type()
+        return restrict_one_type(shape=ObjectShape(limits_others=True))
     names = location.keyword_value("properties", dict) or {}
     listed = {name: TRUE for name in names if is_encodable(name)}
     others = complement(union(_name_patterns(location).values()), ANY_CODE_POINT)
-    shape = ObjectShape(properties=listed, name_rules=(NameRule(others, term),))
-    return restrict_one_type(shape=shape)
+    rules = (NameRule(others, term),)
+    return restrict_one_type(shape=ObjectShape(listed, rules, limits_others=True))
 
 
 def property_names(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
@@ -181,16 +182,16 @@ def property_names(location: SchemaLocation, value: Any, evaluator: TermEvaluato
     """
     child = location.child(value, "propertyNames")
     allowed = evaluator.strings(evaluator.schema_ref(child))
-    if allowed is ANY_TEXT:
-        return restrict_one_type()
-    rejected = complement(allowed, ANY_CODE_POINT)
-    return restrict_one_type(shape=ObjectShape(name_rules=(NameRule(rejected, FALSE),)))
+    rejected = NameRule(complement(allowed, ANY_CODE_POINT), FALSE)
+    rules = () if allowed is ANY_TEXT else (rejected,)
+    return restrict_one_type(shape=ObjectShape(name_rules=rules, limits_others=True))
 
 
 def prefix_items(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``prefixItems``: the first items, one schema each (10.3.1.1)."""
     terms = _terms(_subschemas(location, "prefixItems", value), evaluator)
-    return restrict_one_type(array=ArrayShape(prefix=tuple(terms)))
+    is_open = location.schema.keys().isdisjoint(("items", "unevaluatedItems", "contains"))
+    return restrict_one_type(array=ArrayShape(prefix=tuple(terms), lists_items=is_open))
 
 
 def items(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:

@@ -62,11 +62,16 @@ _CONSTANT_NODES = 16
 
 PropertyOrder = Literal["schema", "any"]
 
+AdditionalProperties = Literal["closed", "schema"]
+"""``"schema"``: objects have the properties that the schema permits. ``"closed"``: an object whose
+schema lists properties, and says nothing about others, has no others, unless it needs them."""
+
 
 class Compilation:
     """One schema as a term, with the evaluator of its terms.
 
-    The options are those of :class:`~state_machines.json_schema.JsonSchemaStateMachine`.
+    The options are those of :class:`~state_machines.json_schema.JsonSchemaStateMachine`, and
+    ``closes_arrays``: whether an array of ``prefixItems`` alone has no further items.
 
     Attributes:
         schema: The schema, copied.
@@ -87,9 +92,15 @@ class Compilation:
         strict: bool = False,
         registry: Registry[Any] | None = None,
         sources: Mapping[str, str] | None = None,
+        additional_properties: AdditionalProperties = "schema",
+        closes_arrays: bool = False,
     ) -> None:
         self.evaluator = self.table = SchemaReader(
-            QuoteSources(sources), strict=strict, assert_formats=assert_formats
+            QuoteSources(sources),
+            strict=strict,
+            assert_formats=assert_formats,
+            closes_objects=additional_properties == "closed",
+            closes_arrays=closes_arrays,
         )
         with located_errors(None), step_budget(LIMITS.compile_steps):
             document = SchemaDocument(schema, registry, KEYWORD_NAMES_BY_VOCABULARY)

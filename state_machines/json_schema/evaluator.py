@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import reduce
 from threading import local
 from typing import TypeVar, cast
@@ -84,13 +85,25 @@ class TermEvaluator(TermTable):
 
     Args:
         sources: The texts that strings are quoted from.
+        closes_objects: Whether objects whose schema lists properties, and says nothing about
+            others, are generated without others.
+        closes_arrays: Whether that holds for arrays and their ``prefixItems``, too.
 
     Attributes:
         sources: As passed.
     """
 
-    def __init__(self, sources: QuoteSources) -> None:
+    def __init__(
+        self,
+        sources: QuoteSources,
+        *,
+        closes_objects: bool = False,
+        closes_arrays: bool = False,
+    ) -> None:
         super().__init__()
+        self._closes_objects = closes_objects
+        self._closes_arrays = closes_arrays
+        self._closed: dict[Term, ValueSet] = {}
         self.sources = sources
         self._values: dict[Term, ValueSet] = {TRUE: ANY_VALUE, FALSE: NO_VALUE}
         self._strings: dict[Term, Node] = {TRUE: ANY_TEXT, FALSE: EMPTY}
@@ -110,6 +123,32 @@ class TermEvaluator(TermTable):
         """Return the strings that a schema admits; only keywords for strings are read."""
 
     def values(self, term: Term) -> ValueSet:
+        """Return the values of a term that are generated: all, or those of closed containers.
+
+        Closing leaves out values, but never all of them.
+
+        Raises:
+            SchemaError: As for :meth:`admitted`.
+        """
+        if not self._closes_objects:
+            return self.admitted(term)
+        known = self._closed.get(term)
+        if known is None:
+            known = self._closed[term] = self._closed_values(self.admitted(term))
+        return known
+
+    def _closed_values(self, values: ValueSet) -> ValueSet:
+        objects = tuple(dict.fromkeys(map(self._closed_shape, values.objects)))
+        arrays = values.arrays
+        if self._closes_arrays:
+            arrays = tuple(dict.fromkeys(shape.closed() for shape in arrays))
+        return replace(values, arrays=arrays, objects=objects)
+
+    def _closed_shape(self, shape: ObjectShape) -> ObjectShape:
+        closed = shape.closed()
+        return closed if closed is shape or self.shape_is_inhabited(closed) else shape
+
+    def admitted(self, term: Term) -> ValueSet:
         """Return the head normal form of a term.
 
         Raises:
@@ -154,7 +193,7 @@ class TermEvaluator(TermTable):
         Returns:
             ``None`` if the result could have more shapes than the arguments.
         """
-        inside, outside = list(map(self.values, included)), list(map(self.values, excluded))
+        inside, outside = list(map(self.admitted, included)), list(map(self.admitted, excluded))
         values = conjoin_known(inside, outside, self)
         if values is None:
             return None
@@ -175,7 +214,7 @@ class TermEvaluator(TermTable):
         """Return whether a term has no (finite) JSON value."""
         known = self._is_empty.get(term)
         if known is None:
-            known = not self.values(term).has_scalar and self._solve_emptiness(term)
+            known = not self.admitted(term).has_scalar and self._solve_emptiness(term)
             self._is_empty[term] = known
         return known
 
@@ -204,7 +243,7 @@ class TermEvaluator(TermTable):
 
         while stack:
             term = stack[-1]
-            values = self.values(term)
+            values = self.admitted(term)
             shapes: tuple[ArrayShape | ObjectShape, ...] = (*values.arrays, *values.objects)
             try:
                 is_inhabited = values.has_scalar or any(
@@ -239,9 +278,9 @@ class TermEvaluator(TermTable):
         is_empty = self._query(lambda: self.is_empty(both))
         return Verdict.UNKNOWN if is_empty is None else Verdict.of(is_empty)
 
-    def values_unless_cyclic(self, term: Term) -> ValueSet | None:
+    def admitted_unless_cyclic(self, term: Term) -> ValueSet | None:
         """Return the head normal form of a term; ``None`` if it depends on the one in progress."""
-        return self._query(lambda: self.values(term))
+        return self._query(lambda: self.admitted(term))
 
     def _query(self, compute: Callable[[], T]) -> T | None:
         thread = self._thread
@@ -285,13 +324,13 @@ class TermEvaluator(TermTable):
             case Conjunction(parts):
                 return self._conjoined(self._with_shared_prefix(parts))
             case Disjunction(parts):
-                return disjoin([self.values(part) for part in parts])
+                return disjoin([self.admitted(part) for part in parts])
             case Negation(part):
                 return self._complement(part)
         raise AssertionError(f"not a term: {term}")
 
     def _conjoined(self, parts: Sequence[Term]) -> ValueSet:
-        return reduce(lambda a, b: conjoin(a, b, self), [self.values(part) for part in parts])
+        return reduce(lambda a, b: conjoin(a, b, self), [self.admitted(part) for part in parts])
 
     def _with_shared_prefix(self, parts: tuple[Term, ...]) -> Sequence[Term]:
         """Return the parts of a conjunction, all but the last as one evaluated term if possible."""
@@ -309,12 +348,12 @@ class TermEvaluator(TermTable):
         """
         if isinstance(term, Disjunction):
             return self._conjoined([self.negation(part) for part in term.parts])
-        values = self.values(term)
+        values = self.admitted(term)
         if len(values.arrays) > 1 or len(values.objects) > 1:
             if isinstance(term, SchemaLocation):
                 return self.schema_complement(term)
             if isinstance(term, Conjunction):
-                return disjoin([self.values(self.negation(part)) for part in term.parts])
+                return disjoin([self.admitted(self.negation(part)) for part in term.parts])
         return negate(values, self)
 
     def _evaluate_strings(self, term: Term) -> Node:

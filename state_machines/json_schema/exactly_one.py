@@ -40,7 +40,7 @@ def in_exactly_one(terms: Sequence[Term], within: Term, evaluator: TermEvaluator
         evaluator: Evaluates the terms.
     """
     inside = [evaluator.all_of((within, term)) for term in terms]
-    values = [evaluator.values_unless_cyclic(term) for term in inside]
+    values = [evaluator.admitted_unless_cyclic(term) for term in inside]
     known = [each for each in values if each is not None]
     candidates = _not_wholly_in_two(known)
     if candidates != ANY_VALUE:

@@ -8,11 +8,14 @@ from typing import Any, get_args
 
 from referencing import Registry
 
-from state_machines.errors import InvalidArgumentError
+from state_machines.errors import InvalidArgumentError, InvalidSchemaError, SchemaError
 from state_machines.grammar.node import Node
-from state_machines.json_schema.closed_schema import AdditionalProperties, compiled_closed
-from state_machines.json_schema.compiler import Compilation, PropertyOrder, Translator
-from state_machines.json_schema.schema_copy import interned_copy
+from state_machines.json_schema.compiler import (
+    AdditionalProperties,
+    Compilation,
+    PropertyOrder,
+    Translator,
+)
 from state_machines.json_schema.value_syntax import JSON_SYNTAXES, Whitespace
 from state_machines.machine import StateMachine
 
@@ -82,13 +85,14 @@ class JsonSchemaStateMachine(StateMachine):
                 argument="whitespace",
             )
 
-        def compiled(schema: Any) -> tuple[Compilation, Translator, Node]:
+        def compiled(closing: AdditionalProperties) -> tuple[Compilation, Translator, Node]:
             compilation = Compilation(
                 schema,
                 strict=strict,
                 assert_formats=assert_formats,
                 registry=registry,
                 sources=sources,
+                additional_properties=closing,
             )
             translator = compilation.translator(JSON_SYNTAXES[whitespace], property_order)
             term = compilation.term
@@ -96,14 +100,17 @@ class JsonSchemaStateMachine(StateMachine):
                 compilation.check(term, "no JSON value satisfies the schema")
                 return compilation, translator, translator.value(term)
 
-        if additional_properties == "closed":
-            schema = interned_copy(schema)[0]
-            compilation, translator, start = compiled_closed(schema, compiled)
-        else:
-            compilation, translator, start = compiled(schema)
-            schema = compilation.schema
+        try:
+            compilation, translator, start = compiled(additional_properties)
+        except InvalidSchemaError:
+            raise
+        except SchemaError:
+            if additional_properties == "schema":
+                raise
+            # Closed objects can be too few for an array of different items.
+            compilation, translator, start = compiled("schema")
         super().__init__(start, translator.forget)
-        self._schema = schema
+        self._schema = compilation.schema
         self._registry = registry
         self._sources = compilation.evaluator.sources.used
 

@@ -68,7 +68,7 @@ def check_reachable(
 
 def _children(term: Term, evaluator: TermEvaluator) -> dict[Term, None]:
     """Return the terms of the members and items of a term's values, in a fixed order."""
-    values = evaluator.values(term)
+    values = evaluator.admitted(term)
     children: dict[Term, None] = {}
     for array in values.arrays:
         children.update(dict.fromkeys(ItemSteps(array, evaluator).terms()))

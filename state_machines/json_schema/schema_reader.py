@@ -36,6 +36,7 @@ class SchemaReader(TermEvaluator):
             ignore them.
         assert_formats: Whether ``format`` constrains strings. A dialect whose metaschema declares
             the vocabulary ``format-assertion`` overrides this.
+        options: Those of :class:`~state_machines.json_schema.evaluator.TermEvaluator`.
 
     Attributes:
         has_plain_integers: Whether integers are written without a point, as in draft 4.
@@ -44,9 +45,14 @@ class SchemaReader(TermEvaluator):
     has_plain_integers = False
 
     def __init__(
-        self, sources: QuoteSources, *, strict: bool = False, assert_formats: bool = True
+        self,
+        sources: QuoteSources,
+        *,
+        strict: bool = False,
+        assert_formats: bool = True,
+        **options: bool,
     ) -> None:
-        super().__init__(sources)
+        super().__init__(sources, **options)
         self._strict = strict
         self._assert_formats = assert_formats
 
@@ -69,7 +75,7 @@ class SchemaReader(TermEvaluator):
         for name, value, read in self._keywords(location):
             with located_errors(location, name):
                 part = read(location, value, self)
-                values = self.values(part) if isinstance(part, Term) else part
+                values = self.admitted(part) if isinstance(part, Term) else part
                 result = conjoin(result, values, self)
         return result
 
@@ -80,7 +86,7 @@ class SchemaReader(TermEvaluator):
             with located_errors(location, name):
                 part = read(location, value, self)
                 if isinstance(part, Term):
-                    violating.append(self.values(self.negation(part)))
+                    violating.append(self.admitted(self.negation(part)))
                 else:
                     own = conjoin(own, part, self)
         return disjoin((negate(own, self), *violating))

@@ -98,7 +98,8 @@ def unevaluated_properties(location: SchemaLocation, value: Any, evaluator: Term
         )
 
     cases = _CaseCollector(evaluator).collect(location, without="unevaluatedProperties")
-    return evaluator.any_of(admit(case) for case in cases)
+    limits = evaluator.evaluated(restrict_one_type(shape=ObjectShape(limits_others=True)))
+    return evaluator.all_of((evaluator.any_of(admit(case) for case in cases), limits))
 
 
 def unevaluated_items(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:

@@ -32,7 +32,7 @@ from state_machines.json_schema.numbers.number_sets import (
     points,
 )
 from state_machines.json_schema.objects.object_shape import (
-    NameRule,
+    NO_OTHER_NAMES,
     ObjectShape,
     union_as_clauses,
 )
@@ -319,9 +319,8 @@ def constant(value: Any, table: TermTable) -> ValueSet:
             return NO_VALUE
         case dict():
             properties = {name: _term(item, table) for name, item in value.items()}
-            nothing_else = (NameRule(ANY_TEXT, FALSE),)
             names = tuple(properties)
-            shape = ObjectShape(properties, nothing_else, required=names, order=names)
+            shape = ObjectShape(properties, NO_OTHER_NAMES, required=names, order=names)
             return ValueSet(objects=(shape,))
     raise TypeError(f"not a JSON value: {value!r}")
 

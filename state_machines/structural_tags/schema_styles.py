@@ -24,7 +24,6 @@ from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.tokens import Spell
 from state_machines.grammar.words import word_language
-from state_machines.json_schema.closed_schema import closed_schema
 from state_machines.json_schema.compiler import Compilation, PropertyOrder
 from state_machines.json_schema.terms import Term
 from state_machines.json_schema.value_syntax import (
@@ -89,7 +88,8 @@ def json_machine(
     """Return the machine of the JSON texts of a schema.
 
     Args:
-        schema: The schema. Objects that list properties have no others, unless the schema says so.
+        schema: The schema. Objects that list properties, and arrays that list items, have no others
+            unless the schema says so.
         order: The order of properties.
         max_whitespace: The greatest number of consecutive white space characters; ``None`` for
             an optional space after ``,`` and ``:``.
@@ -98,7 +98,7 @@ def json_machine(
     Raises:
         SchemaError: As for :class:`~state_machines.json_schema.JsonSchemaStateMachine`.
     """
-    compilation = Compilation(closed_schema(schema))
+    compilation = Compilation(schema, additional_properties="closed", closes_arrays=True)
     translator = compilation.translator(_json_syntax(max_whitespace), order)
     term = compilation.term
     if excludes:
@@ -123,14 +123,22 @@ def style_language(
     Raises:
         SchemaError: The schema is refused, or its values cannot be written.
     """
-    closed, avoid = closed_schema(schema), tuple(excludes)
+    avoid = tuple(excludes)
     if style in _TAGGED_STYLES:
-        return _TaggedStyle(closed, style, order, max_whitespace, avoid).node
+        return _TaggedStyle(schema, style, order, max_whitespace, avoid).node
     cofl: Notation = CoflNotation(max_whitespace=max_whitespace)
     notation = cofl if style == "cohere_xml" else MINIMAX_M3_XML
 
     def compiled(spell: Spell) -> Node:
-        return notation.compile(closed, avoid=avoid, spell=spell, property_order=order).node
+        arguments = notation.compile(
+            schema,
+            avoid=avoid,
+            spell=spell,
+            property_order=order,
+            additional_properties="closed",
+            closes_arrays=True,
+        )
+        return arguments.node
 
     compiled(str.encode)
     return compiled
@@ -147,7 +155,9 @@ class _TaggedStyle(ArgumentCompiler):
         max_whitespace: int | None,
         excludes: Iterable[str],
     ) -> None:
-        options = NotationOptions(property_order=order)
+        options = NotationOptions(
+            property_order=order, additional_properties="closed", closes_arrays=True
+        )
         super().__init__(schema, options, _json_syntax(max_whitespace))
         self._notation = _TAGGED_STYLES[style]
         self._more_kinds = _MORE_KINDS.get(style, {})

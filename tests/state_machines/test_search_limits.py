@@ -7,7 +7,6 @@ reference, or a budget is named. With counts around the real limits, so do neste
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import product
@@ -55,7 +54,6 @@ from state_machines.completion import Guard
 from state_machines.context_free.lexical import LexicalCompiler
 from state_machines.context_free.recursion import RuleBook
 from state_machines.grammar.finite_choices import finite_choice
-from state_machines.json_schema.closed_schema import closed_schema
 from state_machines.root import Loop, Marker, RootStateMachine, Sequence, Structured
 from state_machines.vocabulary import Vocabulary
 
@@ -207,14 +205,6 @@ def test_limits_of_parts_behind_many_others_count(count: int) -> None:
     for token_id in [*[ord("x")] * count, 7, ord("a")]:
         matcher.advance(token_id)
     assert np.flatnonzero(matcher.allowed_tokens()).tolist() == [ord(";")]
-
-
-def test_schema_that_is_too_deep_to_close_is_refused() -> None:
-    schema: dict[str, Any] = {"properties": {"a": {}}}
-    for _ in range(sys.getrecursionlimit()):
-        schema = {"items": schema}
-    with pytest.raises(UnsupportedSchemaError, match="nested too deeply"):
-        closed_schema(schema)
 
 
 def test_smaller_enclosing_budget_hides_no_finite_choice() -> None:

@@ -41,6 +41,7 @@ class ArrayShape:
         max_items: Largest number of items; ``None`` for no bound.
         counted: Bounds on the number of items in a term; all must hold.
         unique: Whether all items differ.
+        lists_items: Whether a schema has ``prefixItems`` and says nothing about further items.
     """
 
     prefix: tuple[Term, ...] = ()
@@ -49,6 +50,7 @@ class ArrayShape:
     max_items: int | None = None
     counted: tuple[Counted, ...] = ()
     unique: bool = False
+    lists_items: bool = False
 
     @property
     def is_unconstrained(self) -> bool:
@@ -76,8 +78,16 @@ class ArrayShape:
                 max_items=min(bounds) if bounds else None,
                 counted=tuple(dict.fromkeys(self.counted + other.counted)),
                 unique=self.unique or other.unique,
+                lists_items=self.lists_items or other.lists_items,
             )
         )
+
+    def closed(self) -> ArrayShape:
+        """Return the arrays without further items, if schemas list items and need no others."""
+        width = len(self.prefix)
+        if self.lists_items and self.rest is TRUE and not self.counted and self.min_items <= width:
+            return _trimmed(replace(self, rest=FALSE))
+        return self
 
     def is_inhabited(self, table: TermTable, has_value: Callable[[Term], bool]) -> bool:
         """Return whether some array has the shape, given which terms have a value."""

@@ -16,7 +16,9 @@ from math import prod
 from typing import TypeAlias
 
 from state_machines.budgets import spend
+from state_machines.grammar.boolean import everything
 from state_machines.grammar.node import EMPTY, Node
+from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.words import contains_word, without_words
 from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
 
@@ -57,6 +59,10 @@ class NameRule:
     term: Term
 
 
+NO_OTHER_NAMES = (NameRule(everything(ANY_CODE_POINT), FALSE),)
+"""The rules of a shape whose objects have listed names alone."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ObjectShape:
     """A set of objects.
@@ -68,7 +74,9 @@ class ObjectShape:
         clauses: Clauses that must hold; ``properties`` lists all names in them.
         min_members: Smallest number of members.
         max_members: Largest number of members; ``None`` for no bound.
-        order: The names in the order of the schema.
+        order: The names in ``properties`` of schemas, in their order.
+        lists_names: Whether a schema has ``properties``.
+        limits_others: Whether a schema says something about names that it does not list.
     """
 
     properties: Mapping[str, Term] = field(default_factory=dict)
@@ -78,11 +86,13 @@ class ObjectShape:
     min_members: int = 0
     max_members: int | None = None
     order: tuple[str, ...] = ()
+    lists_names: bool = False
+    limits_others: bool = False
 
     def _key(self) -> tuple[object, ...]:
         listed, clauses = frozenset(self.properties.items()), frozenset(self.clauses)
-        bounds = (self.min_members, self.max_members)
-        return (listed, self.order, self.name_rules, self.required, clauses, bounds)
+        others = (self.min_members, self.max_members, self.lists_names, self.limits_others)
+        return (listed, self.order, self.name_rules, self.required, clauses, others)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ObjectShape) and self._key() == other._key()
@@ -92,9 +102,10 @@ class ObjectShape:
 
     @property
     def is_unconstrained(self) -> bool:
-        """Whether every object has this shape."""
+        """Whether every object has this shape, and none of them is left out of generation."""
         return (
-            not self.required
+            (not self.lists_names or self.limits_others)
+            and not self.required
             and not self.clauses
             and not self.min_members
             and self.max_members is None
@@ -135,6 +146,8 @@ class ObjectShape:
             min_members=max(self.min_members, other.min_members),
             max_members=min(bounds) if bounds else None,
             order=tuple(dict.fromkeys(self.order + other.order)),
+            lists_names=self.lists_names or other.lists_names,
+            limits_others=self.limits_others or other.limits_others,
         )
         if not self.clauses and not other.clauses:
             return both
@@ -250,6 +263,24 @@ class ObjectShape:
             required=tuple(dict.fromkeys((*self.required, name))),
         )
 
+    def closed(self) -> ObjectShape:
+        """Return the objects that have no names but those that schemas list.
+
+        The shape itself, if no schema lists names, if one says something about other names, or if
+        other names are needed.
+        """
+        if not self.lists_names or self.limits_others:
+            return self
+        listed = frozenset(self.order)
+        needed = {name for clause in self.clauses for name in _names_of(clause)}
+        if None in needed or not needed.union(self.required) <= listed:
+            return self
+        return replace(
+            self,
+            properties={name: t for name, t in self.properties.items() if name in listed},
+            name_rules=NO_OTHER_NAMES,
+        )
+
     def complement(self, table: TermTable) -> tuple[ObjectShape, ...]:
         """Return the complement of the set, as a union of shapes."""
         return tuple(self._failures(table))
@@ -305,7 +336,12 @@ def union_as_clauses(
     clauses = dict.fromkeys(tuple(clause) for clause in joined if not _is_tautology(clause))
     names = dict.fromkeys(name for shape in shapes for name in (*shape.properties, *shape.required))
     order = tuple(dict.fromkeys(name for shape in shapes for name in shape.order))
-    return replace(shape_of_clauses(names, clauses, table), order=order)
+    return replace(
+        shape_of_clauses(names, clauses, table),
+        order=order,
+        lists_names=all(shape.lists_names for shape in shapes),
+        limits_others=any(shape.limits_others for shape in shapes),
+    )
 
 
 def _as_clauses(shape: ObjectShape) -> list[Clause]:
@@ -335,6 +371,12 @@ def _none_of(clause: Clause, table: TermTable) -> ObjectShape:
                 failing = ObjectShape(name_rules=(NameRule(names, table.negation(term)),))
         shape = shape.conjoin(failing, table)
     return shape
+
+
+def _names_of(clause: Clause) -> Iterator[str | None]:
+    """Yield the names in the conditions of a clause; ``None`` for a language of names."""
+    for condition in clause:
+        yield None if isinstance(condition, Matching) else condition.name
 
 
 def _mentions(clause: Clause, names: Container[str]) -> bool:
