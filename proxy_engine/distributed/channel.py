@@ -1,25 +1,76 @@
-"""The control channel: rank 0 sends messages to all other ranks, in order, over TCP."""
+"""The control channel: rank 0 sends messages to all other ranks, in order, over TCP.
+
+``multiprocessing.connection`` delimits messages.
+"""
 
 from __future__ import annotations
 
-import select
+import os
 import socket
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Protocol, TypeAlias
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any, TypeAlias
 
-from .frames import frame, read_frame
+from ..errors import DistributedError
+
+MAX_MESSAGE_BYTES = 64 << 20
+"""Maximum length of a message. The longest ones have the token ids of a chunk of the prompt."""
 
 Explain: TypeAlias = Callable[[BaseException], BaseException]
 """Waits until it is known why a connection was lost, and returns the error to raise."""
 
+Peer: TypeAlias = "Connection[Any, Any]"
+"""A connection to another rank."""
+
+_COLLECTIVES = ("[ring]", "[mpi]", "[jaccl]", "[nccl]")
 _END = b""
 """The last message."""
 
 
-class LeaderChannel(Protocol):
-    """Rank 0's side."""
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The first failure of a run.
+
+    Attributes:
+        rank: The rank that failed; ``None`` if it is unknown.
+        reason: Why, as the end of a sentence.
+    """
+
+    rank: int | None
+    reason: str
+
+    def __str__(self) -> str:
+        which = "a rank" if self.rank is None else f"rank {self.rank}"
+        return f"{which} has failed: {self.reason}"
+
+    def error(self) -> DistributedError:
+        """Return the error of requests."""
+        return DistributedError(str(self), rank=self.rank, hint="Start all ranks again.")
+
+
+def is_lost_connection(error: BaseException) -> bool:
+    """Whether an exception says that another rank cannot be reached, not which one or why."""
+    return isinstance(error, RuntimeError) and str(error).startswith(_COLLECTIVES)
+
+
+class LeaderChannel:
+    """Rank 0's side, with one connection per rank.
+
+    Args:
+        connections: The connections; none for a run with a single rank. They are closed with the
+            channel.
+        explain: Returns the error of a lost connection.
+    """
+
+    def __init__(self, connections: Sequence[Peer], explain: Explain) -> None:
+        self._connections = connections
+        self._explain = explain
+        self._lock = threading.Lock()
+        self.sent = 0
+        """Number of messages that were sent to each rank."""
 
     def send(self, message: bytes) -> None:
         """Send a message, which is not empty, to all other ranks. For any thread.
@@ -29,10 +80,47 @@ class LeaderChannel(Protocol):
         Raises:
             DistributedError: A rank has failed.
         """
+        try:
+            # All ranks receive messages in the same order.
+            with self._lock:
+                for connection in self._connections:
+                    connection.send_bytes(message)
+                self.sent += 1
+        except OSError as error:
+            raise self._explain(error) from error
+
+    def end(self) -> None:
+        """Tell the other ranks that this was the last message. Does not block."""
+        for connection in self._connections:
+            with suppress(OSError):
+                os.set_blocking(connection.fileno(), False)
+        # A thread that cannot send to a rank holds the lock until `close`.
+        if self._lock.acquire(blocking=False):
+            try:
+                for connection in self._connections:
+                    with suppress(OSError):
+                        connection.send_bytes(_END)
+            finally:
+                self._lock.release()
+
+    def close(self) -> None:
+        """Close the connections. Threads that wait in ``send`` return. Idempotent."""
+        close_all(self._connections)
 
 
-class FollowerChannel(Protocol):
-    """The side of another rank."""
+class FollowerChannel:
+    """The side of another rank. One thread receives.
+
+    Args:
+        connection: The connection to rank 0.
+        explain: Returns the error of a lost connection.
+    """
+
+    def __init__(self, connection: Peer, explain: Explain) -> None:
+        self._connection = connection
+        self._explain = explain
+        self.received = 0
+        """Number of messages that were received."""
 
     def receive(self, timeout: float | None = None) -> bytes | None:
         """Return the next message of rank 0; ``None`` once rank 0 has ended.
@@ -44,112 +132,21 @@ class FollowerChannel(Protocol):
             DistributedError: The connection to rank 0 is lost.
             TimeoutError: There is no message within ``timeout``.
         """
-
-
-class TcpLeaderChannel:
-    """Rank 0's side over one connection per rank.
-
-    Args:
-        connections: The connections. They are closed with the channel.
-        explain: Returns the error of a lost connection.
-    """
-
-    def __init__(self, connections: Sequence[socket.socket], explain: Explain) -> None:
-        self._connections = connections
-        self._explain = explain
-        self._lock = threading.Lock()
-        self.sent = 0
-        """Number of messages that were sent to each rank."""
-
-    def send(self, message: bytes) -> None:
-        """Send a message; see :class:`LeaderChannel`."""
-        if message == _END:
-            raise ValueError("a message is not empty")
-        data = frame(message)
+        if timeout is not None and not self._connection.poll(timeout):
+            raise TimeoutError(f"rank 0 has sent nothing within {timeout} s")
         try:
-            self._send(data)
-        except OSError as error:
-            raise self._explain(error) from error
-
-    def end(self) -> None:
-        """Tell the other ranks that this was the last message. Does not block."""
-        for connection in self._connections:
-            with suppress(OSError):
-                connection.setblocking(False)
-        # A thread that cannot send to a rank holds the lock until `close`.
-        if self._lock.acquire(blocking=False):
-            try:
-                with suppress(OSError):
-                    self._send_all(frame(_END))
-            finally:
-                self._lock.release()
-
-    def close(self) -> None:
-        """Close the connections. Threads that wait in ``send`` return. Idempotent."""
-        close_all(self._connections)
-
-    def _send(self, data: bytes) -> None:
-        # All ranks receive messages in the same order.
-        with self._lock:
-            self._send_all(data)
-            self.sent += 1
-
-    def _send_all(self, data: bytes) -> None:
-        for connection in self._connections:
-            connection.sendall(data)
-
-
-class TcpFollowerChannel:
-    """The side of another rank. One thread receives.
-
-    Args:
-        connection: The connection to rank 0. It is closed with the channel.
-        explain: Returns the error of a lost connection.
-    """
-
-    def __init__(self, connection: socket.socket, explain: Explain) -> None:
-        self._connection = connection
-        self._explain = explain
-        self.received = 0
-        """Number of messages that were received."""
-
-    def receive(self, timeout: float | None = None) -> bytes | None:
-        """Return the next message; see :class:`FollowerChannel`."""
-        if timeout is not None:
-            ready, _, _ = select.select([self._connection], [], [], timeout)
-            if not ready:
-                raise TimeoutError(f"rank 0 has sent nothing within {timeout} s")
-        try:
-            message = read_frame(self._connection)
-        except OSError as error:
+            message = self._connection.recv_bytes(MAX_MESSAGE_BYTES)
+        except (OSError, EOFError) as error:
             raise self._explain(error) from error
         self.received += 1
         return None if message == _END else message
 
-    def close(self) -> None:
-        """Close the connection. A thread that waits in ``receive`` returns. Idempotent."""
-        close_all([self._connection])
 
-
-class NoRanks:
-    """The control channel of a run with a single rank."""
-
-    sent = 0
-
-    def send(self, message: bytes) -> None:
-        """Send to nobody."""
-
-    def end(self) -> None:
-        """End nothing."""
-
-    def close(self) -> None:
-        """Close nothing."""
-
-
-def close_all(connections: Sequence[socket.socket]) -> None:
-    """Close connections that other threads may be using."""
+def close_all(connections: Sequence[Peer]) -> None:
+    """Close connections that other threads may be using. Idempotent."""
     for connection in connections:
         # Unlike `close`, wakes threads that wait for the connection.
+        with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
+            duplicate.shutdown(socket.SHUT_RDWR)
         with suppress(OSError):
-            connection.shutdown(socket.SHUT_RDWR)
-        connection.close()
+            connection.close()

@@ -12,8 +12,7 @@ from typing import Any
 import mlx.core as mx
 
 from ..replication import Operation, Replica, ReplicatedList, mapped
-from .channel import LeaderChannel
-from .failures import is_lost_connection
+from .channel import LeaderChannel, is_lost_connection
 from .messages import Message, broadcast
 
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import selectors
-import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from multiprocessing.connection import wait
 from typing import Any, Protocol
 
-from .channel import close_all
-from .failures import Failure
-from .frames import LENGTH_BYTES, ConnectionEndedError, frame, length_of
+from .channel import Failure, Peer, close_all
+from .rendezvous import set_timeout
 
 BEAT_SECONDS = 1.0
 """Time between two heartbeats."""
@@ -27,7 +25,6 @@ STALL_SECONDS = 600.0
 load its shard than rank 0 does, which goes on to send messages."""
 
 _MAX_BYTES = 1 << 16
-_READ_BYTES = 1 << 16
 
 
 class Watch(Protocol):
@@ -41,21 +38,19 @@ class Watch(Protocol):
 
 
 @dataclass(slots=True)
-class _Peer:
-    """A peer: what was read from its connection, and how far it is.
+class _Rank:
+    """Another rank, and how far it is.
 
     Attributes:
-        rank: Its rank.
+        number: Its number.
         connection: The connection.
-        buffer: The beginning of a message.
         heard: When it was last heard.
         received: Messages of the control channel that it had received then.
         advanced: When it last received one, or there was none.
     """
 
-    rank: int
-    connection: socket.socket
-    buffer: bytearray = field(default_factory=bytearray)
+    number: int
+    connection: Peer
     heard: float = field(default_factory=time.monotonic)
     received: int = 0
     advanced: float = field(default_factory=time.monotonic)
@@ -73,20 +68,21 @@ class Liveness:
 
     def __init__(
         self,
-        peers: Mapping[int, socket.socket],
+        peers: Mapping[int, Peer],
         watch: Watch,
         count: Callable[[], int],
         *,
         leads: bool,
     ) -> None:
-        self._peers = [_Peer(rank, connection) for rank, connection in peers.items()]
+        self._peers = [_Rank(number, connection) for number, connection in peers.items()]
         self._watch = watch
         self._count = count
         self._leads = leads
         self._is_stopped = False
         self._lock = threading.Lock()
         for peer in self._peers:
-            peer.connection.setblocking(False)
+            # Of a message whose beginning has arrived.
+            set_timeout(peer.connection, SILENCE_SECONDS)
         threading.Thread(target=self._run, name="proxy-engine-liveness", daemon=True).start()
 
     def report(self, failure: Failure) -> None:
@@ -108,47 +104,45 @@ class Liveness:
         close_all([peer.connection for peer in self._peers])
 
     def _send(self, message: Mapping[str, Any]) -> None:
-        data = frame(json.dumps(message).encode())
+        data = json.dumps(message).encode()
         with self._lock:
             for peer in self._peers:
-                # The buffer of a peer that has stopped reading may be full.
+                # A peer that has stopped reading fails long before the buffer is full.
                 with suppress(OSError):
-                    peer.connection.send(data)
+                    peer.connection.send_bytes(data)
 
     def _run(self) -> None:
-        with selectors.DefaultSelector() as selector:
-            for peer in self._peers:
-                selector.register(peer.connection, selectors.EVENT_READ, peer)
-            following = time.monotonic()
-            while not self._is_stopped:
-                now = time.monotonic()
-                if now >= following:
-                    self._send({"count": self._count()})
-                    following = now + BEAT_SECONDS
-                for key, _ in selector.select(following - now):
-                    if not self._is_stopped:
-                        self._read(key.data)
-                self._check_times()
+        peers = {peer.connection: peer for peer in self._peers}
+        following = time.monotonic()
+        while not self._is_stopped:
+            now = time.monotonic()
+            if now >= following:
+                self._send({"count": self._count()})
+                following = now + BEAT_SECONDS
+            try:
+                ready = wait([*peers], following - now)
+            except (OSError, ValueError):
+                # They were closed.
+                return
+            for connection in ready:
+                if not self._is_stopped:
+                    self._read(peers[connection])  # type: ignore[index]
+            self._check_times()
 
-    def _read(self, peer: _Peer) -> None:
+    def _read(self, peer: _Rank) -> None:
         """Read what a peer has sent."""
         try:
-            data = peer.connection.recv(_READ_BYTES)
-            if not data:
-                raise ConnectionEndedError
-            peer.buffer += data
-            peer.heard = time.monotonic()
-            while (message := _next_message(peer.buffer)) is not None and not self._is_stopped:
-                self._receive(peer, json.loads(message))
-        except BlockingIOError:
-            return
-        except ConnectionError:
+            message = json.loads(peer.connection.recv_bytes(_MAX_BYTES))
+        except (EOFError, ConnectionError):
             # Reset, if the process had not read all that was sent to it.
-            self._watch.peer_failed(Failure(peer.rank, "its connection was closed"))
+            self._watch.peer_failed(Failure(peer.number, "its connection was closed"))
         except (OSError, ValueError) as error:
-            self._watch.peer_failed(Failure(peer.rank, f"its connection is lost: {error}"))
+            self._watch.peer_failed(Failure(peer.number, f"its connection is lost: {error}"))
+        else:
+            peer.heard = time.monotonic()
+            self._receive(peer, message)
 
-    def _receive(self, peer: _Peer, message: Mapping[str, Any]) -> None:
+    def _receive(self, peer: _Rank, message: Mapping[str, Any]) -> None:
         if "failed" in message:
             rank, reason = message["failed"]
             self._watch.peer_failed(Failure(rank, reason))
@@ -168,23 +162,7 @@ class Liveness:
                 peer.advanced = now
             if now - peer.heard > SILENCE_SECONDS:
                 reason = f"no heartbeat for {SILENCE_SECONDS:.0f} s"
-                self._watch.peer_failed(Failure(peer.rank, reason))
+                self._watch.peer_failed(Failure(peer.number, reason))
             elif now - peer.advanced > STALL_SECONDS:
                 reason = f"it has received no message for {STALL_SECONDS:.0f} s"
-                self._watch.peer_failed(Failure(peer.rank, reason))
-
-
-def _next_message(buffer: bytearray) -> bytes | None:
-    """Remove and return the first message; ``None`` if it is not complete.
-
-    Raises:
-        FrameTooLongError: It is longer than reports are.
-    """
-    if len(buffer) < LENGTH_BYTES:
-        return None
-    end = LENGTH_BYTES + length_of(bytes(buffer[:LENGTH_BYTES]), _MAX_BYTES)
-    if len(buffer) < end:
-        return None
-    message = bytes(buffer[LENGTH_BYTES:end])
-    del buffer[:end]
-    return message
+                self._watch.peer_failed(Failure(peer.number, reason))

@@ -2,19 +2,25 @@
 
 Rank 0 listens on a free port. Addresses, port and a random secret reach the other ranks by an
 all-reduce, to which they contribute zeros. Each of them opens two connections: one for the control
-channel, one for heartbeats.
+channel, one for heartbeats. Both sides of a connection prove the secret by the challenges of
+``multiprocessing.connection``, so that neither talks to a process that is not part of the run.
+Messages that follow are not encrypted.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import json
+import secrets
 import socket
+import struct
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
+from multiprocessing import ProcessError
+from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, Literal, TypeAlias
@@ -22,8 +28,7 @@ from typing import Any, Literal, TypeAlias
 import mlx.core as mx
 
 from ..errors import DistributedError
-from .channel import close_all
-from .handshake import check_peer, new_secret, prove
+from .channel import Peer, close_all
 
 Purpose: TypeAlias = Literal["control", "liveness"]
 
@@ -33,6 +38,10 @@ _SECONDS = 10.0
 """How long the other ranks may take to connect. All ranks are there: the group is formed."""
 _ATTEMPT_SECONDS = 2.0
 _POLL_SECONDS = 0.02
+_SECRET_BYTES = 32
+_MAX_BYTES = 4096
+_REFUSALS = (OSError, EOFError, ProcessError, AssertionError, ValueError)
+"""What is raised if the other process does not know the secret, or does not follow the protocol."""
 _PACKAGES = ("proxy-engine", "mlx", "mlx-lm")
 
 
@@ -63,10 +72,10 @@ class Invitation:
         return cls(tuple(addresses), port, bytes.fromhex(secret), versions)
 
 
-Connections: TypeAlias = "dict[int, dict[Purpose, socket.socket]]"
+Connections: TypeAlias = "dict[int, dict[Purpose, Peer]]"
 """The connections of a rank with other ranks, by rank."""
 
-_Checked: TypeAlias = "SimpleQueue[tuple[int, Purpose, socket.socket]]"
+_Checked: TypeAlias = "SimpleQueue[tuple[int, Purpose, Peer]]"
 """Connections of ranks that have proved the secret."""
 
 
@@ -92,7 +101,9 @@ def connect_ranks(
     candidates = _candidates(addresses)
     with _listen(candidates) as listener:
         port = listener.getsockname()[1]
-        invitation = Invitation(candidates, port, new_secret(), installed_versions())
+        invitation = Invitation(
+            candidates, port, secrets.token_bytes(_SECRET_BYTES), installed_versions()
+        )
         _share(invitation, group)
         return invitation, _accept(listener, invitation.secret, group.size())
 
@@ -147,27 +158,30 @@ def _accept(listener: socket.socket, secret: bytes, size: int) -> Connections:
         if time.monotonic() > deadline:
             raise _missing(found)
         try:
-            connection, _ = listener.accept()
+            accepted, _ = listener.accept()
         except TimeoutError:
             pass
         else:
             # A process that connects and sends nothing must not delay the ranks.
-            Thread(target=_check, args=(connection, secret, checked), daemon=True).start()
+            Thread(target=_check, args=(accepted, secret, checked), daemon=True).start()
         with suppress(Empty):
             while True:
                 rank, purpose, connection = checked.get_nowait()
-                found[rank][purpose] = _prepared(connection)
+                found[rank][purpose] = connection
     return found
 
 
-def _check(connection: socket.socket, secret: bytes, checked: _Checked) -> None:
-    connection.settimeout(_SECONDS)
+def _check(accepted: socket.socket, secret: bytes, checked: _Checked) -> None:
+    connection = opened(accepted)
     try:
-        described = check_peer(connection, secret)
-    except OSError:
+        deliver_challenge(connection, secret)
+        answer_challenge(connection, secret)
+        rank, purpose = json.loads(connection.recv_bytes(_MAX_BYTES))
+    except _REFUSALS:
         close_all([connection])
     else:
-        checked.put((described["rank"], described["purpose"], connection))
+        set_timeout(connection, 0)
+        checked.put((rank, purpose, connection))
 
 
 def _missing(found: Connections) -> DistributedError:
@@ -190,31 +204,32 @@ def installed_versions() -> dict[str, str]:
     return found
 
 
-def _join(invitation: Invitation, rank: int) -> dict[Purpose, socket.socket]:
+def _join(invitation: Invitation, rank: int) -> dict[Purpose, Peer]:
     return {purpose: _connect(invitation, rank, purpose) for purpose in _PURPOSES}
 
 
-def _connect(invitation: Invitation, rank: int, purpose: Purpose) -> socket.socket:
+def _connect(invitation: Invitation, rank: int, purpose: Purpose) -> Peer:
     """Connect to the first address at which rank 0 answers."""
     deadline = time.monotonic() + _SECONDS
-    described = {"rank": rank, "purpose": purpose}
     failures: dict[str, str] = {}
     while time.monotonic() < deadline:
         for address in invitation.addresses:
+            place = address, invitation.port
             try:
-                connection = socket.create_connection(
-                    (address, invitation.port), timeout=_ATTEMPT_SECONDS
-                )
+                connection = opened(socket.create_connection(place, _ATTEMPT_SECONDS))
             except OSError as error:
                 failures[address] = str(error)
                 continue
             try:
-                prove(connection, invitation.secret, described)
-            except OSError as error:
-                failures[address] = str(error)
+                answer_challenge(connection, invitation.secret)
+                deliver_challenge(connection, invitation.secret)
+                connection.send_bytes(json.dumps([rank, purpose]).encode())
+            except _REFUSALS as error:
+                failures[address] = str(error) or type(error).__name__
                 close_all([connection])
                 continue
-            return _prepared(connection)
+            set_timeout(connection, 0)
+            return connection
         time.sleep(0.1)
     tried = "; ".join(f"{address}: {reason}" for address, reason in failures.items())
     raise DistributedError(
@@ -224,8 +239,21 @@ def _connect(invitation: Invitation, rank: int, purpose: Purpose) -> socket.sock
     )
 
 
-def _prepared(connection: socket.socket) -> socket.socket:
-    connection.settimeout(None)
-    # A message is sent for each forward pass, and must not wait for the next one.
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+def opened(connected: socket.socket) -> Peer:
+    """Return a connection over a socket, on which no read takes longer than ten seconds."""
+    connected.settimeout(None)
+    if connected.family != socket.AF_UNIX:
+        # A message is sent for each forward pass, and must not wait for the next one.
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection: Peer = Connection(connected.detach())
+    set_timeout(connection, _SECONDS)
     return connection
+
+
+def set_timeout(connection: Peer, seconds: float) -> None:
+    """Limit the time of each read, which then raises ``BlockingIOError``; 0 for no limit."""
+    whole = int(seconds)
+    limit = struct.pack("@ll", whole, int((seconds - whole) * 1e6))
+    with socket.socket(fileno=connection.fileno()) as shared:
+        shared.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        shared.detach()

@@ -27,8 +27,7 @@ import mlx.core as mx
 from state_machines.errors import ProxyError
 
 from ..errors import DistributedError
-from .channel import FollowerChannel, NoRanks, TcpFollowerChannel, TcpLeaderChannel
-from .failures import Failure, is_lost_connection
+from .channel import Failure, FollowerChannel, LeaderChannel, is_lost_connection
 from .launch import detect_launch
 from .liveness import SILENCE_SECONDS, Liveness
 from .rendezvous import connect_ranks, installed_versions
@@ -87,11 +86,11 @@ class Session:
         self._failure: Failure | None = None
         self._has_ended = False
         self._members: weakref.WeakSet[Member] = weakref.WeakSet()
-        self._leading: TcpLeaderChannel | NoRanks | None = None
-        self._following: TcpFollowerChannel | None = None
+        self._leading: LeaderChannel | None = None
+        self._following: FollowerChannel | None = None
         self._liveness: Liveness | None = None
         if self.size == 1:
-            self._leading = NoRanks()
+            self._leading = LeaderChannel([], self._reason_of)
         else:
             self._connect(addresses)
         atexit.register(self._at_exit)
@@ -101,12 +100,12 @@ class Session:
         control = [found["control"] for found in connections.values()]
         liveness = {rank: found["liveness"] for rank, found in connections.items()}
         if self.rank == 0:
-            leading = self._leading = TcpLeaderChannel(control, self._reason_of)
+            leading = self._leading = LeaderChannel(control, self._reason_of)
             self._liveness = Liveness(liveness, self, lambda: leading.sent, leads=True)
             if _handles_termination():
                 signal.signal(signal.SIGTERM, self._terminated)
             return
-        following = self._following = TcpFollowerChannel(control[0], self._reason_of)
+        following = self._following = FollowerChannel(control[0], self._reason_of)
         self._liveness = Liveness(liveness, self, lambda: following.received, leads=False)
         ours = installed_versions()
         for package, theirs in invitation.versions.items():
@@ -127,7 +126,7 @@ class Session:
         return self.rank == 0
 
     @property
-    def channel(self) -> TcpLeaderChannel | NoRanks:
+    def channel(self) -> LeaderChannel:
         """The control channel. On rank 0 only."""
         if self._leading is None:
             raise AssertionError("this is not rank 0")

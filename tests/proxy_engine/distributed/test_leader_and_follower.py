@@ -20,6 +20,7 @@ from proxy_engine import CacheOptions, InferenceEngine
 from proxy_engine.distributed import follower as follower_module
 from proxy_engine.distributed import leader as leader_module
 from proxy_engine.distributed import loading
+from proxy_engine.distributed.channel import FollowerChannel, LeaderChannel
 from proxy_engine.distributed.follower import Follower, follow
 from proxy_engine.distributed.leader import Leader
 from proxy_engine.distributed.messages import Message
@@ -29,10 +30,11 @@ from proxy_engine.prompt_cache.layers import flat
 from proxy_engine.replication import Replica, ReplicatedList, replicated
 
 
-class NearChannel:
+class NearChannel(LeaderChannel):
     """Has a follower of the same process perform each message once rank 0 has."""
 
     def __init__(self, follower: Follower) -> None:
+        super().__init__([], lambda error: error)
         self._follower = follower
         self._last: bytes | None = None
 
@@ -146,7 +148,7 @@ def refuse(objects: list[Any]) -> None:
     raise ValueError("refused")
 
 
-class ScriptedChannel:
+class ScriptedChannel(FollowerChannel):
     """Delivers messages that are known in advance; then rank 0 has ended, or is silent."""
 
     def __init__(self, *messages: Message, ends: bool = True) -> None:

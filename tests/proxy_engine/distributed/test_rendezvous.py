@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from proxy_engine import DistributedError, InvalidOptionError
-from proxy_engine.distributed.channel import TcpFollowerChannel, TcpLeaderChannel
-from proxy_engine.distributed.failures import Failure
-from proxy_engine.distributed.frames import FrameTooLongError, frame, read_frame
-from proxy_engine.distributed.handshake import HandshakeError, check_peer, new_secret, prove
+from proxy_engine.distributed.channel import Failure, FollowerChannel, LeaderChannel, Peer
 from proxy_engine.distributed.launch import Launch, detect_launch
 from proxy_engine.distributed.liveness import Liveness
+from proxy_engine.distributed.rendezvous import Invitation, _accept, _connect, _listen, opened
 
-Pair = tuple[socket.socket, socket.socket]
+Pair = tuple[Peer, Peer]
 
 
 @pytest.fixture
 def pair() -> Iterator[Pair]:
     """A connection."""
-    ours, theirs = socket.socketpair()
+    ours, theirs = map(opened, socket.socketpair())
     with ours, theirs:
-        ours.settimeout(10)
-        theirs.settimeout(10)
         yield ours, theirs
 
 
@@ -60,48 +58,56 @@ def test_unreadable_file_of_hosts_is_refused(tmp_path: Path, content: str | None
         detect_launch({"MLX_RANK": "0", "MLX_HOSTFILE": str(hosts)})
 
 
-def test_both_sides_prove_the_secret(pair: Pair) -> None:
-    secret = new_secret()
-    proving = threading.Thread(target=prove, args=(pair[1], secret, {"rank": 1}))
-    proving.start()
-    assert check_peer(pair[0], secret) == {"rank": 1}
-    proving.join()
+def test_ranks_with_the_secret_are_connected_and_other_processes_are_not() -> None:
+    secret = b"s" * 32
+    with _listen(("127.0.0.1",)) as listener:
+        invitation = Invitation(("127.0.0.1",), listener.getsockname()[1], secret, {})
+        intruders = []
+        for answer in (b"", b"\xff\xff\xff\xff", b"\0\0\0\4none", b"\0\0\0\x10" + b"0" * 16):
+            intruders.append(socket.create_connection(listener.getsockname()))
+            intruders[-1].sendall(answer)
+        found: list[Any] = []
+        joining = threading.Thread(
+            target=lambda: found.extend(
+                _connect(invitation, 1, purpose) for purpose in ("control", "liveness")
+            )
+        )
+        joining.start()
+        connections = _accept(listener, secret, 2)[1]
+        joining.join()
+    connections["control"].send_bytes(b"message")
+    assert found[0].recv_bytes() == b"message"
+    for connection in (*connections.values(), *found, *intruders):
+        connection.close()
 
 
-def test_wrong_secret_is_refused_on_either_side(pair: Pair) -> None:
-    refusals: list[BaseException] = []
-
-    def join() -> None:
-        try:
-            prove(pair[1], new_secret(), {"rank": 1})
-        except OSError as error:
-            refusals.append(error)
-
-    joining = threading.Thread(target=join)
-    joining.start()
-    with pytest.raises(HandshakeError):
-        check_peer(pair[0], new_secret())
-    # A leader that does not know the secret either.
-    pair[0].sendall(frame(b"0" * 32))
-    joining.join()
-    assert isinstance(refusals[0], HandshakeError)
+def test_process_without_the_secret_at_rank_0s_address_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("proxy_engine.distributed.rendezvous._SECONDS", 0.5)
+    with _listen(("127.0.0.1",)) as listener:
+        invitation = Invitation(("127.0.0.1",), listener.getsockname()[1], b"ours", {})
+        other = threading.Thread(target=lambda: _expect_no_rank(listener))
+        other.start()
+        with pytest.raises(DistributedError, match="cannot connect to rank 0"):
+            _connect(invitation, 1, "control")
+        other.join()
 
 
-@pytest.mark.parametrize("answer", [b"", b"short", b"0" * 4096])
-def test_malformed_answers_are_refused(pair: Pair, answer: bytes) -> None:
-    pair[1].sendall(frame(answer))
-    with pytest.raises(HandshakeError):
-        check_peer(pair[0], new_secret())
+def _expect_no_rank(listener: socket.socket) -> None:
+    with pytest.raises(DistributedError, match="has not connected"):
+        _accept(listener, b"theirs", 2)
 
 
 def test_length_of_messages_is_bounded(pair: Pair) -> None:
-    pair[1].sendall(b"\xff\xff\xff\xff")
-    with pytest.raises(FrameTooLongError):
-        read_frame(pair[0])
+    following = FollowerChannel(pair[0], lost)
+    os.write(pair[1].fileno(), b"\x7f\xff\xff\xff")
+    with pytest.raises(DistributedError, match="bad message length"):
+        following.receive()
 
 
 def test_messages_arrive_in_order_until_the_end(pair: Pair) -> None:
-    leading, following = TcpLeaderChannel([pair[0]], lost), TcpFollowerChannel(pair[1], lost)
+    leading, following = LeaderChannel([pair[0]], lost), FollowerChannel(pair[1], lost)
     messages = [bytes([number]) * (1 + 100 * number) for number in range(20)]
     for message in messages:
         leading.send(message)
@@ -112,13 +118,13 @@ def test_messages_arrive_in_order_until_the_end(pair: Pair) -> None:
 
 
 def test_receive_has_a_time_limit_and_reports_lost_connections(pair: Pair) -> None:
-    following = TcpFollowerChannel(pair[1], lost)
+    following = FollowerChannel(pair[1], lost)
     with pytest.raises(TimeoutError):
         following.receive(0.01)
     pair[0].close()
     with pytest.raises(DistributedError):
         following.receive()
-    leading = TcpLeaderChannel([pair[0]], lost)
+    leading = LeaderChannel([pair[0]], lost)
     with pytest.raises(DistributedError):
         leading.send(b"message")
 
@@ -156,7 +162,7 @@ def test_reports_of_rank_0_reach_the_watch(
     if sent is None:
         pair[0].close()
     else:
-        pair[0].sendall(frame(sent))
+        pair[0].send_bytes(sent)
     assert watch.happened.wait(10)
     assert watch.failures[:1] == failures
     liveness.close()
@@ -173,7 +179,7 @@ def test_silent_and_stalled_ranks_have_failed(pair: Pair, monkeypatch: pytest.Mo
     monkeypatch.setattr("proxy_engine.distributed.liveness.STALL_SECONDS", 0)
     stalled = Watch()
     liveness = Liveness({1: pair[0]}, stalled, lambda: 5, leads=True)
-    pair[1].sendall(frame(b'{"count":3}'))
+    pair[1].send_bytes(b'{"count":3}')
     assert stalled.happened.wait(10)
     assert "no message" in stalled.failures[0].reason
     liveness.close()
