@@ -98,9 +98,6 @@ def request_defaults(settings: BaseModel, *, is_raw: bool = False) -> OptionOver
     Args:
         settings: A model with the settings.
         is_raw: Whether the request continues a text without a chat template.
-
-    Raises:
-        InvalidOptionError: A setting is out of range.
     """
     options: dict[str, Any] = {"temperature": _TEMPERATURE}
     if is_raw:
@@ -113,8 +110,12 @@ def request_defaults(settings: BaseModel, *, is_raw: bool = False) -> OptionOver
         value = getattr(settings, name)
         if value is not None and name not in left_out:
             options[name] = value
-    GenerationOptions(**options)
     return cast(OptionOverrides, options)
+
+
+def check_defaults(settings: BaseModel) -> None:
+    """Raise ``InvalidOptionError`` for defaults of requests that are out of range."""
+    GenerationOptions(**request_defaults(settings))
 
 
 def _field(options: type[BaseModel], name: str) -> OptionalField:

@@ -13,8 +13,8 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from .connections import limited_protocol
-from .environment import unknown_variables
 from .settings import ServerSettings
+from .settings_sources import unknown_variables
 
 DELIVERY_SECONDS = 5
 """Time for clients to receive the end of cancelled answers."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from ipaddress import ip_address
 from pathlib import Path
@@ -26,8 +25,13 @@ from ..models.load_options import LoadArguments, LoadOptions
 from ..options.generation import MAX_DRAFT_TOKENS
 from ..options.overrides import OptionOverrides
 from ..prompt_cache.options import CacheOptions
-from .configuration_file import ConfigurationFile
-from .generation_settings import cache_options, request_defaults, with_generation_settings
+from .generation_settings import (
+    cache_options,
+    check_defaults,
+    request_defaults,
+    with_generation_settings,
+)
+from .settings_sources import ConfigurationFile
 
 _BYTES_PER_CHARACTER = 6
 """JSON writes a character outside of ASCII as ``\\u00e9``."""
@@ -204,7 +208,7 @@ class ServerSettings(BaseSettings):
         cache = self.cache_options()
         if self.distributed:
             cache.check_distributed()
-        self.request_defaults()
+        check_defaults(self)
         self.load_arguments()
         return self
 
@@ -339,6 +343,7 @@ class _CommandLine(ServerSettings):
         cli_hide_none_type=True,
         cli_avoid_json=True,
         cli_implicit_flags=True,
+        cli_exit_on_error=False,
     )
 
 
@@ -352,24 +357,10 @@ def parse_settings(arguments: Sequence[str]) -> ServerSettings:
     """
     if arguments and not arguments[0].startswith("-"):
         arguments = ["--model", *arguments]
-    _check_flags(arguments)
     try:
         return CliApp.run(_CommandLine, cli_args=list(arguments))
     except ValidationError as error:
         raise ValueError("; ".join(map(_line, error.errors(include_url=False)))) from error
-
-
-def _check_flags(arguments: Sequence[str]) -> None:
-    """Raise ``ValueError`` for an unknown flag. A value that begins with "--" follows a "="."""
-    flags = {name.replace("_", "-"): field for name, field in ServerSettings.model_fields.items()}
-    negations = {f"no-{flag}" for flag, field in flags.items() if field.annotation is bool}
-    for argument in arguments:
-        name = argument.partition("=")[0].removeprefix("--")
-        if argument.startswith("--") and name not in {*flags, *negations, "help", ""}:
-            near = [flag for flag in flags if flag.startswith(name)]
-            near = near or difflib.get_close_matches(name[:80], flags, n=1)
-            hint = f"Did you mean --{near[0]}?" if near else "--help lists all flags."
-            raise ValueError(f"there is no flag --{name[:80]}. {hint}")
 
 
 def _line(fact: ErrorDetails) -> str:

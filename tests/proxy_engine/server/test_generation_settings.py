@@ -150,7 +150,6 @@ def test_file_comes_after_flags_and_variables(
     ("text", "words"),
     [
         ("max_token = 3", "unknown setting 'max_token'. Did you mean 'max_tokens'?"),
-        ("max_tokens = 3\nmax-tokens = 4", "has the setting 'max_tokens' twice"),
         ("config = 'other.toml'", "unknown setting 'config'"),
         ("port = ", "cannot be read: Invalid value"),
         ("max_tokens = 0", "max-tokens: Input should be greater than or equal to 1"),
@@ -173,7 +172,7 @@ def test_documented_file_is_valid(tmp_path: Path) -> None:
 
 
 def test_missing_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="there is no file"):
+    with pytest.raises(SettingsError, match="cannot be read"):
         ServerSettings(config=tmp_path / "none.toml")
 
 
