@@ -31,7 +31,7 @@ class Event(pydantic.BaseModel):
 
 
 class PromptProgress(Event):
-    """The number of prompt tokens that have been processed."""
+    """The number of prompt tokens that have been processed. The first event has the cached ones."""
 
     type: Literal["prompt_progress"] = "prompt_progress"
     processed: int

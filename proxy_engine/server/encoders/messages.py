@@ -57,7 +57,7 @@ class MessagesEncoder(BlocksEncoder):
             "content": self._blocks,
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": {"input_tokens": 0, "output_tokens": 0},
+            "usage": _usage(0, 0, 0),
         }
 
     def begin(self) -> Iterator[bytes]:
@@ -69,7 +69,8 @@ class MessagesEncoder(BlocksEncoder):
         if not self._has_begun:
             self._has_begun = True
             if isinstance(event, PromptProgress):
-                self._message["usage"]["input_tokens"] = event.total
+                # The first event counts what was cached.
+                self._message["usage"] = _usage(event.total, event.processed, 0)
             yield self._event("message_start", message=self._message)
             yield self._event("ping")
         if isinstance(event, TokenGenerated) and event.part != REASONING:
@@ -131,13 +132,7 @@ class MessagesEncoder(BlocksEncoder):
             if stopped is not None
             else _STOP_REASONS.get(result.finish_reason, "end_turn"),
             "stop_sequence": stopped,
-            "usage": {
-                # Anthropic counts cached tokens apart.
-                "input_tokens": usage.prompt_tokens - usage.cached_tokens,
-                "cache_read_input_tokens": usage.cached_tokens,
-                "cache_creation_input_tokens": 0,
-                "output_tokens": usage.completion_tokens,
-            },
+            "usage": _usage(usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens),
         }
         extension = self._extension(result)
         if extension:
@@ -156,3 +151,13 @@ class MessagesEncoder(BlocksEncoder):
 
     def _event(self, kind: str, **fields: Any) -> bytes:
         return frame({"type": kind, **fields}, kind) if self._options.is_streamed else b""
+
+
+def _usage(prompt: int, cached: int, completion: int) -> Fields:
+    """Return the numbers of tokens: Anthropic counts cached tokens apart."""
+    return {
+        "input_tokens": prompt - cached,
+        "cache_read_input_tokens": cached,
+        "cache_creation_input_tokens": 0,
+        "output_tokens": completion,
+    }

@@ -41,11 +41,11 @@ class OllamaEncoder(Encoder):
 
     def end(self) -> Iterator[bytes]:
         """Return the last line."""
-        yield _line(self._fields("", **self._end()))
+        yield json_line(self._fields("", **self._end()))
 
     def fail(self, error: ApiError) -> Iterator[bytes]:
         """Return the error as the last line."""
-        yield _line(error.ollama_body)
+        yield json_line(error.ollama_body)
 
     def response(self) -> Fields:
         """Return the whole response."""
@@ -67,23 +67,16 @@ class OllamaEncoder(Encoder):
             case ToolCallFinished(name=name, arguments=arguments):
                 fields = self._fields("", {"tool_calls": [_call(name, arguments)]})
         if fields is not None and self._options.is_streamed:
-            yield _line(fields)
+            yield json_line(fields)
 
     def _finish(self, index: int, result: GenerationResult[Any]) -> Iterator[bytes]:
         return iter(())
 
     def _token(self, index: int, token: Fields) -> bytes:
-        return _line(self._fields("", proxy_engine={"tokens": [token]}))
+        return json_line(self._fields("", proxy_engine={"tokens": [token]}))
 
     def _fields(self, text: str, more: Fields | None = None, **end: Any) -> Fields:
-        head = {"model": self._model, "created_at": datetime.now(UTC).isoformat(), "done": False}
-        if self._is_chat:
-            return {
-                **head,
-                "message": {"role": "assistant", "content": text, **(more or {})},
-                **end,
-            }
-        return {**head, "response": text, **(more or {}), **end}
+        return answer_fields(self._model, text, more, is_chat=self._is_chat, **end)
 
     def _end(self) -> Fields:
         """Return the fields of the end: counts, and times in nanoseconds."""
@@ -110,5 +103,25 @@ def _call(name: str, arguments: Any) -> Fields:
     return {"function": {"name": name, "arguments": arguments}}
 
 
-def _line(fields: Fields) -> bytes:
+def json_line(fields: Fields) -> bytes:
+    """Return a line of a stream."""
     return to_json(fields) + b"\n"
+
+
+def answer_fields(
+    model: str, text: str, more: Fields | None = None, *, is_chat: bool, **end: Any
+) -> Fields:
+    """Return an answer, or a piece of one.
+
+    Args:
+        model: The model's name.
+        text: Its text.
+        more: Further members beside the text.
+        is_chat: Whether it is a message, rather than a text.
+        end: The members of the end.
+    """
+    head = {"model": model, "created_at": datetime.now(UTC).isoformat(), "done": False}
+    content = {"response": text, **(more or {})}
+    if is_chat:
+        content = {"message": {"role": "assistant", "content": text, **(more or {})}}
+    return {**head, **content, **end}

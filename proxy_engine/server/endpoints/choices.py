@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -56,7 +57,7 @@ async def create_completion(
 def _read_chat(body: ChatRequest, settings: ServerSettings) -> GenerationRequest:
     choices = body.n or 1
 
-    def encoder(lease: Lease) -> ChatEncoder:
+    async def encoder(lease: Lease) -> ChatEncoder:
         options = encoder_options(
             body,
             logprobs=body.most_likely is not None,
@@ -97,15 +98,19 @@ def _read_completion(body: CompletionRequest, settings: ServerSettings) -> Gener
     top = body.most_likely
     scored = prompts if body.echo and top is not None else []
 
-    def encoder(lease: Lease) -> CompletionEncoder:
+    async def encoder(lease: Lease) -> CompletionEncoder:
         engine = lease.engine
+        # A client that leaves ends this at the next prompt.
+        scores = [
+            await asyncio.to_thread(engine.prompt_logprobs, prompt, top or 0) for prompt in scored
+        ]
         return CompletionEncoder(
             lease.name,
             engine.vocabulary,
             encoder_options(body, logprobs=top is not None, usage=body.includes_usage),
             prompts=prompts,
             is_echoed=bool(body.echo),
-            prompt_logprobs=[engine.prompt_logprobs(prompt, top or 0) for prompt in scored],
+            prompt_logprobs=scores,
             choices=choices,
             kept=kept,
         )
@@ -126,7 +131,6 @@ def _read_completion(body: CompletionRequest, settings: ServerSettings) -> Gener
         names={},
         options=options,
         choices=choices,
-        runs_model=bool(scored),
     )
 
 

@@ -8,7 +8,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.routing import APIRoute
@@ -44,6 +44,9 @@ from ..streaming import ServerSentEvents, json_reply, unless_disconnected
 
 T = TypeVar("T")
 
+MakeEncoder: TypeAlias = Callable[[Lease], Coroutine[Any, Any, Encoder]]
+"""Makes the encoder of an answer."""
+
 MAX_VALUES = 300_000
 """The maximum number of JSON values in a body.
 
@@ -67,22 +70,20 @@ class GenerationRequest:
         is_streamed: Whether to stream the response.
         names: The endpoint's names for the engine's parameters, where they differ.
         part_name: The endpoint's names for content parts.
-        runs_model: Whether ``make_encoder`` runs the model, and is called on a thread.
     """
 
     model: ModelChoice
     generations: Sequence[Generation]
-    make_encoder: Callable[[Lease], Encoder]
+    make_encoder: MakeEncoder
     is_streamed: bool
     names: Mapping[str, str]
     part_name: PartName | None = None
-    runs_model: bool = False
 
 
 def read_request(
     body: SamplingFields,
     prompts: Sequence[list[dict[str, Any]] | RawPrompt],
-    make_encoder: Callable[[Lease], Encoder],
+    make_encoder: MakeEncoder,
     settings: ServerSettings,
     *,
     names: Mapping[str, str],
@@ -91,7 +92,6 @@ def read_request(
     tools: Sequence[Any] | None = None,
     tool_choice: Any = None,
     part_name: PartName | None = None,
-    runs_model: bool = False,
 ) -> GenerationRequest:
     """Return a request for the engine.
 
@@ -106,7 +106,6 @@ def read_request(
         tools: The tools, as chat completions have them.
         tool_choice: The choice among them.
         part_name: The endpoint's names for content parts.
-        runs_model: Whether ``make_encoder`` runs the model.
 
     Raises:
         ApiError: The request is invalid, or exceeds a limit of the server.
@@ -154,7 +153,6 @@ def read_request(
         body.is_streamed,
         names,
         part_name,
-        runs_model,
     )
 
 
@@ -210,10 +208,7 @@ async def reply(
         async with AsyncExitStack() as stack:
             stack.push_async_callback(running.close)
             with translated_errors(parsed.names, parsed.part_name):
-                if parsed.runs_model:
-                    encoder = await asyncio.to_thread(parsed.make_encoder, running.lease)
-                else:
-                    encoder = parsed.make_encoder(running.lease)
+                encoder = await parsed.make_encoder(running.lease)
                 if not parsed.is_streamed:
                     await _consume(encoder, running, log_fields)
                     return json_reply(await _off_loop(encoder.response, running))

@@ -74,7 +74,7 @@ def _read_request(body: MessagesRequest, settings: ServerSettings) -> Generation
         named = {"type": "function", "function": {"name": body.tool_choice.name}}
         choice = _TOOL_CHOICES.get(body.tool_choice.type, named)
 
-    def encoder(lease: Lease) -> MessagesEncoder:
+    async def encoder(lease: Lease) -> MessagesEncoder:
         shows = body.thinking is None or body.thinking.display != "omitted"
         options = encoder_options(body, tokens=False, reasoning=shows)
         return MessagesEncoder(

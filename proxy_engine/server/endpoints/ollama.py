@@ -11,7 +11,7 @@ from fastapi import Request, Response
 from ...conversation.messages import RawPrompt
 from ...options.generation import ReasoningOptions
 from ...options.overrides import OptionOverrides
-from ..encoders.ollama import OllamaEncoder
+from ..encoders.ollama import OllamaEncoder, answer_fields, json_line
 from ..errors import OllamaErrorResponse
 from ..host import Lease
 from ..schemas.ollama import (
@@ -20,9 +20,9 @@ from ..schemas.ollama import (
     OllamaMessage,
     OllamaRequest,
 )
-from ..services import ServicesOfRequest
+from ..services import Services, ServicesOfRequest
 from ..settings import ServerSettings
-from ..streaming import json_reply
+from ..streaming import json_reply, unless_disconnected
 from .generating import (
     GenerationRequest,
     encoder_options,
@@ -37,8 +37,10 @@ router = generating_router("/api", OllamaErrorResponse)
 
 @router.post("/chat")
 async def chat(body: OllamaChatRequest, request: Request, services: ServicesOfRequest) -> Response:
-    """Answer a conversation, as lines of JSON unless ``stream`` is false."""
+    """Answer a conversation, as lines of JSON unless ``stream`` is false; or load the model."""
     services.unknown_fields.check(request, body)
+    if not body.messages:
+        return await _loaded(body, request, services)
     return await reply(request, services, lambda: _read_chat(body, services.settings))
 
 
@@ -46,9 +48,24 @@ async def chat(body: OllamaChatRequest, request: Request, services: ServicesOfRe
 async def generate(
     body: OllamaGenerateRequest, request: Request, services: ServicesOfRequest
 ) -> Response:
-    """Answer a text, as lines of JSON unless ``stream`` is false."""
+    """Answer a text, as lines of JSON unless ``stream`` is false; or load the model."""
     services.unknown_fields.check(request, body)
+    if not (body.prompt or body.system or body.images):
+        return await _loaded(body, request, services)
     return await reply(request, services, lambda: _read_text(body, services.settings))
+
+
+async def _loaded(body: OllamaRequest, request: Request, services: Services) -> Response:
+    """Load the model of a request that asks for no answer."""
+
+    async def loaded() -> Response:
+        async with services.host.lease(body.model_choice) as lease:
+            is_chat = isinstance(body, OllamaChatRequest)
+            fields = answer_fields(lease.name, "", is_chat=is_chat, done=True, done_reason="load")
+        media_type = OllamaEncoder.media_type if body.is_streamed else "application/json"
+        return Response(json_line(fields), media_type=media_type)
+
+    return await unless_disconnected(request.receive, loaded())
 
 
 @router.get("/tags")
@@ -88,7 +105,7 @@ def _read_request(
     settings: ServerSettings,
     tools: list[dict[str, Any]] | None = None,
 ) -> GenerationRequest:
-    def encoder(lease: Lease) -> OllamaEncoder:
+    async def encoder(lease: Lease) -> OllamaEncoder:
         is_chat = isinstance(body, OllamaChatRequest)
         shown = encoder_options(body)
         return OllamaEncoder(lease.name, lease.engine.vocabulary, shown, is_chat=is_chat)

@@ -120,7 +120,7 @@ def _read_request(
             stored = StoredResponse.after(earlier, to_json(response), given, outputs)
             store.put(response["id"], stored)
 
-    def encoder(lease: Lease) -> ResponsesEncoder:
+    async def encoder(lease: Lease) -> ResponsesEncoder:
         return ResponsesEncoder(
             _begun(body, lease.name, settings, is_stored=is_stored),
             lease.engine.vocabulary,

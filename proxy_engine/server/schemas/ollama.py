@@ -56,14 +56,18 @@ class OllamaRequest(TextFields):
 class OllamaChatRequest(OllamaRequest):
     """A conversation to answer."""
 
-    messages: list[OllamaMessage] = Field(min_length=1, max_length=MAX_MESSAGES)
+    messages: list[OllamaMessage] = Field(
+        default_factory=list,
+        max_length=MAX_MESSAGES,
+        description="Without messages, the model is loaded.",
+    )
     tools: list[dict[str, Any]] | None = None
 
 
 class OllamaGenerateRequest(OllamaRequest):
     """A text to answer, or to continue if it is ``raw``."""
 
-    prompt: str = ""
+    prompt: str = Field(default="", description="Without a text, the model is loaded.")
     system: str | None = None
     images: list[str] | None = None
     raw: bool | None = None

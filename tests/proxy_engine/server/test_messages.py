@@ -243,6 +243,16 @@ def test_errors_have_anthropics_envelope(
     assert what in body["error"]["message"]
 
 
+def test_cached_tokens_are_counted_apart_from_the_beginning(claude: anthropic.Anthropic) -> None:
+    for _ in range(2):
+        events = [*create(claude, stream=True, max_tokens=2)]
+        begun, ended = events[0].message.usage, events[-2].usage
+        assert begun.input_tokens + begun.cache_read_input_tokens > 0
+        assert begun.input_tokens == ended.input_tokens
+        assert begun.cache_read_input_tokens == ended.cache_read_input_tokens
+    assert begun.cache_read_input_tokens > 0
+
+
 def test_failing_stream_ends_with_an_error_event(
     live: Live, claude: anthropic.Anthropic, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,6 +86,14 @@ def test_calls_and_their_results_are_read(live: Live, llama: ollama.Client) -> N
     assert reply.headers[HEADER] == "options.num_ctx"
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_request_without_a_text_loads_the_model(live: Live, stream: bool) -> None:
+    for path, body in (("generate", {}), ("generate", {"prompt": ""}), ("chat", {"messages": []})):
+        reply = post(live, path, model=MODEL, stream=stream, keep_alive="5m", **body).json()
+        assert (reply["done"], reply["done_reason"], reply["model"]) == (True, "load", MODEL)
+        assert (reply["message"]["content"] if path == "chat" else reply["response"]) == ""
+
+
 def test_models_are_listed(llama: ollama.Client) -> None:
     assert MODEL in [model.model for model in llama.list().models]
 
@@ -94,7 +102,7 @@ def test_models_are_listed(llama: ollama.Client) -> None:
     ("path", "body", "status", "what"),
     [
         ("chat", {"model": "nope", "messages": HELLO}, 404, "'nope' not found"),
-        ("chat", {"messages": []}, 400, "messages must contain at least one item"),
+        ("generate", {"model": "nope"}, 404, "'nope' not found"),
         ("chat", {"messages": HELLO, "options": {"temperature": -1}}, 400, "options.temperature should be"),
         ("generate", {"prompt": "a", "format": {"type": "text"}}, 400, "text"),
     ],
