@@ -95,16 +95,15 @@ class GenerationEngine(EngineProperties):
     ) -> GenerationResult[T]: ...
     @overload
     def generate(
-        self, prompt: Prompt, response_format: Format[T] = None, **options: Unpack[OptionOverrides]
-    ) -> GenerationResult[T]: ...
-    @overload
-    def generate(
         self, prompt: Prompt, response_format: TypeForm[T], **arguments: Unpack[RequestArguments]
     ) -> GenerationResult[T | None]: ...
     @overload
     def generate(
-        self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
-    ) -> GenerationResult[Any]: ...
+        self,
+        prompt: Prompt,
+        response_format: Format[T] = None,
+        **arguments: Unpack[RequestArguments],
+    ) -> GenerationResult[T]: ...
     def generate(
         self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
     ) -> GenerationResult[Any]:
@@ -151,16 +150,15 @@ class GenerationEngine(EngineProperties):
     ) -> GenerationResult[T]: ...
     @overload
     async def agenerate(
-        self, prompt: Prompt, response_format: Format[T] = None, **options: Unpack[OptionOverrides]
-    ) -> GenerationResult[T]: ...
-    @overload
-    async def agenerate(
         self, prompt: Prompt, response_format: TypeForm[T], **arguments: Unpack[RequestArguments]
     ) -> GenerationResult[T | None]: ...
     @overload
     async def agenerate(
-        self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
-    ) -> GenerationResult[Any]: ...
+        self,
+        prompt: Prompt,
+        response_format: Format[T] = None,
+        **arguments: Unpack[RequestArguments],
+    ) -> GenerationResult[T]: ...
     async def agenerate(
         self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
     ) -> GenerationResult[Any]:

@@ -16,9 +16,8 @@ from mlx_lm.models.cache import KVCache, QuantizedKVCache, RotatingKVCache, make
 from ..errors import InvalidOptionError, PromptCacheFileError
 from ..replication import replicated
 from .disk.disk_cache import DiskCache
-from .files import read_cache, write_cache
+from .files import model_identity, read_cache, write_cache
 from .format import is_by_token
-from .identity import model_identity
 from .layers import (
     copy_cache,
     evaluate,

@@ -20,8 +20,8 @@ from mlx_lm.models.cache import KVCache, load_prompt_cache, save_prompt_cache
 from mlx_lm.tuner.utils import linear_to_lora_layers
 
 from proxy_engine import InvalidOptionError, PromptCacheFileError, PromptCacheMismatchError
-from proxy_engine.prompt_cache import identity as identity_module
-from proxy_engine.prompt_cache.identity import model_identity
+from proxy_engine.prompt_cache import files
+from proxy_engine.prompt_cache.files import model_identity
 from proxy_engine.prompt_cache.options import CacheOptions
 from proxy_engine.prompt_cache.prompt_caches import PromptCaches
 
@@ -214,7 +214,7 @@ def test_cache_of_another_adapter_is_rejected(saved: Path, tmp_path: Path) -> No
 def test_cache_of_another_mlx_lm_version_is_rejected(
     saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(identity_module.mlx_lm, "__version__", "0.0.1")
+    monkeypatch.setattr(files.mlx_lm, "__version__", "0.0.1")
     with pytest.raises(PromptCacheMismatchError, match=r"here 0\.0\.1") as caught:
         PromptCaches(model_of("plain")).load(saved)
     assert set(caught.value.differs) == {"mlx_lm"}
@@ -223,7 +223,7 @@ def test_cache_of_another_mlx_lm_version_is_rejected(
 def test_identity_of_a_model_is_the_same_in_every_process() -> None:
     program = (
         "from cached_models import model_of\n"
-        "from proxy_engine.prompt_cache.identity import model_identity\n"
+        "from proxy_engine.prompt_cache.files import model_identity\n"
         "print(model_identity(model_of('chunked')))"
     )
     path = [str(Path(__file__).parents[2] / "support"), *filter(None, sys.path)]
