@@ -29,7 +29,7 @@ from referencing import Registry
 
 from state_machines.budgets import spend, step_budget
 from state_machines.grammar.substring import find_quote
-from state_machines.json_schema.quotes import SUBSTRING_OF, SUBSTRING_UNIT
+from state_machines.quotes import SUBSTRING_OF, SUBSTRING_UNIT
 from state_machines.regex import compile_pattern
 
 from .checks.pointers import reference_token

@@ -1,25 +1,35 @@
-"""Verbatim quotes: texts that are substrings of a source."""
+"""Verbatim quotes: texts that are substrings of a source.
+
+In JSON Schema, ``x-substring-of`` names a *source*, a text that is given beside the schema.
+``x-substring-unit``, next to it, is ``"words"`` (the default) or ``"chars"``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from state_machines.budgets import step_budget
-from state_machines.errors import GrammarBudgetError, InvalidArgumentError
+from state_machines.errors import GrammarBudgetError, InvalidArgumentError, MissingSourceError
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.encoding import RAW, encoded
-from state_machines.grammar.node import EMPTY
+from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import repetition, symbols
-from state_machines.grammar.substring import chunks_of, substring_language
+from state_machines.grammar.substring import check_source, chunks_of, substring_language
 from state_machines.grammar.symbols import ANY_CODE_POINT
-from state_machines.json_schema.quotes import SUBSTRING_OF, SUBSTRING_UNIT
 from state_machines.limits import LIMITS
 from state_machines.machine import StateMachine
 
 Unit = Literal["words", "chars"]
 """Where a quote may begin and end: between the words of its source, or anywhere."""
+
+SUBSTRING_OF = "x-substring-of"
+SUBSTRING_UNIT = "x-substring-unit"
+
+UNITS = get_args(Unit)
+
+_NOT_EMPTY = repetition(symbols(ANY_CODE_POINT), 1, None)
 
 _OTHER_TYPES = {"array", "object", "number", "integer", "boolean", "null"}
 
@@ -55,8 +65,7 @@ class SubstringStateMachine(StateMachine):
             with step_budget(LIMITS.compile_steps):
                 quotes = substring_language(chunks_of(source, unit))
                 if not allow_empty:
-                    any_text = repetition(symbols(ANY_CODE_POINT), 1, None)
-                    quotes = intersection((quotes, any_text))
+                    quotes = intersection((quotes, _NOT_EMPTY))
         except GrammarBudgetError as error:
             raise InvalidArgumentError(
                 f"indexing the source takes more than {error.budget:,} steps of work",
@@ -106,7 +115,73 @@ class QuoteFrom:
 
 
 def _check_unit(unit: Any) -> None:
-    if unit not in get_args(Unit):
+    if unit not in UNITS:
         raise InvalidArgumentError(
             f"unit must be 'words' or 'chars', not {unit!r}", argument="unit"
         )
+
+
+def source_names(schema: Any) -> set[str]:
+    """Return the names of the sources that a schema quotes from, wherever the keyword stands."""
+    names: set[str] = set()
+    pending = [schema]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, Mapping):
+            name = value.get(SUBSTRING_OF)
+            if isinstance(name, str):
+                names.add(name)
+            pending += value.values()
+        elif isinstance(value, list):
+            pending += value
+    return names
+
+
+class QuoteSources:
+    """The sources of one compilation.
+
+    Args:
+        texts: The texts by name.
+
+    Raises:
+        InvalidArgumentError: A text is no string, has a lone surrogate, or is too long.
+    """
+
+    def __init__(self, texts: Mapping[str, str] | None = None) -> None:
+        self._texts: dict[str, str] = dict(texts or {})
+        for name, text in self._texts.items():
+            if not isinstance(name, str) or not isinstance(text, str):
+                raise InvalidArgumentError(
+                    "sources must be a mapping from names to texts", argument="sources"
+                )
+        self._languages: dict[tuple[str, str], Node] = {}
+
+    @property
+    def used(self) -> dict[str, str]:
+        """The sources that schemas have named so far."""
+        return {name: self._texts[name] for name, _ in self._languages}
+
+    def quotes(self, name: str, unit: str) -> Node:
+        """Return the quotes from a source, as a language of code points.
+
+        Raises:
+            MissingSourceError: There is no source of the name.
+        """
+        text = self._texts.get(name)
+        if text is None:
+            known = tuple(self._texts)
+            listed = ", ".join(map(repr, known))
+            raise MissingSourceError(
+                f"the source {name!r} of a quote is not given",
+                keyword=SUBSTRING_OF,
+                source=name,
+                known=known,
+                hint=f"Known are {listed}" if known else f"Give sources={{{name!r}: ...}}",
+            )
+        key = (name, unit)
+        language = self._languages.get(key)
+        if language is None:
+            check_source(text)
+            language = intersection((substring_language(chunks_of(text, unit)), _NOT_EMPTY))
+            self._languages[key] = language
+        return language

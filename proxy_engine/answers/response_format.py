@@ -36,8 +36,8 @@ import pydantic
 
 from state_machines import GrammarStateMachine, JsonSchemaStateMachine, StateMachine
 from state_machines.json_schema.machine import AdditionalProperties
-from state_machines.json_schema.quotes import SUBSTRING_OF
 from state_machines.pydantic_schemas import ClosedJsonSchema
+from state_machines.quotes import SUBSTRING_OF
 from state_machines.root import (
     Part,
     StructuralTagPart,

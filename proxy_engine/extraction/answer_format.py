@@ -13,8 +13,8 @@ import pydantic
 from pydantic_core import to_jsonable_python
 
 from state_machines import JsonSchemaStateMachine, StateMachine
-from state_machines.json_schema.quotes import source_names
 from state_machines.pydantic_schemas import ClosedJsonSchema
+from state_machines.quotes import source_names
 
 from ..checks.texts import short_repr
 from ..errors import InvalidOptionError, InvalidResponseFormatError

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from state_machines.grammar.substring import quote_places
-from state_machines.json_schema.quotes import source_names
+from state_machines.quotes import source_names
 
 from ..errors import InvalidOptionError, OutputValidationError
 from .answer_format import INPUT, AnswerFormat, definition, pointer_of

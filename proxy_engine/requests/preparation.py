@@ -13,7 +13,7 @@ from typing import Any, cast
 from samplers import SamplingParameters
 from state_machines import StateMachine, Vocabulary
 from state_machines.completion import Guard
-from state_machines.json_schema.quotes import source_names
+from state_machines.quotes import source_names
 from state_machines.root import Text, part_names
 from state_machines.tool_calls import ToolFormat
 from state_machines.tool_calls.call import CALL

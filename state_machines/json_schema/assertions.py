@@ -31,7 +31,6 @@ from state_machines.json_schema.objects.object_shape import (
     Present,
     shape_of_clauses,
 )
-from state_machines.json_schema.quotes import SUBSTRING_OF, SUBSTRING_UNIT, UNITS
 from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
 from state_machines.json_schema.value_sets import (
     ANY_TEXT,
@@ -43,6 +42,7 @@ from state_machines.json_schema.value_sets import (
     disjoin,
     is_encodable,
 )
+from state_machines.quotes import SUBSTRING_OF, SUBSTRING_UNIT, UNITS
 from state_machines.regex import compile_pattern
 
 FEW_DEPENDENCIES = 3

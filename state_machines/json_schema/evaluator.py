@@ -19,7 +19,6 @@ from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.document import SchemaLocation
 from state_machines.json_schema.objects.clause_solver import object_is_inhabited
 from state_machines.json_schema.objects.object_shape import ObjectShape
-from state_machines.json_schema.quotes import QuoteSources
 from state_machines.json_schema.terms import (
     FALSE,
     TRUE,
@@ -41,6 +40,7 @@ from state_machines.json_schema.value_sets import (
     negate,
 )
 from state_machines.limits import LIMITS
+from state_machines.quotes import QuoteSources
 
 T = TypeVar("T")
 

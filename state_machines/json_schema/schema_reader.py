@@ -9,11 +9,10 @@ from state_machines.budgets import spend
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.node import Node
+from state_machines.json_schema.checks import located_errors
 from state_machines.json_schema.document import SchemaLocation
-from state_machines.json_schema.error_location import located_errors
 from state_machines.json_schema.evaluator import TermEvaluator
 from state_machines.json_schema.keywords import KEYWORDS, KEYWORDS_BY_DRAFT, KeywordReader
-from state_machines.json_schema.quotes import QuoteSources
 from state_machines.json_schema.terms import Term
 from state_machines.json_schema.value_sets import (
     ANY_TEXT,
@@ -23,6 +22,7 @@ from state_machines.json_schema.value_sets import (
     disjoin,
     negate,
 )
+from state_machines.quotes import QuoteSources
 
 _CONDITIONAL = frozenset(keyword.name for keyword in KEYWORDS if keyword.is_conditional)
 

@@ -10,12 +10,16 @@ r"""Dates, times and durations (RFC 3339).
 
 from __future__ import annotations
 
+from functools import partial
+
 from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import concatenation, union
 from state_machines.grammar.symbols import CodePointSet
 from state_machines.grammar.word_lists import literals, word_list
-from state_machines.json_schema.formats.primitives import full_match
+from state_machines.regex import compile_pattern
+
+full_match = partial(compile_pattern, search=False)
 
 _MINUTES_PER_DAY = 24 * 60
 _SYMBOLS, _UTC = CodePointSet.of("0123456789:.+-"), CodePointSet.of("Zz")

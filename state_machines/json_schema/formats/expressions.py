@@ -23,7 +23,7 @@ from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import concatenation, optional, repetition, symbols, union
 from state_machines.grammar.symbols import CodePointSet, code_points
 from state_machines.grammar.word_lists import literals, word_list
-from state_machines.json_schema.formats.primitives import exact_text, full_match
+from state_machines.regex import compile_pattern
 
 MAX_NESTED_GROUPS = 4
 """The nesting depth of groups."""
@@ -34,6 +34,8 @@ SCRIPTS = (
     *("Katakana", "Khmer", "Lao", "Latin", "Malayalam", "Mongolian", "Myanmar", "Sinhala"),
     *("Tamil", "Telugu", "Thai", "Tibetan"),
 )
+
+full_match = partial(compile_pattern, search=False)
 
 _HEX = "[0-9A-Fa-f]"
 _NAME = r"[A-Za-z_$][0-9A-Za-z_$]*"
@@ -65,8 +67,8 @@ def ecma_regex() -> Node:
             _character_class(),
         )
     )
-    closing, quantifier = exact_text(")"), optional(_quantifier())
-    always = union((exact_text("|"), full_match(_ASSERTION), concatenation(atom, quantifier)))
+    closing, quantifier = literals((")",)), optional(_quantifier())
+    always = union((literals(("|",)), full_match(_ASSERTION), concatenation(atom, quantifier)))
     disjunction = repetition(always, 0, None)
     for _ in range(MAX_NESTED_GROUPS):
         group = concatenation(full_match(_GROUP), disjunction, closing, quantifier)
@@ -76,7 +78,7 @@ def ecma_regex() -> Node:
 
 
 def _character_class() -> Node:
-    hyphen = optional(exact_text("-"))
+    hyphen = optional(literals(("-",)))
     ranges = word_list(
         (
             f"{first}-",
@@ -88,7 +90,7 @@ def _character_class() -> Node:
     closed = concatenation(union((full_match(_SET), ranges)), hyphen)
     single = full_match(rf"[^\\\]\-]|{_CHARACTER_ESCAPE}|\\b")
     items = repetition(union((closed, single)), 0, None)
-    return concatenation(full_match(r"\[\^?"), hyphen, items, hyphen, exact_text("]"))
+    return concatenation(full_match(r"\[\^?"), hyphen, items, hyphen, literals(("]",)))
 
 
 def _quantifier() -> Node:
@@ -97,7 +99,7 @@ def _quantifier() -> Node:
         for least in range(100)
     )
     return concatenation(
-        union((full_match(r"[*+?]|\{[0-9]{1,9},?\}"), intervals)), optional(exact_text("?"))
+        union((full_match(r"[*+?]|\{[0-9]{1,9},?\}"), intervals)), optional(literals(("?",)))
     )
 
 

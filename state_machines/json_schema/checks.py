@@ -1,25 +1,44 @@
-"""Attach JSON Pointers to errors, and locate the part of a schema that no value satisfies."""
+"""Checks of a schema before generation, and the places of its errors.
+
+:func:`check_reachable` evaluates everything that an answer can reach. :class:`located_errors`
+attaches JSON Pointers to errors, and :func:`smallest_empty_schema` finds the part of a schema that
+no value satisfies.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import combinations
 from typing import Any
 
+from state_machines.budgets import spend
 from state_machines.errors import (
     GrammarBudgetError,
     PatternError,
     SchemaError,
     UnsupportedSchemaError,
 )
+from state_machines.grammar.boolean import intersection
+from state_machines.grammar.words import contains_word
+from state_machines.json_schema.arrays.array_shape import ArrayShape, ItemSteps
 from state_machines.json_schema.document import SchemaLocation
 from state_machines.json_schema.evaluator import TermEvaluator
 from state_machines.json_schema.keywords import COSTLY_KEYWORDS, KEYWORDS_BY_DRAFT
+from state_machines.json_schema.objects.names import listed_names, name_cells
+from state_machines.json_schema.objects.object_shape import Matching, ObjectShape, Present
 from state_machines.json_schema.terms import (
     Conjunction,
     Disjunction,
     Negation,
     Term,
+    TermTable,
 )
+
+_SCHEMA_TERMS = 50_000
+"""Terms visited to check a schema before a machine is built."""
+
+PAIRED_TERMS = 4
+"""Terms of conditions on one member up to which the conjunctions of pairs are checked."""
 
 
 class located_errors:
@@ -174,3 +193,100 @@ def _needed_items(location: SchemaLocation, schema: dict[str, Any]) -> Iterator[
     min_contains = schema.get("minContains", 1) if location.dialect.counts_contained else 1
     if "contains" in schema and min_contains > 0:
         yield location.child(schema["contains"], "contains")
+
+
+def check_reachable(
+    root: Term, evaluator: TermEvaluator, check_array: Callable[[ArrayShape], None]
+) -> None:
+    """Evaluate every term that is reachable from ``root``, and decide whether it is empty.
+
+    Args:
+        root: The term.
+        evaluator: Evaluates the terms.
+        check_array: Checks an array of unique items; called when all terms are evaluated.
+
+    Raises:
+        SchemaError: A reachable schema is malformed or unsupported.
+    """
+    seen = {root}
+    unique: list[tuple[Term, SchemaLocation | None]] = []
+    stack: list[tuple[Term, SchemaLocation | None]] = [(root, None)]
+    while stack:
+        term, parent = stack.pop()
+        spend()
+        with located_errors(term, parent=parent):
+            children = [each for each in _children(term, evaluator) if each not in seen]
+            seen.update(children)
+            if len(seen) > _SCHEMA_TERMS:
+                raise UnsupportedSchemaError(
+                    f"the schema has more than {_SCHEMA_TERMS:,} different sets of values",
+                    hint="Simplify the schema",
+                )
+        if any(array.unique for array in evaluator.values(term).arrays):
+            unique.append((term, parent))
+        location = next(schema_locations(term), parent)
+        stack.extend((child, location) for child in children)
+        # The evaluation of property names reads only the keywords for strings. The other keywords
+        # must be well-formed, too.
+        for names in evaluator.take_terms_read_for_strings():
+            with located_errors(names, parent=location):
+                evaluator.values(names)
+    for term, parent in unique:
+        with located_errors(term, parent=parent):
+            for array in evaluator.values(term).arrays:
+                check_array(array)
+
+
+def _children(term: Term, evaluator: TermEvaluator) -> dict[Term, None]:
+    """Return the terms of the members and items of a term's values, in a fixed order."""
+    values = evaluator.admitted(term)
+    children: dict[Term, None] = {}
+    for array in values.arrays:
+        children.update(dict.fromkeys(ItemSteps(array, evaluator).terms()))
+    for shape in values.objects:
+        children.update(dict.fromkeys(_member_terms(shape, evaluator)))
+    shapes: tuple[ArrayShape | ObjectShape, ...] = (*values.arrays, *values.objects)
+    for container in shapes:
+        evaluator.shape_is_inhabited(container)
+    return children
+
+
+def _member_terms(shape: ObjectShape, table: TermTable) -> Iterator[Term]:
+    """Yield the terms of a shape's members, combined with the conditions of its clauses."""
+    if not shape.clauses:
+        yield from shape.properties.values()
+        for name in shape.required:
+            if name not in shape.properties:
+                yield shape.value_of(name, table)
+        yield from (cell.term for cell in name_cells(shape, table))
+        return
+    present: dict[str, dict[Term, None]] = {}
+    matching: dict[Matching, None] = {}
+    for clause in shape.clauses:
+        for condition in clause:
+            match condition:
+                case Present(name, term):
+                    present.setdefault(name, {})[term] = None
+                case Matching():
+                    matching[condition] = None
+    for name in listed_names(shape):
+        spend(1 + len(matching) // 8)
+        conditions = dict(present.get(name, {}))
+        conditions.update((c.term, None) for c in matching if contains_word(c.names, name))
+        yield from _with_conditions(shape.value_of(name, table), conditions, table)
+    for cell in name_cells(shape, table):
+        among = (c.term for c in matching if not intersection((cell.names, c.names)).is_empty)
+        yield from _with_conditions(cell.term, among, table)
+
+
+def _with_conditions(term: Term, conditions: Iterable[Term], table: TermTable) -> Iterator[Term]:
+    """Yield a member's term, and its conjunctions with the conditions that a member can satisfy."""
+    yield term
+    terms = dict.fromkeys(conditions)
+    for condition in terms:
+        yield table.all_of((term, condition))
+    if len(terms) <= PAIRED_TERMS:
+        for pair in combinations(terms, 2):
+            yield table.all_of((term, *pair))
+    if terms:
+        yield table.all_of((term, *terms))

@@ -1,4 +1,4 @@
-r"""IPv4 and IPv6 addresses, host names and e-mail addresses.
+r"""Addresses, host names, URIs, UUIDs, JSON Pointers and encodings.
 
 * ``ipv4``: ``dotted-quad`` (RFC 2673, section 3.2), without leading zeros.
 * ``ipv6``: all three forms of RFC 4291, section 2.2, without zone and prefix length.
@@ -16,8 +16,16 @@ r"""IPv4 and IPv6 addresses, host names and e-mail addresses.
 * ``idn-email``: ``Mailbox`` as extended by RFC 6531, section 3.3: a non-ASCII character may take
   the place of a letter. Labels of the domain need not be U-labels; RFC 6531 leaves that check to
   the lookup.
+* ``uri``, ``uri-reference``: ``URI`` and ``URI-reference`` (RFC 3986, appendix A).
+* ``iri``, ``iri-reference``: ``IRI`` and ``IRI-reference`` (RFC 3987, section 2.2).
+* ``uri-template``: RFC 6570, section 2, all levels; an apostrophe is a literal (erratum 6937).
+* ``uuid``: RFC 9562, section 4, any version and variant.
+* ``json-pointer``: RFC 6901, section 3.
+* ``relative-json-pointer``: draft-bhutton-relative-json-pointer-00, section 3.
 
-pydantic generates these formats, which no specification registers:
+pydantic generates these formats, which no specification registers. Every string of these languages
+validates as a value of the field's type. The types also accept undocumented spellings, which the
+languages leave out.
 
 * ``ipvanyaddress``: an ``ipv4`` or ``ipv6`` address.
 * ``ipv4interface``, ``ipv6interface``, ``ipvanyinterface``: an address with an optional prefix
@@ -25,19 +33,30 @@ pydantic generates these formats, which no specification registers:
 * ``ipv4network``, ``ipv6network``, ``ipvanynetwork``: the same, with zeros in all bits after the
   prefix, as Python's ``ipaddress`` requires. In an IPv6 network with a prefix length below 128,
   ``::`` is accepted at the end only.
+* ``uuid1``, ``uuid3`` to ``uuid8``: RFC 9562, sections 4.1 (variant 10) and 4.2 (versions).
+* ``base64``, ``base64url``: RFC 4648, sections 4 and 5, with padding.
+* ``fraction``: a subset of what Python's ``fractions.Fraction`` reads: a sign, digits, and a
+  denominator or decimals. Exponents are left out, because a large one makes a huge integer.
+
+``password``, ``binary``, ``path``, ``file-path`` and ``directory-path`` do not constrain the
+string.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
 from unicodedata import category, is_normalized
 
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.node import EPSILON, Node
-from state_machines.grammar.nodes import concatenation, repetition, symbols, union
-from state_machines.grammar.symbols import CodePointSet, code_points
-from state_machines.json_schema.formats.primitives import full_match, max_characters, max_octets
+from state_machines.grammar.nodes import branch, concatenation, repetition, symbols, union
+from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet, code_points
+from state_machines.regex import compile_pattern
 from state_machines.regex.unicode_classes import property_set
+
+full_match = partial(compile_pattern, search=False)
 
 MAX_NAME = 253
 """Characters of a host name: 255 octets in a message (RFC 1035), without the first and last."""
@@ -219,3 +238,119 @@ def _group(bits: int) -> str:
     if part:
         return rf"(?:{_HEX}{{0,{whole}}}{digit}0{{{3 - whole}}}|0{{1,4}})"
     return rf"(?:{_HEX}{{1,{whole}}}0{{{4 - whole}}}|0{{1,4}})"
+
+
+def max_characters(count: int, language: Node) -> Node:
+    """Return the strings of a language that have at most ``count`` characters."""
+    return intersection((language, repetition(symbols(ANY_CODE_POINT), 0, count)))
+
+
+def max_octets(count: int) -> Node:
+    """Return the strings that have at most ``count`` octets in UTF-8."""
+    widths = (
+        (1, code_points(0, 0x7F)),
+        (2, code_points(0x80, 0x7FF)),
+        (3, code_points(0x800, 0xFFFF)),
+        (4, code_points(0x10000, 0x10FFFF)),
+    )
+    nodes = [EPSILON]
+    for octets in range(1, count + 1):
+        transitions = (
+            (members, nodes[octets - width]) for width, members in widths if width <= octets
+        )
+        nodes.append(branch(transitions, nullable=True))
+    return nodes[count]
+
+
+_UCSCHAR = (
+    r"\u{A0}-\u{D7FF}\u{F900}-\u{FDCF}\u{FDF0}-\u{FFEF}"
+    + "".join(rf"\u{{{plane:X}0000}}-\u{{{plane:X}FFFD}}" for plane in range(1, 14))
+    + r"\u{E1000}-\u{EFFFD}"
+)
+_IPRIVATE = r"\u{E000}-\u{F8FF}\u{F0000}-\u{FFFFD}\u{100000}-\u{10FFFD}"
+_UNRESERVED = r"A-Za-z0-9\-._~"
+_SUB_DELIMS = r"!$&'()*+,;="
+_PERCENT_ENCODED = r"%[0-9A-Fa-f]{2}"
+
+
+@dataclass(frozen=True)
+class _Syntax:
+    """The rules of RFC 3986 as regular expressions.
+
+    Attributes:
+        more: Further unreserved characters.
+        private: Further characters of queries.
+    """
+
+    more: str = ""
+    private: str = ""
+
+    @property
+    def authority(self) -> str:
+        userinfo = self._many(":")
+        future = rf"[Vv][0-9A-Fa-f]+\.[{_UNRESERVED}{_SUB_DELIMS}:]+"
+        host = rf"(?:\[(?:{IPV6}|{future})\]|{self._many('')})"
+        return rf"(?:{userinfo}@)?{host}(?::[0-9]*)?"
+
+    @property
+    def uri(self) -> str:
+        segments = rf"(?:/{self._many(':@')})*"
+        first = rf"{self._some(':@')}{segments}"
+        hierarchy = rf"(?://{self.authority}{segments}|/(?:{first})?|{first}|)"
+        return rf"[A-Za-z][A-Za-z0-9+\-.]*:{hierarchy}{self._tail}"
+
+    @property
+    def relative(self) -> str:
+        segments = rf"(?:/{self._many(':@')})*"
+        first = rf"{self._some(':@')}{segments}"
+        no_scheme = rf"{self._some('@')}{segments}"
+        return rf"(?://{self.authority}{segments}|/(?:{first})?|{no_scheme}|){self._tail}"
+
+    @property
+    def _tail(self) -> str:
+        query = self._many(":@/?", self.private)
+        return rf"(?:\?{query})?(?:#{self._many(':@/?')})?"
+
+    def _many(self, extra: str, private: str = "") -> str:
+        members = rf"[{_UNRESERVED}{self.more}{_SUB_DELIMS}{extra}{private}]"
+        return rf"(?:{members}|{_PERCENT_ENCODED})*"
+
+    def _some(self, extra: str) -> str:
+        return self._many(extra)[:-1] + "+"
+
+
+_URI = _Syntax()
+_IRI = _Syntax(_UCSCHAR, _IPRIVATE)
+
+
+URI = _URI.uri
+URI_REFERENCE = rf"{_URI.uri}|{_URI.relative}"
+IRI = _IRI.uri
+IRI_REFERENCE = rf"{_IRI.uri}|{_IRI.relative}"
+
+_VARIABLE_CHARACTER = rf"(?:[A-Za-z0-9_]|{_PERCENT_ENCODED})"
+_VARIABLE = rf"{_VARIABLE_CHARACTER}(?:\.?{_VARIABLE_CHARACTER})*(?:\*|:[1-9][0-9]{{0,3}})?"
+_EXPRESSION = rf"\{{[+#./;?&=,!@|]?{_VARIABLE}(?:,{_VARIABLE})*\}}"
+_LITERAL = rf"[!#$&'()*+,\-./0-9:;=?@A-Z\[\]_a-z~{_UCSCHAR}{_IPRIVATE}]"
+URI_TEMPLATE = rf"(?:{_LITERAL}|{_PERCENT_ENCODED}|{_EXPRESSION})*"
+
+UUID = rf"{_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}"
+UUID_VERSIONS = {
+    f"uuid{version}": (
+        rf"{_HEX}{{8}}-{_HEX}{{4}}-{version}{_HEX}{{3}}-[89ABab]{_HEX}{{3}}-{_HEX}{{12}}"
+    )
+    for version in (1, 3, 4, 5, 6, 7, 8)
+}
+
+JSON_POINTER = "(?:/(?:[^~/]|~[01])*)*"
+RELATIVE_JSON_POINTER = rf"(?:0|[1-9][0-9]*)(?:[+\-][1-9][0-9]*)?(?:#|{JSON_POINTER})"
+
+BASE64 = r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
+BASE64_URL = r"(?:[A-Za-z0-9\-_]{4})*(?:[A-Za-z0-9\-_]{2}==|[A-Za-z0-9\-_]{3}=)?"
+
+_MAX_DIGITS = 4300
+"""Digits that Python converts to an integer (``sys.int_info.default_max_str_digits``)."""
+
+_DIGITS = rf"[0-9]{{1,{_MAX_DIGITS}}}"
+_DENOMINATOR = rf"0{{0,{_MAX_DIGITS // 2}}}[1-9][0-9]{{0,{_MAX_DIGITS // 2 - 1}}}"
+FRACTION = rf"[+\-]?{_DIGITS}(?:/{_DENOMINATOR}|\.{_DIGITS})?"
