@@ -25,6 +25,7 @@ PACKAGES = ("proxy_engine", "samplers", "state_machines")
 RUNTIME = {
     "docstring-parser",
     "filelock",
+    "httpx2",
     "jinja2",
     "jsonschema",
     "lazy-loader",

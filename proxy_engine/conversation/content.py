@@ -340,7 +340,7 @@ def _media_type(kind: str, data: bytes) -> str | None:
     """Return the media type of images and recordings, recognised by their content."""
     find = {"image": image_format, "audio": audio_format}.get(kind)
     found = find(data) if find else None
-    return found.media_types[0] if found else None
+    return found.media_type if found else None
 
 
 def _read_file(kind: str, path: object) -> bytes:

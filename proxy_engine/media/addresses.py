@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Callable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import TypeAlias
@@ -83,31 +82,6 @@ def resolve(host: str) -> list[str]:
     """
     found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
-
-
-def resolve_within(host: str, resolver: Resolver, seconds: float) -> list[str]:
-    """Resolve a host within a time limit, which the operating system does not offer.
-
-    Raises:
-        OSError: The host is unknown; ``TimeoutError`` if that is not known in time.
-    """
-    results: list[list[str] | Exception] = []
-
-    def work() -> None:
-        try:
-            results.append(resolver(host))
-        except Exception as error:
-            results.append(error)
-
-    # A daemon: the interpreter does not wait for it at exit.
-    thread = threading.Thread(target=work, name="proxy-engine-resolver", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if not results:
-        raise TimeoutError("the host was not resolved in time")
-    if isinstance(results[0], Exception):
-        raise results[0]
-    return results[0]
 
 
 def _embedded(address: IPv6Address) -> IPv4Address | None:

@@ -18,7 +18,6 @@ from .audio_formats import (
     WAV,
     AudioFormat,
     audio_format,
-    contradicts,
     is_wav_cut_off,
 )
 from .options import MediaOptions
@@ -64,8 +63,6 @@ def load_audio(
     source: AudioSource,
     options: MediaOptions,
     sample_rate: int = 16_000,
-    *,
-    media_type: str | None = None,
 ) -> LoadedAudio:
     """Return a recording as mono samples at a sample rate.
 
@@ -74,7 +71,6 @@ def load_audio(
             between -1 and 1; integers use the range of their type.
         options: The limits.
         sample_rate: The sample rate of the result, in Hz.
-        media_type: The declared media type of bytes, which must not contradict the content.
 
     Raises:
         MediaError: The source cannot be read, is no audio file, is damaged, or exceeds a limit.
@@ -83,20 +79,20 @@ def load_audio(
     if isinstance(source, tuple):
         samples = _from_array(source, options, sample_rate)
     else:
-        data, declared = _read(source, options)
-        found = _recognised(data, media_type or declared)
+        data = _read(source, options)
+        found = _recognised(data)
         samples = decode(data, found, options.max_audio_seconds, sample_rate)
     digest = hashlib.blake2b(samples.data, digest_size=16, salt=sample_rate.to_bytes(8, "big"))
     return LoadedAudio(samples, sample_rate, digest.digest())
 
 
-def _read(source: Any, options: MediaOptions) -> tuple[bytes, str | None]:
-    """Return the bytes of a source, whose number is checked first, and their declared type."""
+def _read(source: Any, options: MediaOptions) -> bytes:
+    """Return the bytes of a source, whose number is checked first."""
     if isinstance(source, bytes | bytearray | memoryview):
         check_size("audio", memoryview(source).nbytes, options.max_audio_bytes, _LIMIT)
-        return bytes(source), None
+        return bytes(source)
     if isinstance(source, str | os.PathLike):
-        return _read_file(os.fspath(source), options.max_audio_bytes), None
+        return _read_file(os.fspath(source), options.max_audio_bytes)
     if getattr(source, "kind", None) == "audio":
         return read_source(source, options)
     raise MediaError(
@@ -120,17 +116,12 @@ def _read_file(path: str, max_bytes: int) -> bytes:
     return data
 
 
-def _recognised(data: bytes, media_type: str | None) -> AudioFormat:
+def _recognised(data: bytes) -> AudioFormat:
     if not data:
         raise MediaError("the audio is empty: 0 bytes")
     found = audio_format(data)
     if found is None:
         raise MediaError("the audio is of no known format", hint=f"Formats are {READABLE_FORMATS}.")
-    if media_type is not None and contradicts(media_type, found):
-        raise MediaError(
-            f"the audio is declared as {media_type!r}, but its content is {found.name} "
-            f"({found.media_types[0]})"
-        )
     if found is WAV and is_wav_cut_off(data):
         raise MediaError(f"the WAV audio is cut off after {len(data):,} bytes")
     return found

@@ -1,4 +1,4 @@
-"""Formats of audio files: recognition by content, media types, decoders."""
+"""Formats of audio files, recognised by content, and their decoders."""
 
 from __future__ import annotations
 
@@ -16,34 +16,27 @@ class AudioFormat:
 
     Attributes:
         name: Its name in messages.
-        media_types: Its media types, the preferred one first.
+        media_type: Its media type.
         decoder: The name of miniaudio's decoder; ``None`` if only ffmpeg decodes the format.
     """
 
     name: str
-    media_types: tuple[str, ...]
+    media_type: str
     decoder: str | None = None
 
 
-WAV = AudioFormat("WAV", ("audio/wav", "audio/x-wav", "audio/wave", "audio/vnd.wave"), "wav")
-FLAC = AudioFormat("FLAC", ("audio/flac", "audio/x-flac"), "flac")
-MP3 = AudioFormat(
-    "MP3", ("audio/mpeg", "audio/mp3", "audio/mpeg3", "audio/x-mp3", "video/mpeg"), "mp3"
-)
+WAV = AudioFormat("WAV", "audio/wav", "wav")
+FLAC = AudioFormat("FLAC", "audio/flac", "flac")
+MP3 = AudioFormat("MP3", "audio/mpeg", "mp3")
 # Vorbis or Opus. stb_vorbis, miniaudio's decoder of Vorbis, aborts the process for damaged files.
-OGG = AudioFormat(
-    "Ogg", ("audio/ogg", "application/ogg", "video/ogg", "audio/opus", "audio/vorbis")
-)
-MP4 = AudioFormat("M4A", ("audio/mp4", "audio/m4a", "audio/x-m4a", "video/mp4", "video/quicktime"))
-AAC = AudioFormat("AAC", ("audio/aac", "audio/aacp", "audio/x-aac"))
-WEBM = AudioFormat(
-    "WebM", ("audio/webm", "video/webm", "audio/x-matroska", "video/x-matroska", "audio/matroska")
-)
-AIFF = AudioFormat("AIFF", ("audio/aiff", "audio/x-aiff"))
-CAF = AudioFormat("CAF", ("audio/x-caf",))
+OGG = AudioFormat("Ogg", "audio/ogg")
+MP4 = AudioFormat("M4A", "audio/mp4")
+AAC = AudioFormat("AAC", "audio/aac")
+WEBM = AudioFormat("WebM", "audio/webm")
+AIFF = AudioFormat("AIFF", "audio/aiff")
+CAF = AudioFormat("CAF", "audio/x-caf")
 
 _FORMATS = (WAV, FLAC, MP3, OGG, MP4, AAC, WEBM, AIFF, CAF)
-_KNOWN_TYPES = {name for known in _FORMATS for name in known.media_types}
 
 READABLE_FORMATS = (
     f"{', '.join(known.name for known in _FORMATS if known.decoder)}; with ffmpeg also "
@@ -90,17 +83,6 @@ def _tag_size(data: bytes) -> int:
         size = size << 7 | byte & 0x7F
     has_footer = data[5] & 0x10
     return size + _ID3_HEADER_BYTES * (2 if has_footer else 1)
-
-
-def contradicts(media_type: str, found: AudioFormat) -> bool:
-    """Whether a media type names another format than that of the content.
-
-    ``application/octet-stream`` and unknown types of audio name none.
-    """
-    name = media_type.partition(";")[0].strip().lower()
-    if name in found.media_types or name in ("", "application/octet-stream"):
-        return False
-    return name in _KNOWN_TYPES or not name.startswith("audio/")
 
 
 def is_wav_cut_off(data: bytes) -> bool:

@@ -8,29 +8,25 @@ rebinding). Redirects are followed in the same way. Proxies of the environment a
 
 from __future__ import annotations
 
-import http.client
-import math
-import socket
 import ssl
 import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from urllib.parse import SplitResult, quote, urljoin, urlsplit
+from concurrent.futures import Future
+from contextlib import closing
+from functools import cache
+
+import httpx2
 
 from ..checks.texts import short_repr
 from ..errors import MediaError
-from .addresses import Resolver, is_public, resolve, resolve_within
+from .addresses import Resolver, is_public, resolve
 from .options import MediaOptions
 
 _MAX_REDIRECTS = 3
 _MAX_URL_CHARS = 8192
-_REDIRECTS = (301, 302, 303, 307, 308)
-_BLOCK_BYTES = 1 << 16
-_PORTS = {"http": 80, "https": 443}
-# RFC 3986: the reserved characters, and the percent sign of characters that are encoded.
-_SAFE = "%/:?#[]@!$&'()*+,;=~"
+# Encodings could expand to any size.
+_HEADERS = {"Accept-Encoding": "identity", "User-Agent": "proxy-engine"}
+# A connection is never used again: its certificate was that of another host.
+_NO_REUSE = httpx2.Limits(max_keepalive_connections=0)
 
 
 def fetch(
@@ -49,12 +45,11 @@ def fetch(
         MediaError: The URL is malformed or not allowed, the server does not answer with content,
             or a limit is exceeded.
     """
-    deadline = _Deadline(options.url_timeout)
     try:
-        return _followed(url, options, max_bytes, limit, deadline, resolver)
-    except (_Refusal, OSError, http.client.HTTPException, ValueError) as error:
+        return _read_in_time(url, options, max_bytes, limit, resolver)
+    except (_Refusal, httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
         refusal = error if isinstance(error, _Refusal) else _Refusal(_reason(error))
-        if deadline.is_over:
+        if isinstance(error, TimeoutError | httpx2.TimeoutException):
             refusal = _Refusal(
                 f"it took longer than {options.url_timeout:g} seconds",
                 limit="url_timeout",
@@ -65,24 +60,50 @@ def fetch(
         ) from error
 
 
-def _followed(
-    url: str,
+def _read_in_time(
+    url: str, options: MediaOptions, max_bytes: int, limit: str, resolver: Resolver
+) -> bytes:
+    """Read a URL on another thread, which is left at the time limit.
+
+    Neither resolution nor a connection has a limit on its whole time: a server that sends a byte
+    from time to time could take days. Closing the transport ends the thread at the next byte.
+    """
+    content: Future[bytes] = Future()
+    with httpx2.HTTPTransport(_certificates(), limits=_NO_REUSE) as transport:
+
+        def work() -> None:
+            try:
+                content.set_result(_read(transport, url, options, max_bytes, limit, resolver))
+            except Exception as error:
+                content.set_exception(error)
+
+        # A daemon: the interpreter does not wait for it at exit.
+        threading.Thread(target=work, name="proxy-engine-fetch", daemon=True).start()
+        return content.result(options.url_timeout)
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Return a context with the system's certificates, which take some time to read."""
+    return ssl.create_default_context()
+
+
+def _read(
+    transport: httpx2.BaseTransport,
+    text: str,
     options: MediaOptions,
     max_bytes: int,
     limit: str,
-    deadline: _Deadline,
     resolver: Resolver,
 ) -> bytes:
+    url = _parsed(text)
     for _ in range(_MAX_REDIRECTS + 1):
-        split = _checked(url)
-        addresses = _addresses(split, options, deadline, resolver)
-        with _answer(split, addresses, deadline) as answer:
-            if answer.status not in _REDIRECTS:
-                data = _content(answer, max_bytes, limit)
-                # A connection that was shut down looks like one that ended.
-                deadline.check()
-                return data
-            url = urljoin(url, answer.getheader("Location") or "")
+        _check(url)
+        addresses = _addresses(url, options, resolver)
+        with closing(_response(transport, url, addresses, options.url_timeout)) as response:
+            if not response.has_redirect_location:
+                return _content(response, max_bytes, limit)
+            url = url.join(_parsed(response.headers["Location"]))
     raise _Refusal(f"more than {_MAX_REDIRECTS} redirects")
 
 
@@ -99,82 +120,27 @@ class _Refusal(Exception):
         self.hint = hint
 
 
-@dataclass(slots=True)
-class _Deadline:
-    """The time limit of a request.
-
-    Attributes:
-        seconds: The limit, from now on.
-    """
-
-    seconds: float
-    _end: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._end = time.monotonic() + self.seconds
-
-    @property
-    def is_over(self) -> bool:
-        return time.monotonic() >= self._end
-
-    def check(self) -> float:
-        """Return the seconds that are left.
-
-        Raises:
-            TimeoutError: There are none.
-        """
-        left = self._end - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("the time is over")
-        return left
-
-    @contextmanager
-    def ending(self, connection: socket.socket) -> Iterator[None]:
-        """Shut a connection down at the deadline.
-
-        A timeout of a socket limits the time between two bytes, so a slow server could take days.
-        """
-
-        def end() -> None:
-            # The timer may be early by the resolution of its clock.
-            self._end = -math.inf
-            try:
-                # Not the method of an SSLSocket, which would change its state on another thread.
-                socket.socket.shutdown(connection, socket.SHUT_RDWR)
-            except OSError:
-                # The connection is closed already.
-                return
-
-        timer = threading.Timer(self.check(), end)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
-
-
-def _checked(url: str) -> SplitResult:
-    """Split a URL. What different parsers could read differently is refused."""
-    if len(url) > _MAX_URL_CHARS:
+def _parsed(text: str) -> httpx2.URL:
+    """Parse a URL. What different parsers could read differently is refused."""
+    if len(text) > _MAX_URL_CHARS:
         raise _Refusal(f"it has more than {_MAX_URL_CHARS:,} characters")
-    if any(char <= " " or char in "\\\x7f" for char in url):
+    if any(char <= " " or char in "\\\x7f" for char in text):
         raise _Refusal("it has spaces, control characters or backslashes")
-    split = urlsplit(url)
-    if split.scheme not in _PORTS:
-        raise _Refusal(f"it leads to {short_repr(url)}, which is neither http nor https")
-    if "@" in split.netloc:
+    return httpx2.URL(text)
+
+
+def _check(url: httpx2.URL) -> None:
+    if url.scheme not in ("http", "https"):
+        raise _Refusal(f"it leads to {short_repr(str(url))}, which is neither http nor https")
+    if url.userinfo:
         raise _Refusal("it has a user name or password")
-    if not split.hostname:
+    if not url.host:
         raise _Refusal("it has no host")
-    return split
 
 
-def _addresses(
-    split: SplitResult, options: MediaOptions, deadline: _Deadline, resolver: Resolver
-) -> list[str]:
-    host = _ascii_host(split)
-    addresses = resolve_within(host, resolver, deadline.check())
+def _addresses(url: httpx2.URL, options: MediaOptions, resolver: Resolver) -> list[str]:
+    host = url.raw_host.decode("ascii")
+    addresses = resolver(host)
     if not addresses:
         raise _Refusal(f"the host {short_repr(host)} has no address")
     # The address itself is not shown: it can be one of a network that the client cannot see.
@@ -187,69 +153,42 @@ def _addresses(
     return addresses
 
 
-def _ascii_host(split: SplitResult) -> str:
-    host = split.hostname or ""
-    return host if host.isascii() else host.encode("idna").decode("ascii")
-
-
-@contextmanager
-def _answer(
-    split: SplitResult, addresses: list[str], deadline: _Deadline
-) -> Iterator[http.client.HTTPResponse]:
-    """Send a request to one of the addresses."""
-    host, port = _ascii_host(split), split.port or _PORTS[split.scheme]
-    connection = _connected(addresses, port, deadline)
-    try:
-        if split.scheme == "https":
-            connection = ssl.create_default_context().wrap_socket(
-                connection, server_hostname=host, do_handshake_on_connect=False
-            )
-        with deadline.ending(connection):
-            if isinstance(connection, ssl.SSLSocket):
-                connection.do_handshake()
-            client = http.client.HTTPConnection(host, port)
-            client.sock = connection
-            target = quote(split.path or "/", _SAFE)
-            if split.query:
-                target += f"?{quote(split.query, _SAFE)}"
-            # Encodings could expand to any size.
-            headers = {"Accept-Encoding": "identity", "User-Agent": "proxy-engine"}
-            name = f"[{host}]" if ":" in host else host
-            headers["Host"] = name if split.port is None else f"{name}:{split.port}"
-            client.request("GET", target, headers=headers)
-            with client.getresponse() as answer:
-                yield answer
-    finally:
-        connection.close()
-
-
-def _connected(addresses: list[str], port: int, deadline: _Deadline) -> socket.socket:
-    """Return a connection to the first address that accepts it."""
-    errors: list[OSError] = []
+def _response(
+    transport: httpx2.BaseTransport, url: httpx2.URL, addresses: list[str], seconds: float
+) -> httpx2.Response:
+    """Send a request to the first address that accepts a connection."""
+    headers = _HEADERS | {"Host": url.netloc.decode("ascii")}
+    extensions = {
+        "timeout": httpx2.Timeout(seconds).as_dict(),
+        # The certificate has to be that of the host.
+        "sni_hostname": url.raw_host.decode("ascii"),
+    }
+    failures: list[httpx2.ConnectError] = []
     for address in addresses:
+        request = httpx2.Request(
+            "GET", url.copy_with(host=address), headers=headers, extensions=extensions
+        )
         try:
-            return socket.create_connection((address, port), timeout=deadline.check())
-        except OSError as error:
-            errors.append(error)
-    raise errors[0]
+            return transport.handle_request(request)
+        except httpx2.ConnectError as error:
+            failures.append(error)
+    raise failures[0]
 
 
-def _content(answer: http.client.HTTPResponse, max_bytes: int, limit: str) -> bytes:
-    if answer.status != http.client.OK:
-        raise _Refusal(f"the server answers with status {answer.status}")
-    encoding = answer.getheader("Content-Encoding", "identity")
+def _content(response: httpx2.Response, max_bytes: int, limit: str) -> bytes:
+    if response.status_code != httpx2.codes.OK:
+        raise _Refusal(f"the server answers with status {response.status_code}")
+    encoding = response.headers.get("Content-Encoding", "identity")
     if encoding.lower() != "identity":
         raise _Refusal(f"the content is encoded as {short_repr(encoding)}")
-    expected = answer.length
-    if expected is None or expected <= max_bytes:
-        blocks, size = [], 0
-        while size <= max_bytes and (block := answer.read1(_BLOCK_BYTES)):
-            blocks.append(block)
-            size += len(block)
-        if size <= max_bytes:
-            if expected is not None and size < expected:
-                raise _Refusal(f"the content ends after {size:,} of {expected:,} bytes")
-            return b"".join(blocks)
+    content = bytearray()
+    if int(response.headers.get("Content-Length", 0)) <= max_bytes:
+        for block in response.iter_raw():
+            content += block
+            if len(content) > max_bytes:
+                break
+        else:
+            return bytes(content)
     raise _Refusal(
         f"the content has more than {max_bytes:,} bytes",
         limit=limit,

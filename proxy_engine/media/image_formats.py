@@ -1,4 +1,4 @@
-"""Formats of image files: recognition by content, and media types."""
+"""Formats of image files, recognised by content."""
 
 from __future__ import annotations
 
@@ -11,28 +11,22 @@ class ImageFormat:
 
     Attributes:
         name: Pillow's name.
-        media_types: Its media types, the registered one first.
+        media_type: Its registered media type.
     """
 
     name: str
-    media_types: tuple[str, ...]
-
-    @property
-    def media_type(self) -> str:
-        """The registered media type."""
-        return self.media_types[0]
+    media_type: str
 
 
-PNG = ImageFormat("PNG", ("image/png", "image/x-png", "image/apng"))
-JPEG = ImageFormat("JPEG", ("image/jpeg", "image/jpg", "image/pjpeg"))
-WEBP = ImageFormat("WEBP", ("image/webp",))
-GIF = ImageFormat("GIF", ("image/gif",))
-BMP = ImageFormat("BMP", ("image/bmp", "image/x-bmp", "image/x-ms-bmp"))
-TIFF = ImageFormat("TIFF", ("image/tiff", "image/tif", "image/x-tiff"))
+PNG = ImageFormat("PNG", "image/png")
+JPEG = ImageFormat("JPEG", "image/jpeg")
+WEBP = ImageFormat("WEBP", "image/webp")
+GIF = ImageFormat("GIF", "image/gif")
+BMP = ImageFormat("BMP", "image/bmp")
+TIFF = ImageFormat("TIFF", "image/tiff")
 
 READABLE = "PNG, JPEG, WebP, GIF, BMP and TIFF"
 
-_NAMES_NOTHING = ("", "application/octet-stream", "binary/octet-stream", "image/*")
 # Files that are often mistaken for readable images: brands of ISO base media files and first bytes.
 _OTHER_BRANDS = {
     **dict.fromkeys((b"heic", b"heix", b"heim", b"hevc", b"mif1", b"msf1"), "HEIC"),
@@ -79,9 +73,3 @@ def other_format(data: bytes) -> str | None:
     if text.startswith((b"<!doctype html", b"<html", b"<head")):
         return "HTML"
     return "XML" if text.startswith(b"<?xml") else None
-
-
-def contradicts(media_type: str, found: ImageFormat) -> bool:
-    """Whether a media type names something else than the format of the content."""
-    name = media_type.partition(";")[0].strip().lower()
-    return name not in found.media_types and name not in _NAMES_NOTHING

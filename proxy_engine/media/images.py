@@ -14,7 +14,6 @@ from .image_formats import (
     READABLE,
     TIFF,
     ImageFormat,
-    contradicts,
     image_format,
     other_format,
 )
@@ -57,27 +56,22 @@ def load_image(source: MediaSource, options: MediaOptions) -> LoadedImage:
         options: The limits.
 
     Raises:
-        MediaError: The image cannot be read, is damaged, of a format that is not supported, of
-            another format than declared, or exceeds a limit.
+        MediaError: The image cannot be read, is damaged, of a format that is not supported, or
+            exceeds a limit.
         MissingExtraError: The extra ``vision`` is not installed.
     """
-    data, media_type = read_source(source, options)
-    found = _recognised(data, media_type)
+    data = read_source(source, options)
+    found = _recognised(data)
     image = _decode(data, found, options)
     return LoadedImage(image, hashlib.sha256(data).digest())
 
 
-def _recognised(data: bytes, media_type: str | None) -> ImageFormat:
+def _recognised(data: bytes) -> ImageFormat:
     found = image_format(data)
     if found is None:
         other = other_format(data)
         what = f"a format that is not supported: {other}" if other else "no known format"
-        declared = f", although declared as {media_type!r}" if media_type else ""
-        raise MediaError(f"the image is of {what}{declared}", hint=f"Formats are {READABLE}.")
-    if media_type and contradicts(media_type, found):
-        raise MediaError(
-            f"the image is declared as {media_type!r}, but its content is {found.media_type!r}"
-        )
+        raise MediaError(f"the image is of {what}", hint=f"Formats are {READABLE}.")
     return found
 
 

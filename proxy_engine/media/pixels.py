@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 from typing import TYPE_CHECKING
 
@@ -10,18 +11,6 @@ from ..runtime.extras import import_extra
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-
-# The values of this tag of Exif 2.3, as operations that make the image upright.
-_ORIENTATION = 0x0112
-_TRANSPOSITIONS = {
-    2: "FLIP_LEFT_RIGHT",
-    3: "ROTATE_180",
-    4: "FLIP_TOP_BOTTOM",
-    5: "TRANSPOSE",
-    6: "ROTATE_270",
-    7: "TRANSVERSE",
-    8: "ROTATE_90",
-}
 
 
 def encode_png(image: Image) -> bytes:
@@ -41,15 +30,11 @@ def encode_png(image: Image) -> bytes:
 
 def upright_rgb(image: Image) -> Image:
     """Return a new image without metadata, so that no processor turns it once more."""
-    try:
-        orientation = image.getexif().get(_ORIENTATION)
-    except Exception:
-        # Cameras and editors write damaged metadata. The pixels are whole.
-        orientation = None
+    operations = import_extra("vision", "PIL.ImageOps", purpose="reading images")
+    # Cameras and editors write damaged metadata. The pixels are whole.
+    with contextlib.suppress(Exception):
+        image = operations.exif_transpose(image)
     upright = _rgb(image)
-    if orientation in _TRANSPOSITIONS:
-        pillow = import_extra("vision", "PIL.Image", purpose="reading images")
-        upright = upright.transpose(pillow.Transpose[_TRANSPOSITIONS[orientation]])
     upright.info = {}
     return upright
 

@@ -12,7 +12,7 @@ from ..errors import MediaError
 from .fetching import fetch
 from .options import MediaOptions
 
-_DATA_URL = re.compile(r"data:([^,;]*)(?:;[^,;]*)*;base64,", re.IGNORECASE)
+_DATA_URL = re.compile(r"data:[^,]*;base64,", re.IGNORECASE)
 
 
 class MediaSource(Protocol):
@@ -22,7 +22,6 @@ class MediaSource(Protocol):
         kind: ``"image"`` or ``"audio"``.
         url: A URL; ``None`` if there is data.
         data: The content of a file.
-        media_type: The declared media type.
     """
 
     @property
@@ -34,12 +33,9 @@ class MediaSource(Protocol):
     @property
     def data(self) -> bytes | None: ...
 
-    @property
-    def media_type(self) -> str | None: ...
 
-
-def read_source(source: MediaSource, options: MediaOptions) -> tuple[bytes, str | None]:
-    """Return the bytes of a medium, and its declared media type.
+def read_source(source: MediaSource, options: MediaOptions) -> bytes:
+    """Return the bytes of a medium. Its declared media type is not read: servers often name others.
 
     Args:
         source: The medium.
@@ -50,14 +46,13 @@ def read_source(source: MediaSource, options: MediaOptions) -> tuple[bytes, str 
     """
     limit = "max_image_bytes" if source.kind == "image" else "max_audio_bytes"
     max_bytes: int = getattr(options, limit)
-    data, media_type = source.data, source.media_type
+    data = source.data
     if data is None:
-        data, url_type = _from_url(source.kind, source.url or "", options, max_bytes, limit)
-        media_type = media_type or url_type
+        data = _from_url(source.kind, source.url or "", options, max_bytes, limit)
     check_size(source.kind, len(data), max_bytes, limit)
     if not data:
         raise MediaError(f"the {source.kind} is empty: 0 bytes")
-    return data, media_type
+    return data
 
 
 def check_size(kind: str, size: int, max_bytes: int, limit: str) -> None:
@@ -70,9 +65,7 @@ def check_size(kind: str, size: int, max_bytes: int, limit: str) -> None:
         )
 
 
-def _from_url(
-    kind: str, url: str, options: MediaOptions, max_bytes: int, limit: str
-) -> tuple[bytes, str | None]:
+def _from_url(kind: str, url: str, options: MediaOptions, max_bytes: int, limit: str) -> bytes:
     scheme = url.partition(":")[0].lower()
     if scheme == "data":
         return _from_data_url(kind, url, max_bytes, limit)
@@ -83,15 +76,14 @@ def _from_url(
                 limit="allow_urls",
                 hint="Give a data: URL. allow_urls of MediaOptions allows others.",
             )
-        # The content decides on the type. Servers often name a wrong one.
-        return fetch(url, options, max_bytes, limit), None
+        return fetch(url, options, max_bytes, limit)
     raise MediaError(
         f"the {kind} is at {short_repr(url)}, which is not a URL that can be read",
         hint="Give a data: URL, or http or https.",
     )
 
 
-def _from_data_url(kind: str, url: str, max_bytes: int, limit: str) -> tuple[bytes, str | None]:
+def _from_data_url(kind: str, url: str, max_bytes: int, limit: str) -> bytes:
     match = _DATA_URL.match(url)
     if match is None:
         raise MediaError(
@@ -101,6 +93,6 @@ def _from_data_url(kind: str, url: str, max_bytes: int, limit: str) -> tuple[byt
     # Four characters encode three bytes. Up to two of the last three are padding.
     check_size(kind, (len(url) - match.end()) // 4 * 3 - 2, max_bytes, limit)
     try:
-        return base64.b64decode(url[match.end() :], validate=True), match[1] or None
+        return base64.b64decode(url[match.end() :], validate=True)
     except (ValueError, binascii.Error) as error:
         raise MediaError(f"the data: URL of the {kind} is not base64: {error}") from error

@@ -185,8 +185,7 @@ def _files(
 
     def read(medium: ImageContent | AudioContent, where: str) -> ImageContent | AudioContent:
         with _located(where):
-            data, media_type = read_source(medium, options)
-        return type(medium)(data=data, media_type=media_type)
+            return type(medium)(data=read_source(medium, options))
 
     media, locations = conversation.media, conversation.locations
     if sum(medium.url is not None for medium in media) < 2:

@@ -39,7 +39,7 @@ class Upload:
 
     async def read(self) -> AudioContent:
         """Read the recording into memory."""
-        return AudioContent(data=await self.file.read(), media_type=self.file.content_type)
+        return AudioContent(data=await self.file.read())
 
 
 class RunningTranscription:

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from proxy_engine import ImageContent, MediaError, MediaOptions
-from proxy_engine.media.addresses import is_public, resolve_within
-from proxy_engine.media.fetching import fetch
+from proxy_engine.media.addresses import is_public
+from proxy_engine.media.fetching import _certificates, fetch
 from proxy_engine.media.images import load_image
 
 LOCAL = MediaOptions(allow_private_addresses=True, url_timeout=5.0)
@@ -162,7 +162,7 @@ def test_redirects_are_followed_up_to_three_times(server: str) -> None:
     assert fetched(f"{server}/again/3") == png()
     with pytest.raises(MediaError, match="more than 3 redirects"):
         fetched(f"{server}/again/4")
-    with pytest.raises(MediaError, match="redirects"):
+    with pytest.raises(MediaError, match="status 302"):
         fetched(f"{server}/nowhere")
 
 
@@ -378,8 +378,8 @@ def test_size_limit_is_inclusive(server: str) -> None:
     ("path", "what"),
     [
         ("missing", "status 404"),
-        ("sized/20", "ends after 10 of 20 bytes"),
-        ("cutchunk", "IncompleteRead"),
+        ("sized/20", "received 10 bytes, expected 20"),
+        ("cutchunk", "incomplete chunked read"),
         ("gzip", "encoded as 'gzip'"),
     ],
 )
@@ -394,6 +394,11 @@ def test_time_is_limited_as_a_whole(server: str, path: str) -> None:
     with pytest.raises(MediaError, match=r"longer than 0\.3 seconds") as caught:
         fetched(f"{server}/{path}", options)
     assert caught.value.limit == "url_timeout"
+    # The connection is closed, which ends the thread that reads it.
+    for thread in threading.enumerate():
+        if thread.name == "proxy-engine-fetch":
+            thread.join(2.0)
+            assert not thread.is_alive()
 
 
 def test_server_that_says_nothing_is_left() -> None:
@@ -423,8 +428,6 @@ def test_errors_of_the_resolver_are_raised() -> None:
     def resolver(host: str) -> list[str]:
         raise socket.gaierror(8, "nodename not known")
 
-    with pytest.raises(socket.gaierror):
-        resolve_within("x", resolver, 5)
     with pytest.raises(MediaError, match="nodename"):
         fetched("http://x.example/", resolver=resolver)
     with pytest.raises(MediaError, match="no address"):
@@ -463,7 +466,9 @@ def test_certificate_is_checked_against_the_name_of_the_host(
         with pytest.raises(MediaError, match="CERTIFICATE_VERIFY_FAILED"):
             image_of("x.example")
         monkeypatch.setenv("SSL_CERT_FILE", certificate)
+        _certificates.cache_clear()
         assert image_of("x.example") == png()
         with pytest.raises(MediaError, match="CERTIFICATE_VERIFY_FAILED"):
             image_of("y.example")
+        _certificates.cache_clear()
         server.shutdown()

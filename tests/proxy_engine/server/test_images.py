@@ -170,7 +170,6 @@ def test_client_that_leaves_ends_its_request(vision: Live) -> None:
         (image_part(url(b"")), 400, "invalid_media", "0 bytes"),
         (image_part(url(png(1)[:200])), 400, "invalid_media", "damaged"),
         (image_part(url(b"<svg/>", "image/svg+xml")), 400, "invalid_media", "SVG"),
-        (image_part(url(png(1), "image/jpeg")), 400, "invalid_media", "image/jpeg"),
         (image_part(url(png(1, (200, 100)))), 400, "image_too_large", "--max-image-pixels"),
         (image_part(url(png(1) + bytes(20_000))), 413, "image_too_large", "--max-image-bytes"),
     ],
