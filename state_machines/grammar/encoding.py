@@ -98,6 +98,9 @@ _PLAIN_RUN = re.compile(rb"[ !#-\[\]-~]*")
 
 _Cell = tuple[int, int, Node]
 
+_DigitBytes = Callable[[int, int, bool], int]
+"""The bytes of a range of digits, as a set; whether they lead a number."""
+
 
 class EncodedText(Lazy):
     """The spellings of every word of ``text``, each followed by the bytes ``terminator``.
@@ -314,33 +317,37 @@ def _utf8(characters: CodePointSet) -> list[Node]:
         (4, 0x10000, 0x10FFFF, 0xF0),
     ):
         cells = _cells(characters & code_points(first, last))
-        nodes.append(_positional(cells, width, 64, _utf8_digit(mark)))
+        nodes.append(_positional(cells, width, 64, _utf8_digits(mark)))
     return nodes
 
 
-def _utf8_digit(mark: int) -> Callable[[int, bool], int]:
-    return lambda digit, leading: 1 << ((mark if leading else 0x80) + digit)
+def _utf8_digits(mark: int) -> _DigitBytes:
+    def digit_bytes(first: int, last: int, leading: bool) -> int:
+        base = mark if leading else 0x80
+        return byte_range(base + first, base + last)
+
+    return digit_bytes
 
 
 def _hexadecimal(characters: CodePointSet, *, pairs: bool) -> list[Node]:
     """Return the ``XXXX`` of ``\\uXXXX`` for all characters that have this spelling."""
     written = characters & BY_HEXADECIMAL
-    basic = _positional(_cells(written & code_points(0, 0xFFFF)), 4, 16, _hex_digit)
+    basic = _positional(_cells(written & code_points(0, 0xFFFF)), 4, 16, _hex_digits)
     if not pairs:
         return [basic]
     cells: list[_Cell] = []
     for low, high in _by_high_surrogate(written & code_points(0x10000, 0x10FFFF)):
-        tail = _positional(_cells(low, offset=0xDC00), 4, 16, _hex_digit)
+        tail = _positional(_cells(low, offset=0xDC00), 4, 16, _hex_digits)
         then = concatenation(literal(b"\\u"), tail)
         cells.extend((0xD800 + first, 0xD800 + last, then) for first, last in high)
     cells.sort(key=lambda cell: cell[0])
-    return [basic, _positional(cells, 4, 16, _hex_digit)]
+    return [basic, _positional(cells, 4, 16, _hex_digits)]
 
 
-def _hex_digit(digit: int, leading: bool) -> int:
+def _hex_digits(first: int, last: int, leading: bool) -> int:
     del leading
-    text = f"{digit:x}"
-    return byte_set({ord(text), ord(text.upper())})
+    text = "0123456789abcdef"[first : last + 1]
+    return byte_set((text + text.upper()).encode())
 
 
 def _by_high_surrogate(
@@ -376,9 +383,7 @@ def _cells(characters: CodePointSet | Sequence[tuple[int, int]], offset: int = 0
     return [(first + offset, last + offset, EPSILON) for first, last in ranges]
 
 
-def _positional(
-    cells: list[_Cell], width: int, radix: int, digit_bytes: Callable[[int, bool], int]
-) -> Node:
+def _positional(cells: list[_Cell], width: int, radix: int, digit_bytes: _DigitBytes) -> Node:
     """Return the numbers of the cells' ranges in positional notation of ``width`` digits.
 
     Each number is followed by the node of its cell. The cells must be sorted and disjoint.
@@ -387,7 +392,7 @@ def _positional(
 
 
 def _digits(
-    cells: list[_Cell], place: int, radix: int, digit_bytes: Callable[[int, bool], int], lead: bool
+    cells: list[_Cell], place: int, radix: int, digit_bytes: _DigitBytes, lead: bool
 ) -> Node:
     spend(1 + len(cells) // RANGES_PER_STEP)
     unit = radix**place
@@ -395,26 +400,24 @@ def _digits(
     transitions: dict[Node, int] = {}
     whole: dict[Node, Node] = {}
 
-    def add(digit: int, target: Node) -> None:
-        transitions[target] = transitions.get(target, 0) | digit_bytes(digit, lead)
+    def add(first: int, last: int, target: Node) -> None:
+        transitions[target] = transitions.get(target, 0) | digit_bytes(first, last, lead)
 
     for first, last, then in cells:
-        start = first
-        while start <= last:
-            digit = start // unit
-            base = digit * unit
-            stop = min(last, base + unit - 1)
-            if place == 0:
-                add(digit, then)
-            elif start == base and stop == base + unit - 1:
-                if then not in whole:
-                    whole[then] = _digits(
-                        [(0, unit - 1, then)], place - 1, radix, digit_bytes, False
-                    )
-                add(digit, whole[then])
-            else:
-                below.setdefault(digit, []).append((start - base, stop - base, then))
-            start = stop + 1
+        # The digits from ``start`` to before ``end`` take all numbers below them.
+        start, end = -(-first // unit), (last + 1) // unit
+        if start < end:
+            if place and then not in whole:
+                whole[then] = _digits([(0, unit - 1, then)], place - 1, radix, digit_bytes, False)
+            add(start, end - 1, whole[then] if place else then)
+        if start > end:
+            below.setdefault(end, []).append((first - end * unit, last - end * unit, then))
+            continue
+        if first < start * unit:
+            begin = (start - 1) * unit
+            below.setdefault(start - 1, []).append((first - begin, unit - 1, then))
+        if last >= end * unit:
+            below.setdefault(end, []).append((0, last - end * unit, then))
     for digit, inner in below.items():
-        add(digit, _digits(inner, place - 1, radix, digit_bytes, False))
+        add(digit, digit, _digits(inner, place - 1, radix, digit_bytes, False))
     return branch((members, target) for target, members in transitions.items())

@@ -1,4 +1,4 @@
-"""The shortest word of a language, its length, and whether it has words of any length."""
+"""The shortest word of a language, its length, and whether it has words of all greater lengths."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from state_machines.grammar.symbols import bytes_in
 from state_machines.limits import LIMITS
 
 _LENGTHS: WeakKeyDictionary[Node, int] = WeakKeyDictionary()
+_ALL_LENGTHS: WeakKeyDictionary[Node, Verdict] = WeakKeyDictionary()
 
 
 def shortest_length(node: Node) -> int:
@@ -51,27 +52,31 @@ def _edges(visit: Visit[Node, None]) -> list[Edge[Node, None]]:
     return [(target, None, 1) for _, target in visit.state.transitions]
 
 
-def has_endless_words(node: Node, *, max_states: int = LIMITS.endless_states) -> Verdict:
-    """Whether a language has words of any length: some state leads back to itself.
+def has_all_lengths(node: Node, *, max_states: int = LIMITS.endless_states) -> Verdict:
+    """Whether words may have any length from the shortest on, also after every beginning of a word.
 
-    Transitions lead only to states that have words, so a cycle is enough. The search gives up after
+    A state lacks the next length above the shortest if all of its transitions lead to states with
+    longer words. If no state does, by induction none lacks a length. The search gives up after
     ``max_states`` states.
     """
-    on_path: set[Node] = set()
-    done: set[Node] = set()
-    stack: list[tuple[Node, bool]] = [(node, False)]
-    while stack:
-        state, is_left = stack.pop()
-        if is_left:
-            on_path.discard(state)
-            done.add(state)
-        elif state in on_path:
-            return Verdict.YES
-        elif state not in done:
-            if len(on_path) + len(done) >= max_states:
-                return Verdict.UNKNOWN
-            spend()
-            on_path.add(state)
-            stack.append((state, True))
-            stack.extend((target, False) for _, target in state.transitions)
-    return Verdict.NO
+    known = _ALL_LENGTHS.get(node)
+    if known is None:
+        known = _ALL_LENGTHS[node] = _search_gap(node, max_states)
+    return known
+
+
+def _search_gap(node: Node, max_states: int) -> Verdict:
+    seen = {node}
+    pending = [node]
+    while pending:
+        state = pending.pop()
+        spend()
+        shortest = shortest_length(state)
+        targets = [target for _, target in state.transitions]
+        if all(shortest_length(target) > shortest for target in targets):
+            return Verdict.NO
+        pending += [target for target in dict.fromkeys(targets) if target not in seen]
+        seen.update(targets)
+        if len(seen) > max_states:
+            return Verdict.UNKNOWN
+    return Verdict.YES

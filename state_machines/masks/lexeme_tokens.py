@@ -43,7 +43,16 @@ FEW_BYTES = 16
 NO_VERTICES: Ids = np.zeros(0, np.int32)
 
 _K = TypeVar("_K", bound=Hashable)
-_W = TypeVar("_W", bound="LexemeTokens")
+_W = TypeVar("_W", bound="Walk")
+
+
+class Walk(Protocol):
+    """The result of a walk."""
+
+    @property
+    def weight(self) -> int:
+        """The approximate size in bytes."""
+        ...
 
 
 class Suffixes:
@@ -210,6 +219,11 @@ class StringTokens(LexemeTokens):
     def weight(self) -> int:
         """The approximate size of the walk in bytes."""
         return super().weight + self._quotes.nbytes
+
+    def is_same(self, other: StringTokens) -> bool:
+        """Whether another string has the same tokens, inside and beyond it."""
+        is_equal = self.tokens.digest == other.tokens.digest
+        return is_equal and np.array_equal(self._quotes, other._quotes)
 
     def leaving(self, first: int) -> LeavingTokens:
         """Return the tokens that leave the string."""

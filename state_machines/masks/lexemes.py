@@ -3,7 +3,7 @@
 ===============================  ===================================================
 lexeme                           walk
 ===============================  ===================================================
-string with bounds on length     a selection of the walk without bounds
+JSON string                      :mod:`~state_machines.masks.string_walks`
 quote from a source              :mod:`~state_machines.masks.quote_walks`
 free text up to a mark           one walk for all marks and far bounds
 any other                        its automaton, over the trie of the vocabulary
@@ -13,36 +13,28 @@ any other                        its automaton, over the trie of the vocabulary
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from state_machines.caches import LruCache, WeakKeyLruCache
-from state_machines.grammar.boolean import (
-    Intersection,
-    counts_any_symbol,
-    everything,
-    intersection,
-)
 from state_machines.grammar.configurations import MAX_PREFIX_BYTES, LexemeSplit
 from state_machines.grammar.encoding import JSON_STRING, RAW, EncodedText, Spelling, encoded
 from state_machines.grammar.node import EPSILON, Node, leading_bytes
-from state_machines.grammar.nodes import Repetition, concatenation, repetition, symbols
-from state_machines.grammar.symbols import ANY_CODE_POINT
+from state_machines.grammar.nodes import concatenation
 from state_machines.grammar.until import UntilText
 from state_machines.limits import LIMITS
 from state_machines.masks.descent import Descents, below
 from state_machines.masks.kernel import states_at_vertices
 from state_machines.masks.lexeme_tokens import (
     NO_VERTICES,
-    ClosingQuotes,
     FreeTextTokens,
     LexemeTokens,
     StringTokens,
     WalkCache,
 )
 from state_machines.masks.quote_walks import Quote, quote_walk
-from state_machines.masks.string_walks import MeasuredStrings, TokenLengths
+from state_machines.masks.string_walks import Strings, with_other_counts
 from state_machines.masks.token_sets import TokenSet, united
 from state_machines.masks.token_trie import Ids, concatenated
 
@@ -55,18 +47,23 @@ _JSON_STRING_LEADS = 16
 _BOUNDED_TEXTS = 256
 """Texts with clipped bounds that are held; no state holds them."""
 
-_MEASURED_STRING_BYTES = 8 << 20
-"""Bytes of texts of strings whose tokens are measured in characters."""
-
 MIN_LEXEME_TOKENS = 256
 """Tokens that a lexeme may begin with, from which on its walk is cached for all schemas."""
 
 MAX_BEGINNINGS = 96
 """Beginnings, of :data:`MAX_PREFIX_BYTES` characters, up to which a text is narrow."""
 
-ANY_TEXT = everything(ANY_CODE_POINT)
-
 _Key: TypeAlias = "tuple[Node, Spelling, bytes, int, int | None]"
+
+
+class _Leads(NamedTuple):
+    """The byte strings before a string: their vertices, and the tokens along them."""
+
+    starts: tuple[int, ...]
+    few: tuple[int, ...]
+
+
+_NO_LEAD = _Leads((0,), ())
 
 
 class Lexemes:
@@ -76,18 +73,13 @@ class Lexemes:
     """
 
     def __init__(self, descents: Descents) -> None:
-        trie = self._trie = descents.trie
+        self._trie = descents.trie
         self._descents = descents
         self._walks: WalkCache[_Key, LexemeTokens] = WalkCache(LIMITS.lexeme_walk_bytes)
         self._near: LruCache[Node, None] = LruCache(_BOUNDED_TEXTS)
         self._narrow: WeakKeyLruCache[Node, bool] = WeakKeyLruCache(_NARROW_LEXEMES)
-        self._measured: WeakKeyLruCache[Node, MeasuredStrings] = WeakKeyLruCache(
-            _MEASURED_STRING_BYTES
-        )
-        self._closing = ClosingQuotes(trie)
-        # Every schema has strings, so their tables are built before the first mask.
-        self._lengths = TokenLengths(trie)
-        self._any = MeasuredStrings(ANY_TEXT, descents, self._closing, self._lengths)
+        self._leads: WeakKeyLruCache[Node, _Leads | None] = WeakKeyLruCache(_NARROW_LEXEMES)
+        self._strings = Strings(descents)
 
     def is_narrow(self, split: LexemeSplit) -> bool:
         """Whether few tokens stay inside a lexeme, so that it need not be walked as such."""
@@ -108,27 +100,67 @@ class Lexemes:
     def walk(self, prefix: Node, lexeme: EncodedText) -> LexemeTokens:
         """Return the walk of a lexeme after a prefix."""
         text, spelling, terminator = lexeme.text, lexeme.spelling, lexeme.terminator
-        min_chars, max_chars = 0, None
+        key = (prefix, spelling, terminator, 0, None)
+        walk = self._walks.get(text, key)
+        if walk is not None:
+            return walk
+        if _is_string(lexeme) and Quote.of(text) is None:
+            leads = self._leads_of(prefix)
+            if leads is not None:
+                return self._string(prefix, leads, text)
         if isinstance(text, UntilText) and spelling is RAW:
-            text = text.near(self._longest_text)
-        elif prefix is EPSILON and _is_string(lexeme) and Quote.of(text) is None:
-            text, min_chars, max_chars = self._without_bounds(text)
-        if text is not lexeme.text:
-            # Nothing else keeps the text that several lexemes share.
-            self._near.put(text, None)
-        key = (prefix, spelling, terminator, min_chars, max_chars)
+            text = self._held(text.near(self._longest_text))
         walk = self._walks.get(text, key)
         if walk is None:
-            measured = None
-            if prefix is EPSILON and _is_string(lexeme):
-                needs_measure = min_chars > 0 or max_chars is not None or text is ANY_TEXT
-                measured = self._measure(text) if needs_measure else self._measured.get(text)
-            if measured is None:
-                made = self._make(prefix, text, spelling, terminator)
-            else:
-                made = measured.walk(min_chars, max_chars)
-            walk = self._walks.put(text, key, made)
+            walk = self._walks.put(text, key, self._make(prefix, text, spelling, terminator))
         return walk
+
+    def _held(self, text: Node) -> Node:
+        """Return a text that several lexemes share, and that nothing else may keep."""
+        self._near.put(text, None)
+        return text
+
+    def _leads_of(self, prefix: Node) -> _Leads | None:
+        """Return the byte strings before a string; ``None`` if there are many."""
+        if prefix is EPSILON:
+            return _NO_LEAD
+        known = self._leads.peek(prefix)
+        if known is None:
+            words = words_of(prefix)
+            if words is None:
+                return None
+            few: list[int] = []
+            found = (self._trie.follow(word, 0, few) for word in words)
+            starts = tuple(start for start in found if start is not None)
+            known = self._leads.put(prefix, _Leads(starts, tuple(few)))
+        return known
+
+    def _string(self, prefix: Node, leads: _Leads, text: Node) -> StringTokens:
+        """Return the tokens of a JSON string after its leads."""
+        others = with_other_counts(text)
+        if others is not None:
+            fewer, more = (self._string(prefix, leads, self._held(other)) for other in others)
+            if fewer.is_same(more):
+                return more
+        rest, min_chars, max_chars = self._strings.without_bounds(text)
+        if rest is not text:
+            self._held(rest)
+        is_bounded = min_chars > 0 or max_chars is not None
+        measured = [
+            self._strings.measured(rest, start, is_bounded=is_bounded) for start in leads.starts
+        ]
+        if max_chars is not None and all(max_chars >= each.reach for each in measured):
+            max_chars = None
+        key = (prefix, JSON_STRING, b'"', min_chars, max_chars)
+        known = self._walks.get(rest, key)
+        if isinstance(known, StringTokens):
+            return known
+        found = [each.tokens(min_chars, max_chars) for each in measured]
+        quotes = np.unique(concatenated([NO_VERTICES, *(ends for _, ends in found)]))
+        tokens = united([each for each, _ in found], np.array(leads.few, np.int32))
+        made = StringTokens(tokens, quotes.astype(np.int32), self._trie, self._strings.closing)
+        self._walks.put(rest, key, made)
+        return made
 
     @cached_property
     def _longest_text(self) -> int:
@@ -137,7 +169,6 @@ class Lexemes:
     def _make(
         self, prefix: Node, text: Node, spelling: Spelling, terminator: bytes
     ) -> LexemeTokens:
-        is_string = spelling is JSON_STRING and terminator == b'"'
         head, quote = encoded(text, spelling, terminator), Quote.of(text)
         leads = None if quote is None else words_of(prefix)
         if quote is not None and leads is not None and isinstance(head, EncodedText):
@@ -145,7 +176,7 @@ class Lexemes:
         is_free = isinstance(text, UntilText) and text.max_chars is None
         if is_free and prefix is EPSILON and spelling is RAW and not terminator:
             return self._free_text(text)  # type: ignore[arg-type]
-        return self._descend(concatenation(prefix, head), is_string=is_string)
+        return self._descend(concatenation(prefix, head))
 
     def _quote(self, leads: list[bytes], head: EncodedText, quote: Quote) -> LexemeTokens:
         """Return the walk of a quote after one of several byte strings."""
@@ -165,18 +196,16 @@ class Lexemes:
         tokens = united(sets, np.array(few, np.int32))
         quotes = np.unique(concatenated(ends)).astype(np.int32)
         if _is_string(head):
-            return StringTokens(tokens, quotes, trie, self._closing)
+            return StringTokens(tokens, quotes, trie, self._strings.closing)
         return LexemeTokens(tokens, trie.children_of(quotes), trie)
 
-    def _descend(self, lexeme: Node, *, is_string: bool) -> LexemeTokens:
+    def _descend(self, lexeme: Node) -> LexemeTokens:
         with self._descents.table() as table:
             found = self._descents.descend(table, below(0, table.number(lexeme)))
         beyond = np.concatenate([NO_VERTICES, *(ends for _, ends in found.leaving)])
-        above = self._trie.parent[beyond]
-        if is_string:
-            return StringTokens(found.tokens, np.unique(above), self._trie, self._closing)
         # The empty lexeme is no lexeme.
-        return LexemeTokens(found.tokens, beyond[above != 0], self._trie)
+        beyond = beyond[self._trie.parent[beyond] != 0]
+        return LexemeTokens(found.tokens, beyond, self._trie)
 
     def _free_text(self, text: UntilText) -> LexemeTokens:
         unbounded = text.without_min_chars()
@@ -205,37 +234,6 @@ class Lexemes:
         walk = self.walk(EPSILON, node)
         assert isinstance(walk, FreeTextTokens)
         return walk
-
-    def _measure(self, text: Node) -> MeasuredStrings:
-        """Return the tokens of the strings of a text without bounds."""
-        if text is ANY_TEXT:
-            return self._any
-        known = self._measured.get(text)
-        if known is None:
-            made = MeasuredStrings(text, self._descents, self._closing, self._lengths)
-            known = self._measured.put(text, made, made.weight)
-        return known
-
-    def _without_bounds(self, text: Node) -> tuple[Node, int, int | None]:
-        """Return a text without bounds on its length, and the bounds that refuse tokens.
-
-        Texts whose bounds no token reaches share a walk.
-        """
-        members = text.members if isinstance(text, Intersection) else (text,)
-        found = [node for node in members if isinstance(node, Repetition) and node is not ANY_TEXT]
-        bounds = [node for node in found if counts_any_symbol(node)]
-        if len(bounds) != 1:
-            return text, 0, None
-        others = [node for node in members if node is not bounds[0]]
-        rest = intersection(others) if others else ANY_TEXT
-        min_chars, max_chars = bounds[0].min_count, bounds[0].max_count
-        if min_chars and not self._measure(rest).is_endless:
-            # The bound also refuses characters after which the text can only end earlier.
-            rest = intersection((rest, repetition(symbols(ANY_CODE_POINT), min_chars, None)))
-            min_chars = 0
-        if max_chars is not None and max_chars >= self._measure(rest).reach:
-            max_chars = None
-        return rest, min(min_chars, self._any.reach + 1), max_chars
 
 
 def _is_string(lexeme: EncodedText) -> bool:

@@ -40,9 +40,14 @@ TRIE = TokenTrie(VOCABULARY)
 LEXEMES = Lexemes(Descents(TRIE))
 ANY = symbols(ANY_CODE_POINT)
 
-PATTERNS = ("^a*$", "^[a-c]{2,5}$", "é", "^(ab|x.)+$", r"^\d+-\d+$", "[^a]$", r"^\S+( \S+){0,3}$")
+PATTERNS = (
+    *("^a*$", "^[a-c]{2,5}$", "é", "^(ab|x.)+$", r"^\d+-\d+$", "[^a]$", r"^\S+( \S+){0,3}$"),
+    *("^(..)*$|^x(..)*$", "ab1|^a$", r"^(\S+\s+){0,9}\S+$", "^(a|bc){1,7}[^x]*$"),
+)
 PATTERN_TEXTS = st.sampled_from(PATTERNS).map(lambda p: compile_pattern(p, search=True))
 PATTERN_WORDS = compile_pattern(r"^\S+(\s\S+){0,9}$", search=False)
+GAPS = compile_pattern("^(..)*$|^x(..)*$", search=False)
+"""Has no words of three characters that begin with another letter."""
 NAMES = st.lists(st.sampled_from(("a", "ab", "é", "", 'x"', "b\n", "😀a")), max_size=4)
 
 
@@ -76,6 +81,7 @@ def brute_force(state: Node) -> set[int]:
 @example(intersection((PATTERN_WORDS, repetition(ANY, 0, 2))), EPSILON, b"")
 @example(intersection((PATTERN_WORDS, repetition(ANY, 2, 5))), literal(b"}"), b"")
 @example(repetition(ANY, 1, 2), literal(b"}"), b"")
+@example(intersection((GAPS, repetition(ANY, 3, 3))), literal(b"}"), b"")
 @settings(max_examples=90)
 @given(texts(), RESTS, st.sampled_from((b"", b'"', b' "', b', "')))
 def test_walks_of_strings_equal_brute_force(text: Node, rest: Node, lead: bytes) -> None:
