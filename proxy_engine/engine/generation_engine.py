@@ -95,15 +95,16 @@ class GenerationEngine(EngineProperties):
     ) -> GenerationResult[T]: ...
     @overload
     def generate(
+        self, prompt: Prompt, response_format: Format[T] = None, **options: Unpack[OptionOverrides]
+    ) -> GenerationResult[T]: ...
+    @overload
+    def generate(
         self, prompt: Prompt, response_format: TypeForm[T], **arguments: Unpack[RequestArguments]
     ) -> GenerationResult[T | None]: ...
     @overload
     def generate(
-        self,
-        prompt: Prompt,
-        response_format: Format[T] = None,
-        **arguments: Unpack[RequestArguments],
-    ) -> GenerationResult[T]: ...
+        self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
+    ) -> GenerationResult[Any]: ...
     def generate(
         self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
     ) -> GenerationResult[Any]:
@@ -150,15 +151,16 @@ class GenerationEngine(EngineProperties):
     ) -> GenerationResult[T]: ...
     @overload
     async def agenerate(
+        self, prompt: Prompt, response_format: Format[T] = None, **options: Unpack[OptionOverrides]
+    ) -> GenerationResult[T]: ...
+    @overload
+    async def agenerate(
         self, prompt: Prompt, response_format: TypeForm[T], **arguments: Unpack[RequestArguments]
     ) -> GenerationResult[T | None]: ...
     @overload
     async def agenerate(
-        self,
-        prompt: Prompt,
-        response_format: Format[T] = None,
-        **arguments: Unpack[RequestArguments],
-    ) -> GenerationResult[T]: ...
+        self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
+    ) -> GenerationResult[Any]: ...
     async def agenerate(
         self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
     ) -> GenerationResult[Any]:

@@ -6,7 +6,9 @@ import copy
 import json
 import math
 import pickle
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -329,19 +331,15 @@ def test_tool_calls_are_read_in_every_form() -> None:
         assert (read.name, read.arguments) == ("f", arguments)
 
 
-def test_interactions_have_an_id_and_a_time() -> None:
-    first, second = Interaction("user", "x"), Interaction("user", "x")
+def test_interactions_have_an_id_a_time_and_metadata_of_their_own() -> None:
+    metadata = {"a": 1}
+    first, second = (Interaction("user", "x", metadata=metadata) for _ in range(2))
     assert first.id != second.id
     assert first.created_at.tzinfo is not None
-
-
-def test_metadata_is_a_copy_and_read_only() -> None:
-    metadata = {"a": 1}
-    interaction = Interaction("user", "x", metadata=metadata)
     metadata["a"] = 2
-    assert interaction.metadata == {"a": 1}
+    assert first.metadata == {"a": 1}
     with pytest.raises(TypeError):
-        interaction.metadata["a"] = 3  # type: ignore[index]
+        first.metadata["a"] = 3  # type: ignore[index]
 
 
 def test_agent_is_a_name_of_the_assistant() -> None:
@@ -395,22 +393,24 @@ def test_media_content_is_refused(content: Any) -> None:
         template_messages(Interaction("user", [content]))
 
 
-def test_malformed_parts_are_refused() -> None:
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Interaction("user", [1]),  # type: ignore[list-item]
+        lambda: Interaction("user", "x", created_at=datetime(2026, 1, 1)),
+        lambda: Interaction("user", 5),  # type: ignore[arg-type]
+        lambda: Interaction("assistant", "x", tool_calls=5),  # type: ignore[arg-type]
+        lambda: TextContent(5),  # type: ignore[arg-type]
+        *(
+            partial(make, value)
+            for value in ({1}, math.inf, NESTED, "\ud800", 10**5000)
+            for make in (JsonContent, lambda value: ToolCall("1", "f", {"x": value}))
+        ),
+    ],
+)
+def test_malformed_parts_are_refused(make: Callable[[], Any]) -> None:
     with pytest.raises(PromptError):
-        Interaction("user", [1])  # type: ignore[list-item]
-    with pytest.raises(PromptError):
-        Interaction("user", "x", created_at=datetime(2026, 1, 1))
-    with pytest.raises(PromptError):
-        Interaction("user", 5)  # type: ignore[arg-type]
-    with pytest.raises(PromptError):
-        Interaction("assistant", "x", tool_calls=5)  # type: ignore[arg-type]
-    with pytest.raises(PromptError):
-        TextContent(5)  # type: ignore[arg-type]
-    for value in ({1}, math.inf, NESTED, "\ud800", 10**5000):
-        with pytest.raises(PromptError):
-            ToolCall("1", "f", {"x": value})
-        with pytest.raises(PromptError):
-            JsonContent(value)
+        make()
 
 
 def test_interactions_can_be_pickled_and_copied() -> None:

@@ -74,76 +74,94 @@ RED = choice(COLOUR, ": ", {'"red"': 0.75, '"blue"': 0.25}, '"red"')
 SIZE = choice(COLOUR, '"size": ', {"1": 0.5, "3": 0.4, "4": 0.1}, "3")
 
 
-def test_value_of_a_choice_has_its_probability() -> None:
-    result = json_answer(COLOUR, RED)
-    assert result.confidence("/colour") == 0.75
-    assert result.confidence("/size") is None
-    assert result.confidence("") is None
-    assert result.confidences() == {"/colour": 0.75}
-
-
-def test_container_has_the_product_if_all_of_its_values_were_chosen() -> None:
-    result = json_answer(COLOUR, RED, SIZE)
-    assert result.confidences() == pytest.approx({"": 0.3, "/colour": 0.75, "/size": 0.4})
-    assert list(result.confidences()) == ["", "/colour", "/size"]
-
-
-def test_options_with_equal_values_count_together() -> None:
-    text = '{"a": 1, "b": 2}'
-    options = {"1, ": 0.5, "1.0, ": 0.125, "1 , ": 0.125, "10, ": 0.25}
-    result = json_answer(text, choice(text, ": ", options, "1, "))
-    assert result.confidence("/a") == 0.75
-
-
-def test_value_whose_beginning_was_forced_has_the_probability_of_its_options() -> None:
-    text = '{"year": 1984}'
-    scored = choice(text, "19", {"84": 0.9, "85": 0.1}, "84")
-    forced = dataclasses.replace(scored, forced_bytes=len('{"year": 19'))
-    assert json_answer(text, forced).confidences() == {"": 0.9, "/year": 0.9}
-
-
-def test_value_that_two_choices_write_has_their_product() -> None:
-    text = '{"code": "ab-cd"}'
-    first = choice(text, ": ", {'"ab-': 0.5, '"xy-': 0.5}, '"ab-')
-    second = choice(text, "ab-", {'cd"': 0.5, 'ef"': 0.5}, 'cd"')
-    assert json_answer(text, first, second).confidence("/code") == 0.25
-    assert json_answer(text, first).confidence("/code") is None
-
-
-def test_option_that_spans_several_values_counts_for_each_of_them() -> None:
-    text = '{"a": true, "b": false}'
-    options = {
-        'true, "b": false}': 0.4,
-        'true, "b": true}': 0.3,
-        'false, "b": false}': 0.2,
-        "true}": 0.1,
-    }
-    result = json_answer(text, choice(text, 'a": ', options, 'true, "b": false}'))
-    assert result.confidences() == pytest.approx({"": 0.4, "/a": 0.8, "/b": 0.6})
-
-
-def test_structure_that_a_choice_decides_counts_for_the_container_only() -> None:
-    text = '{"a": [true]}'
-    options = {"true": 0.5, "false": 0.5}
-    more = choice(text, "true", {"]}": 0.25, ", true]}": 0.75}, "]}")
-    result = json_answer(text, choice(text, "[", options, "true"), more)
-    assert result.confidences() == {"": 0.125, "/a": 0.125, "/a/0": 0.5}
-
-
-def test_next_members_name_counts_for_the_container_only() -> None:
-    text = '{"a": true, "b": true}'
-    first = {'true, "b": ': 0.5, 'true, "c": ': 0.25, 'false, "b": ': 0.25}
-    choices = (
-        choice(text, '"a": ', first, 'true, "b": '),
-        choice(text, '"b": ', {"true": 0.5, "false": 0.5}, "true"),
-    )
-    assert json_answer(text, *choices).confidences() == {"": 0.25, "/a": 0.75, "/b": 0.5}
-
-
-def test_offsets_are_in_bytes() -> None:
-    text = '{"ä": "ö", "b": true}'
-    result = json_answer(text, choice(text, '"b": ', {"true": 0.5, "false": 0.5}, "true"))
-    assert result.confidences() == {"/b": 0.5}
+@pytest.mark.parametrize(
+    ("text", "choices", "expected"),
+    [
+        pytest.param(COLOUR, [RED], {"/colour": 0.75}, id="value of a choice"),
+        pytest.param(COLOUR, [RED, SIZE], {"": 0.3, "/colour": 0.75, "/size": 0.4}, id="container"),
+        pytest.param(
+            text := '{"a": 1, "b": 2}',
+            [choice(text, ": ", {"1, ": 0.5, "1.0, ": 0.125, "1 , ": 0.125, "10, ": 0.25}, "1, ")],
+            {"/a": 0.75},
+            id="options with equal values",
+        ),
+        pytest.param(
+            text := '{"year": 1984}',
+            [
+                dataclasses.replace(
+                    choice(text, "19", {"84": 0.9, "85": 0.1}, "84"),
+                    forced_bytes=len('{"year": 19'),
+                )
+            ],
+            {"": 0.9, "/year": 0.9},
+            id="beginning that was forced",
+        ),
+        pytest.param(
+            text := '{"code": "ab-cd"}',
+            [
+                first := choice(text, ": ", {'"ab-': 0.5, '"xy-': 0.5}, '"ab-'),
+                choice(text, "ab-", {'cd"': 0.5, 'ef"': 0.5}, 'cd"'),
+            ],
+            {"": 0.25, "/code": 0.25},
+            id="value of two choices",
+        ),
+        pytest.param(text, [first], {}, id="part of a value"),
+        pytest.param(
+            text := '{"a": true, "b": false}',
+            [
+                choice(
+                    text,
+                    'a": ',
+                    {
+                        'true, "b": false}': 0.4,
+                        'true, "b": true}': 0.3,
+                        'false, "b": false}': 0.2,
+                        "true}": 0.1,
+                    },
+                    'true, "b": false}',
+                )
+            ],
+            {"": 0.4, "/a": 0.8, "/b": 0.6},
+            id="option of several values",
+        ),
+        pytest.param(
+            text := '{"a": [true]}',
+            [
+                choice(text, "[", {"true": 0.5, "false": 0.5}, "true"),
+                choice(text, "true", {"]}": 0.25, ", true]}": 0.75}, "]}"),
+            ],
+            {"": 0.125, "/a": 0.125, "/a/0": 0.5},
+            id="structure counts for the container",
+        ),
+        pytest.param(
+            text := '{"a": true, "b": true}',
+            [
+                choice(
+                    text,
+                    '"a": ',
+                    {'true, "b": ': 0.5, 'true, "c": ': 0.25, 'false, "b": ': 0.25},
+                    'true, "b": ',
+                ),
+                choice(text, '"b": ', {"true": 0.5, "false": 0.5}, "true"),
+            ],
+            {"": 0.25, "/a": 0.75, "/b": 0.5},
+            id="next member's name counts for the container",
+        ),
+        pytest.param(
+            text := '{"ä": "ö", "b": true}',
+            [choice(text, '"b": ', {"true": 0.5, "false": 0.5}, "true")],
+            {"/b": 0.5},
+            id="offsets are in bytes",
+        ),
+    ],
+)
+def test_confidences_follow_from_choices(
+    text: str, choices: list[ScoredChoice], expected: dict[str, float]
+) -> None:
+    result = json_answer(text, *choices)
+    assert result.confidences() == pytest.approx(expected)
+    assert list(result.confidences()) == list(expected)
+    assert result.confidence("") == pytest.approx(expected.get(""))
 
 
 def test_choice_of_texts_has_the_probability_of_the_text() -> None:

@@ -92,70 +92,86 @@ def test_invalid_arguments_are_refused(arguments: Any, said: str) -> None:
     assert caught.value.arguments is arguments
 
 
-def test_names_that_mean_something_to_pydantic() -> None:
-    def odd(json: int, _hidden: str, model_config: bool, self_: int, schema: int = 1) -> Any:
-        return json, _hidden, model_config, self_, schema
-
-    tool = tool_from_function(odd)
-    assert list(tool.parameters["properties"]) == [
-        "json",
-        "_hidden",
-        "model_config",
-        "self_",
-        "schema",
-    ]
-    arguments = {"json": 1, "_hidden": "h", "model_config": True, "self_": 2}
-    assert tool.invoke(arguments) == (1, "h", True, 2, 1)
+@dataclass
+class Span:
+    start: int
+    end: int
 
 
-def test_models_dataclasses_and_literals_as_parameters() -> None:
-    @dataclass
-    class Span:
-        start: int
-        end: int
-
-    def find(place: Place, kind: Literal["a", "b"] = "a") -> Any:
-        return place, kind
-
-    tool = tool_from_function(find)
-    assert tool.parameters["$defs"]["Place"]["additionalProperties"] is False
-    assert tool.invoke({"place": {"latitude": 1}}) == (Place(latitude=1), "a")
+MISSING = object()
 
 
-def test_a_default_in_a_field_reaches_the_function() -> None:
-    def f(n: int = pydantic.Field(7, ge=0), m: int = pydantic.Field(alias="count")) -> Any:
-        return n, m
-
-    tool = tool_from_function(f)
-    assert set(tool.parameters["properties"]) == {"n", "count"}
-    assert tool.parameters["required"] == ["count"]
-    assert tool.invoke({"count": 1}) == (7, 1)
+def odd_names(json: int, _hidden: str, model_config: bool, self_: int, schema: int = 1) -> Any:
+    return json, _hidden, model_config, self_, schema
 
 
-def test_a_default_in_a_hint_reaches_the_function() -> None:
-    def f(
-        n: Annotated[int, pydantic.Field(default=7, ge=0)],
-        m: Annotated[list[int], pydantic.Field(default_factory=list)],
-        k: Annotated[int, pydantic.Field(default=1)] = 2,
-    ) -> Any:
-        return n, m, k
-
-    tool = tool_from_function(f)
-    assert "required" not in tool.parameters
-    assert tool.parameters["properties"]["k"]["default"] == 2
-    assert tool.invoke({}) == (7, [], 2)
-    assert tool.invoke({"n": 1, "m": [2], "k": 3}) == (1, [2], 3)
+def typed(place: Place, span: Span | None = None, kind: Literal["a", "b"] = "a") -> Any:
+    return place, span, kind
 
 
-def test_defaults_stay_the_objects_they_are() -> None:
-    missing = object()
+def default_in_field(
+    n: int = pydantic.Field(7, ge=0), m: int = pydantic.Field(alias="count")
+) -> Any:
+    return n, m
 
-    def f(x: Any = missing) -> bool:
-        return x is missing
 
-    tool = tool_from_function(f)
-    assert "default" not in tool.parameters["properties"]["x"]
-    assert tool.invoke({}) is True
+def default_in_hint(
+    n: Annotated[int, pydantic.Field(default=7, ge=0)],
+    m: Annotated[list[int], pydantic.Field(default_factory=list)],
+    k: Annotated[int, pydantic.Field(default=1)] = 2,
+) -> Any:
+    return n, m, k
+
+
+def default_that_is_no_json(x: Any = MISSING) -> bool:
+    return x is MISSING
+
+
+def without_parameters() -> str:
+    return "12:00"
+
+
+@pytest.mark.parametrize(
+    ("function", "names", "required", "arguments", "result"),
+    [
+        (
+            odd_names,
+            ["json", "_hidden", "model_config", "self_", "schema"],
+            ["json", "_hidden", "model_config", "self_"],
+            {"json": 1, "_hidden": "h", "model_config": True, "self_": 2},
+            (1, "h", True, 2, 1),
+        ),
+        (
+            typed,
+            ["place", "span", "kind"],
+            ["place"],
+            {"place": {"latitude": 1}, "span": {"start": 1, "end": 2}},
+            (Place(latitude=1), Span(1, 2), "a"),
+        ),
+        (default_in_field, ["n", "count"], ["count"], {"count": 1}, (7, 1)),
+        (default_in_hint, ["n", "m", "k"], [], {}, (7, [], 2)),
+        (default_in_hint, ["n", "m", "k"], [], {"n": 1, "m": [2], "k": 3}, (1, [2], 3)),
+        (default_that_is_no_json, ["x"], [], {}, True),
+        (without_parameters, [], [], {}, "12:00"),
+    ],
+)
+def test_parameters_become_properties(
+    function: Any, names: list[str], required: list[str], arguments: Any, result: Any
+) -> None:
+    tool = tool_from_function(function)
+    assert list(tool.parameters["properties"]) == names
+    assert tool.parameters.get("required", []) == required
+    assert tool.parameters["additionalProperties"] is False
+    assert tool.invoke(arguments) == result
+
+
+def test_defaults_and_types_are_in_the_schema() -> None:
+    assert tool_from_function(typed).parameters["$defs"]["Place"]["additionalProperties"] is False
+    hinted = tool_from_function(default_in_hint).parameters["properties"]
+    assert hinted["k"]["default"] == 2
+    assert (
+        "default" not in tool_from_function(default_that_is_no_json).parameters["properties"]["x"]
+    )
 
 
 def test_a_string_in_annotated_describes() -> None:
@@ -200,15 +216,6 @@ def test_decorated_functions_keep_their_signature() -> None:
         return x
 
     assert tool_from_function(f).invoke({"x": 1}) == ("decorated", 1)
-
-
-def test_without_parameters() -> None:
-    def now() -> str:
-        return "12:00"
-
-    tool = tool_from_function(now)
-    assert tool.parameters == {"type": "object", "properties": {}, "additionalProperties": False}
-    assert tool.invoke({}) == "12:00"
 
 
 def test_prompt_may_word_it_differently() -> None:

@@ -73,6 +73,8 @@ def test_openai_dicts_of_both_forms() -> None:
     tool = tool_from_dict(DEFINITION)
     assert tool == tool_from_dict(flat) == Tool("f", "F.", SCHEMA, True)
     assert tool.to_openai() == DEFINITION
+    none = tool_from_dict({"type": "function", "function": {"name": "f", "parameters": None}})
+    assert none.parameters == {"type": "object", "properties": {}, "additionalProperties": False}
     assert tool_from_dict(tool.to_openai()) == tool
 
 
@@ -112,11 +114,6 @@ def test_parameters_are_a_copy() -> None:
     assert tool.parameters == {"type": "object", "properties": {}}
 
 
-def test_tool_without_parameters_accepts_no_arguments() -> None:
-    tool = tool_from_dict({"type": "function", "function": {"name": "f", "parameters": None}})
-    assert tool.parameters == {"type": "object", "properties": {}, "additionalProperties": False}
-
-
 def test_a_dict_with_a_function() -> None:
     tool = tool_from_dict(DEFINITION, lambda x: x + 1)
     assert tool.invoke({"x": 1}) == 2
@@ -150,15 +147,12 @@ def test_a_model_is_a_tool() -> None:
     assert tool_from_type(Book, function=lambda book: book.title).invoke({"title": "T"}) == "T"
 
 
-def test_a_dataclass_is_a_tool() -> None:
+def test_a_dataclass_and_a_model_that_can_be_called_are_tools() -> None:
     tool = tool_from_type(Point, function=lambda point: point)
     assert tool.description == ""
     assert tool.invoke({"x": 1}) == Point(1)
     with pytest.raises(ToolArgumentsError):
         tool.invoke({"x": "one"})
-
-
-def test_a_model_that_can_be_called_is_called() -> None:
     assert tool_from_type(Double).invoke({"n": 2}) == 4
     with pytest.raises(InvalidToolError):
         tool_from_type(Book).invoke({"title": "T"})
