@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 from chat_templates import CHAT_TEMPLATES
-from data_files import tokenizer_files
 from family_tokenizers import bare_tokenizer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlx_lm.tokenizer_utils import TokenizerWrapper
+from real_tokenizers import REAL_TEMPLATES, real_tokenizer
 from rendered_prompts import encode_prompt
 from small_tokenizers import gemma_like, llama2_like, unigram_tokenizer
 from tokenizers import AddedToken, Tokenizer, models, normalizers
@@ -57,18 +55,6 @@ def wrapped(backend: Tokenizer, template: str | None) -> TokenizerWrapper:
 @cache
 def byte_level(template: str | None) -> TokenizerWrapper:
     return wrapped(bare_tokenizer(SPECIAL, WRITTEN), template)
-
-
-@cache
-def real_tokenizers() -> list[TokenizerWrapper]:
-    """Real tokenizers with their templates, where they are available."""
-    found = []
-    for path in tokenizer_files("tokenizer_config.json"):
-        template = json.loads(path.read_text(encoding="utf-8")).get("chat_template")
-        backend = Tokenizer.from_file(str(Path(path).with_name("tokenizer.json")))
-        if template:
-            found.append(wrapped(backend, template))
-    return found
 
 
 # Together, the fragments spell control tokens; without the second ones, they do not.
@@ -168,7 +154,7 @@ def test_prompt_without_control_tokens_in_texts_is_encoded_as_it_is_rendered(
 def test_prompts_of_real_tokenizers_are_encoded_as_they_are_rendered(
     conversation: dict[str, Any],
 ) -> None:
-    for tokenizer in real_tokenizers():
+    for tokenizer in map(real_tokenizer, REAL_TEMPLATES):
         check_ordinary(tokenizer, conversation)
 
 
@@ -179,7 +165,7 @@ def test_prompts_of_real_tokenizers_are_encoded_as_they_are_rendered(
 )
 @settings(max_examples=5)
 def test_only_real_templates_write_control_tokens(conversation: dict[str, Any]) -> None:
-    for tokenizer in real_tokenizers():
+    for tokenizer in map(real_tokenizer, REAL_TEMPLATES):
         found, written = (
             [
                 i

@@ -6,29 +6,20 @@ files at any depth; without it nothing is tested here.
 
 from __future__ import annotations
 
-import json
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
-from data_files import NO_TOKENIZERS, tokenizer_files
+from data_files import NO_TOKENIZERS
 from mlx_lm.tokenizer_utils import TokenizerWrapper
+from real_tokenizers import REAL_TEMPLATES, real_tokenizer
 from rendered_prompts import encode_prompt
-from tokenizers import Tokenizer
-from transformers import PreTrainedTokenizerFast
 
 from proxy_engine import Interaction, ToolCall
 from proxy_engine.tools import Tool
 from state_machines.tool_calls import format_named
 
-FILES = [
-    path
-    for path in tokenizer_files("tokenizer_config.json")
-    if json.loads(path.read_text(encoding="utf-8")).get("chat_template")
-]
-
-pytestmark = pytest.mark.skipif(not FILES, reason=NO_TOKENIZERS)
+pytestmark = pytest.mark.skipif(not REAL_TEMPLATES, reason=NO_TOKENIZERS)
 
 FIRST = ToolCall("call_0123456789", "get_weather", {"city": "Köln", "days": [1, None]})
 SECOND = ToolCall("abcdefghi", "get_time", {"zone": "CET"})
@@ -46,19 +37,10 @@ CONVERSATION = [
 ]
 
 
-@pytest.fixture(scope="module", params=FILES, ids=lambda path: path.parent.name)
+@pytest.fixture(scope="module", params=REAL_TEMPLATES, ids=lambda path: path.parent.name)
 def tokenizer(request: pytest.FixtureRequest) -> TokenizerWrapper:
     """A real tokenizer with its chat template."""
-    path: Path = request.param
-    config = json.loads(path.read_text(encoding="utf-8"))
-    return TokenizerWrapper(
-        PreTrainedTokenizerFast(
-            tokenizer_object=Tokenizer.from_file(str(path.with_name("tokenizer.json"))),
-            chat_template=config["chat_template"],
-            bos_token="<bos>",
-            eos_token="<eos>",
-        )
-    )
+    return real_tokenizer(request.param)
 
 
 def written(tokenizer: TokenizerWrapper, prompt: Any, **given: Any) -> str:
