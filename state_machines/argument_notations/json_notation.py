@@ -49,9 +49,9 @@ class JsonNotation(Notation):
             raise ValueError("nested too deeply") from error
 
     def _compile(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
-        own = options.whitespace or self.whitespace
-        layouts: list[Whitespace] = [own]
-        if options.whitespace is None and own != "compact":
+        layout = options.whitespace or self.whitespace
+        layouts: list[Whitespace] = [layout]
+        if options.whitespace is None and layout != "compact":
             layouts.append("compact")
         spellings = [self._in_layout(layout, schema, options) for layout in layouts]
         return replace(

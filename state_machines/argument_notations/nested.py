@@ -227,36 +227,38 @@ class _NestedCompiler(ArgumentCompiler):
         if known is not None:
             return known
         found = self._written[term, read_as] = Evaluated(ANY_VALUE)
-        own, others = self.evaluator.values(term), self.evaluator.values(read_as)
+        values, readings = self.evaluator.values(term), self.evaluator.values(read_as)
         # Terms of recursive schemas contain themselves.
-        object.__setattr__(found, "values", self._writable_values(own, others, path))
+        object.__setattr__(found, "values", self._writable_values(values, readings, path))
         return found
 
-    def _writable_values(self, own: ValueSet, others: ValueSet, path: tuple[str, ...]) -> ValueSet:
-        if is_untyped(others):
-            return ValueSet(strings=intersection((own.strings, self._texts, _NO_WORD)))
-        scalars = others.booleans or not others.numbers.is_empty
-        has_containers = bool(others.arrays or others.objects)
-        strings = [own.strings, self._texts]
+    def _writable_values(
+        self, values: ValueSet, readings: ValueSet, path: tuple[str, ...]
+    ) -> ValueSet:
+        if is_untyped(readings):
+            return ValueSet(strings=intersection((values.strings, self._texts, _NO_WORD)))
+        scalars = readings.booleans or not readings.numbers.is_empty
+        has_containers = bool(readings.arrays or readings.objects)
+        strings = [values.strings, self._texts]
         if scalars or has_containers:
             strings.append(_AMONG_OTHERS)
-        elif others.null:
+        elif readings.null:
             strings.append(NOT_NULL)
-        found = replace(own, strings=intersection(strings), arrays=(), objects=())
-        if others.arrays and others.objects:
+        found = replace(values, strings=intersection(strings), arrays=(), objects=())
+        if readings.arrays and readings.objects:
             if path and not found.has_scalar:
                 raise self._refused(path[-1])
             return found
         # An empty text is a string where strings are admitted.
-        least = 0 if others.strings.is_empty else 1
+        least = 0 if readings.strings.is_empty else 1
         return replace(
             found,
-            arrays=tuple(self._array(each, others, least, path) for each in own.arrays),
-            objects=tuple(self._object(each, others, least, path) for each in own.objects),
+            arrays=tuple(self._array(each, readings, least, path) for each in values.arrays),
+            objects=tuple(self._object(each, readings, least, path) for each in values.objects),
         )
 
     def _array(
-        self, shape: ArrayShape, others: ValueSet, least: int, path: tuple[str, ...]
+        self, shape: ArrayShape, readings: ValueSet, least: int, path: tuple[str, ...]
     ) -> ArrayShape:
         if shape.unique and (shape.max_items is None or shape.max_items > 1):
             raise UnsupportedSchemaError(
@@ -268,10 +270,10 @@ class _NestedCompiler(ArgumentCompiler):
         table = self.compilation.table
 
         def item(index: int) -> Evaluated:
-            read_as = table.any_of(each.item(index) for each in others.arrays)
+            read_as = table.any_of(each.item(index) for each in readings.arrays)
             return self._writable(shape.item(index), read_as, path)
 
-        width = max(len(each.prefix) for each in others.arrays)
+        width = max(len(each.prefix) for each in readings.arrays)
         return replace(
             shape,
             unique=False,
@@ -281,14 +283,14 @@ class _NestedCompiler(ArgumentCompiler):
         )
 
     def _object(
-        self, shape: ObjectShape, others: ValueSet, least: int, path: tuple[str, ...]
+        self, shape: ObjectShape, readings: ValueSet, least: int, path: tuple[str, ...]
     ) -> ObjectShape:
         table, names = self.compilation.table, listed_names(shape)
         if path and not names and shape.max_members != 0 and not _is_closed(shape):
             raise self._refused(path[-1])
 
         def value(name: str) -> Evaluated:
-            read_as = table.any_of(each.value_of(name, table) for each in others.objects)
+            read_as = table.any_of(each.value_of(name, table) for each in readings.objects)
             return self._writable(shape.value_of(name, table), read_as, (*path, name))
 
         return replace(

@@ -113,8 +113,8 @@ def continuations(
     found: dict[Continuation, None] = {}
     try:
         with step_budget(LIMITS.explanation_steps), _RECURSION_BUDGET:
-            for one in _found(state, special_tokens or {}):
-                found[one] = None
+            for continuation in _found(state, special_tokens or {}):
+                found[continuation] = None
     except GrammarBudgetError:
         found[_UNKNOWN] = None
     if state.nullable:

@@ -81,15 +81,15 @@ class SchemaReader(TermEvaluator):
 
     def schema_complement(self, location: SchemaLocation) -> ValueSet:
         """Return the values that a schema rejects, which violate at least one keyword."""
-        own, violating = ANY_VALUE, []
+        values, violating = ANY_VALUE, []
         for name, value, read in self._keywords(location):
             with located_errors(location, name):
                 part = read(location, value, self)
                 if isinstance(part, Term):
                     violating.append(self.admitted(self.negation(part)))
                 else:
-                    own = conjoin(own, part, self)
-        return disjoin((negate(own, self), *violating))
+                    values = conjoin(values, part, self)
+        return disjoin((negate(values, self), *violating))
 
     def schema_strings(self, location: SchemaLocation) -> Node:
         """Return the strings that a schema admits; only keywords for strings are read."""

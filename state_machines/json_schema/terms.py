@@ -204,7 +204,7 @@ class TermTable:
         for i, j in pairs:
             others[i].append(self.negation(parts[j]))
             others[j].append(self.negation(parts[i]))
-        one = self.any_of(
+        exactly_one = self.any_of(
             self.all_of((part, *excluded)) for part, excluded in zip(parts, others, strict=True)
         )
 
@@ -212,7 +212,7 @@ class TermTable:
             none = table.all_of(map(table.negation, parts))
             return table.any_of((none, *(table.all_of((parts[i], parts[j])) for i, j in pairs)))
 
-        return self._with_complement(one, none_or_two)
+        return self._with_complement(exactly_one, none_or_two)
 
     def conditional(self, condition: Term, then: Term, otherwise: Term) -> Term:
         """Return ``then`` within the condition, and ``otherwise`` outside of it."""

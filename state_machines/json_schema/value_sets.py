@@ -109,11 +109,11 @@ def conjoin(left: ValueSet, right: ValueSet, table: TermTable) -> ValueSet:
         return left
     spend(1 + (len(left.numbers.points) + len(right.numbers.points)) // 2)
 
-    def array_products(one: _Arrays, other: _Arrays) -> _Arrays:
-        return _products(one, other, lambda a, b: a.conjoin(b, table))
+    def array_products(these: _Arrays, those: _Arrays) -> _Arrays:
+        return _products(these, those, lambda a, b: a.conjoin(b, table))
 
-    def object_products(one: _Objects, other: _Objects) -> _Objects:
-        return _object_products(one, other, table)
+    def object_products(these: _Objects, those: _Objects) -> _Objects:
+        return _object_products(these, those, table)
 
     return ValueSet(
         left.null and right.null,

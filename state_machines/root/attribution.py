@@ -170,8 +170,8 @@ class Attribution:
         until = self._length
         for transition, _, history, _ in self.threads:
             if transition.prefixes is not None:
-                own = self._bytes[max(history[-1][1] - self._start, 0) :]
-                until = min(until, self._length - transition.prefixes.length_at_end(own))
+                unread = self._bytes[max(history[-1][1] - self._start, 0) :]
+                until = min(until, self._length - transition.prefixes.length_at_end(unread))
         if self._accepted is not None:
             histories.append(self._accepted)
         first, *others = histories or [()]
@@ -227,15 +227,15 @@ def _entered(history: History, parts: Skipped, offset: int) -> History:
     return history
 
 
-def _common_length(one: History, other: History, until: int) -> int:
+def _common_length(left: History, right: History, until: int) -> int:
     """Return the number of bytes, up to ``until``, that two histories attribute alike."""
-    if one == other:
+    if left == right:
         return until
-    for first, second in zip(one, other, strict=False):
+    for first, second in zip(left, right, strict=False):
         if first != second:
             return min(until, first[1], second[1])
-    longer = one if len(one) > len(other) else other
-    return min(until, longer[min(len(one), len(other))][1])
+    longer = left if len(left) > len(right) else right
+    return min(until, longer[min(len(left), len(right))][1])
 
 
 def _since(history: History, offset: int) -> History:

@@ -130,11 +130,11 @@ class RootStateMachine(StateMachine):
         attribution = Attribution(self.automaton)
         found: list[Piece] = []
         written = text.encode() if isinstance(text, str) else text
-        for part, own in (*attribution.feed(written), *attribution.finish()):
+        for part, piece in (*attribution.feed(written), *attribution.finish()):
             if found and found[-1].part is part:
-                found[-1] = Piece(part, found[-1].text + own)
+                found[-1] = Piece(part, found[-1].text + piece)
             else:
-                found.append(Piece(part, own))
+                found.append(Piece(part, piece))
         return found
 
 

@@ -144,10 +144,10 @@ class Writer:
 
     def token(self, tokens: Iterable[Token], *, is_negated: bool = False) -> Node:
         """Return the language of one token out of some, or of all others."""
-        given = tuple(dict.fromkeys(tokens))
-        names = tuple(token for token in given if isinstance(token, str))
-        ranges = tuple((token, token) for token in given if isinstance(token, int))
-        if given:
+        distinct = tuple(dict.fromkeys(tokens))
+        names = tuple(token for token in distinct if isinstance(token, str))
+        ranges = tuple((token, token) for token in distinct if isinstance(token, int))
+        if distinct:
             self.token_sets.append(NamedTokens(names, ranges, is_negated))
         return token_set(names, ranges, is_negated=is_negated)
 

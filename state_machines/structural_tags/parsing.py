@@ -203,9 +203,9 @@ def _repeat(reader: FieldReader, depth: int) -> Format:
 
 
 def _dispatch(reader: FieldReader, depth: int) -> Format:
-    given = list(_rules(reader, depth, "pattern", FieldReader.checked_string))
-    rules = grouped_rules(given, reader.at("rules"))
-    return text_dispatch(rules, reader.boolean("loop", True), reader.strings("excludes"))
+    rules = list(_rules(reader, depth, "pattern", FieldReader.checked_string))
+    grouped = grouped_rules(rules, reader.at("rules"))
+    return text_dispatch(grouped, reader.boolean("loop", True), reader.strings("excludes"))
 
 
 def _rules(

@@ -290,8 +290,8 @@ class RemainingItems(Lazy):
         """Whether another rest needs as many counted items or more."""
         bounds = self.plan.steps.shape.counted
         return isinstance(other, RemainingItems) and all(
-            own == theirs or (bound.max_count is None and own > theirs)
-            for bound, own, theirs in zip(
+            count == others or (bound.max_count is None and count > others)
+            for bound, count, others in zip(
                 bounds, self.state.counts, other.state.counts, strict=True
             )
         )

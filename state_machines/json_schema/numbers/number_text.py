@@ -64,7 +64,10 @@ def number_language(
         plain_integers: Whether sets of integers are written without a point.
         plain_constants: The same for single numbers.
     """
-    parts = [_interval_language(one, numbers.holes, plain_integers) for one in numbers.intervals]
+    parts = [
+        _interval_language(interval, numbers.holes, plain_integers)
+        for interval in numbers.intervals
+    ]
     parts.append(word_list(_spelling(number, plain_constants) for number in numbers.points))
     return union(parts)
 
