@@ -27,8 +27,7 @@ from ..runtime.progress import OnProgress, announce
 from .cache_directory import build_once, cache_directory
 
 with requires_backend():
-    from .ctranslate2 import convert_whisper
-    from .gguf import convert_smollm
+    from .conversions import convert_smollm, convert_whisper
 
 EMBEDDED_MODEL = "SmolLM2-135M-Instruct"
 """Name of the default model."""

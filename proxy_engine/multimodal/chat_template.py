@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from transformers import PreTrainedTokenizerBase
@@ -18,7 +18,8 @@ from transformers import PreTrainedTokenizerBase
 from ..conversation.messages import split_at_markers
 from ..errors import PromptError
 from ..runtime.extras import import_extra
-from .media_tokens import Kind
+
+Kind: TypeAlias = Literal["image", "audio"]
 
 _PROBE = "zqtext"
 _TEXT = {"type": "text", "text": "a"}

@@ -14,9 +14,8 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from mlx_lm.utils import load_tokenizer
 
 from ..runtime.extras import import_extra, is_installed
-from .chat_template import MediaChatTemplate
+from .chat_template import Kind, MediaChatTemplate
 from .language_model import LanguageModel
-from .media_tokens import Kind
 from .model_caches import UnsupportedModelError as UnsupportedModelError
 from .processor import MultimodalProcessor
 

@@ -6,10 +6,11 @@ mlx-vlm's own ``generate`` reads.
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,17 +23,8 @@ from ..conversation.control_tokens import ControlTokens, is_marked
 from ..conversation.prompts import EncodedPrompt
 from ..errors import PromptError
 from ..runtime.extras import import_extra
-from .chat_template import MediaPlaces
-from .media_tokens import (
-    Ids,
-    Kind,
-    by_medium,
-    cache_keys,
-    find_placeholders,
-    joint_digest,
-    placeholder_ids,
-)
-from .prompt_inputs import MediaInputs, array_bytes, single_pass_end, split_by_image, to_numpy
+from .chat_template import Kind, MediaPlaces
+from .prompt_inputs import Ids, MediaInputs, array_bytes, single_pass_end, split_by_image, to_numpy
 
 if TYPE_CHECKING:
     # Pillow and the decoders are imported with the first medium.
@@ -42,6 +34,20 @@ if TYPE_CHECKING:
 _KINDS: tuple[Kind, ...] = ("image", "audio")
 _MAX_KNOWN_COUNTS = 1024
 _AUDIO_MODULE = re.compile("audio|sound|speech")
+
+_ATTRIBUTES: Mapping[Kind, tuple[str, ...]] = {
+    "image": (
+        "image_token_id",
+        "image_token_index",
+        "img_context_token_id",
+        "media_placeholder_token_id",
+        "image_patch_token_id",
+        "image_patch_id",
+        "img_id",
+    ),
+    "audio": ("audio_token_id", "audio_token_index", "sound_context_token_id"),
+}
+"""Attributes of configurations with the id of the token that stands for a part of a medium."""
 
 
 class MultimodalProcessor:
@@ -262,3 +268,71 @@ def _kinds(model: Module, processor: Any) -> frozenset[Kind]:
     if takes_audio and extracts and has_module:
         kinds.add("audio")
     return frozenset(kinds)
+
+
+def placeholder_ids(model: Module, kind: Kind) -> frozenset[int]:
+    """Return the ids of the tokens whose embeddings a model computes from media.
+
+    Args:
+        model: mlx-vlm's model.
+        kind: The kind of media.
+    """
+    # Models that also speak have the configuration of the part that reads inside their own.
+    sources = (model.config, getattr(model.config, "thinker_config", None))
+    values = (getattr(source, name, None) for source in sources for name in _ATTRIBUTES[kind])
+    return frozenset(value for value in values if isinstance(value, int))
+
+
+def find_placeholders(token_ids: Ids, ids: frozenset[int], kind: Kind) -> Ids:
+    """Return the positions of a kind's placeholder tokens, ascending.
+
+    Some processors write images as negative ids.
+    """
+    found = np.isin(token_ids, list(ids))
+    if kind == "image":
+        found |= token_ids < 0
+    return np.flatnonzero(found).astype(np.int64)
+
+
+def by_medium(positions: Ids, count: int, alone: Callable[[int], int]) -> list[Ids] | None:
+    """Return the positions of the placeholder tokens of each medium, in order.
+
+    A medium may be several runs of tokens: some processors write an image as rows or tiles.
+
+    Args:
+        positions: Positions of all placeholder tokens, ascending.
+        count: Number of media.
+        alone: Returns the number of placeholder tokens of a medium that is the only one of a
+            prompt; negative if it is not known.
+
+    Returns:
+        ``None`` if the tokens cannot be assigned.
+    """
+    if count == 1:
+        return [positions]
+    runs = np.split(positions, np.flatnonzero(np.diff(positions) > 1) + 1)
+    if len(runs) == count:
+        return list(runs)
+    counts = [alone(number) for number in range(count)]
+    if min(counts) < 0 or sum(counts) != len(positions):
+        return None
+    return list(np.split(positions, np.cumsum(counts)[:-1]))
+
+
+def cache_keys(digest: bytes, count: int) -> Ids:
+    """Return the identities of a medium's tokens in prompt caches, negative numbers.
+
+    They depend on the medium's content and its number of tokens. Two media share a number with a
+    probability of 2^-63.
+
+    Args:
+        digest: Digest of the medium's content.
+        count: Number of its tokens.
+    """
+    stream = hashlib.shake_256(count.to_bytes(8, "little") + digest).digest(8 * count)
+    return np.frombuffer(stream, dtype="<i8").astype(np.int64) | np.int64(-(2**63))
+
+
+def joint_digest(digests: Sequence[bytes]) -> bytes:
+    """Return the digest of several media."""
+    return hashlib.sha256(b"".join(hashlib.sha256(digest).digest() for digest in digests)).digest()

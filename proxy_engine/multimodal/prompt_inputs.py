@@ -21,9 +21,10 @@ from mlx.nn.layers.base import Module
 
 from ..errors import PromptError
 from .language_model import without_state
-from .media_tokens import Ids
 
 _log = logging.getLogger(__name__)
+
+Ids: TypeAlias = npt.NDArray[np.int64]
 
 _BY_TOKEN = frozenset({"token_type_ids", "mm_token_type_ids"})
 """Arguments with one number for each token, which are cut to the tokens of a pass here. mlx-vlm's

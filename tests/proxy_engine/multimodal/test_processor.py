@@ -23,7 +23,7 @@ from proxy_engine import ImageContent, Interaction, PromptError, TextContent
 from proxy_engine.conversation.chat_template import chat_template
 from proxy_engine.conversation.prompts import EncodedPrompt, PromptStyle, template_messages
 from proxy_engine.models.loading import LoadedModel, load_model
-from proxy_engine.multimodal.media_tokens import by_medium, cache_keys
+from proxy_engine.multimodal.processor import by_medium, cache_keys
 
 Load = Callable[[str], LoadedModel]
 ONE_IMAGE = ("paligemma",)

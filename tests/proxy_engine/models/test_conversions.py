@@ -14,7 +14,7 @@ from mlx.utils import tree_flatten
 from mlx_lm.gguf import translate_weight_names
 from tokenizers import pre_tokenizers
 
-from proxy_engine.models.gguf import convert_smollm, undo_rotary_permutation
+from proxy_engine.models.conversions import convert_smollm, undo_rotary_permutation
 
 HIDDEN, HEADS, KV_HEADS, LAYERS, FEED_FORWARD = 64, 4, 2, 2, 96
 LETTERS = sorted(pre_tokenizers.ByteLevel.alphabet())
