@@ -29,8 +29,8 @@ from .metrics import Metrics
 from .middleware import middleware_for
 from .model_host import Load, ModelHost
 from .models import KnownModel, ModelRegistry
-from .queueing import Queue
 from .response_store import ResponseStore
+from .running import Queue
 from .services import Services
 from .settings import ServerSettings
 from .unknown_fields import UnknownFields

@@ -60,6 +60,29 @@ _MEDIA_LIMITS = {
     "max_audio_seconds": (400, "audio_too_long", "--max-audio-seconds"),
     "allow_urls": (400, "image_url_not_allowed", "--allow-image-urls"),
 }
+# Status, code, and the engine's parameter at fault, by class; the first that fits counts.
+_KINDS: Mapping[type[ProxyError], tuple[int, str, str]] = {
+    SchemaError: (400, "invalid_schema", "response_format"),
+    StructuralTagError: (400, "invalid_structural_tag", "response_format"),
+    PatternError: (400, "invalid_pattern", "response_format"),
+    GrammarError: (400, "invalid_grammar", "response_format"),
+    UnknownTokenError: (400, "invalid_grammar", "response_format"),
+    CompileLimitError: (400, "constraint_too_complex", "response_format"),
+    GrammarBudgetError: (400, "constraint_too_complex", "response_format"),
+    InvalidResponseFormatError: (400, "invalid_response_format", "response_format"),
+    InvalidOptionError: (400, "invalid_value", ""),
+    MaxTokensTooSmallError: (400, "max_tokens_too_small", "max_tokens"),
+    PromptTooLongError: (400, "context_length_exceeded", "prompt"),
+    PromptError: (400, "invalid_prompt", "prompt"),
+    MissingExtraError: (503, "missing_extra", ""),
+    DraftModelError: (400, "draft_model_mismatch", "draft_model"),
+    ModelNotFoundError: (404, "model_not_found", "model"),
+    UnsupportedArchitectureError: (501, "unsupported_model", "model"),
+    ModelError: (503, "model_unavailable", "model"),
+    DistributedError: (503, "rank_failed", ""),
+    OutputValidationError: (500, "output_validation_failed", ""),
+    ProxyError: (400, "invalid_request", ""),
+}
 _MAX_PATH = 200
 _CODES = {
     404: "not_found",
@@ -225,72 +248,34 @@ def api_error(
         part_name: The endpoint's names for content parts.
     """
     known = names or {}
-
-    def refused(code: str, parameter: str, **facts: Any) -> ApiError:
-        param = known.get(parameter, parameter) or None
-        return ApiError(400, str(error), code=code, param=param, facts=facts)
-
     match error:
         case InvalidToolError():
-            tool = "tools" if error.index is None else f"tools[{error.index}]"
+            param = "tools" if error.index is None else f"tools[{error.index}]"
             code = "invalid_schema" if isinstance(error, SchemaError) else "invalid_tool"
-            facts = _schema_location(error) or _grammar_location(error.__cause__)
-            return refused(code, tool, **facts)
-        case SchemaError():
-            field = "response_format" if error.tool is None else "tools"
-            return refused("invalid_schema", field, **_schema_location(error))
-        case StructuralTagError():
-            pointer = error.pointer
-            return refused("invalid_structural_tag", "response_format", tag_pointer=pointer)
-        case PatternError():
-            return refused("invalid_pattern", "response_format", **_grammar_location(error))
-        case GrammarError() | UnknownTokenError():
-            return refused("invalid_grammar", "response_format", **_grammar_location(error))
-        case CompileLimitError():
-            return refused("constraint_too_complex", "response_format", seconds=error.seconds)
-        case GrammarBudgetError():
-            return refused("constraint_too_complex", "response_format", steps=error.budget)
-        case InvalidResponseFormatError():
-            return refused("invalid_response_format", "response_format")
-        case InvalidOptionError():
-            return refused("invalid_value", error.option)
-        case MaxTokensTooSmallError():
-            return refused("max_tokens_too_small", "max_tokens", needed_tokens=error.needed)
-        case PromptTooLongError():
-            return refused("context_length_exceeded", "prompt")
+            facts = _location(error) or _location(error.__cause__)
+            return ApiError(400, str(error), code=code, param=param, facts=facts)
         case MediaError():
             location = _LOCATION.match(error.where)
             if location is None or part_name is None:
                 return media_error(error, known.get("prompt", "prompt"))
             return media_error(error, part_name(int(location[1]), int(location[2])))
-        case PromptError():
-            return refused("invalid_prompt", "prompt")
-        case MissingExtraError():
-            return ApiError(503, str(error), code="missing_extra")
         case AdapterError():
             # Without the directory.
             name = Path(error.adapter).name
             what = f"the adapter {name!r} cannot be used with {error.model!r}: {error.reason}"
             return ApiError(400, what, code="invalid_adapter", param="adapters")
-        case DraftModelError():
-            return refused("draft_model_mismatch", "draft_model", token_id=error.token_id)
-        case ModelNotFoundError():
-            param = known.get("model", "model")
-            return ApiError(404, str(error), code="model_not_found", param=param)
-        case UnsupportedArchitectureError():
-            param = known.get("model", "model")
-            return ApiError(501, str(error), code="unsupported_model", param=param)
-        case ModelError():
-            param = known.get("model", "model")
-            return ApiError(503, str(error), code="model_unavailable", param=param)
-        case DistributedError():
-            # The process ends, and clients may try again once it is started again.
-            return ApiError(503, error.what, code="rank_failed")
         case EngineClosedError():
             return shutting_down()
-        case OutputValidationError():
-            return ApiError(500, str(error), code="output_validation_failed")
-    return refused("invalid_request", "")
+    kind = next((kind for kind in _KINDS if isinstance(error, kind)), ProxyError)
+    status, code, parameter = _KINDS[kind]
+    if isinstance(error, InvalidOptionError):
+        parameter = error.option
+    elif isinstance(error, SchemaError) and error.tool is not None:
+        parameter = "tools"
+    # The process ends, and clients may try again once it is started again.
+    text = error.what if isinstance(error, DistributedError) else str(error)
+    field = known.get(parameter, parameter) or None
+    return ApiError(status, text, code=code, param=field, facts=_location(error))
 
 
 def media_error(error: MediaError, param: str) -> ApiError:
@@ -357,20 +342,27 @@ def _field_path(location: Location) -> str:
     return path.removeprefix(".")[:_MAX_PATH]
 
 
-def _schema_location(error: ProxyError) -> dict[str, Any]:
-    if not isinstance(error, SchemaError):
-        return {}
-    return {"schema_pointer": error.pointer, "schema_keyword": error.keyword}
-
-
-def _grammar_location(error: BaseException | None) -> dict[str, Any]:
+def _location(error: BaseException | None) -> dict[str, Any]:
+    """Return the facts of an error that the error object has as members."""
     match error:
+        case SchemaError():
+            return {"schema_pointer": error.pointer, "schema_keyword": error.keyword}
+        case StructuralTagError():
+            return {"tag_pointer": error.pointer}
         case PatternError():
             return {"pattern": error.pattern, "pattern_position": error.position}
         case GrammarError():
             return {"line": error.line, "column": error.column, "rule": error.rule}
         case UnknownTokenError():
             return {"line": error.line, "column": error.column}
+        case CompileLimitError():
+            return {"seconds": error.seconds}
+        case GrammarBudgetError():
+            return {"steps": error.budget}
+        case MaxTokensTooSmallError():
+            return {"needed_tokens": error.needed}
+        case DraftModelError():
+            return {"token_id": error.token_id}
     return {}
 
 

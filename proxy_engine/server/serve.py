@@ -3,33 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import logging
+import math
 import os
 import socket
+import stat
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from ..distributed.loading import lead_or_follow
 from ..engine.inference_engine import InferenceEngine
 from ..runtime import process_runtime
 from . import logs
 from .app import create_app, load_engine, registry_of
-from .listening import (
-    DELIVERY_SECONDS,
-    unix_socket,
-    url_of,
-    uvicorn_config,
-    warn_of_settings,
-)
+from .connections import limited_protocol
 from .load_checks import MemoryGate
 from .models import KnownModel
 from .services import Services
 from .settings import ServerSettings
+from .settings_sources import unknown_variables
 
 _ABANDONED = 1
+
+_DELIVERY_SECONDS = 5
+"""Time for clients to receive the end of cancelled answers."""
+
+# asyncio accepts up to this many connections at once, before idle ones are closed.
+_BACKLOG = 512
 
 _logger = logging.getLogger(__name__)
 
@@ -48,7 +54,7 @@ def serve(settings: ServerSettings) -> int:
     if settings.distributed:
         # On ranks other than 0 this does not return: rank 0 answers requests.
         lead_or_follow()
-    warn_of_settings(settings)
+    _warn_of_settings(settings)
     process_runtime.take_over()
     model = registry_of(settings).default()
     shortage = MemoryGate(settings.memory_limit_bytes).shortage(model)
@@ -96,7 +102,7 @@ class _Server(uvicorn.Server):
         for listening in self.servers:
             current = self._services.host.current
             fields = {
-                "url": url_of(listening.sockets[0]),
+                "url": _url_of(listening.sockets[0]),
                 "model": None if current is None else current.model.name,
             }
             _logger.info("listening", extra={"fields": fields})
@@ -123,7 +129,7 @@ class _Server(uvicorn.Server):
         # At exit, Python would wait for a thread that loads a model.
         waiting = threading.Thread(target=self._threads.shutdown, daemon=True)
         waiting.start()
-        waiting.join(DELIVERY_SECONDS)
+        waiting.join(_DELIVERY_SECONDS)
         if waiting.is_alive():
             logging.shutdown()
             os._exit(_ABANDONED)
@@ -131,3 +137,81 @@ class _Server(uvicorn.Server):
     async def _end_running(self) -> None:
         await asyncio.sleep(self._services.settings.grace_seconds)
         self._services.end_running()
+
+
+def uvicorn_config(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
+    """Return the configuration of a server."""
+    return uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        http=limited_protocol(settings.header_seconds, settings.max_connections),
+        backlog=_BACKLOG,
+        timeout_graceful_shutdown=math.ceil(settings.grace_seconds) + _DELIVERY_SECONDS,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+    )
+
+
+def unix_socket(path: Path) -> socket.socket:
+    """Bind a Unix socket to which only this user can connect.
+
+    A file that a killed server has left is replaced.
+
+    Raises:
+        OSError: Another server listens there, the path is another file's, or it is too long.
+    """
+    path = path.expanduser().absolute()
+    bound = socket.socket(socket.AF_UNIX)
+    # Of servers that start together, one replaces the file, and the others find that it answers.
+    directory = os.open(path.parent, os.O_RDONLY)
+    # uvicorn would let all users connect.
+    mask = os.umask(0o177)
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX)
+        if path.exists() and stat.S_ISSOCK(path.stat().st_mode):
+            if _answers(path):
+                raise OSError(f"another server listens on {path}")
+            path.unlink()
+        bound.bind(str(path))
+        # At once, so that a second server finds this one while it loads its model.
+        bound.listen(_BACKLOG)
+    except OSError:
+        bound.close()
+        raise
+    finally:
+        os.umask(mask)
+        os.close(directory)
+    return bound
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        try:
+            client.connect(str(path))
+        except ConnectionRefusedError:
+            return False
+    return True
+
+
+def _url_of(listening: socket.socket) -> str:
+    """Return the URL of a socket."""
+    address = listening.getsockname()
+    if isinstance(address, str):
+        return f"unix:{address}"
+    host, port = address[:2]
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{port}"
+
+
+def _warn_of_settings(settings: ServerSettings) -> None:
+    """Log warnings of settings that are probably mistakes."""
+    if not settings.is_local and settings.api_key is None:
+        _logger.warning(
+            "listening on a network without an API key: anyone who reaches the server can use it",
+            extra={"fields": {"host": settings.host}},
+        )
+    for variable, hint in unknown_variables(ServerSettings).items():
+        facts = {"variable": variable, "hint": hint}
+        _logger.warning("unknown environment variable", extra={"fields": facts})

@@ -11,9 +11,8 @@ from fastapi import Depends, Request
 from .host import Host
 from .metrics import Metrics
 from .models import ModelRegistry
-from .queueing import Queue
 from .response_store import ResponseStore
-from .running import Running
+from .running import Queue, Running
 from .settings import ServerSettings
 from .unknown_fields import UnknownFields
 

@@ -118,9 +118,9 @@ class Encoder(ABC):
             case _:
                 yield from self._content(index, event)
 
-    @abstractmethod
     def begin(self) -> Iterable[bytes]:
         """Return the frames before the first event."""
+        return ()
 
     @abstractmethod
     def end(self) -> Iterable[bytes]:
@@ -138,13 +138,13 @@ class Encoder(ABC):
     def _content(self, index: int, event: StreamEvent[Any]) -> Iterable[bytes]:
         """Return the frames for new content."""
 
-    @abstractmethod
     def _finish(self, index: int, result: GenerationResult[Any]) -> Iterable[bytes]:
         """Return the frames for the end of an answer."""
+        return ()
 
-    @abstractmethod
     def _token(self, index: int, token: Fields) -> bytes:
-        """Return the frame for a token, for ``EncoderOptions.tokens``."""
+        """Return the frame for a token, for ``EncoderOptions.tokens``; empty for none."""
+        return b""
 
     def _results(self) -> list[GenerationResult[Any]]:
         results = [answer.result for answer in self._answers if answer.result is not None]

@@ -60,10 +60,6 @@ class MessagesEncoder(BlocksEncoder):
             "usage": _usage(0, 0, 0),
         }
 
-    def begin(self) -> Iterator[bytes]:
-        """Return nothing: the first event has the number of the prompt's tokens."""
-        return iter(())
-
     def encode(self, index: int, event: StreamEvent[Any]) -> Iterator[bytes]:
         """Return the frames for an event."""
         if not self._has_begun:
@@ -91,10 +87,6 @@ class MessagesEncoder(BlocksEncoder):
     def response(self) -> Fields:
         """Return the message."""
         return self._message
-
-    def _token(self, index: int, token: Fields) -> bytes:
-        # Anthropic's clients accept no further events.
-        return b""
 
     def _text_block(self, is_reasoning: bool) -> Fields:
         if is_reasoning:

@@ -11,7 +11,6 @@ from pydantic_core import to_json
 from state_machines import Vocabulary
 
 from ...results.events import ReasoningDelta, StreamEvent, TextDelta, ToolCallFinished
-from ...results.generation import GenerationResult
 from ..errors import ApiError
 from .encoder import Encoder, EncoderOptions, Fields
 
@@ -34,10 +33,6 @@ class OllamaEncoder(Encoder):
         super().__init__(vocabulary, options)
         self._model = model
         self._is_chat = is_chat
-
-    def begin(self) -> Iterator[bytes]:
-        """Return nothing."""
-        return iter(())
 
     def end(self) -> Iterator[bytes]:
         """Return the last line."""
@@ -68,9 +63,6 @@ class OllamaEncoder(Encoder):
                 fields = self._fields("", {"tool_calls": [_call(name, arguments)]})
         if fields is not None and self._options.is_streamed:
             yield json_line(fields)
-
-    def _finish(self, index: int, result: GenerationResult[Any]) -> Iterator[bytes]:
-        return iter(())
 
     def _token(self, index: int, token: Fields) -> bytes:
         return json_line(self._fields("", proxy_engine={"tokens": [token]}))

@@ -10,9 +10,13 @@ from typing import Any
 
 import httpx
 import pytest
-from live_server import Live, serving_engine
+from live_server import Live, make_settings, serving_engine
 
 from proxy_engine import InferenceEngine
+from proxy_engine.server.app import create_app
+from proxy_engine.server.endpoints import generating
+from proxy_engine.server.host import EngineHost
+from proxy_engine.server.services import Services
 from proxy_engine.server.streaming import ServerSentEvents
 
 CHAT = "/v1/chat/completions"
@@ -188,3 +192,38 @@ def test_silent_stream_gets_keep_alive_comments(roomy_engine: InferenceEngine) -
         text = http.post(CHAT, json=body).text
     assert ": keep-alive\n\n" in text
     assert text.endswith("data: [DONE]\n\n")
+
+
+async def test_request_cancelled_as_its_response_is_ready_frees_its_slot(
+    roomy_engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = create_app(make_settings(), host=EngineHost(roomy_engine))
+    services: Services = app.state.services
+    body = {**LONG, "stream": True}
+    requests = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/v1/chat/completions",
+        "query_string": b"",
+        "headers": [(b"content-type", b"application/json")],
+    }
+
+    async def receive() -> Any:
+        return requests.pop() if requests else await asyncio.get_running_loop().create_future()
+
+    async def send(message: Any) -> None:
+        raise AssertionError("the client has left")
+
+    made = generating.ServerSentEvents
+
+    def ready(*arguments: Any, **more: Any) -> Any:
+        assert services.queue.running == 1
+        task.cancel()
+        return made(*arguments, **more)
+
+    monkeypatch.setattr(generating, "ServerSentEvents", ready)
+    task = asyncio.create_task(app(scope, receive, send))
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (services.queue.running, services.running) == (0, set())
