@@ -91,7 +91,7 @@ def test_unknown_options_are_refused(options: Any) -> None:
         JsonSchemaStateMachine({}, **options)
 
 
-@examples(50)
+@examples(25)
 @given(st.data())
 def test_indented_layout_accepts_exactly_the_admitted_values(data: st.DataObject) -> None:
     schema = data.draw(schemas())

@@ -234,13 +234,13 @@ def test_integers_of_draft_4_have_no_point() -> None:
     assert_texts(schema | {"minimum": 2, "maximum": 5}, ["4"], ["4.0", "6"], judged=False)
 
 
-def test_enum_of_fifty_thousand_numbers() -> None:
-    numbers = list(range(50_000))
+def test_enum_of_twenty_thousand_numbers() -> None:
+    numbers = list(range(20_000))
     texts = [f"w{number:x}" for number in numbers]
     both = {"enum": [*numbers, *texts, None, [1], 0.5]}
     assert_texts(
-        both, ["0", "49999", "49999.0", '"w0"', '"wc34f"', "null", "[1]", "0.50"],
-        ["50000", "-1", '"w"', '"wc350"', "1.5"], judged=False,
+        both, ["0", "19999", "19999.0", '"w0"', '"w4e1f"', "null", "[1]", "0.50"],
+        ["20000", "-1", '"w"', '"w4e20"', "1.5"], judged=False,
     )  # fmt: skip
     left = {"type": "integer", "enum": numbers, "not": {"enum": numbers[1000:]}}
-    assert_texts(left, ["0", "999"], ["1000", "49999"], judged=False)
+    assert_texts(left, ["0", "999"], ["1000", "19999"], judged=False)

@@ -136,7 +136,7 @@ intervals = st.builds(
 steps = st.sampled_from([Fraction(1), Fraction(2), Fraction(3, 2), Fraction(1, 10), Fraction(7)])
 
 
-@examples(150)
+@examples(60)
 @given(st.lists(st.tuples(intervals, st.none() | steps), min_size=1, max_size=2), st.data())
 def test_sets_of_numbers_agree_with_fractions(parts: Any, data: st.DataObject) -> None:
     """Unions, complements and multiples; integers with at most one zero after the point."""

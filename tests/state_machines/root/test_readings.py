@@ -51,7 +51,7 @@ def named(pieces: list[tuple[Any, Any]]) -> list[tuple[str, str, bytes]]:
     ]
 
 
-@examples(100)
+@examples(50)
 @given(compositions(), vocabularies(), st.integers(0, 2**32))
 def test_language_and_pieces_equal_the_reference(
     composition: Any, vocabulary: Vocabulary, seed: int
