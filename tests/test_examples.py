@@ -35,7 +35,7 @@ def small_model(
     monkeypatch.setattr("proxy_engine.engine.core.load_model", lambda *_: loaded)
 
 
-@pytest.mark.model
+@pytest.mark.usefixtures("small_model")
 def test_agent_calls_tools_and_answers(capsys: pytest.CaptureFixture[str]) -> None:
     answer = program("agent_loop").main("Are there enough pears for 20 pies?")
     assert len(answer.text) <= 120
