@@ -12,7 +12,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from speculation_checks import Comparison, check_logprobs, outcome
+from speculation_checks import Comparison, outcome
 from vision_engines import Turn, VisionEngine, user
 from vision_models import VISION_ARCHITECTURES, sample_image, vision_checkpoint
 
@@ -267,15 +267,6 @@ def test_exact_choices_depend_on_the_image_and_not_on_the_cache(vision: VisionEn
         found.append(one)
     assert found[0] == pytest.approx(found[2], abs=1e-4)
     assert found[0] != pytest.approx(found[1], abs=1e-4)
-
-
-@some_by_default
-def test_log_probabilities_are_those_without_a_cache(vision: VisionEngine) -> None:
-    options = {"logprobs": 2, "response_format": RECORD, "max_tokens": 32, "min_tokens": 0}
-    turns = (user(TALL, QUESTION),)
-    cold = _ask(vision, *turns, engine=vision.uncached, **options)
-    _ask(vision, *turns, **options)
-    check_logprobs(_ask(vision, *turns, **options).logprobs, cold.logprobs)
 
 
 def test_image_whose_embeddings_do_not_fit_its_tokens_is_refused(tmp_path: Path) -> None:
