@@ -9,16 +9,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from ..errors import InvalidOptionError
-from ..extraction.answer_format import AnswerFormat
+from ..errors import PromptError
 from ..extraction.chunks import Chunks
 from ..extraction.inputs import Inputs
-from ..extraction.outputs import Done, Output, OutputOptions, format_of
-from ..extraction.prompts import Prompts
+from ..extraction.outcomes import Extraction
+from ..extraction.output_file import open_output
+from ..extraction.outputs import OutputOptions, format_of
+from ..extraction.records import CHECKED_RECORDS, RecordReader, is_url
+from ..extraction.sources import csv_inputs, file_inputs, line_inputs, parquet_inputs
 from ..runtime import process_runtime
 from ..runtime.progress import to_stderr
-from .errors import CommandLineError
-from .extract_lines import extract_lines
+from .errors import CommandLineError, refused
 from .extract_options import (
     InputFormat,
     add_arguments,
@@ -26,20 +27,24 @@ from .extract_options import (
     check_combination,
     has_many,
     input_format,
+    is_table,
     overrides,
     resume_command,
 )
 from .extract_ray import run_on_ray, runs_on_ray
-from .extraction import Extraction, extract_record
-from .input_arguments import STANDARD_INPUT, check_files, is_directory, opened_input, read_record
-from .input_files import FILE, InputFiles, expanded
-from .input_lines import InputLines
-from .input_tables import TableInputs, read_csv, read_parquet
+from .extract_record import extract_record
+from .extract_records import RecordsRun
+from .input_arguments import (
+    STANDARD_INPUT,
+    check_files,
+    expanded,
+    is_directory,
+    opened_input,
+    read_record,
+)
 from .load_flags import given_load_arguments
-from .output import refused_output
-from .page_file import PageFile, opened_page
-from .progress import LinesProgress, is_shown
-from .records import is_url
+from .page_file import opened_page
+from .progress import is_shown
 from .schema_argument import read_answer_format
 
 if TYPE_CHECKING:
@@ -70,12 +75,13 @@ def _extract(options: argparse.Namespace) -> int:
     if options.distributed:
         _lead()
     check_combination(options)
-    answers = read_answer_format(
-        options.schema, options.prefix, overrides(options), options.columns
-    )
-    prompts = Prompts(options.instruction, answers.properties, is_json=answers.schema is not None)
-    extraction = Extraction(answers, prompts, overrides(options), _chunks(options, answers))
-    are_named = any(map(is_directory, options.inputs))
+    given = overrides(options)
+    answers = read_answer_format(options.schema, options.prefix, given, options.columns)
+    hint = "Name a multimodal model with --model."
+    with refused():
+        chunks = Chunks.of(options.chunk_tokens, options.chunk_overlap, answers)
+    extraction = Extraction(answers, options.instruction, given, chunks, hint)
+    are_named = any(map(is_directory, options.inputs)) or is_table(options)
     is_many, kind = has_many(options), input_format(options)
     options.inputs = expanded(options.inputs)
     with _open_source(options, kind, is_many) as source:
@@ -83,23 +89,28 @@ def _extract(options: argparse.Namespace) -> int:
             to_stderr("Reading from the terminal; end with Ctrl-D.")
         if not is_many:
             return _run_record(options, extraction, source)
-        inputs = _inputs(options, kind, source, are_named)
-        return _run_inputs(options, extraction, inputs, source)
+        with refused():
+            inputs = _inputs(options, kind, source, are_named=are_named)
+            return _run_records(options, extraction, inputs, source)
 
 
 def _inputs(
-    options: argparse.Namespace, kind: InputFormat, source: IO[bytes] | None, are_named: bool
+    options: argparse.Namespace, kind: InputFormat, source: IO[bytes] | None, *, are_named: bool
 ) -> Inputs:
     path = options.inputs[0] if options.inputs else STANDARD_INPUT
+    reader = RecordReader(
+        options.text, "image", Path(path).parent, repeats_content=False, requires_image=False
+    )
     if kind == "parquet":
-        return read_parquet(path, options.text)
+        return parquet_inputs(path, reader)
     if source is None:
-        is_table = options.output is not None and format_of(options.output) in ("csv", "parquet")
-        return InputFiles(options.inputs, are_named=are_named or is_table)
-    directory = Path(path).parent
+        return file_inputs(options.inputs, are_named=are_named)
     if kind == "csv":
-        return read_csv(source, directory, options.text, is_counted=is_shown(options.quiet))
-    return InputLines(source, directory, options.text)
+        return csv_inputs(source, reader, is_counted=is_shown(options.quiet))
+    inputs = line_inputs(source, reader, is_counted=is_shown(options.quiet))
+    if inputs.is_stored:
+        reader.check_records(item.record for item in inputs.first(CHECKED_RECORDS))
+    return inputs
 
 
 def _run_record(
@@ -107,115 +118,68 @@ def _run_record(
 ) -> int:
     path = options.inputs[0] if options.inputs else STANDARD_INPUT
     is_streaming = sys.stdout.isatty() if options.stream is None else options.stream
-    with _open_output(options, extraction.answers, source) as output:
+    with contextlib.ExitStack() as stack:
+        output = None
+        if options.output is not None:
+            with refused():
+                inputs, is_replaced = _files(options, source), options.overwrite
+                opened = open_output(options.output, inputs=inputs, is_replaced=is_replaced)
+                output = stack.enter_context(opened)
         content = read_record(source, path, options.image)
-        with _engine(options) as engine:
-            extract_record(
-                engine,
-                extraction,
-                content,
-                output,
-                is_streaming=is_streaming and output is None,
-                is_quiet=options.quiet,
-            )
+        engine = stack.enter_context(_engine(options))
+        with _refused_images():
+            extraction.check_reads(engine, content)
+        extract_record(
+            engine,
+            extraction,
+            content,
+            output,
+            is_streaming=is_streaming and output is None,
+            is_quiet=options.quiet,
+        )
     return 0
 
 
-def _run_inputs(
+def _run_records(
     options: argparse.Namespace,
     extraction: Extraction,
     inputs: Inputs,
     source: IO[bytes] | None,
 ) -> int:
-    total = inputs.count() if is_shown(options.quiet) else None
-    if isinstance(inputs, InputLines):
-        inputs.check_text()
-    columns = _check_columns(options, extraction.answers, inputs)
-    answers = extraction.answers
-    with (
-        _open_output(options, answers, source, inputs, columns) as output,
-        opened_page(
-            options.html,
-            answers,
-            extraction.overrides,
-            is_replaced=options.overwrite or options.resume,
-        ) as page,
-    ):
-        done = Done()
-        if output is not None and options.resume:
-            done = _skip_done(output, inputs, page)
-            is_all = inputs.peek() is None
-            if done.rows and not options.quiet:
-                rest = "nothing left to do" if is_all else "continuing after them"
-                to_stderr(f"{output.path!r} has {done.rows} rows; {rest}")
-            if done.rows and is_all:
-                output.finish()
-                return 1 if done.failures else 0
-            with refused_output():
-                output.check_continuable(done, inputs)
-        progress = LinesProgress(
-            total,
-            done=done.rows,
-            failed=done.failures,
-            is_beside_results=output is None and sys.stdout.isatty(),
-            is_quiet=options.quiet,
+    fields = inputs.fields()
+    has_error = is_table(options) or bool(fields) or bool(options.prefix)
+    extraction.answers.check_columns(fields, has_error=has_error)
+    output = None
+    if options.output is not None:
+        output = OutputOptions(
+            options.output,
+            format_of(options.output) or "jsonl",
+            is_resumed=options.resume,
+            is_replaced=options.overwrite,
+            inputs=tuple(_files(options, source)),
         )
-        with _engine(options) as engine:
-            failed = extract_lines(
-                engine,
-                extraction,
-                inputs,
-                output,
-                progress,
-                done,
-                page=page,
-                resume_command=resume_command(options.arguments),
-                is_quiet=options.quiet,
-            )
-    return 1 if failed else 0
+    is_replaced = options.overwrite or options.resume
+    with opened_page(options.html, extraction, is_replaced=is_replaced) as page, _refused_images():
+        run = RecordsRun(
+            extraction,
+            inputs,
+            fields,
+            output,
+            page,
+            lambda: _engine(options),
+            resume_command(options.arguments),
+            options.quiet,
+        )
+        return 1 if run.run() else 0
 
 
-def _skip_done(output: Output, inputs: Inputs, page: PageFile | None) -> Done:
-    """Skip the records whose rows the output has."""
-    with refused_output():
-        earlier = output.earlier(inputs)
-        for item, read in earlier:
-            if page is not None:
-                page.add_earlier(item, read)
-    return earlier.done
-
-
-def _check_columns(
-    options: argparse.Namespace, answers: AnswerFormat, inputs: Inputs
-) -> tuple[str, ...]:
-    """Return the fields of the records, as far as they are known.
-
-    Raises:
-        CommandLineError: A field has the name of a column of the result.
-    """
-    names: tuple[str, ...] = ()
-    if isinstance(inputs, TableInputs):
-        names = inputs.columns
-    elif isinstance(inputs, InputFiles):
-        names = (FILE,) if inputs.are_named else ()
-    elif isinstance(inputs, InputLines) and inputs.is_file:
-        first = inputs.peek()
-        names = () if first is None else tuple(first.fields())
-    is_table = options.output is not None and format_of(options.output) in ("csv", "parquet")
+@contextlib.contextmanager
+def _refused_images() -> Iterator[None]:
+    """Convert the error of a model that does not read images to ``CommandLineError``."""
     try:
-        answers.check_columns(names, has_error=is_table or bool(names) or bool(options.prefix))
-    except InvalidOptionError as error:
-        hint = "Give a prefix for the names of the result's columns with --prefix."
-        raise CommandLineError(error.what, hint=hint) from error
-    return names
-
-
-def _chunks(options: argparse.Namespace, answers: AnswerFormat) -> Chunks | None:
-    try:
-        return Chunks.of(options.chunk_tokens, options.chunk_overlap, answers)
-    except InvalidOptionError as error:
-        hint = error.hint.replace("QuoteFrom('input')", '"x-substring-of": "input"')
-        raise CommandLineError(error.what, hint=hint) from error
+        yield
+    except PromptError as error:
+        raise CommandLineError(error.what, hint=error.hint) from error
 
 
 def _lead() -> None:
@@ -261,27 +225,7 @@ def _open_source(
             yield source
 
 
-@contextlib.contextmanager
-def _open_output(
-    options: argparse.Namespace,
-    answers: AnswerFormat,
-    source: IO[bytes] | None,
-    inputs: Inputs | None = None,
-    columns: tuple[str, ...] = (),
-) -> Iterator[Output | None]:
-    if options.output is None:
-        yield None
-        return
-    files = [path for path in (*options.inputs, *options.image) if not is_url(path)]
-    described = OutputOptions(
-        options.output,
-        format_of(options.output) or "jsonl",
-        is_resumed=options.resume,
-        is_replaced=options.overwrite,
-        inputs=(*files, *([] if source is None else [source])),
-    )
-    types = inputs.types if isinstance(inputs, TableInputs) else {}
-    with contextlib.ExitStack() as stack:
-        with refused_output():
-            output = stack.enter_context(described.opened(answers, columns, lambda: types))
-        yield output
+def _files(options: argparse.Namespace, source: IO[bytes] | None) -> list[IO[bytes] | str]:
+    """Return the files that the output must not be."""
+    files: list[IO[bytes] | str] = [] if source is None else [source]
+    return files + [path for path in (*options.inputs, *options.image) if not is_url(path)]

@@ -19,7 +19,6 @@ from .extract_ray import add_ray_arguments
 from .input_arguments import STANDARD_INPUT, is_directory
 from .load_flags import add_load_flags
 from .option_flags import add_option_flags, given_flags
-from .records import TEXT
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -81,7 +80,7 @@ def _add_input_arguments(group: argparse._ActionsContainer) -> None:
     group.add_argument("--jsonl", action="store_true", help="the same as --format jsonl")
     group.add_argument(
         "--text",
-        default=TEXT,
+        default="text",
         metavar="FIELD",
         help="the field or column with the text (default: text)",
     )
@@ -224,8 +223,7 @@ def input_format(options: argparse.Namespace) -> InputFormat:
 def has_many(options: argparse.Namespace) -> bool:
     """Whether there may be many records. A shell's pattern can match a single file."""
     has_directory = any(map(is_directory, options.inputs))
-    is_table = options.output is not None and format_of(options.output) in ("csv", "parquet")
-    is_resumable = options.resume or options.batch_size is not None or is_table
+    is_resumable = options.resume or options.batch_size is not None or is_table(options)
     is_file = options.inputs not in ([], [STANDARD_INPUT])
     has_rows = input_format(options) != "text"
     is_page = options.html is not None or options.chunk_tokens is not None or options.columns
@@ -237,12 +235,16 @@ def has_many(options: argparse.Namespace) -> bool:
     )
 
 
+def is_table(options: argparse.Namespace) -> bool:
+    """Whether the output is a table."""
+    return format_of(options.output or "") in ("csv", "parquet")
+
+
 def check_combination(options: argparse.Namespace) -> None:
     """Raise ``CommandLineError`` for invalid options, and such that have no effect together."""
     is_many = has_many(options)
     kind = input_format(options)
     many = "--jsonl or files"
-    is_table = format_of(options.output or "") in ("csv", "parquet")
     needs = [
         ("--batch-size", options.batch_size is not None, many, is_many),
         (
@@ -263,8 +265,8 @@ def check_combination(options: argparse.Namespace) -> None:
             len(options.inputs) <= 1 and not any(map(is_directory, options.inputs)),
         ),
         ("--format parquet", kind == "parquet", "a file", options.inputs not in ([], ["-"])),
-        ("--output with this suffix", is_table, many, is_many),
-        ("--text", options.text != TEXT, "--jsonl or a table", kind != "text"),
+        ("--output with this suffix", is_table(options), many, is_many),
+        ("--text", options.text != "text", "--jsonl or a table", kind != "text"),
         ("--resume", options.resume, "--output", options.output is not None),
         (
             "--overwrite",

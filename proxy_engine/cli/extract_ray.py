@@ -3,37 +3,38 @@
 from __future__ import annotations
 
 import argparse
-import logging
+import contextlib
+import hashlib
+import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InvalidOptionError
 from ..extraction.answer_format import AnswerFormat
+from ..extraction.progress import is_terminal, showing_bar
+from ..extraction.records import RecordReader
 from ..runtime.extras import import_extra
 from ..runtime.progress import to_stderr
-from .errors import CommandLineError
+from .errors import CommandLineError, refused
 from .load_flags import given_load_arguments
-from .output import refused_output
-from .progress import PartitionsProgress
 from .schema_argument import read_answer_format
 
 if TYPE_CHECKING:
     from ..integrations.ray.actors import ActorSettings
-    from ..integrations.ray.output import OutputDirectory
-    from ..integrations.ray.partitions import InputFile, Location, Partition
     from ..options.overrides import OptionOverrides
 
-_PARTITION_ROWS = 10_000
-_FORMAT_VERSION = 1
+_SECONDS_BETWEEN_LINES = 30
+# They change how answers are computed, and not which ones.
+_OTHER_ARGUMENTS = ("batch_size", "cache", "draft_model", "num_draft_tokens")
 
 
 def add_ray_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of runs on Ray."""
     group = parser.add_argument_group(
         "many machines",
-        "With --ray, every Parquet or JSON Lines file of the input is extracted from by actors of "
-        "a Ray cluster, and --output is a directory with a file for each partition of the input.",
+        "With --ray, the tables, texts and images of the input are extracted from by actors of a "
+        "Ray cluster, and --output is a directory with a file for each table and each group of "
+        "texts.",
     )
     group.add_argument(
         "--ray",
@@ -53,12 +54,6 @@ def add_ray_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--num-gpus", type=float, metavar="N", help="GPUs reserved for each actor (default: 0)"
     )
-    group.add_argument(
-        "--partition-rows",
-        type=int,
-        metavar="N",
-        help=f"rows of a partition, roughly for JSON Lines (default: {_PARTITION_ROWS})",
-    )
 
 
 def runs_on_ray(options: argparse.Namespace) -> bool:
@@ -72,7 +67,7 @@ def runs_on_ray(options: argparse.Namespace) -> bool:
         import_extra("ray", "ray.data", purpose="--ray")
         _check_combination(options)
         return True
-    for name in ("input", "concurrency", "num_cpus", "num_gpus", "partition_rows"):
+    for name in ("input", "concurrency", "num_cpus", "num_gpus"):
         if getattr(options, name) is not None:
             raise CommandLineError(f"--{name.replace('_', '-')} requires --ray")
     return False
@@ -93,62 +88,49 @@ def run_on_ray(
         ProxyError: As an actor raised it.
     """
     # Deferred: it imports Ray.
-    from ..integrations.ray.output import MANIFEST, OutputDirectory  # noqa: PLC0415
-    from ..integrations.ray.partitions import Location, digest_of  # noqa: PLC0415
+    from ..integrations.ray import files  # noqa: PLC0415
+    from ..integrations.ray.run import connected, run_parts  # noqa: PLC0415
 
     answers = read_answer_format(options.schema, options.prefix, overrides)
-    try:
+    with refused():
         settings = _settings(options, answers, overrides, cache)
-        source = Location.of(options.input, "input")
-        output = OutputDirectory(Location.of(options.output, "output"), options.output)
-        files, partitions = _planned(options, answers, source)
-    except InvalidOptionError as error:
-        raise CommandLineError(str(error)) from error
-    manifest = _manifest(options, answers, settings, digest_of(files))
-    with refused_output():
-        names = output.open(manifest, is_resumed=options.resume)
-    known = {partition.name for partition in partitions} | {MANIFEST}
-    if names - known:
-        raise CommandLineError(
-            f"{options.output!r} has a file {min(names - known)!r}, which is none of this run"
-        )
-    left = [partition for partition in partitions if partition.name not in names]
-    return _extract(options, settings, source, output, left, len(partitions))
-
-
-def _extract(
-    options: argparse.Namespace,
-    settings: ActorSettings,
-    source: Location,
-    output: OutputDirectory,
-    partitions: list[Partition],
-    total: int,
-) -> int:
-    # Deferred, as above.
-    from ..integrations.ray.run import (  # noqa: PLC0415
-        ActorResources,
-        Counts,
-        connected,
-        run_partitions,
-    )
-
-    done = total - len(partitions)
+        source = files.Location.of(options.input, "input")
+        output = files.Location.of(options.output, "output")
+        try:
+            found = source.files()
+        except OSError as error:
+            raise CommandLineError(f"cannot read {options.input!r}: {error}") from error
+        if not found:
+            raise CommandLineError(f"{options.input!r} has no files")
+        parts = files.parts_of(found)
+        files.check_tables(source, parts, settings.reader, answers)
+        directory = files.OutputDirectory(output)
+        manifest = _manifest(options, answers, settings, found)
+        names = directory.open(manifest, is_resumed=options.resume)
+    left = [part for part in parts if part.name not in names]
+    done = len(parts) - len(left)
     if done and not options.quiet:
-        rest = "continuing with the others" if partitions else "nothing left to do"
-        to_stderr(f"{options.output!r} has {done} of {total} partitions; {rest}")
-    if not partitions:
+        rest = "continuing with the others" if left else "nothing left to do"
+        to_stderr(f"{options.output!r} has {done} of {len(parts)} parts; {rest}")
+    if not left:
         return 0
-    # Ray reports its plans otherwise. The setting is one of the process, which is the command's.
-    logging.getLogger("ray.data").setLevel(logging.WARNING)
-    actors = ActorResources(options.concurrency or 1, options.num_cpus, options.num_gpus)
-    counts, started = Counts(), time.monotonic()
-    progress = PartitionsProgress(total, done=done, is_quiet=options.quiet)
-    with connected(options.ray), progress:
-        for one in run_partitions(settings, source, output, partitions, actors):
-            counts += one
-            progress.advance(counts.rows, counts.failed)
+    started = time.monotonic()
+    with connected(options.ray), _progress(options, len(left)) as advance:
+        counts = files.Counts()
+        for one in run_parts(
+            settings,
+            source,
+            output,
+            left,
+            concurrency=options.concurrency or 1,
+            num_cpus=options.num_cpus,
+            num_gpus=options.num_gpus,
+        ):
+            counts = files.Counts(*map(sum, zip(counts, one, strict=True)))
+            advance(bool(one.failed))
+    directory.finish()
+    seconds = time.monotonic() - started
     if not options.quiet:
-        seconds = time.monotonic() - started
         to_stderr(
             f"{counts.rows:,} rows in {seconds:.1f} s: {counts.completion_tokens:,} completion "
             f"tokens ({counts.completion_tokens / seconds:.1f} tokens/s)"
@@ -156,6 +138,28 @@ def _extract(
     if counts.failed:
         to_stderr(f"proxy-engine: {counts.failed:,} of {counts.rows:,} rows failed")
     return 1 if counts.failed else 0
+
+
+@contextlib.contextmanager
+def _progress(options: argparse.Namespace, total: int) -> Iterator[Callable[[bool], None]]:
+    """Show a bar of parts; without a terminal, as in jobs of a cluster, a line from time to time.
+
+    Yields a function to call with each part, and whether rows of it failed.
+    """
+    if options.quiet or is_terminal():
+        with showing_bar(total, unit=" parts", is_shown=not options.quiet) as advance:
+            yield advance
+        return
+    done, written = 0, time.monotonic()
+
+    def count(is_failure: bool) -> None:
+        nonlocal done, written
+        done += 1
+        if time.monotonic() - written >= _SECONDS_BETWEEN_LINES:
+            written = time.monotonic()
+            to_stderr(f"{done} of {total} parts")
+
+    yield count
 
 
 def _settings(
@@ -173,8 +177,7 @@ def _settings(
         ActorSettings(
             answers.response_format,
             options.prefix,
-            options.text,
-            None,
+            RecordReader(options.text, "image", requires_image=False),
             options.instruction,
             engine_arguments(
                 options.model,
@@ -189,49 +192,23 @@ def _settings(
     )
 
 
-def _planned(
-    options: argparse.Namespace, answers: AnswerFormat, source: Location
-) -> tuple[list[InputFile], list[Partition]]:
-    # Deferred, as above.
-    from ..integrations.ray.partitions import list_files, plan_partitions  # noqa: PLC0415
-
-    def check(file: InputFile, columns: Sequence[str]) -> None:
-        if options.text not in columns:
-            raise InvalidOptionError(
-                f"{file.name!r} has no column {options.text!r}; its columns: "
-                f"{', '.join(map(repr, columns)) or 'none'}",
-                option="text",
-                hint="Name the column of the texts with --text.",
-            )
-        try:
-            answers.check_columns(columns)
-        except InvalidOptionError as error:
-            hint = "Give a prefix for the names of the result's columns with --prefix."
-            raise InvalidOptionError(error.what, option="prefix", hint=hint) from error
-
-    files = list_files(source, options.input)
-    rows = _PARTITION_ROWS if options.partition_rows is None else options.partition_rows
-    return files, plan_partitions(source, files, rows, check)
-
-
 def _manifest(
-    options: argparse.Namespace, answers: AnswerFormat, settings: ActorSettings, files: str
+    options: argparse.Namespace,
+    answers: AnswerFormat,
+    settings: ActorSettings,
+    files: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return the settings that determine the contents of the output files."""
-    # They change how answers are computed, and not which ones.
-    others = ("batch_size", "cache", "draft_model", "num_draft_tokens")
-    engine = {name: value for name, value in settings.engine.items() if name not in others}
+    engine = settings.engine.items()
     return {
-        "version": _FORMAT_VERSION,
         "schema": options.schema if answers.schema is None else answers.schema,
         "model": None,
-        **engine,
+        **{name: value for name, value in engine if name not in _OTHER_ARGUMENTS},
         "text": options.text,
         "prefix": options.prefix,
         "instruction": options.instruction,
         "options": dict(settings.options),
-        "partition_rows": options.partition_rows or _PARTITION_ROWS,
-        "input": files,
+        "input": hashlib.sha256(json.dumps(files).encode()).hexdigest(),
     }
 
 
@@ -258,7 +235,7 @@ def _check_combination(options: argparse.Namespace) -> None:
             raise CommandLineError(f"--ray cannot be used with {name}")
     if options.num_draft_tokens is not None and options.draft_model is None:
         raise CommandLineError("--num-draft-tokens requires --draft-model")
-    for name in ("concurrency", "partition_rows", "batch_size"):
+    for name in ("concurrency", "batch_size"):
         value = getattr(options, name)
         if value is not None and value < 1:
             raise CommandLineError(f"--{name.replace('_', '-')} must be at least 1, not {value}")

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..extraction.inputs import Content
+from ..extraction.records import RecordReader
+from ..extraction.sources import content_of, files_in
 from .errors import CommandLineError
-from .records import read_content, read_images
 
 STANDARD_INPUT = "-"
 
@@ -56,6 +57,29 @@ def check_files(paths: Sequence[str]) -> None:
             raise CommandLineError(f"cannot read {path!r}: {reason}")
 
 
+def expanded(paths: Sequence[str]) -> list[str]:
+    """Return the paths with directories replaced by their files, in the order of names.
+
+    Subdirectories are read as well; hidden files are left out.
+
+    Raises:
+        CommandLineError: A directory cannot be read, or has no files.
+    """
+    files: list[str] = []
+    for path in paths:
+        if not is_directory(path):
+            files.append(path)
+            continue
+        try:
+            found = sorted(map(str, files_in(Path(path))))
+        except OSError as error:
+            raise CommandLineError(f"cannot read {path!r}: {error.strerror}") from error
+        if not found:
+            raise CommandLineError(f"the directory {path!r} has no files")
+        files += found
+    return files
+
+
 def read_record(source: IO[bytes] | None, path: str, images: Sequence[str]) -> Content:
     """Read the only record of a run.
 
@@ -68,13 +92,13 @@ def read_record(source: IO[bytes] | None, path: str, images: Sequence[str]) -> C
         CommandLineError: An input cannot be read.
     """
     try:
-        first = read_images(images, Path())
+        first = RecordReader(image="image").read({"image": list(images)}).images if images else ()
     except ValueError as error:
         raise CommandLineError(f"--image: {error}") from error
     if source is None:
         return Content(images=first)
     try:
-        record = read_content(source.read())
+        record = content_of(source.read())
     except OSError as error:
         raise CommandLineError(f"cannot read {path!r}: {error.strerror}") from error
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Standard output, and errors of output files."""
+"""Standard output and its errors."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..errors import OutputFileError, OutputFileRefusedError
-from ..extraction.output_file import EXISTING_HINT
-from .errors import CommandLineError
+from ..errors import OutputFileError
 
 
 @contextmanager
@@ -31,15 +29,3 @@ def writing_to_standard_output() -> Iterator[None]:
 def discard_standard_output() -> None:
     """Discard the buffer, which the interpreter would otherwise flush, and fail, at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-@contextmanager
-def refused_output() -> Iterator[None]:
-    """Convert ``OutputFileRefusedError`` to ``CommandLineError``."""
-    try:
-        yield
-    except OutputFileRefusedError as error:
-        hint = error.hint
-        if hint == EXISTING_HINT:
-            hint = "--resume continues it after an interrupt, --overwrite replaces it."
-        raise CommandLineError(error.what, hint=hint) from error

@@ -4,78 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
 
 from ..errors import OutputFileError
-from ..extraction.answer_format import AnswerFormat
-from ..extraction.inputs import Item
-from ..extraction.outcomes import Outcome
-from ..extraction.page import HEAD, PageRecord, section
-from ..extraction.results import error_text
-from ..extraction.rows import Answer, Read
-from ..extraction.run import earlier_quotes
-from ..options.overrides import OptionOverrides
+from ..extraction.outcomes import Extraction, Outcome
+from ..extraction.page import head, record_of, section
 from .errors import CommandLineError
 
-if TYPE_CHECKING:
-    from ..results.parts import Quotation
-
-
-class PageFile:
-    """The page of a run.
-
-    Args:
-        file: The file.
-        answers: The format of the answers.
-        options: The options of the requests.
-    """
-
-    def __init__(self, file: IO[str], answers: AnswerFormat, options: OptionOverrides) -> None:
-        self._file = file
-        self._answers = answers
-        self._options = options
-        self._count = 0
-        self._file.write(HEAD)
-
-    def add(self, outcome: Outcome) -> None:
-        """Write a record of this run."""
-        if outcome.result is None:
-            assert outcome.error is not None, "a record has an answer or an error"
-            self._write(outcome.item, error=error_text(outcome.error))
-        else:
-            answer = self._answers.json_text(outcome.result)
-            self._write(outcome.item, answer, outcome.result.quotes)
-
-    def add_earlier(self, item: Item, read: Read) -> None:
-        """Write a record of an earlier run."""
-        if isinstance(read, Answer):
-            quotes = earlier_quotes(item, read, self._answers, self._options)
-            self._write(item, self._answers.written(read.value), quotes)
-        else:
-            self._write(item, error=f"{read.type}: {read.message}")
-
-    def _write(
-        self,
-        item: Item,
-        answer: str | None = None,
-        quotes: tuple[Quotation, ...] = (),
-        error: str = "",
-    ) -> None:
-        try:
-            text = item.read().text
-        except ValueError:
-            text = ""
-        record = PageRecord(item.label, text, answer, quotes, error)
-        self._file.write(section(self._count, record))
-        self._count += 1
+Page = Callable[[Outcome], None]
+"""Writes the part of the page for an outcome."""
 
 
 @contextlib.contextmanager
 def opened_page(
-    path: str | None, answers: AnswerFormat, options: OptionOverrides, *, is_replaced: bool
-) -> Iterator[PageFile | None]:
+    path: str | None, extraction: Extraction, *, is_replaced: bool
+) -> Iterator[Page | None]:
     """Open the page; ``None`` without a path. A run that does not finish leaves no page.
 
     Raises:
@@ -92,9 +37,15 @@ def opened_page(
         file = open(temporary, "w", encoding="utf-8")  # noqa: SIM115 - closed below
     except (OSError, ValueError) as error:
         raise CommandLineError(f"cannot write {path!r}: {error}") from error
+    numbers = count()
+
+    def add(outcome: Outcome) -> None:
+        file.write(section(next(numbers), record_of(outcome, extraction.quotes(outcome))))
+
     try:
         with file:
-            yield PageFile(file, answers, options)
+            file.write(head())
+            yield add
         os.replace(temporary, path)
     except BaseException as error:
         with contextlib.suppress(OSError):

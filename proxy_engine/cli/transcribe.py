@@ -21,10 +21,9 @@ from ..errors import InvalidOptionError
 from ..extraction.output_file import OutputFile, open_output
 from ..runtime import process_runtime
 from ..runtime.progress import to_stderr
-from .errors import CommandLineError
+from .errors import CommandLineError, refused
 from .input_arguments import STANDARD_INPUT, check_files, opened_input, read_schema
 from .load_flags import add_load_flags, given_load_arguments
-from .output import refused_output
 from .transcription import Form, Recording, transcribe_recordings
 
 if TYPE_CHECKING:
@@ -207,7 +206,7 @@ def _opened_output(options: argparse.Namespace) -> Iterator[OutputFile | None]:
         return
     inputs = [path for path in options.recordings if path != STANDARD_INPUT]
     with (
-        refused_output(),
+        refused(),
         open_output(
             options.output, inputs=inputs, is_resumed=False, is_replaced=options.overwrite
         ) as output,

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from state_machines.errors import ProxyError
 
 from ..errors import EngineClosedError
+from ..extraction.json_values import encode
 from ..extraction.output_file import OutputFile
+from ..extraction.rows import failure
 from ..runtime.progress import to_stderr
 from .output import writing_to_standard_output
 from .progress import seconds_progress
-from .result_lines import failure_line
 
 if TYPE_CHECKING:
     from ..engine.inference_engine import InferenceEngine
@@ -120,7 +121,7 @@ def transcribe_recordings(
             failed += 1
             to_stderr(f"proxy-engine: {recording.path!r}: {error}")
             if form.kind == "json":
-                _write(failure_line({"file": recording.path}, error), output)
+                _write(encode({"error": failure({"file": recording.path}, error)}), output)
             continue
         _write(form.encode(recording, transcript), output)
     if failed:

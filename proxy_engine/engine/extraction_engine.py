@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, overload
 
 from state_machines.errors import UnsatisfiableSchemaError
@@ -14,14 +16,16 @@ from ..errors import InvalidOptionError
 from ..extraction.answer_format import AnswerFormat
 from ..extraction.chunks import Chunks
 from ..extraction.details import DetailColumns
-from ..extraction.frames import as_frame
-from ..extraction.outcomes import with_input
+from ..extraction.frames import Frame, as_frame
+from ..extraction.inputs import Content
+from ..extraction.outcomes import Extraction
 from ..extraction.outputs import OutputOptions
-from ..extraction.progress import Progress
+from ..extraction.progress import Progress, showing
 from ..extraction.prompts import Instruction
-from ..extraction.records import Field, RecordInputs, RecordReader
-from ..extraction.results import ExtractionResults, ExtractionStream
-from ..extraction.run import Run, columns_of
+from ..extraction.records import CHECKED_RECORDS, Field, RecordReader
+from ..extraction.results import ExtractedRecord, ExtractionResults, ExtractionStream, record_of
+from ..extraction.run import Run
+from ..extraction.sources import record_inputs
 from ..options.generation import GenerationOptions
 from ..options.overrides import OptionOverrides
 from .arguments import ExtractionArguments
@@ -104,11 +108,7 @@ class ExtractionEngine(BatchEngine):
             OutputFileError: The output file cannot be written.
             ProxyError: As :meth:`generate` raises it for every record, before the first one.
         """
-        run = self._extraction(records, response_format, **arguments)
-        with ExtractionStream(run.records()) as stream:
-            return ExtractionResults(
-                stream, answers=run.answers, reader=run.inputs.reader, frame=run.frame
-            )
+        return self._extraction(records, response_format, **arguments).results()
 
     @overload
     def iter_extract(
@@ -150,7 +150,7 @@ class ExtractionEngine(BatchEngine):
         resume: bool = False,
         progress: Progress = None,
         **options: Unpack[OptionOverrides],
-    ) -> Run:
+    ) -> _Extraction:
         """Check all arguments; the model does not run before."""
         reader = RecordReader(text, image)
         check_names(options, GenerationOptions.model_fields, GenerationOptions.name_hints)
@@ -166,30 +166,57 @@ class ExtractionEngine(BatchEngine):
                     option="records",
                     hint="Put a single one into a list.",
                 )
-            reader.check_records(records)
+            if isinstance(records, Sequence):
+                # Records of an iterator fail alone.
+                reader.check_records(records[:CHECKED_RECORDS])
         elif frame.columns is not None:
             reader.check_columns(frame.columns)
         if output is None and resume:
             raise InvalidOptionError("resume requires an output file", option="resume")
         file = None if output is None else OutputOptions.of(os.fspath(output), is_resumed=resume)
+        extraction = Extraction(answers, instruction, options, chunks)
         # Errors of the response format and the options are those of every record.
-        self._check(answers, options)
-        inputs = RecordInputs(records, frame, reader)
-        fields = columns_of(inputs, None if frame is None else frame.columns)
-        if frame is not None and frame.columns is None and inputs.peek() is not None:
+        self._check(extraction)
+        inputs = record_inputs(records, frame, reader)
+        fields = inputs.fields()
+        if frame is not None and frame.columns is None and fields:
             reader.check_columns(fields)
         answers.check_columns(fields)
-        return Run(
-            self, inputs, answers, fields, frame, instruction, file, progress, options, chunks
-        )
+        run = Run(extraction, inputs, fields, file, lambda: contextlib.nullcontext(self))
+        return _Extraction(run, reader, frame, progress)
 
-    def _check(self, answers: AnswerFormat, options: OptionOverrides) -> None:
+    def _check(self, extraction: Extraction) -> None:
         """Raise the errors of the response format and the options, which all records have."""
+        answers, options = extraction.answers, extraction.options
         if answers.quotes_input:
-            options = {**options, "sources": with_input(options, "-")}
+            options = {**options, "sources": extraction.sources(Content("-"))}
         try:
             self._core.preparation.request("-", answers.response_format, options)
         except UnsatisfiableSchemaError:
             # Records have other texts, which may have the quotes that this one lacks.
             if not answers.has_quotes:
                 raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Extraction:
+    """A run over Python objects that has not begun."""
+
+    run: Run
+    reader: RecordReader
+    frame: Frame | None
+    progress: Progress
+
+    def records(self) -> Generator[ExtractedRecord[Any]]:
+        with (
+            showing(self.progress, self.run.inputs.count) as advance,
+            contextlib.closing(self.run.outcomes()) as outcomes,
+        ):
+            for outcome in outcomes:
+                advance(outcome.error is not None)
+                yield record_of(outcome, self.run.extraction)
+
+    def results(self) -> ExtractionResults[Any]:
+        answers = self.run.extraction.answers
+        with ExtractionStream(self.records()) as stream:
+            return ExtractionResults(stream, answers=answers, reader=self.reader, frame=self.frame)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pydantic
-from pydantic_core import to_jsonable_python
 
 from state_machines import JsonSchemaStateMachine, StateMachine
 from state_machines.pydantic_schemas import ClosedJsonSchema
@@ -20,8 +19,7 @@ from ..checks.texts import short_repr
 from ..errors import InvalidOptionError, InvalidResponseFormatError
 from ..validation import JsonValidator
 from .details import NO_DETAILS, DetailColumns, Details
-from .json_members import encode, split_members
-from .missing import is_missing
+from .json_values import encode, jsonable, pointer_of, split_members
 
 if TYPE_CHECKING:
     from ..results.generation import GenerationResult
@@ -166,16 +164,14 @@ class AnswerFormat:
         """Return a parsed answer as JSON in one line."""
         return encode(value if self.adapter is None else self._named(value, mode="json"))
 
-    def quotations(self, value: Any, sources: Mapping[str, str]) -> tuple[Quotation, ...]:
-        """Return where the quotes of a parsed answer first occur in their sources.
+    def quotations(self, text: str, sources: Mapping[str, str]) -> tuple[Quotation, ...]:
+        """Return where the quotes of an answer, as JSON, first occur in their sources.
 
         None if a validator has changed the answer, so that it has other texts.
         """
-        if not self.has_quotes:
-            return ()
         validator = JsonValidator(self.schema, sources=sources)
         try:
-            return validator.quotes_in(self.written(value))
+            return validator.quotes_in(text)
         except (ValueError, RecursionError, jsonschema.ValidationError):
             return ()
 
@@ -201,53 +197,27 @@ class AnswerFormat:
         return {**cells, self.prefix + OTHERS: others} if others else cells
 
     def join(self, columns: Mapping[str, Any]) -> Any:
-        """Return the JSON value whose columns :meth:`split` has returned, parsed.
-
-        Raises:
-            ValueError: There are other columns.
-        """
+        """Return the JSON value whose columns :meth:`split` has returned, parsed."""
         if not self.properties:
-            if set(columns) != {self.prefix + RESULT}:
-                raise ValueError("there is no result")
             return columns[self.prefix + RESULT]
-        unknown = columns.keys() - set(self.columns)
-        others = columns.get(self.prefix + OTHERS, {}) if self.is_open else {}
-        if unknown or not isinstance(others, dict):
-            raise ValueError(f"unknown columns: {sorted(unknown)}")
-        named = {name: columns[self.prefix + name] for name in self._in(columns)}
-        return {**named, **others}
+        named = {
+            name: columns[self.prefix + name]
+            for name in self.properties
+            if self.prefix + name in columns
+        }
+        return {**named, **columns.get(self.prefix + OTHERS, {})}
 
     def parse(self, text: str) -> Any:
-        """Return the parsed answer of a JSON text that matches the schema.
+        """Return the parsed answer of a text that :meth:`json_text` has returned.
 
         Raises:
             ValueError: A validator of the type rejects it.
         """
         return json.loads(text) if self.adapter is None else self.adapter.validate_json(text)
 
-    def restore(self, value: Any) -> Any:
-        """Return the parsed answer of a JSON value that was read from a file.
-
-        Raises:
-            ValueError: It is no answer of this format.
-        """
-        if self.adapter is not None:
-            return self.adapter.validate_json(json.dumps(value))
-        if self.schema is not None:
-            try:
-                JsonValidator(self.schema).validate(value)
-            except jsonschema.ValidationError as error:
-                raise ValueError(error.message) from error
-        elif not isinstance(value, str) or not self.response_format.matches(value):
-            raise ValueError("it does not match the response format")
-        return value
-
     @property
     def _known(self) -> frozenset[str]:
         return frozenset(self.properties)
-
-    def _in(self, columns: Mapping[str, Any]) -> list[str]:
-        return [name for name in self.properties if self.prefix + name in columns]
 
     def _named(self, value: Any, *, mode: Any) -> Any:
         """Return a value of the type as pydantic writes it, with the schema's names."""
@@ -331,11 +301,6 @@ def _properties(schema: Any, root: Any, depth: int = 0) -> tuple[dict[str, None]
     return names, any(is_open for _, is_open in known)
 
 
-def pointer_of(name: str) -> str:
-    """Return the JSON Pointer of a property."""
-    return "/" + name.replace("~", "~0").replace("/", "~1")
-
-
 def definition(schema: Any, root: Any) -> Any:
     """Return the definition that a schema refers to; another schema as it is.
 
@@ -380,27 +345,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         return [_plain(member) for member in value]
     return jsonable(value)
-
-
-def jsonable(value: Any) -> Any:
-    """Return a value as JSON: dates in ISO 8601, bytes in base64, missing values as ``None``.
-
-    Objects without a JSON form are written as ``str`` does.
-    """
-    if is_missing(value):
-        return None
-    try:
-        return to_jsonable_python(
-            value, bytes_mode="base64", inf_nan_mode="null", fallback=_fallback
-        )
-    except (TypeError, ValueError, RecursionError):
-        # Such as a list that contains itself.
-        return short_repr(value)
-
-
-def _fallback(value: Any) -> Any:
-    if is_missing(value):
-        return None
-    # Scalars and arrays of NumPy.
-    listed = getattr(value, "tolist", None)
-    return jsonable(listed()) if callable(listed) else str(value)

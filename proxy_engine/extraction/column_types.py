@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Literal, TypeAlias
 
-from .answer_format import jsonable
-from .json_members import encode
+from .json_values import encode, jsonable
 
 Scalar: TypeAlias = Literal["null", "boolean", "integer", "number", "string", "json"]
 

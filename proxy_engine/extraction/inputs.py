@@ -1,13 +1,21 @@
-"""The interface of inputs: records of Python objects, lines of a stream, files, or tables."""
+"""Inputs: records with their content, from Python objects, lines, tables or files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Self
+
+from .json_values import encode, jsonable
 
 if TYPE_CHECKING:
     from ..conversation.content import ImageContent
+
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,60 +31,102 @@ class Content:
     images: tuple[ImageContent, ...] = ()
 
 
-class Item(Protocol):
-    """One record of an input."""
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One record of an input.
 
-    @property
-    def record(self) -> Any:
-        """The record as the caller gave it."""
-        ...
+    Attributes:
+        index: Its position among the records, from 0.
+        record: The record: an object of the caller, the value of a line, the cells of a row.
+        label: Names the record in messages.
+        key: Identifies the record in the error of its output row.
+        fields: The fields that are repeated in the output row; none if the record is malformed.
+        read: Returns the content. Raises ``ValueError`` if the record is malformed, or a file
+            cannot be read.
+        identity: What distinguishes the record from those of another input.
+    """
 
-    @property
-    def label(self) -> str:
-        """Names the record in messages."""
-        ...
+    index: int
+    record: Any
+    label: str
+    key: Mapping[str, Any]
+    fields: Mapping[str, Any]
+    read: Callable[[], Content]
+    identity: Any = None
 
-    @property
-    def key(self) -> Mapping[str, Any]:
-        """Identifies the record in the error of an output row."""
-        ...
-
-    def fields(self) -> Mapping[str, Any]:
-        """Return the fields that are repeated in the output row; none if the record is malformed.
-
-        Reads no files.
-        """
-        ...
-
-    def read(self) -> Content:
-        """Return the content of the record.
-
-        Raises:
-            ValueError: The record is malformed, or a file cannot be read.
-        """
-        ...
+    def digest(self) -> str:
+        """Return a digest of the record, by which a resumed run recognises it."""
+        facts = encode([jsonable(self.key), jsonable(self.identity)])
+        # Objects without a JSON form are written with their addresses.
+        return hashlib.blake2b(_ADDRESS.sub("", facts).encode(), digest_size=8).hexdigest()
 
 
-class Inputs(Protocol):
-    """Iterates over the records of an input."""
+class Inputs:
+    """Iterates over the records of an input.
 
-    @property
-    def unit(self) -> str:
-        """The noun for a record, in the singular."""
-        ...
+    Args:
+        items: The records, read as they are taken.
+        unit: The noun for a record, in the singular.
+        count: The number of records; ``None`` if unknown.
+        columns: The names of the fields, if the input is a table.
+        types: The types of fields in pyarrow, where they are known.
+        wait: Waits up to a number of seconds for the next record or the end, and returns whether it
+            arrived; ``None`` if records are read without delay.
+        is_stored: Whether the first records can be read ahead without waiting.
 
-    def __iter__(self) -> Self: ...
+    Attributes:
+        unit: The noun for a record.
+        count: The number of records.
+        columns: The names of the fields.
+        types: The types of fields.
+        is_stored: As above.
+    """
 
-    def __next__(self) -> Item: ...
+    def __init__(
+        self,
+        items: Iterator[Item],
+        unit: str,
+        *,
+        count: int | None = None,
+        columns: Sequence[str] | None = None,
+        types: Callable[[], Mapping[str, Any]] = dict,
+        wait: Callable[[float], bool] | None = None,
+        is_stored: bool = True,
+    ) -> None:
+        self.unit = unit
+        self.count = count
+        self.columns = columns
+        self.types = types
+        self.is_stored = is_stored
+        self._items = items
+        self._wait = wait
+        self._ahead: deque[Item] = deque()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Item:
+        return self._ahead.popleft() if self._ahead else next(self._items)
+
+    def first(self, count: int) -> list[Item]:
+        """Wait for the next ``count`` records and return them, without taking them."""
+        self._ahead.extend(islice(self._items, max(count - len(self._ahead), 0)))
+        return list(islice(self._ahead, count))
 
     def peek(self) -> Item | None:
         """Wait for the next record and return it, without taking it; ``None`` at the end."""
-        ...
+        return next(iter(self.first(1)), None)
 
     def is_ready(self, seconds: float) -> bool:
         """Wait up to ``seconds`` for the next record or the end; return whether it arrived."""
-        ...
+        return bool(self._ahead) or self._wait is None or self._wait(seconds)
 
-    def count(self) -> int | None:
-        """Return the number of records; ``None`` if unknown. Called before anything is taken."""
-        ...
+    def fields(self) -> tuple[str, ...]:
+        """Return the names of the records' fields: the columns of a table, or of the first record.
+
+        None for an input that is not stored.
+        """
+        if self.columns is None:
+            item = self.peek() if self.is_stored else None
+            return () if item is None else tuple(item.fields)
+        return tuple(self.columns)

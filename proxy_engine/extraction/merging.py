@@ -13,8 +13,8 @@ from state_machines.grammar.substring import quote_places
 from state_machines.quotes import source_names
 
 from ..errors import InvalidOptionError, OutputValidationError
-from .answer_format import INPUT, AnswerFormat, definition, pointer_of
-from .json_members import join_members, split_items, split_members
+from .answer_format import INPUT, AnswerFormat, definition
+from .json_values import join_members, pointer_of, split_items, split_members
 
 if TYPE_CHECKING:
     from ..results.generation import FinishReason, GenerationResult

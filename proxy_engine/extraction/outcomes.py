@@ -1,11 +1,12 @@
-"""The batch of an extraction: outcomes of records, in the order of the input."""
+"""Extractions: what their requests share, and the outcomes of records in the order of the input."""
 
 from __future__ import annotations
 
 import contextlib
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from state_machines.errors import ProxyError
@@ -13,15 +14,16 @@ from state_machines.errors import ProxyError
 from ..errors import EngineClosedError, PromptError
 from ..results.streams import BatchRequest
 from ..runtime.extras import is_installed
-from .answer_format import INPUT
+from .answer_format import INPUT, AnswerFormat
 from .chunks import Chunks
 from .inputs import Content, Inputs, Item
 from .merging import Piece
-from .prompts import Prompts
+from .prompts import Instruction, write_prompt
 
 if TYPE_CHECKING:
     from ..conversation.messages import Prompt
     from ..results.generation import GenerationResult
+    from ..results.parts import Quotation
     from ..results.streams import BatchStream
 
 # The running requests wait this long for a further record to join the batch.
@@ -46,19 +48,47 @@ class Engine(Protocol):
     def iter_batch(self) -> Callable[..., BatchStream[Any]]: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Outcome:
-    """The result or error of a record; without either it is pending.
+    """The answer to a record, or its error.
 
     Attributes:
         item: The record.
-        result: The result.
+        answers: The format of the answers.
+        result: The result; ``None`` for an error, and for a record of an earlier run.
         error: The error.
+        earlier: The answer of an earlier run: JSON, and the columns about its generation.
     """
 
     item: Item
+    answers: AnswerFormat
     result: GenerationResult[Any] | None = None
     error: Exception | None = None
+    earlier: tuple[str, Mapping[str, Any]] | None = None
+
+    @cached_property
+    def text(self) -> str:
+        """The answer as JSON in one line; empty for an error."""
+        if self.result is not None:
+            return self.answers.json_text(self.result)
+        return "" if self.earlier is None else self.earlier[0]
+
+    @cached_property
+    def details(self) -> Mapping[str, Any]:
+        """The columns about the generation of the answer; none for an error."""
+        if self.result is not None:
+            return self.answers.details.cells(self.result)
+        return {} if self.earlier is None else self.earlier[1]
+
+    def value(self) -> Any:
+        """Return the parsed answer; ``None`` for an error.
+
+        Raises:
+            ValueError: A validator of the type rejects its own value of an earlier run.
+        """
+        if self.result is not None:
+            return self.result.parsed
+        return self.answers.parse(self.text) if self.text else None
 
 
 class _Pending:
@@ -96,70 +126,79 @@ class _Pending:
     def is_complete(self) -> bool:
         return len(self._results) + len(self._errors) == len(self._pieces)
 
-    def outcome(self, chunks: Chunks | None) -> Outcome:
+    def outcome(self, extraction: Extraction) -> Outcome:
         """Return the outcome. The first error of a piece is that of the record."""
         error = self.error or next(iter(self._errors), None)
-        if error is not None:
-            return Outcome(self._item, error=error)
-        if chunks is None:
-            return Outcome(self._item, self._results[0])
-        try:
-            return Outcome(self._item, chunks.items.merge(self._text, self._pieces, self._results))
-        except ValueError as error:
-            return Outcome(self._item, error=error)
+        result = None
+        if error is None:
+            result, chunks = self._results[0], extraction.chunks
+            try:
+                if chunks is not None:
+                    result = chunks.items.merge(self._text, self._pieces, self._results)
+            except ValueError as refused:
+                error, result = refused, None
+        return Outcome(self._item, extraction.answers, result, error)
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class Extraction:
     """What the requests of an extraction share.
 
     Attributes:
-        prompts: Writes the prompts.
-        response_format: The response format.
-        options: The options.
-        admit: Checks the fields of a record; a ``ValueError`` is the record's error.
-        check: Checks the content of a record. Its exceptions end the run.
-        quotes_input: Whether answers are quoted from the text of their record.
+        answers: The format of the answers.
+        instruction: The instruction to the model, or a function of the record.
+        options: The options of the requests.
         chunks: How long texts are divided; ``None``: not at all.
+        model_hint: How to name a model that reads images, as a sentence.
     """
 
-    prompts: Prompts
-    response_format: Any
-    options: Mapping[str, Any]
-    admit: Callable[[Mapping[str, Any]], None]
-    check: Callable[[Content], None]
-    quotes_input: bool = False
+    answers: AnswerFormat
+    instruction: Instruction | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
     chunks: Chunks | None = None
+    model_hint: str = "Load a multimodal model."
 
-    def outcomes(self, engine: Engine, inputs: Inputs) -> Generator[Outcome]:
+    def outcomes(
+        self, engine: Engine, inputs: Inputs, admit: Callable[[Mapping[str, Any]], None]
+    ) -> Generator[Outcome]:
         """Yield the outcome of each record. Closing the generator cancels the requests.
 
         Records are read as the engine takes them. If none is ready, as from a pipe whose writer
         waits for results, the records read so far are finished first.
 
+        Args:
+            engine: Generates the answers.
+            inputs: The records.
+            admit: Checks the fields of a record; a ``ValueError`` is the record's error.
+
         Raises:
+            PromptError: A record has images, and the model reads none.
             ProxyError: An error that does not come from a record, such as ``EngineClosedError``.
         """
         while inputs.peek() is not None:
             pending: deque[_Pending] = deque()
             items = engine.iter_batch(
-                self._requests(engine, inputs, pending),
-                response_format=self.response_format,
+                self._requests(engine, inputs, admit, pending),
+                response_format=self.answers.response_format,
                 ordered=True,
                 **self.options,
             )
             with contextlib.closing(items):
                 for item in items:
                     while pending[0].error is not None:
-                        yield pending.popleft().outcome(self.chunks)
+                        yield pending.popleft().outcome(self)
                     pending[0].take(item.result, _error_of_record(item.error))
                     if pending[0].is_complete:
-                        yield pending.popleft().outcome(self.chunks)
+                        yield pending.popleft().outcome(self)
             for record in pending:
-                yield record.outcome(self.chunks)
+                yield record.outcome(self)
 
     def _requests(
-        self, engine: Engine, inputs: Inputs, pending: deque[_Pending]
+        self,
+        engine: Engine,
+        inputs: Inputs,
+        admit: Callable[[Mapping[str, Any]], None],
+        pending: deque[_Pending],
     ) -> Iterator[Prompt | BatchRequest]:
         """Yield the requests of the valid records, and append every record to ``pending``."""
         invalid = 0
@@ -168,16 +207,16 @@ class Batch:
             if item is None:
                 return
             try:
-                self.admit(item.fields())
+                admit(item.fields)
                 content = item.read()
                 pieces = self._pieces(engine, content)
                 contents = [replace(content, text=piece.text) for piece in pieces]
-                prompts = [self.prompts.write(item.record, content) for content in contents]
+                prompts = [self.prompt(item.record, content) for content in contents]
             except ValueError as error:
                 invalid += 1
                 pending.append(_Pending(item, error=error))
             else:
-                self.check(content)
+                self.check_reads(engine, content)
                 pending.append(_Pending(item, content.text, pieces))
                 yield from map(self._request, prompts, contents)
 
@@ -190,31 +229,47 @@ class Batch:
         )
 
     def _request(self, prompt: Prompt, content: Content) -> Prompt | BatchRequest:
-        if not self.quotes_input:
+        if not self.answers.quotes_input:
             return prompt
-        return BatchRequest(prompt, options={"sources": with_input(self.options, content.text)})
+        return BatchRequest(prompt, options={"sources": self.sources(content)})
 
+    def prompt(self, record: Any, content: Content) -> Prompt:
+        """Return the prompt of a record.
 
-def with_input(options: Mapping[str, Any], text: str) -> Mapping[str, str]:
-    """Return the option ``sources`` with the text of a record as the source :data:`INPUT`."""
-    return {INPUT: text, **(options.get("sources") or {})}
+        Raises:
+            RecordError: The instruction is a function that raises, or returns no text.
+        """
+        answers = self.answers
+        is_json = answers.schema is not None
+        return write_prompt(self.instruction, answers.properties, is_json, record, content)
 
+    def sources(self, content: Content) -> Mapping[str, str]:
+        """Return the sources of quotes, with the text of a record as :data:`INPUT`."""
+        return {INPUT: content.text, **(self.options.get("sources") or {})}
 
-def check_reads(engine: Engine, content: Content, *, hint: str) -> None:
-    """Raise ``PromptError`` for content with images if the model reads none.
+    def quotes(self, outcome: Outcome) -> tuple[Quotation, ...]:
+        """Return the quotes of an answer; of an earlier run each at its first occurrence."""
+        if outcome.result is not None:
+            return outcome.result.quotes
+        if not (outcome.text and self.answers.has_quotes):
+            return ()
+        try:
+            return self.answers.quotations(outcome.text, self.sources(outcome.item.read()))
+        except ValueError:
+            # The file has changed since.
+            return ()
 
-    All records with images would fail: the run ends, and another model can resume it.
+    def check_reads(self, engine: Engine, content: Content) -> None:
+        """Raise ``PromptError`` for content with images if the model reads none.
 
-    Args:
-        engine: The engine.
-        content: The content.
-        hint: How to name another model, as a sentence.
-    """
-    if not content.images or "image" in engine.input_modalities:
-        return
-    if not is_installed("vision"):
-        hint = f"{hint[:-1]}, and install 'proxy-engine[vision]'."
-    raise PromptError(f"the model {engine.model_name!r} does not read images", hint=hint)
+        All records with images would fail: the run ends, and another model can resume it.
+        """
+        if not content.images or "image" in engine.input_modalities:
+            return
+        hint = self.model_hint
+        if not is_installed("vision"):
+            hint = f"{hint[:-1]}, and install 'proxy-engine[vision]'."
+        raise PromptError(f"the model {engine.model_name!r} does not read images", hint=hint)
 
 
 def _error_of_record(error: Exception | None) -> Exception | None:

@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import IO
 
 from ..errors import OutputFileError, OutputFileRefusedError
@@ -20,42 +21,46 @@ class OutputFile:
     Args:
         path: Its name, for messages.
         descriptor: Its file descriptor.
+
+    Attributes:
+        path: Its name.
+        is_regular: Whether it is a file, and no device or pipe.
     """
 
     def __init__(self, path: str, descriptor: int) -> None:
         self.path = path
         self._descriptor = descriptor
-        self._is_regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        self.is_regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
         self._end: int | None = None
 
     @property
     def size(self) -> int:
         """Its size in bytes."""
-        return os.fstat(self._descriptor).st_size if self._is_regular else 0
+        return os.fstat(self._descriptor).st_size if self.is_regular else 0
 
-    def lines(self) -> Iterator[bytes]:
-        """Yield its lines with their line breaks; the last one may lack it.
+    def lines(self, begin: int = 0) -> Iterator[bytes]:
+        """Yield the lines of a regular file with their line breaks; the last one may lack it.
 
-        Raises:
-            OutputFileRefusedError: It is not a regular file.
+        Args:
+            begin: The position of the first line in bytes.
         """
-        if not self._is_regular:
-            raise OutputFileRefusedError(
-                f"{self.path!r} is not a regular file and cannot be resumed", path=self.path
-            )
-        os.lseek(self._descriptor, 0, os.SEEK_SET)
+        os.lseek(self._descriptor, begin, os.SEEK_SET)
         with open(self._descriptor, "rb", closefd=False) as lines:
             yield from lines
+
+    def has_line_end(self, position: int) -> bool:
+        """Whether a line ends at a position, or the file begins there."""
+        return not position or os.pread(self._descriptor, 1, position - 1) == b"\n"
 
     def begin(self, size: int) -> None:
         """Truncate the file to ``size`` bytes; later rows follow them."""
         self._end = size
-        if self._is_regular:
+        if self.is_regular:
             os.ftruncate(self._descriptor, size)
             os.lseek(self._descriptor, size, os.SEEK_SET)
 
-    def write(self, row: str) -> None:
-        """Append a row and a line break, whole or not at all.
+    def write(self, row: str) -> int:
+        """Append a row and a line break, whole or not at all, and return the size of the file.
 
         Raises:
             OutputFileError: The row cannot be written.
@@ -75,11 +80,16 @@ class OutputFile:
                 ) from error
             raise
         self._end = end
+        return end
 
 
 @contextmanager
 def open_output(
-    path: str, *, inputs: Sequence[IO[bytes] | str], is_resumed: bool, is_replaced: bool
+    path: str,
+    *,
+    inputs: Sequence[IO[bytes] | str],
+    is_resumed: bool = False,
+    is_replaced: bool = False,
 ) -> Iterator[OutputFile]:
     """Open an output file.
 
@@ -119,6 +129,14 @@ def existing(path: str) -> OutputFileRefusedError:
         path=path,
         hint=EXISTING_HINT,
     )
+
+
+def has_contents(path: str) -> bool:
+    """Whether there is a file that is not empty."""
+    try:
+        return Path(path).stat().st_size > 0
+    except (OSError, ValueError):
+        return False
 
 
 def _lock(path: str, descriptor: int) -> None:

@@ -1,24 +1,31 @@
-"""Output files of an extraction, which an interrupted run can continue."""
+"""Output files of an extraction, which an interrupted run continues by their manifests.
+
+A manifest has a line for each row of the output, which is appended after the row: a digest of the
+record, the size of the output, and the answer or the error.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, TypeAlias
 
-from ..errors import InvalidOptionError, OutputFileRefusedError
+from ..errors import EarlierRunError, InvalidOptionError, OutputFileRefusedError
 from .answer_format import AnswerFormat
-from .csv_rows import Csv
 from .frames import import_library
 from .inputs import Inputs, Item
+from .json_values import encode
 from .outcomes import Outcome
-from .output_file import OutputFile, existing, open_output
-from .parquet import ParquetWriter, csv_lines, has_contents
-from .rows import Failure, JsonLines, Read, RowFormat
+from .output_file import OutputFile, existing, has_contents, open_output
+from .parquet import ParquetWriter
+from .rows import Csv, JsonLines, RowFormat, error_type
 
 FileFormat: TypeAlias = Literal["jsonl", "csv", "parquet"]
 
@@ -28,6 +35,7 @@ SUFFIXES: dict[str, FileFormat] = {
     ".csv": "csv",
     ".parquet": "parquet",
 }
+_VERSION = 1
 
 
 def format_of(path: str) -> FileFormat | None:
@@ -71,73 +79,218 @@ class OutputOptions:
 
     @contextlib.contextmanager
     def opened(
-        self,
-        answers: AnswerFormat,
-        fields: Iterable[str] = (),
-        types: Callable[[], Mapping[str, Any]] = dict,
+        self, answers: AnswerFormat, inputs: Inputs, fields: Iterable[str] = ()
     ) -> Iterator[Output]:
         """Open the file.
 
         Args:
             answers: The format of the answers.
+            inputs: The records.
             fields: The fields of the records, if they are known.
-            types: Returns the types of fields in pyarrow, where they are known.
 
         Raises:
             OutputFileRefusedError: It has contents, cannot be written, or is an input.
             MissingExtraError: pyarrow, which writes Parquet, is not installed.
         """
+        kind: type[Output] = Output
         path = self.path
-        if self.format == "parquet":
-            import_library("pyarrow")
-            path = f"{self.path}.partial.jsonl"
-            if has_contents(self.path) and not self.is_resumed and not self.is_replaced:
-                raise existing(self.path)
-        with open_output(
-            path, inputs=self.inputs, is_resumed=self.is_resumed, is_replaced=self.is_replaced
-        ) as file:
+        rows: RowFormat = Csv(answers, fields) if self.format == "csv" else JsonLines(answers)
+        with contextlib.ExitStack() as stack:
             if self.format == "parquet":
+                import_library("pyarrow")
+                kind, path = ParquetOutput, f"{self.path}.partial.jsonl"
+                rows = JsonLines(answers, is_bare=False)
                 if has_contents(self.path):
+                    if not self.is_resumed and not self.is_replaced:
+                        raise existing(self.path)
                     # Raises if it cannot be written, or is an input.
-                    with open_output(
-                        self.path, inputs=self.inputs, is_resumed=True, is_replaced=False
-                    ):
-                        pass
-                is_complete = self.is_resumed and not file.size and has_contents(self.path)
-                yield ParquetOutput(self.path, file, answers, fields, types, is_complete)
-            elif self.format == "csv":
-                yield Output(file, Csv(answers, fields))
-            else:
-                yield Output(file, JsonLines(answers))
+                    stack.enter_context(open_output(self.path, inputs=self.inputs, is_resumed=True))
+            file = stack.enter_context(
+                open_output(
+                    path,
+                    inputs=self.inputs,
+                    is_resumed=self.is_resumed,
+                    is_replaced=self.is_replaced,
+                )
+            )
+            manifest = self._opened_manifest(stack, file, answers) if file.is_regular else None
+            yield kind(self, file, manifest, rows, inputs)
+
+    def _opened_manifest(
+        self, stack: contextlib.ExitStack, file: OutputFile, answers: AnswerFormat
+    ) -> Manifest:
+        path = f"{self.path}.manifest"
+        is_resumed = self.is_resumed and (file.size > 0 or has_contents(self.path))
+        if is_resumed and not has_contents(path):
+            raise OutputFileRefusedError(
+                f"{self.path!r} was not written by this extraction: it has no manifest {path!r}",
+                path=self.path,
+                hint="The file was not changed.",
+            )
+        opened = open_output(path, inputs=self.inputs, is_resumed=is_resumed, is_replaced=True)
+        return Manifest(stack.enter_context(opened), self.format, answers, is_resumed=is_resumed)
+
+
+class Entry(NamedTuple):
+    """A line of a manifest.
+
+    Attributes:
+        record: The digest of the record.
+        size: The size of the output after its row.
+        text: The answer as JSON; empty for an error.
+        details: The columns about the generation of the answer.
+        error: The type and the message of the error.
+    """
+
+    record: str
+    size: int
+    text: str
+    details: Mapping[str, Any]
+    error: tuple[str, str] | None
+
+    def outcome(self, item: Item, answers: AnswerFormat) -> Outcome:
+        """Return the outcome of the record that it is about."""
+        if self.error is None:
+            return Outcome(item, answers, earlier=(self.text, self.details))
+        kind, message = self.error
+        return Outcome(item, answers, error=EarlierRunError(message, type=kind))
+
+
+class Manifest:
+    """The manifest of an output file.
+
+    Args:
+        file: The file.
+        format: The format of the output.
+        answers: The format of the answers.
+        is_resumed: Whether the entries of an earlier run are kept.
+    """
+
+    def __init__(
+        self, file: OutputFile, format: FileFormat, answers: AnswerFormat, *, is_resumed: bool
+    ) -> None:
+        self._file = file
+        self._is_resumed = is_resumed
+        facts = encode([format, answers.schema, answers.added_columns])
+        digest = hashlib.blake2b(facts.encode(), digest_size=16).hexdigest()
+        self._header = encode({"version": _VERSION, "output": digest})
+        self._end = 0
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield the entries. A line that is cut off, and those after it, do not count.
+
+        Raises:
+            ValueError: The manifest is that of other answers.
+        """
+        if not self._is_resumed:
+            return
+        lines = self._file.lines()
+        header = next(lines)
+        if not header.endswith(b"\n"):
+            return
+        if header.rstrip() != self._header.encode():
+            raise ValueError("its manifest has another schema, other columns or another format")
+        self._end = len(header)
+        for line in lines:
+            if not line.endswith(b"\n"):
+                return
+            yield Entry(*json.loads(line))
+            self._end += len(line)
+
+    def begin(self) -> None:
+        """Drop all lines but those of the entries that were read."""
+        self._file.begin(self._end)
+        if not self._end:
+            self._file.write(self._header)
+
+    def add(self, size: int, outcome: Outcome) -> None:
+        """Append the entry of a row."""
+        error = outcome.error
+        reason = None if error is None else (error_type(error), str(error))
+        entry = Entry(outcome.item.digest(), size, outcome.text, outcome.details, reason)
+        self._file.write(encode(entry))
 
 
 class Output:
     """An open output file.
 
     Args:
-        file: The file.
+        options: The options of the file.
+        file: The file with the rows.
+        manifest: Its manifest; ``None`` for a device.
         rows: The format of its rows.
+        inputs: The records.
 
     Attributes:
-        path: The name of the file.
         rows: The format of its rows.
+        done: The number of records that have rows.
     """
 
-    def __init__(self, file: OutputFile, rows: RowFormat) -> None:
-        self.path = file.path
+    def __init__(
+        self,
+        options: OutputOptions,
+        file: OutputFile,
+        manifest: Manifest | None,
+        rows: RowFormat,
+        inputs: Inputs,
+    ) -> None:
         self.rows = rows
+        self.done = 0
+        self._path = options.path
         self._file = file
+        self._manifest = manifest
+        self._inputs = inputs
+        self._size = 0
 
-    def earlier(self, inputs: Inputs) -> EarlierRows:
-        """Return the rows of an earlier run; iterating skips their records."""
-        return EarlierRows(self.path, self._file.lines(), self.rows, inputs)
+    def earlier(self) -> Iterator[Outcome]:
+        """Yield the outcomes of the records that the file has rows of, and take these records.
 
-    def check_continuable(self, done: Done, inputs: Inputs) -> None:
-        """Raise ``OutputFileRefusedError`` if there are records left and no rows can be added."""
+        Raises:
+            OutputFileRefusedError: The file was written by another extraction, or from another
+                input.
+        """
+        if self._manifest is None:
+            raise self._refusal("it is not a regular file")
+        try:
+            # After a crash of the computer, the file can lack rows that the manifest has.
+            for entry in takewhile(self._has, self._manifest.entries()):
+                item = self._inputs.peek()
+                if item is None:
+                    raise self._refusal(f"the input has only {self.done} records")
+                if item.digest() != entry.record:
+                    raise self._refusal(f"row {self.done + 1} is not that of {item.label}")
+                next(self._inputs)
+                self.done += 1
+                self._size = entry.size
+                yield entry.outcome(item, self.rows.answers)
+        except (ValueError, TypeError) as error:
+            raise self._refusal(str(error)) from error
+        if not self._ends_row():
+            raise self._refusal("its rows have been changed")
 
-    def begin(self, done: Done) -> None:
-        """Drop all but the rows of an earlier run; the file is unchanged until then."""
-        self._file.begin(done.size)
+    def _has(self, entry: Entry) -> bool:
+        return entry.size <= self._file.size
+
+    def _ends_row(self) -> bool:
+        return self._file.has_line_end(self._size)
+
+    def _refusal(self, reason: str) -> OutputFileRefusedError:
+        return OutputFileRefusedError(
+            f"{self._path!r} cannot be resumed with this input and schema: {reason}",
+            path=self._path,
+            hint="The file was not changed.",
+        )
+
+    def check_continuable(self) -> None:
+        """Raise ``OutputFileRefusedError`` if no rows can be added."""
+
+    def begin(self) -> None:
+        """Drop all but the rows of an earlier run; the files are unchanged until then."""
+        if self._size:
+            self.rows.continue_after(_text_of(self._file.lines()))
+        self._file.begin(self._size)
+        if self._manifest is not None:
+            self._manifest.begin()
 
     def write(self, outcome: Outcome) -> None:
         """Append the row of a record.
@@ -145,7 +298,10 @@ class Output:
         Raises:
             OutputFileError: The row cannot be written.
         """
-        self._file.write(self.rows.row(outcome))
+        self._size = self._file.write(self.rows.row(outcome))
+        if self._manifest is not None:
+            self._manifest.add(self._size, outcome)
+        self.done += 1
 
     def finish(self) -> None:
         """Complete the file after the last row.
@@ -159,57 +315,37 @@ class Output:
 
 
 class ParquetOutput(Output):
-    """A Parquet file. Until the last row, the rows are in a file of JSON Lines beside it.
+    """A Parquet file. Until the last row, the rows are in a file of JSON Lines beside it."""
 
-    Args:
-        path: The name of the Parquet file.
-        file: The file of JSON Lines.
-        answers: The format of the answers.
-        fields: The fields of the records, if they are known.
-        types: Returns the types of fields in pyarrow, where they are known.
-        is_complete: Whether an earlier run has completed the Parquet file.
-    """
-
-    def __init__(
-        self,
-        path: str,
-        file: OutputFile,
-        answers: AnswerFormat,
-        fields: Iterable[str],
-        types: Callable[[], Mapping[str, Any]],
-        is_complete: bool,
-    ) -> None:
-        super().__init__(file, JsonLines(answers, is_bare=False))
-        self._parquet = path
-        self._is_complete = is_complete
-        self._types = types
-        if is_complete:
-            self.path = path
-            self.rows = Csv(answers, fields)
+    def __init__(self, options: OutputOptions, file: OutputFile, *arguments: Any) -> None:
+        super().__init__(options, file, *arguments)
+        self._is_complete = options.is_resumed and not file.size and has_contents(options.path)
+        if self._is_complete:
             os.unlink(file.path)
 
-    def earlier(self, inputs: Inputs) -> EarlierRows:
-        if not self._is_complete:
-            return super().earlier(inputs)
-        return EarlierRows(self.path, csv_lines(self.path), self.rows, inputs)
+    def _has(self, entry: Entry) -> bool:
+        return self._is_complete or super()._has(entry)
 
-    def begin(self, done: Done) -> None:
-        if not self._is_complete:
-            super().begin(done)
+    def _ends_row(self) -> bool:
+        return self._is_complete or super()._ends_row()
 
-    def check_continuable(self, done: Done, inputs: Inputs) -> None:
-        if self._is_complete and inputs.peek() is not None:
+    def check_continuable(self) -> None:
+        if self._is_complete:
             raise OutputFileRefusedError(
-                f"{self.path!r} is complete and has {done.rows} rows; the input has more records",
-                path=self.path,
+                f"{self._path!r} is complete and has {self.done} rows; the input has more records",
+                path=self._path,
                 hint="Rows cannot be added to a Parquet file. Write another file.",
             )
+
+    def begin(self) -> None:
+        if not self._is_complete:
+            super().begin()
 
     def finish(self) -> None:
         if self._is_complete:
             return
-        writer = ParquetWriter(self.rows.answers, self._types())
-        writer.write(partial(_lines_of, self._file.path), self._parquet)
+        writer = ParquetWriter(self.rows.answers, self._inputs.types())
+        writer.write(partial(_lines_of, self._file.path), self._path)
         os.unlink(self._file.path)
 
 
@@ -218,70 +354,5 @@ def _lines_of(path: str) -> Iterator[bytes]:
         yield from lines
 
 
-class Done(NamedTuple):
-    """The rows of an earlier run.
-
-    Attributes:
-        rows: Their number.
-        failures: The number of errors among them.
-        size: Their size in bytes.
-    """
-
-    rows: int = 0
-    failures: int = 0
-    size: int = 0
-
-
-class EarlierRows:
-    """Iterates over the records that a file has rows of, and validates the rows.
-
-    Attributes:
-        done: Counts of the rows so far.
-    """
-
-    def __init__(self, path: str, lines: Iterable[bytes], rows: RowFormat, inputs: Inputs) -> None:
-        self.done = Done()
-        self._path = path
-        self._lines = lines
-        self._rows = rows
-        self._inputs = inputs
-
-    def __iter__(self) -> Iterator[tuple[Item, Read]]:
-        """Yield each record and its row. A row that is cut off at the end does not count.
-
-        Raises:
-            OutputFileRefusedError: A row is not that of its record, or there are more rows than
-                records.
-        """
-        found = self._rows.split(self._lines)
-        header = self._rows.read_header(found, self._inputs.peek())
-        if header is None:
-            raise self._refusal("its columns are not those of the output")
-        self.done = Done(size=header)
-        for position, row in enumerate(found, start=1):
-            is_whole = row.endswith(b"\n")
-            item = next(self._inputs, None) if is_whole else self._inputs.peek()
-            if item is None:
-                raise self._refusal(f"it has more rows than the input, which has {self.done.rows}")
-            if not is_whole:
-                if not self._rows.is_beginning(row, item):
-                    raise self._refusal(f"row {position} is cut off and not part of a result")
-                return
-            read = self._rows.read(row, item)
-            if read is None:
-                raise self._refusal(
-                    f"row {position} is neither valid for the schema nor the error of the "
-                    f"input's {item.label}"
-                )
-            rows, failures, size = self.done
-            failures += isinstance(read, Failure)
-            self.done = Done(rows + 1, failures, size + len(row))
-            yield item, read
-
-    def _refusal(self, reason: str) -> OutputFileRefusedError:
-        path = self._path
-        return OutputFileRefusedError(
-            f"{path!r} was not written by this extraction from this input: {reason}",
-            path=path,
-            hint="The file was not changed.",
-        )
+def _text_of(lines: Iterator[bytes]) -> Iterator[str]:
+    return (line.decode("utf-8", "replace") for line in lines)

@@ -1,4 +1,7 @@
-"""An HTML page of texts with their quotes highlighted, beside the answers. Needs no other file."""
+"""An HTML page of texts with their quotes highlighted, beside the answers. Needs no other file.
+
+``page.html`` is the template.
+"""
 
 from __future__ import annotations
 
@@ -6,48 +9,23 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
+from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .answer_format import INPUT, pointer_of
+from jinja2 import Environment
+
+from .answer_format import INPUT
+from .json_values import in_utf8, pointer_of
+from .rows import error_text
 
 if TYPE_CHECKING:
     from ..results.parts import Quotation
+    from .outcomes import Outcome
 
 _COLORS = 6
 _INDEX = re.compile(r"/\d+")
-
-HEAD = """\
-<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Extraction</title>
-<style>
-:root { color-scheme: light dark }
-body { font: 15px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 76rem; padding: 0 1rem }
-section { border-top: 1px solid rgba(128, 128, 128, 0.4); padding: 0.4rem 0 1rem }
-h2 { font-size: 1rem; margin: 0.4rem 0 }
-h2 span { font-weight: normal; opacity: 0.7; margin-left: 0.6em }
-.record { display: grid; gap: 0.8rem 2rem; grid-template-columns: minmax(0, 3fr) minmax(0, 2fr) }
-@media (max-width: 44rem) { .record { grid-template-columns: minmax(0, 1fr) } }
-@media (min-width: 44rem) { pre.answer { max-height: 96vh; position: sticky; top: 0.5rem } }
-pre { font: inherit; margin: 0; overflow-wrap: anywhere; white-space: pre-wrap }
-pre.answer { align-self: start; font: 13px/1.5 ui-monospace, monospace; overflow: auto }
-.error { color: light-dark(#b00020, #ff8a80); margin: 0 }
-mark { background: rgba(56, 139, 253, 0.28); border-radius: 0.2em; color: inherit }
-mark.k1 { background: rgba(46, 160, 67, 0.28) }
-mark.k2 { background: rgba(230, 126, 0, 0.30) }
-mark.k3 { background: rgba(163, 113, 247, 0.30) }
-mark.k4 { background: rgba(219, 70, 120, 0.28) }
-mark.k5 { background: rgba(0, 160, 160, 0.30) }
-mark.nested { box-shadow: inset 0 -2px rgba(128, 128, 128, 0.9) }
-mark:target, mark:has(a:target) { outline: 2px solid }
-a { color: inherit; text-decoration: none }
-a:hover mark { text-decoration: underline }
-</style>
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +47,46 @@ class PageRecord:
     error: str = ""
 
 
+class _Mark(NamedTuple):
+    """The classes and the id of a quote's mark."""
+
+    classes: str
+    id: str
+
+
+def record_of(outcome: Outcome, quotes: Sequence[Quotation]) -> PageRecord:
+    """Return an outcome as a record on the page."""
+    try:
+        text = outcome.item.read().text
+    except ValueError:
+        text = ""
+    if outcome.error is not None:
+        return PageRecord(outcome.item.label, text, error=error_text(outcome.error))
+    return PageRecord(outcome.item.label, text, outcome.text, quotes)
+
+
 def page(records: Iterable[PageRecord]) -> Iterator[str]:
     """Yield the parts of the page."""
-    yield HEAD
+    yield head()
     for number, record in enumerate(records):
         yield section(number, record)
+
+
+@cache
+def _template() -> Any:
+    source = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
+    environment = Environment(autoescape=True, finalize=_printable)
+    return environment.from_string(source).module
+
+
+def _printable(value: Any) -> Any:
+    """Replace the characters of a text that HTML and UTF-8 exclude."""
+    return in_utf8(value.replace("\0", "\ufffd")) if type(value) is str else value
+
+
+def head() -> str:
+    """Return the beginning of the page."""
+    return str(_template().head())
 
 
 def section(number: int, record: PageRecord) -> str:
@@ -92,29 +105,25 @@ def section(number: int, record: PageRecord) -> str:
         if quote.source == INPUT
         and strings.get(quote.pointer) == record.text[quote.start : quote.end]
     ]
-    ids = {quote.pointer: f"r{number}-{index}" for index, quote in enumerate(quotes)}
     kinds: dict[str, int] = {}
     for quote in quotes:
         kinds.setdefault(_kind(quote), len(kinds) % _COLORS)
-    count = f"<span>{len(quotes):,} quotes</span>" if quotes else ""
-    answer = f'<p class="error">{_escaped(record.error)}</p>'
-    if record.answer is not None:
-        links = {
-            quote.pointer: f'<a href="#{ids[quote.pointer]}"><mark class="k{kinds[_kind(quote)]}">'
-            for quote in quotes
-        }
-        answer = f'<pre class="answer">{"".join(_json(value, "", chr(10), links))}</pre>'
-    marked = "".join(_marked(record.text, quotes, ids, kinds))
-    return (
-        f"<section><h2>{_escaped(record.label)}{count}</h2>\n"
-        f'<div class="record"><pre dir="auto">{marked}</pre>\n{answer}</div></section>\n'
-    )
+    marks = {
+        quote.pointer: _Mark(f"k{kinds[_kind(quote)]}", f"r{number}-{index}")
+        for index, quote in enumerate(quotes)
+    }
+    runs, answer = _runs(record.text, quotes, marks), _json(value, "", "\n", marks)
+    return str(_template().section(record, len(quotes), runs, answer))
 
 
-def _marked(
-    text: str, quotes: Sequence[Quotation], ids: dict[str, str], kinds: dict[str, int]
-) -> Iterator[str]:
-    """Yield the text in runs that are in the same quotes. Quotes may overlap."""
+def _runs(
+    text: str, quotes: Sequence[Quotation], marks: dict[str, _Mark]
+) -> Iterator[tuple[str, str, list[str], str]]:
+    """Yield the text in runs that are in the same quotes. Quotes may overlap.
+
+    Each is given with the classes of its mark, the ids of the quotes that begin with it, and a
+    title.
+    """
     ordered = sorted(quotes, key=lambda quote: (quote.start, -quote.end))
     borders = sorted({0, len(text), *(at for one in ordered for at in (one.start, one.end))})
     active: list[Quotation] = []
@@ -124,32 +133,31 @@ def _marked(
         anchors = []
         while following < len(ordered) and ordered[following].start == begin:
             active.append(ordered[following])
-            anchors.append(f'<a id="{ids[ordered[following].pointer]}"></a>')
+            anchors.append(marks[ordered[following].pointer].id)
             following += 1
-        run = _escaped(text[begin:end])
-        if active:
-            color = kinds[_kind(active[-1])]
-            nested = " nested" if len({(one.start, one.end) for one in active}) > 1 else ""
-            title = _escaped(", ".join(quote.pointer or "the answer" for quote in active))
-            mark = f'<mark class="k{color}{nested}" title="{title}">'
-            run = f"{mark}{''.join(anchors)}{run}</mark>"
-        yield run
+        classes = marks[active[-1].pointer].classes if active else ""
+        if len({(one.start, one.end) for one in active}) > 1:
+            classes += " nested"
+        title = ", ".join(quote.pointer or "the answer" for quote in active)
+        yield text[begin:end], classes, anchors, title
 
 
-def _json(value: Any, pointer: str, indent: str, links: dict[str, str]) -> Iterator[str]:
+def _json(
+    value: Any, pointer: str, indent: str, marks: dict[str, _Mark]
+) -> Iterator[tuple[str, str, str]]:
+    """Yield a JSON value in texts, each with the classes of its mark and the id of its quote."""
     if not isinstance(value, dict | list) or not value:
-        text = _escaped(json.dumps(value, ensure_ascii=False))
-        yield f"{links[pointer]}{text}</mark></a>" if pointer in links else text
+        yield json.dumps(value, ensure_ascii=False), *marks.get(pointer, _Mark("", ""))
         return
     is_object = isinstance(value, dict)
     has_nested = any(isinstance(member, dict | list) for _, member in _members(value))
-    yield "{" if is_object else "["
+    yield "{" if is_object else "[", "", ""
     for number, (name, member) in enumerate(_members(value)):
-        yield ("," if number else "") + (f"{indent}  " if has_nested else " " if number else "")
-        if is_object:
-            yield f"{_escaped(json.dumps(name, ensure_ascii=False))}: "
-        yield from _json(member, pointer + pointer_of(name), f"{indent}  ", links)
-    yield (indent if has_nested else "") + ("}" if is_object else "]")
+        space = f"{indent}  " if has_nested else " " if number else ""
+        label = f"{json.dumps(name, ensure_ascii=False)}: " if is_object else ""
+        yield f"{',' if number else ''}{space}{label}", "", ""
+        yield from _json(member, pointer + pointer_of(name), f"{indent}  ", marks)
+    yield (indent if has_nested else "") + ("}" if is_object else "]"), "", ""
 
 
 def _strings(value: Any, pointer: str) -> Iterator[tuple[str, str]]:
@@ -171,9 +179,3 @@ def _members(value: Any) -> Iterable[tuple[str, Any]]:
 def _kind(quote: Quotation) -> str:
     """Return the pointer without the indices of items."""
     return _INDEX.sub("/*", quote.pointer)
-
-
-def _escaped(text: str) -> str:
-    """Return a text as HTML in UTF-8, without the characters that HTML excludes."""
-    plain = text.replace("\0", "\ufffd").encode("utf-8", "backslashreplace").decode("utf-8")
-    return escape(plain)

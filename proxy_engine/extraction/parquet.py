@@ -5,18 +5,16 @@ from __future__ import annotations
 import importlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
-from ..errors import OutputFileError, OutputFileRefusedError
-from .answer_format import ERROR, AnswerFormat, jsonable
+from ..errors import OutputFileError
+from .answer_format import ERROR, AnswerFormat
 from .column_types import ColumnType, common_type, conform, infer_type
-from .csv_rows import cell_of, line_of
 from .frames import arrow_type, import_library
-from .json_members import in_utf8
+from .json_values import encode, in_utf8
 
 _CHUNK = 2_000
 
@@ -85,7 +83,7 @@ class ParquetWriter:
         if self._answers.adapter is None:
             return row
         columns = {name: row.pop(name) for name in self._answers.columns if name in row}
-        value = self._answers.restore(self._answers.join(columns))
+        value = self._answers.parse(encode(self._answers.join(columns)))
         return {**row, **self._answers.cells(self._answers.plain(value))}
 
     def _learn(self, rows: list[dict[str, Any]]) -> None:
@@ -146,33 +144,3 @@ class ParquetWriter:
         with suppress(arrow.ArrowException, TypeError, ValueError):
             return arrow.array(values).cast(kind)
         return None
-
-
-def csv_lines(path: str) -> Iterator[bytes]:
-    """Yield the rows of a Parquet file as those of a CSV file, with a header.
-
-    Raises:
-        OutputFileRefusedError: The file cannot be read.
-    """
-    arrow = import_library("pyarrow")
-    parquet = importlib.import_module("pyarrow.parquet")
-    try:
-        with parquet.ParquetFile(path) as file:
-            yield _encoded(file.schema_arrow.names)
-            for batch in file.iter_batches(batch_size=_CHUNK):
-                for row in batch.to_pylist():
-                    yield _encoded(cell_of(jsonable(value)) for value in row.values())
-    except (OSError, arrow.ArrowException) as error:
-        raise OutputFileRefusedError(f"cannot read {path!r}: {error}", path=path) from error
-
-
-def has_contents(path: str) -> bool:
-    """Whether there is a file that is not empty."""
-    try:
-        return Path(path).stat().st_size > 0
-    except (OSError, ValueError):
-        return False
-
-
-def _encoded(cells: Iterable[str]) -> bytes:
-    return line_of(list(cells)).encode() + b"\n"

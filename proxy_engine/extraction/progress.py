@@ -38,25 +38,44 @@ def showing(progress: Progress, total: int | None) -> Iterator[Callable[[bool], 
     """Show progress; yields a function to call with each record, and whether it failed."""
     if callable(progress):
         yield _counting(progress, total)
-        return
-    if progress is not False and _in_notebook():
+    elif progress is not False and _in_notebook():
         cell = _NotebookBar()
         yield _counting(cell.show, total)
         cell.end()
-        return
-    is_terminal = sys.stderr is not None and sys.stderr.isatty()
-    is_shown = is_terminal if progress is None else progress
-    with tqdm(total=total, unit="record", disable=not is_shown) as bar:
-        failed = 0
+    else:
+        is_shown = is_terminal() if progress is None else progress
+        with showing_bar(total, unit="record", is_shown=is_shown) as advance:
+            yield advance
 
-        def advance(is_failure: bool) -> None:
-            nonlocal failed
-            failed += is_failure
-            if is_failure:
-                bar.set_postfix(failed=failed, refresh=False)
-            bar.update()
 
+@contextmanager
+def showing_bar(
+    total: int | None, *, unit: str, is_shown: bool
+) -> Iterator[Callable[[bool], None]]:
+    """Show a bar on standard error; yields a function as :func:`showing` does.
+
+    Args:
+        total: The number of records; ``None`` if unknown.
+        unit: The noun for a record.
+        is_shown: Whether to show it.
+    """
+    failed = 0
+
+    def advance(is_failure: bool) -> None:
+        nonlocal failed
+        failed += is_failure
+        if is_failure:
+            bar.set_postfix(failed=failed, refresh=False)
+        bar.update()
+
+    # Some terminals do not know their height; tqdm would then show nothing.
+    with tqdm(total=total, unit=unit, disable=not is_shown, nrows=20) as bar:
         yield advance
+
+
+def is_terminal() -> bool:
+    """Whether standard error is a terminal."""
+    return sys.stderr is not None and sys.stderr.isatty()
 
 
 def _counting(

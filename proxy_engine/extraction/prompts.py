@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..checks.texts import short_repr
+from ..conversation.content import TextContent
+from ..conversation.interaction import Interaction, Role
 from ..errors import RecordError
 from .inputs import Content
 
@@ -17,53 +18,45 @@ Instruction: TypeAlias = str | Callable[[Any], str]
 """The instruction to the model, or a function of the record that returns it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prompts:
-    """Writes the prompt of a record.
+def write_prompt(
+    instruction: Instruction | None,
+    properties: Sequence[str],
+    is_json: bool,
+    record: Any,
+    content: Content,
+) -> Prompt:
+    """Return the prompt of a record: the images, the instruction and the text.
 
-    Attributes:
+    Args:
         instruction: The instruction; ``None`` for one that names the properties.
         properties: The names of the answer's properties; empty if answers are no objects.
         is_json: Whether answers are JSON.
+        record: The record.
+        content: Its content.
+
+    Raises:
+        RecordError: The instruction is a function that raises, or returns no text.
     """
+    if callable(instruction):
+        text = called("instruction", instruction, record)
+        if not isinstance(text, str):
+            raise RecordError(f"instruction(record) should be a text, not {short_repr(text)}")
+    else:
+        text = instruction or _default(properties, is_json, content)
+    if content.text.strip():
+        text = f"{text}\n\n{content.text.strip()}"
+    if not content.images:
+        return text
+    return Interaction(Role.USER, [*content.images, TextContent(text)])
 
-    instruction: Instruction | None = None
-    properties: Sequence[str] = ()
-    is_json: bool = True
 
-    def write(self, record: Any, content: Content) -> Prompt:
-        """Return the prompt: the images, the instruction and the text.
-
-        Raises:
-            RecordError: The instruction is a function that raises, or returns no text.
-        """
-        # Deferred: `--help` of the command line need not wait for it.
-        from ..conversation.content import TextContent  # noqa: PLC0415
-        from ..conversation.interaction import Interaction, Role  # noqa: PLC0415
-
-        text = self._instruction(record, content)
-        if content.text.strip():
-            text = f"{text}\n\n{content.text.strip()}"
-        if not content.images:
-            return text
-        return Interaction(Role.USER, [*content.images, TextContent(text)])
-
-    def _instruction(self, record: Any, content: Content) -> str:
-        if not callable(self.instruction):
-            return self.instruction or self._default(content)
-        instruction = called("instruction", self.instruction, record)
-        if not isinstance(instruction, str):
-            given = short_repr(instruction)
-            raise RecordError(f"instruction(record) should be a text, not {given}")
-        return instruction
-
-    def _default(self, content: Content) -> str:
-        images = ("image" if len(content.images) == 1 else "images") if content.images else ""
-        source = " and ".join(filter(None, ["text" if content.text.strip() else "", images]))
-        these = "these" if source == "images" else "this"
-        if self.properties:
-            return f"Extract {', '.join(self.properties)} from {these} {source} as JSON:"
-        return f"Answer{' with JSON' if self.is_json else ''} about {these} {source}:"
+def _default(properties: Sequence[str], is_json: bool, content: Content) -> str:
+    images = ("image" if len(content.images) == 1 else "images") if content.images else ""
+    source = " and ".join(filter(None, ["text" if content.text.strip() else "", images]))
+    these = "these" if source == "images" else "this"
+    if properties:
+        return f"Extract {', '.join(properties)} from {these} {source} as JSON:"
+    return f"Answer{' with JSON' if is_json else ''} about {these} {source}:"
 
 
 def called(name: str, function: Callable[[Any], Any], record: Any) -> Any:

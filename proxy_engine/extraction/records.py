@@ -1,21 +1,23 @@
-"""Records that are Python objects: strings, mappings, dataclasses, pydantic objects, tuples."""
+"""The text, the images and the fields of a record.
+
+A record is a string, a mapping, a dataclass, a pydantic object or a named tuple.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import pydantic
 
 from ..checks.texts import has_surrogate, short_repr
 from ..conversation.content import ImageContent
 from ..errors import InvalidOptionError, RecordError
-from .frames import Frame
 from .inputs import Content
-from .missing import is_missing
+from .json_values import is_missing
 from .prompts import called
 
 Field: TypeAlias = str | Callable[[Any], Any]
@@ -23,7 +25,8 @@ Field: TypeAlias = str | Callable[[Any], Any]
 
 _URL_SCHEMES = ("http://", "https://", "data:")
 _SHOWN_FIELDS = 8
-_CHECKED_RECORDS = 100
+CHECKED_RECORDS = 100
+"""Records of a list or a file that are checked before the model runs."""
 
 
 def is_url(source: str) -> bool:
@@ -38,33 +41,43 @@ class RecordReader:
     Attributes:
         text: The field with the text.
         image: The field with an image, or a list of images; ``None`` without images.
+        directory: The directory that paths of images are relative to.
+        repeats_content: Whether output rows have the text and the images, too.
+        requires_image: Whether a table must have the column of images.
     """
 
     text: Field = "text"
     image: Field | None = None
+    directory: Path = Path()
+    repeats_content: bool = True
+    requires_image: bool = True
 
     def check_columns(self, columns: Collection[str]) -> None:
         """Raise ``InvalidOptionError`` if a table lacks the column of the text or the images."""
-        for role, field in (("text", self.text), ("image", self.image)):
-            # A table with images may have no texts.
-            is_needed = role == "image" or self.image is None or field != "text"
-            if isinstance(field, str) and field not in columns and is_needed:
-                known = short_repr(list(columns))
-                raise InvalidOptionError(
-                    f"the frame has no column {field!r}; its columns: {known}",
-                    option=role,
-                    hint=f"Name the column with {role}=.",
-                )
+        if self.requires_image:
+            self._check_names(columns, "image", self.image)
+        # A table with images may have no texts.
+        if self.text != "text" or not (callable(self.image) or self.image in columns):
+            self._check_names(columns, "text", self.text)
+
+    def _check_names(self, columns: Collection[str], role: str, field: Field | None) -> None:
+        if isinstance(field, str) and field not in columns:
+            shown = ", ".join(map(repr, columns)) or "none"
+            raise InvalidOptionError(
+                f"the table has no column {field!r}; its columns: {shown}",
+                option=role,
+                hint=f"Name the column with {role}=.",
+            )
 
     def check_records(self, records: Iterable[Any]) -> None:
-        """Refuse a list in whose first records no text is. Records of an iterator fail alone.
+        """Refuse records none of which has a text.
 
         Raises:
             InvalidOptionError: None of the records has the field of the text or of the images.
         """
-        if not isinstance(records, Sequence) or callable(self.text) or callable(self.image):
+        if callable(self.text) or callable(self.image):
             return
-        rows = [self.fields(record) for record in records[:_CHECKED_RECORDS]]
+        rows = [self.fields(record) for record in records]
         known = {self.text, self.image} if self.text == "text" else {self.text}
         if not rows or any(not row or known & row.keys() for row in rows):
             return
@@ -93,6 +106,13 @@ class RecordReader:
             named: dict[str, Any] = record._asdict()
             return named
         return {}
+
+    def repeated(self, record: Any) -> Mapping[str, Any]:
+        """Return the fields that the output row repeats."""
+        fields = self.fields(record)
+        if self.repeats_content:
+            return fields
+        return {name: fields[name] for name in fields if name not in (self.text, self.image)}
 
     def read(self, record: Any) -> Content:
         """Return the content of a record.
@@ -129,7 +149,26 @@ class RecordReader:
         if is_missing(value):
             return ()
         values = value if isinstance(value, list | tuple) else [value]
-        return tuple(_image(value, _name(self.image)) for value in values)
+        return tuple(self._image(value) for value in values)
+
+    def _image(self, value: Any) -> ImageContent:
+        match value:
+            case str() if is_url(value):
+                return ImageContent(url=value)
+            # As `datasets` has images that are not decoded.
+            case {"bytes": bytes(data)} | (bytes() as data):
+                return ImageContent(data=data)
+            case {"bytes": None, "path": str(path)} | (str() | os.PathLike() as path):
+                return ImageContent(path=self.directory / path)
+            case ImageContent():
+                return value
+        if hasattr(value, "tobytes") and hasattr(value, "mode"):
+            return ImageContent(image=value)
+        raise RecordError(
+            "an image should be a path, a URL, bytes or an image of Pillow, not "
+            f"{short_repr(value)}",
+            field=_name(self.image),
+        )
 
     def _value(self, role: str, field: Field, record: Any, *, is_required: bool) -> Any:
         if callable(field):
@@ -155,111 +194,5 @@ class RecordReader:
         return None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RecordItem:
-    """A Python object as an item of an input.
-
-    Attributes:
-        index: Its position, from 0.
-        record: The object.
-        reader: Reads its content.
-    """
-
-    index: int
-    record: Any
-    reader: RecordReader
-
-    @property
-    def label(self) -> str:
-        """Names the record in messages."""
-        return f"record {self.index}"
-
-    @property
-    def key(self) -> Mapping[str, Any]:
-        """Nothing: the row's position identifies the record."""
-        return {}
-
-    def fields(self) -> Mapping[str, Any]:
-        """Return all fields of the record."""
-        return self.reader.fields(self.record)
-
-    def read(self) -> Content:
-        """Return the content of the record; see :meth:`RecordReader.read`."""
-        return self.reader.read(self.record)
-
-
-class RecordInputs:
-    """Iterates over Python objects.
-
-    Args:
-        records: The objects; an iterator is read as items are taken.
-        frame: The same records as a frame, if they are rows of one.
-        reader: Reads their content.
-
-    Attributes:
-        reader: Reads their content.
-    """
-
-    unit = "record"
-
-    def __init__(self, records: Iterable[Any], frame: Frame | None, reader: RecordReader) -> None:
-        self._count = len(records) if isinstance(records, Sized) else None
-        if frame is not None:
-            self._count = frame.count()
-        self._records: Iterator[tuple[int, Any]] = enumerate(records if frame is None else frame)
-        self.reader = reader
-        self._next: RecordItem | None = None
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> RecordItem:
-        item = self.peek()
-        if item is None:
-            raise StopIteration
-        self._next = None
-        return item
-
-    def peek(self) -> RecordItem | None:
-        """Return the next record, without taking it; ``None`` at the end."""
-        if self._next is None:
-            index, record = next(self._records, (None, None))
-            if index is None:
-                return None
-            self._next = RecordItem(index, record, self.reader)
-        return self._next
-
-    def is_ready(self, seconds: float) -> bool:
-        """Return ``True``: an iterator cannot be asked without reading it."""
-        return True
-
-    def count(self) -> int | None:
-        """Return the number of records; ``None`` for an iterator."""
-        return self._count
-
-
-def _image(value: Any, field: str | None) -> ImageContent:
-    match value:
-        case str():
-            return ImageContent(url=value) if is_url(value) else ImageContent(path=value)
-        case os.PathLike():
-            return ImageContent(path=Path(value))
-        case bytes():
-            return ImageContent(data=value)
-        case ImageContent():
-            return value
-        # As `datasets` has images that are not decoded.
-        case {"bytes": bytes(data)}:
-            return ImageContent(data=data)
-        case {"bytes": None, "path": str(path)}:
-            return ImageContent(path=path)
-    if hasattr(value, "tobytes") and hasattr(value, "mode"):
-        return ImageContent(image=value)
-    raise RecordError(
-        f"an image should be a path, a URL, bytes or an image of Pillow, not {short_repr(value)}",
-        field=field,
-    )
-
-
-def _name(field: Field) -> str | None:
+def _name(field: Field | None) -> str | None:
     return field if isinstance(field, str) else None

@@ -7,16 +7,19 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from ..errors import EarlierRunError
 from ..results.streams import Stream
-from .answer_format import ERROR, AnswerFormat, jsonable
+from .answer_format import ERROR, AnswerFormat
 from .column_types import conform, infer_type
 from .frames import Frame, Library, make_frame
-from .missing import is_missing
+from .json_values import is_missing, jsonable
 from .page import PageRecord, page
 from .records import RecordReader
+from .rows import error_text
 
 if TYPE_CHECKING:
     from ..results.parts import Quotation, Usage
+    from .outcomes import Extraction, Outcome
 
 T = TypeVar("T")
 
@@ -49,6 +52,19 @@ class ExtractedRecord(Generic[T]):
     usage: Usage | None = None
     quotes: tuple[Quotation, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def record_of(outcome: Outcome, extraction: Extraction) -> ExtractedRecord[Any]:
+    """Return an outcome as a record of the results."""
+    item, error, value = outcome.item, outcome.error, None
+    try:
+        value = outcome.value()
+    except ValueError as refused:
+        # A validator rejects the value that it has returned in an earlier run.
+        error = EarlierRunError(str(refused), type=type(refused).__name__)
+    usage = None if outcome.result is None else outcome.result.usage
+    quotes = extraction.quotes(outcome)
+    return ExtractedRecord(item.index, item.record, value, error, usage, quotes, outcome.details)
 
 
 class ExtractionStream(Stream[ExtractedRecord[T]], Generic[T]):
@@ -209,12 +225,6 @@ class ExtractionResults(Sequence[ExtractedRecord[T]]):
             f'<table style="color:inherit;background:none"><tr>{head}</tr>{rows}</table>'
             f'<div style="{_DIM}">{caption}</div>'
         )
-
-
-def error_text(error: Exception) -> str:
-    """Return an error as one text: the name of its class and its message."""
-    name = getattr(error, "type", type(error).__name__)
-    return f"{name}: {error}"
 
 
 def _cell(value: Any) -> Any:

@@ -2,63 +2,24 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from state_machines import JsonSchemaStateMachine
-
-from ..errors import OutputValidationError, RecordError
-from .answer_format import ERROR, AnswerFormat, jsonable
+from ..errors import EarlierRunError, OutputValidationError, RecordError
+from .answer_format import ERROR, AnswerFormat
 from .inputs import Item
-from .json_members import encode, join_members
+from .json_values import encode, in_utf8, join_members, jsonable
 
 if TYPE_CHECKING:
     from .outcomes import Outcome
 
 
-class Answer(NamedTuple):
-    """The answer in a row.
-
-    Attributes:
-        value: Its parsed value.
-        details: The columns about its generation.
-    """
-
-    value: Any
-    details: Mapping[str, Any] = {}
-
-
-class Written(NamedTuple):
-    """The answer of a row that is written.
-
-    Attributes:
-        text: The answer as JSON.
-        details: The columns about its generation.
-    """
-
-    text: str
-    details: Mapping[str, Any] = {}
-
-
-class Failure(NamedTuple):
-    """The error in a row.
-
-    Attributes:
-        type: The name of the exception's class.
-        message: Its message.
-    """
-
-    type: str
-    message: str
-
-
-Read: TypeAlias = Answer | Failure
-
-
 class RowFormat(ABC):
-    """Encodes rows, and reads those of an earlier run.
+    """Encodes rows.
 
     Args:
         answers: The format of the answers.
@@ -83,58 +44,21 @@ class RowFormat(ABC):
                     hint="Give a prefix for the names of the result's columns.",
                 )
 
-    def split(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the rows of a file with their line breaks; the last one may be cut off."""
-        yield from lines
-
-    def read_header(self, rows: Iterator[bytes], first: Item | None) -> int | None:
-        """Read the rows before those of records.
-
-        Args:
-            rows: The rows of the file.
-            first: The first record of the input.
-
-        Returns:
-            Their size in bytes; ``None`` if they are not those of this format.
-        """
-        return 0
+    def continue_after(self, lines: Iterator[str]) -> None:  # noqa: B027 - JSON Lines need nothing
+        """Read what later rows depend on from the lines of an earlier run."""
 
     def missing_header(self) -> str | None:
         """Return the header of a file without rows; ``None`` if none is missing."""
         return None
 
+    @abstractmethod
     def row(self, outcome: Outcome) -> str:
         """Return the row of a record, without a line break."""
-        if outcome.result is None:
-            assert outcome.error is not None, "a record has an answer or an error"
-            return self.encode(outcome.item, outcome.error)
-        text = self.answers.json_text(outcome.result)
-        return self.encode(outcome.item, Written(text, self.answers.details.cells(outcome.result)))
-
-    @abstractmethod
-    def encode(self, item: Item, answer: Written | Exception) -> str:
-        """Return the row of a record with an answer or an error, without a line break."""
-
-    @abstractmethod
-    def read(self, row: bytes, item: Item) -> Read | None:
-        """Return the content of a row; ``None`` if it is not the row of this record."""
-
-    @abstractmethod
-    def is_beginning(self, row: bytes, item: Item) -> bool:
-        """Return whether a row that is cut off can be that of this record."""
 
     def _fields(self, item: Item) -> dict[str, Any]:
         """Return the fields of a record as JSON values."""
-        fields = item.fields().items()
+        fields = item.fields.items()
         return {name: jsonable(value) for name, value in fields if name not in self._reserved}
-
-    def _restored(
-        self, columns: Mapping[str, Any], details: Mapping[str, Any] | None = None
-    ) -> Read | None:
-        try:
-            return Answer(self.answers.restore(self.answers.join(columns)), details or {})
-        except (ValueError, RecursionError):
-            return None
 
 
 class JsonLines(RowFormat):
@@ -149,59 +73,71 @@ class JsonLines(RowFormat):
         super().__init__(answers)
         self._is_bare = is_bare and not answers.prefix and not answers.details.types
 
-    def encode(self, item: Item, answer: Written | Exception) -> str:
-        fields = {name: encode(value) for name, value in self._fields(item).items()}
-        if isinstance(answer, Exception):
-            return join_members({**fields, self.error: encode(failure(item.key, answer))})
+    def row(self, outcome: Outcome) -> str:
+        fields = {name: encode(value) for name, value in self._fields(outcome.item).items()}
+        if outcome.error is not None:
+            error = failure(outcome.item.key, outcome.error)
+            return join_members({**fields, self.error: encode(error)})
         if not fields and self._is_bare:
-            return answer.text
-        about = {name: encode(value) for name, value in answer.details.items()}
-        return join_members({**fields, **self.answers.split(answer.text), **about})
+            return outcome.text
+        details = {name: encode(value) for name, value in outcome.details.items()}
+        return join_members({**fields, **self.answers.split(outcome.text), **details})
 
-    def read(self, row: bytes, item: Item) -> Read | None:
-        try:
-            value = json.loads(row.decode("utf-8"))
-        except (ValueError, RecursionError):
-            return None
-        fields = self._fields(item)
-        failed = self._failure(value, item.key, fields)
-        if failed is not None:
-            return failed
-        if not fields and self._is_bare:
-            try:
-                return Answer(self.answers.restore(value))
-            except (ValueError, RecursionError):
-                return None
-        if not isinstance(value, dict):
-            return None
-        own = {name: value.pop(name) for name in fields if name in value}
-        about = {name: value.pop(name) for name in self.answers.details.types if name in value}
-        return self._restored(value, about) if own == fields else None
 
-    def is_beginning(self, row: bytes, item: Item) -> bool:
-        fields = {name: encode(value) for name, value in self._fields(item).items()}
-        failed = encode({**item.key, "type": ""}).removesuffix('"}')
-        heads = [join_members({**fields, self.error: failed}).removesuffix("}").encode()]
-        if fields:
-            heads.append(join_members(fields).removesuffix("}").encode())
-        elif not self._is_bare or (self.answers.adapter and self.answers.properties):
-            heads.append(f'{{"{self.answers.prefix}'.encode())
-        elif self.answers.schema is not None:
-            machine = JsonSchemaStateMachine(self.answers.schema)
-            return machine.begins(row) or any(_is_one_beginning(row, head) for head in heads)
-        return any(_is_one_beginning(row, head) for head in heads)
+class Csv(RowFormat):
+    """CSV (RFC 4180) with line breaks of one character, in UTF-8, with a header.
 
-    def _failure(
-        self, value: Any, key: Mapping[str, Any], fields: Mapping[str, Any]
-    ) -> Failure | None:
-        if not isinstance(value, dict):
+    A text is written as it is, another value as JSON, and a missing value as an empty cell. The
+    columns are fixed when the first row is written.
+
+    Args:
+        answers: The format of the answers.
+        fields: The fields of the records, if they are known.
+    """
+
+    def __init__(self, answers: AnswerFormat, fields: Iterable[str] = ()) -> None:
+        super().__init__(answers)
+        self._names = dict.fromkeys(fields)
+        self._has_header = False
+
+    def admit(self, fields: Mapping[str, Any]) -> None:
+        super().admit(fields)
+        if not self._has_header:
+            # Those of all records that are read before the first row is written.
+            self._names.update(dict.fromkeys(fields))
+            return
+        for name in fields:
+            if name not in self._names:
+                raise RecordError(
+                    f"the field {name!r} is no column of the output",
+                    field=name,
+                    hint="The columns of a CSV file are those of the first records; "
+                    "write JSON Lines.",
+                )
+
+    def continue_after(self, lines: Iterator[str]) -> None:
+        header = next(csv.reader(lines))
+        self._has_header = True
+        self._names = dict.fromkeys(header[: -len(self.answers.added_columns)])
+
+    def missing_header(self) -> str | None:
+        if self._has_header:
             return None
-        match value.get(self.error):
-            case {"type": str(kind), "message": str(message), **others}:
-                more = {name: member for name, member in value.items() if name != self.error}
-                if more == fields and {**others, "text": ""} == {**key, "text": ""}:
-                    return Failure(kind, message)
-        return None
+        self._has_header = True
+        return _line([*self._names, *self.answers.added_columns])
+
+    def row(self, outcome: Outcome) -> str:
+        if outcome.error is not None:
+            cells = {self.error: _cell(error_text(outcome.error))}
+        else:
+            columns = self.answers.split(outcome.text)
+            cells = {name: _cell(json.loads(text), text) for name, text in columns.items()}
+            cells |= {name: _cell(value) for name, value in outcome.details.items()}
+        header = self.missing_header()
+        fields = self._fields(outcome.item)
+        row = [_cell(fields.get(name)) for name in self._names]
+        row += [cells.get(name, "") for name in self.answers.added_columns]
+        return f"{'' if header is None else header + chr(10)}{_line(row)}"
 
 
 def failure(key: Mapping[str, Any], error: Exception) -> dict[str, Any]:
@@ -211,11 +147,34 @@ def failure(key: Mapping[str, Any], error: Exception) -> dict[str, Any]:
         key: Identifies the record.
         error: The error.
     """
-    facts = {**key, "type": type(error).__name__, "message": str(error)}
+    facts = {**key, "type": error_type(error), "message": str(error)}
     if isinstance(error, OutputValidationError):
         facts["text"] = error.text
     return facts
 
 
-def _is_one_beginning(row: bytes, head: bytes) -> bool:
-    return row.startswith(head) or head.startswith(row)
+def error_type(error: Exception) -> str:
+    """Return the name of an error's class; of an error of an earlier run that of its class then."""
+    return error.type if isinstance(error, EarlierRunError) else type(error).__name__
+
+
+def error_text(error: Exception) -> str:
+    """Return an error as one text: the name of its class and its message."""
+    return f"{error_type(error)}: {error}"
+
+
+def _cell(value: Any, text: str | None = None) -> str:
+    """Return a JSON value as a cell; ``text`` is its JSON text, if that is known."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        escaped: str = in_utf8(value)
+        return escaped
+    return encode(value) if text is None else text
+
+
+def _line(cells: Sequence[str]) -> str:
+    line = io.StringIO()
+    # A cell is quoted if it has a character of the line terminator.
+    csv.writer(line, lineterminator="\r\n").writerow(cells)
+    return line.getvalue().removesuffix("\r\n")

@@ -12,9 +12,9 @@ from decimal import Decimal
 from functools import reduce
 from typing import Any, TypeAlias
 
-from .answer_format import OTHERS, RESULT, AnswerFormat, jsonable
+from .answer_format import OTHERS, RESULT, AnswerFormat
 from .column_types import ColumnType, ListOf, Struct, common_type, infer_type
-from .json_members import encode, in_utf8
+from .json_values import encode, in_utf8, jsonable
 
 _NULL: ColumnType = "null"
 _JSON: ColumnType = "json"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +17,12 @@ from ...errors import OutputValidationError
 from ...extraction.answer_format import ERROR, AnswerFormat
 from ...extraction.column_types import ColumnType
 from ...extraction.frames import arrow_type, import_library
-from ...extraction.inputs import Content, Inputs
-from ...extraction.outcomes import Batch, Outcome, check_reads
-from ...extraction.prompts import Instruction, Prompts
-from ...extraction.records import Field, RecordInputs, RecordReader
-from ...extraction.results import error_text
+from ...extraction.outcomes import Extraction, Outcome
+from ...extraction.prompts import Instruction
+from ...extraction.records import RecordReader
+from ...extraction.rows import error_text
 from ...extraction.schema_types import answer_types, fit
+from ...extraction.sources import record_inputs
 from ...runtime import process_runtime
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ class ActorSettings:
     Attributes:
         response_format: The response format.
         prefix: The text before the names of the result's columns.
-        text: The field with the text.
-        image: The field with an image; ``None`` without images.
+        reader: Reads the content of records.
         instruction: The instruction to the model.
         engine: The arguments of ``InferenceEngine``.
         options: The options of all requests.
@@ -47,17 +46,17 @@ class ActorSettings:
 
     response_format: Any
     prefix: str = ""
-    text: Field = "text"
-    image: Field | None = None
+    reader: RecordReader = field(default_factory=RecordReader)
     instruction: Instruction | None = None
     engine: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def fields(self, columns: Iterable[str]) -> list[str]:
         """Return the columns that records are made of: all of them if a function reads records."""
-        if any(map(callable, (self.text, self.image, self.instruction))):
+        text, image = self.reader.text, self.reader.image
+        if any(map(callable, (text, image, self.instruction))):
             return list(columns)
-        return [name for name in columns if name in (self.text, self.image)]
+        return [name for name in columns if name in (text, image)]
 
 
 class Extractor:
@@ -67,8 +66,9 @@ class Extractor:
         settings: The settings of the run.
 
     Attributes:
-        answers: The format of the answers.
+        extraction: What the requests of the run share.
         reader: Reads the content of records.
+        engine: The engine.
         completion_tokens: Tokens of all answers so far.
 
     Raises:
@@ -79,43 +79,22 @@ class Extractor:
         # Deferred: the driver does not need MLX.
         from ...engine.inference_engine import InferenceEngine  # noqa: PLC0415
 
-        self.answers = AnswerFormat.of(settings.response_format, settings.prefix, settings.options)
-        self._settings = settings
-        self.reader = RecordReader(settings.text, settings.image)
-        self.completion_tokens = 0
-        self._types = answer_types(self.answers)
-        self._prompts = Prompts(
-            settings.instruction, self.answers.properties, is_json=self.answers.schema is not None
+        answers = AnswerFormat.of(settings.response_format, settings.prefix, settings.options)
+        self.extraction = Extraction(
+            answers, settings.instruction, settings.options, model_hint="Name a multimodal model."
         )
+        self.reader = settings.reader
+        self.completion_tokens = 0
+        self._settings = settings
+        self._types = answer_types(answers)
         # The process belongs to the actor.
         process_runtime.take_over()
-        self._engine: InferenceEngine = InferenceEngine(**{"on_progress": None, **settings.engine})
+        self.engine: InferenceEngine = InferenceEngine(**{"on_progress": None, **settings.engine})
         process_runtime.freeze()
 
-    def outcomes(
-        self, inputs: Inputs, admit: Callable[[Mapping[str, Any]], None]
-    ) -> Generator[Outcome]:
-        """Yield the outcome of each record, in order, as one batch of the engine.
-
-        All batches of an actor share the vocabulary and the compiled machine, which the engine
-        stores by schema.
-
-        Raises:
-            ProxyError: An error that does not come from a record.
-        """
-
-        def check(content: Content) -> None:
-            check_reads(self._engine, content, hint="Name a multimodal model.")
-
-        batch = Batch(
-            self._prompts,
-            self.answers.response_format,
-            self._settings.options,
-            admit,
-            check,
-            quotes_input=self.answers.quotes_input,
-        )
-        with contextlib.closing(batch.outcomes(self._engine, inputs)) as outcomes:
+    def counted(self, outcomes: Generator[Outcome]) -> Generator[Outcome]:
+        """Yield outcomes, and count the tokens of their answers."""
+        with contextlib.closing(outcomes):
             for outcome in outcomes:
                 if outcome.result is not None:
                     self.completion_tokens += outcome.result.usage.completion_tokens
@@ -125,15 +104,18 @@ class Extractor:
         """Yield each ``pyarrow.Table`` with the columns of the answers and errors.
 
         The tables form one batch of the engine. The types of the columns follow from the schema.
+        All batches of an actor share the vocabulary and the compiled machine, which the engine
+        stores by schema.
 
         Raises:
             InvalidOptionError: A column is missing, or has the name of a column of the result.
             ProxyError: An error that does not come from a record.
         """
         taken: deque[Any] = deque()
-        inputs = RecordInputs(self._records(tables, taken), None, self.reader)
+        inputs = record_inputs(self._records(tables, taken), None, self.reader)
         outcomes: list[Outcome] = []
-        with contextlib.closing(self.outcomes(inputs, lambda fields: None)) as found:
+        found = self.extraction.outcomes(self.engine, inputs, lambda fields: None)
+        with contextlib.closing(self.counted(found)) as found:
             for outcome in found:
                 yield from self._empty(taken)
                 outcomes.append(outcome)
@@ -146,7 +128,7 @@ class Extractor:
         for table in tables:
             # Empty blocks may have no columns.
             if table.column_names:
-                check_columns(self._settings, self.answers, table.column_names)
+                check_columns(self.reader, self.extraction.answers, table.column_names)
             taken.append(table)
             rows = table.select(self._settings.fields(table.column_names))
             for batch in rows.to_batches(max_chunksize=1_000):
@@ -173,7 +155,7 @@ class Extractor:
             table = table.append_column(name, arrow.array(values, arrow_type(arrow, kind)))
         texts = [None if error is None else error_text(error) for error in errors]
         return table.append_column(
-            self.answers.prefix + ERROR, arrow.array(texts, type=arrow.string())
+            self.extraction.answers.prefix + ERROR, arrow.array(texts, type=arrow.string())
         )
 
     def _cells(self, value: Any) -> _Cells:
@@ -182,7 +164,8 @@ class Extractor:
         Raises:
             ValueError: A value has another type.
         """
-        cells = self.answers.cells(self.answers.plain(value))
+        answers = self.extraction.answers
+        cells = answers.cells(answers.plain(value))
         return {name: _fitted(name, cell, self._types[name]) for name, cell in cells.items()}
 
 
@@ -210,16 +193,16 @@ class TableActor:
         yield from self._extractor.extend([table])
 
 
-def check_columns(settings: ActorSettings, answers: AnswerFormat, columns: Iterable[str]) -> None:
+def check_columns(reader: RecordReader, answers: AnswerFormat, columns: Iterable[str]) -> None:
     """Raise ``InvalidOptionError`` for a missing column, or one of the name of a result's column.
 
     Args:
-        settings: The settings of the run.
+        reader: Reads the content of records.
         answers: The format of the answers.
         columns: The columns of the input.
     """
     names = list(columns)
-    RecordReader(settings.text, settings.image).check_columns(names)
+    reader.check_columns(names)
     answers.check_columns(names)
 
 

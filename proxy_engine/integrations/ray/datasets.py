@@ -23,7 +23,7 @@ from ...checks.texts import short_repr
 from ...errors import InvalidOptionError, InvalidResponseFormatError
 from ...extraction.answer_format import AnswerFormat
 from ...extraction.prompts import Instruction
-from ...extraction.records import Field
+from ...extraction.records import Field, RecordReader
 from ...models.load_options import LoadArguments, LoadOptions
 from ...options.fields import list_options, option_defaults
 from ...options.generation import GenerationOptions
@@ -110,11 +110,12 @@ def extract(
         engine["cache"] = cache
     options = options_of_requests(arguments)
     settings = actor_settings(
-        ActorSettings(schema, prefix, text, image, instruction, engine, options)
+        ActorSettings(schema, prefix, RecordReader(text, image), instruction, engine, options)
     )
     columns = dataset.columns(fetch_if_missing=False)
     if columns is not None:
-        check_columns(settings, AnswerFormat.of(settings.response_format, prefix, options), columns)
+        answers = AnswerFormat.of(settings.response_format, prefix, options)
+        check_columns(settings.reader, answers, columns)
     return dataset.map_batches(
         cast(Any, TableActor),
         fn_constructor_args=(settings,),

@@ -259,7 +259,7 @@ class TestLines:
         failed = [result["error"]["line"] for result in results if "error" in result]
         assert failed == [2, 3, 4, 5, 6, 7, 8]
         assert "line 2: cannot read the image file 'none.png': No such file" in err
-        assert 'line 3: "image" should be a path, a URL, or a list of them' in err
+        assert "line 3: an image should be a path, a URL, bytes or an image of Pillow, not 3" in err
         assert "line 8: the image is damaged" in err
 
     def test_images_are_read_as_the_engine_needs_them(
@@ -322,7 +322,7 @@ class TestFiles:
         assert extract("red.png", "broken.bin", "--output", "out", "--quiet") == 1
         capsys.readouterr()
         assert extract("red.png", "other.bin", "--output", "out", "--resume") == 2
-        assert "nor the error of the input's 'other.bin'" in capsys.readouterr().err
+        assert "row 2 is not that of 'other.bin'" in capsys.readouterr().err
 
 
 def test_data_url_in_a_line_is_an_image(

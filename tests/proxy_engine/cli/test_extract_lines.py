@@ -25,7 +25,7 @@ from terminal import Terminal, plain
 
 import proxy_engine
 from proxy_engine.cli.extract_options import resume_command
-from proxy_engine.cli.input_lines import InputLine, InputLines
+from proxy_engine.extraction.inputs import Inputs, Item
 from proxy_engine.cli.main import main
 from proxy_engine.requests.streams import REQUESTS_AHEAD
 
@@ -105,9 +105,9 @@ class TestOneRun:
     ) -> None:
         taken = 0
         taken_before_result: list[int] = []
-        next_line, item = InputLines.__next__, StandInEngine._item
+        next_line, item = Inputs.__next__, StandInEngine._item
 
-        def counting(lines: InputLines) -> InputLine:
+        def counting(lines: Inputs) -> Item:
             nonlocal taken
             line = next_line(lines)
             taken += 1
@@ -117,7 +117,7 @@ class TestOneRun:
             taken_before_result.append(taken)
             return item(engine, index, prompt)
 
-        monkeypatch.setattr(InputLines, "__next__", counting)
+        monkeypatch.setattr(Inputs, "__next__", counting)
         monkeypatch.setattr(StandInEngine, "_item", recording)
         Path("in").write_bytes(b'{"text": "a line"}\n' * 40)
         assert extract("in", "--batch-size", 3) == 0
@@ -180,23 +180,37 @@ class TestResuming:
     def test_run_resumes_from_any_size(self, engines: list[StandInEngine]) -> None:
         Path("in").write_bytes(make_input(5))
         whole = reference(make_input(5))
+        manifest = Path("reference.out.manifest").read_bytes()
         ends = [end for end in range(len(whole) + 1) if whole[:end].endswith(b"\n")]
         sizes = {end + more for end in (0, *ends) for more in (-2, -1, 0, 1, 2)}
-        for size in sorted({*range(0, len(whole), 5), *sizes} & {*range(len(whole) + 1)}):
-            Path("out").write_bytes(whole[:size])
-            assert extract("in", "--output", "out", "--resume", "--quiet") == 1
-            assert Path("out").read_bytes() == whole
+        for size in sorted({*range(0, len(whole), 9), *sizes} & {*range(len(whole) + 1)}):
+            rows = whole[:size].count(b"\n")
+            # A row and its entry can reach the disk in any order.
+            lines = manifest.splitlines(keepends=True)
+            for count in {1, rows, 6}:
+                Path("out").write_bytes(whole[:size])
+                kept = b"".join(lines[:count]) + lines[5][: 3 * (count < 6)]
+                Path("out.manifest").write_bytes(kept)
+                assert extract("in", "--output", "out", "--resume", "--quiet") == 1
+                assert Path("out").read_bytes() == whole
+                assert Path("out.manifest").read_bytes() == manifest
             # Nothing is left to do, and no model is loaded for that.
             made = len(engines)
             assert extract("in", "--output", "out", "--resume") == 1
             assert len(engines) == made
 
+    def stop_after(self, whole: bytes, rows: int, rest: bytes = b"") -> None:
+        """Make the files of a run that was killed."""
+        lines = whole.splitlines(keepends=True)
+        Path("out").write_bytes(b"".join(lines[:rows]) + rest)
+        manifest = Path("reference.out.manifest").read_bytes().splitlines(keepends=True)
+        Path("out.manifest").write_bytes(b"".join(manifest[: (rows or 20) + 1]))
+
     def test_resumed_run_skips_finished_lines(
         self, whole: bytes, engines: list[StandInEngine], capsys: pytest.CaptureFixture[str]
     ) -> None:
         engines.clear()
-        lines = whole.splitlines(keepends=True)
-        Path("out").write_bytes(b"".join(lines[:27]) + lines[27][:5])
+        self.stop_after(whole, 27, b'{"n":')
         assert extract("in", "--output", "out", "--resume") == 1
         (engine,) = engines
         assert [prompt[-2:] for prompt in engine.prompts] == ["28", "29", "30"]
@@ -206,42 +220,38 @@ class TestResuming:
         assert "6 of 30 lines failed" in err
 
     @pytest.mark.parametrize(
-        ("damage", "message"),
+        ("rows", "rest", "changed", "message"),
         [
-            (lambda lines: [*lines, lines[0]], "more rows than the input, which has 30"),
-            (lambda lines: [*lines, lines[0][:4]], "more rows than the input, which has 30"),
-            (lambda lines: [b'{"n": -1, "text": ""}\n', *lines[1:]], "row 1 is neither"),
-            (lambda lines: [lines[0], b"\n", *lines[1:]], "row 2 is neither"),
-            (lambda lines: [lines[0], b"\xff\n"], "row 2 is neither"),
-            (lambda lines: [b"[" * 100_000 + b"\n"], "row 1 is neither"),
-            # The error of another line: this is not the input it was.
-            (lambda lines: lines[2:], "row 1 is neither"),
-            (lambda lines: lines[:3] + lines[4:], "row 4 is neither"),
-            (lambda lines: [lines[2].replace(b'"line": 3', b'"line": 1')[:-3]], None),
-            (lambda lines: [lines[2][:-3]], "row 1 is cut off"),
-            (lambda lines: [*lines[:7], b'{"name'], "row 8 is cut off"),
-            (lambda lines: [b"Notes of mine, in one line"], "row 1 is cut off"),
+            (30, b"", make_input(29), "the input has only 29 records"),
+            (30, b"", b'"other"\n' + make_input(30), "row 1 is not that of line 1"),
+            (30, b"", make_input(30).replace(b" 8", b" 9"), "row 8 is not that of line 9"),
+            (0, b"Notes of mine" * 100, b"", "its rows have been changed"),
         ],
     )
     def test_foreign_output_is_refused_and_unchanged(
         self,
         whole: bytes,
-        damage: Any,
-        message: str | None,
+        rows: int,
+        rest: bytes,
+        changed: bytes,
+        message: str,
         engines: list[StandInEngine],
         capsys: pytest.CaptureFixture[str],
     ) -> None:
-        damaged = b"".join(damage(whole.splitlines(keepends=True)))
-        Path("out").write_bytes(damaged)
+        self.stop_after(whole, rows, rest)
+        files = [Path("out"), Path("out.manifest")]
+        before = [file.read_bytes() for file in files]
+        Path("in").write_bytes(changed or make_input(30))
         engines.clear()
-        status = extract("in", "--output", "out", "--resume")
-        if message is None:
-            assert status == 1
-            assert Path("out").read_bytes() == whole
-            return
-        assert status == 2
+        assert extract("in", "--output", "out", "--resume") == 2
         assert message in capsys.readouterr().err
-        assert Path("out").read_bytes() == damaged
+        Path("in").write_bytes(make_input(30))
+        assert extract("in", "--output", "out", "--resume", "--prefix", "r_") == 2
+        assert "another schema, other columns" in capsys.readouterr().err
+        assert [file.read_bytes() for file in files] == before
+        Path("out.manifest").unlink()
+        assert extract("in", "--output", "out", "--resume") == 2
+        assert "it has no manifest 'out.manifest'" in capsys.readouterr().err
         assert engines == []
 
     def test_existing_output_is_refused_without_resume(
@@ -412,17 +422,11 @@ class TestProgress:
 
     def test_bar_is_shown_on_a_terminal(self, terminal: Terminal) -> None:
         Path("in").write_bytes(make_input(30))
-        whole = reference(make_input(30))
-        lines = whole.splitlines(keepends=True)
-        Path("out").write_bytes(b"".join(lines[:7]))
-        shown = plain(self.run(terminal, "in", "--output", "out", "--resume"))
-        assert Path("out").read_bytes() == whole
-        assert " 7/30" in shown
+        shown = plain(self.run(terminal, "in", "--output", "out"))
         assert "30/30" in shown
         assert "lines/s" in shown
-        assert "left" in shown
-        assert "2 failed" in shown
-        assert "6 failed" in shown
+        assert "failed=2" in shown
+        assert "failed=6" in shown
         assert "proxy-engine: line 20: refused" in shown
 
     def run_here(
@@ -451,8 +455,7 @@ class TestProgress:
         with monkeypatch.context() as patch:
             shown = plain(self.run_here(terminal, patch, make_input(30)))
         assert capsys.readouterr().out == whole
-        assert "30/?" in shown
-        assert "left" not in shown
+        assert "30lines [" in shown
 
     def test_results_are_shown_above_the_bar(self, terminal: Terminal) -> None:
         whole = reference(make_input(30))

@@ -85,7 +85,7 @@ class TestCsv:
         assert [row["id"] for row in rows] == ["1", "2", "3", "4"]
         assert rows[0]["note"] == 'a, "b"\nc'
         assert rows[0]["r_text"].endswith("first")
-        assert rows[1]["r_error"] == "ValueError: the text is empty"
+        assert rows[1]["r_error"] == "RecordError: the text is missing"
         assert rows[2]["r_error"] == "PromptError: refused"
         assert rows[3]["note"] == "ü"
 
@@ -118,7 +118,7 @@ class TestCsv:
             "id": "1", "note": 'a, "b"\nc', "n": lines[0]["n"], "text": lines[0]["text"],
         }  # fmt: skip
         assert lines[1]["error"] == {
-            "row": 2, "type": "ValueError", "message": "the text is empty",
+            "row": 2, "type": "RecordError", "message": "the text is missing",
         }  # fmt: skip
         table = pyarrow.parquet.read_table("out.parquet")
         assert table.column_names == ["id", "note", "n", "text", "error"]
@@ -278,7 +278,7 @@ class TestDirectory:
             "texts/a.txt", "texts/b.txt", "texts/empty.txt", "texts/more/c.txt",
         ]  # fmt: skip
         assert rows[0]["text"].endswith("text of a.txt")
-        assert rows[2]["error"] == "ValueError: the text is empty"
+        assert rows[2]["error"] == "RecordError: the text is empty"
         assert extract("texts", "--output", "table.csv", "--resume") == 1
 
     def test_json_lines_have_the_path_as_well(self, capsys: pytest.CaptureFixture[str]) -> None:
@@ -302,7 +302,7 @@ class TestDirectory:
 @pytest.mark.parametrize(
     ("content", "arguments", "message"),
     [
-        ("id,body\n1,x\n", [], "no column 'text'; its columns: 'id', 'body'. Name the column"),
+        ("id,body\n1,x\n", [], "no column 'text'; its columns: 'id', 'body'. Name the field"),
         ("image,body\na.png,x\n", ["--text", "bdy"], "no column 'bdy'; its columns: 'image', 'bo"),
         # Lines that are no records fail alone.
         ('{"id": 1}\nx\n{"body": ""}', ["--jsonl"], ""),

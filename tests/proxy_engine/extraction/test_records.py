@@ -11,7 +11,7 @@ from PIL import Image
 
 from proxy_engine import ImageContent, InferenceEngine, PromptError, RecordError
 from proxy_engine.extraction.inputs import Content
-from proxy_engine.extraction.prompts import Prompts
+from proxy_engine.extraction.prompts import write_prompt
 from proxy_engine.extraction.records import RecordReader
 
 PICTURE = Image.new("RGB", (4, 4), "red")
@@ -75,7 +75,7 @@ def test_images_for_a_text_model_end_the_run(tiny_engine: InferenceEngine, path:
 
 def test_prompt_has_images_before_the_text(path: Path) -> None:
     content = RecordReader(image="photo").read({"text": "x", "photo": str(path)})
-    prompt: Any = Prompts(None, ("shop", "total")).write(None, content)
+    prompt: Any = write_prompt(None, ("shop", "total"), True, None, content)
     image, text = prompt.content
     assert image == content.images[0]
     assert text.text == "Extract shop, total from this text and image as JSON:\n\nx"

@@ -20,19 +20,14 @@ from pydantic import BaseModel
 
 from proxy_engine import EngineError, ModelNotFoundError, OutputFileError
 from proxy_engine.cli.main import main
+from proxy_engine.extraction.records import RecordReader
 from proxy_engine.integrations.ray.actors import ActorSettings
-from proxy_engine.integrations.ray.output import MANIFEST, OutputDirectory
-from proxy_engine.integrations.ray.partitions import Location, list_files, plan_partitions
+from proxy_engine.integrations.ray.files import Location, OutputDirectory, parts_of
 
 ray = pytest.importorskip("ray")
 
 from proxy_engine.integrations.ray import extract  # noqa: E402 - needs Ray
-from proxy_engine.integrations.ray.run import (  # noqa: E402 - needs Ray
-    ActorResources,
-    Counts,
-    connected,
-    run_partitions,
-)
+from proxy_engine.integrations.ray.run import connected, run_parts  # noqa: E402 - needs Ray
 
 # They start processes for tens of seconds.
 pytestmark = pytest.mark.soak
@@ -103,7 +98,7 @@ def dying(directory: Path, deaths: dict[int, str], *, is_once: bool = True) -> C
 
 def settings_of(model: Path, text: Any = "text") -> ActorSettings:
     return ActorSettings(
-        SCHEMA, text=text, engine={"model": str(model)}, options={"temperature": 0}
+        SCHEMA, reader=RecordReader(text), engine={"model": str(model)}, options={"temperature": 0}
     )
 
 
@@ -162,47 +157,37 @@ def test_files_have_each_row_once_if_actors_die(tmp_path: Path, tiny_model_direc
     write_input(tmp_path / "in")
     (tmp_path / "deaths").mkdir()
     source = Location.of(str(tmp_path / "in"), "input")
-    output = OutputDirectory(Location.of(str(tmp_path / "out"), "output"), "out")
-    partitions = plan_partitions(source, list_files(source, "in"), 250, lambda *_: None)
+    output = OutputDirectory(Location.of(str(tmp_path / "out"), "output"))
+    parts = parts_of(source.files())
     output.open({}, is_resumed=False)
-    deaths = {**DEATHS, 1_900: "ray.kill for good"}
-    settings = settings_of(tiny_model_directory, dying(tmp_path / "deaths", deaths))
-    counts = Counts()
-    for one in run_partitions(settings, source, output, partitions, ActorResources(2, 0.5)):
-        counts += one
-    assert (counts.partitions, counts.rows, counts.failed) == (len(partitions), ROWS, len(FAILED))
-    assert len(list((tmp_path / "deaths").iterdir())) == len(deaths)
-    assert {file.name for file in (tmp_path / "out").iterdir()} == {
-        MANIFEST,
-        *(partition.name for partition in partitions),
-    }
+    settings = settings_of(tiny_model_directory, dying(tmp_path / "deaths", DEATHS))
+    counts = list(run_parts(settings, source, output.location, parts, concurrency=2, num_cpus=0.5))
+    assert len(list((tmp_path / "deaths").iterdir())) == len(DEATHS)
+    assert [sum(numbers) for numbers in zip(*counts, strict=True)][:2] == [ROWS, len(FAILED)]
     # The files in the order of their names have the rows in the order of the input.
     check_rows(read_output(tmp_path / "out"), ids=list(range(ROWS)))
 
 
-def test_partition_that_kills_its_actors_is_left_to_the_next_run(
+def test_part_that_kills_its_actors_is_left_to_the_next_run(
     tmp_path: Path, tiny_model_directory: Path
 ) -> None:
     (tmp_path / "in").mkdir()
-    table = pyarrow.table({"id": range(100, 140), "text": ["x"] * 40})
-    parquet.write_table(table, tmp_path / "in" / "a.parquet")
+    for name in range(4):
+        rows = [json.dumps({"id": 10 * name + number, "text": "x"}) for number in range(10)]
+        (tmp_path / "in" / f"{name}.jsonl").write_text("\n".join(rows))
     source = Location.of(str(tmp_path / "in"), "input")
-    output = OutputDirectory(Location.of(str(tmp_path / "out"), "output"), "out")
-    partitions = plan_partitions(source, list_files(source, "in"), 10, lambda *_: None)
+    output = OutputDirectory(Location.of(str(tmp_path / "out"), "output"))
+    parts = parts_of(source.files())
     output.open({}, is_resumed=False)
-    deadly = settings_of(tiny_model_directory, dying(tmp_path, {115: "exit"}, is_once=False))
-    with pytest.raises(OutputFileError, match=r"1 of 4 partitions are not .*00000001\.parquet"):
-        list(run_partitions(deadly, source, output, partitions, ActorResources(1, 0.5)))
-    assert partitions[1].name not in output.names()
-    assert len(output.names()) == 4
-    attempts = list((tmp_path / "out" / "_attempts" / partitions[1].name).iterdir())
-    # Further attempts end at once.
-    assert len(attempts) > 4
-    again = run_partitions(
-        settings_of(tiny_model_directory), source, output, partitions[1:2], ActorResources(1, 0.5)
-    )
-    assert sum(one.rows for one in again) == 10
-    assert [row["id"] for row in read_output(tmp_path / "out")] == list(range(100, 140))
+    deadly = settings_of(tiny_model_directory, dying(tmp_path, {15: "exit"}, is_once=False))
+    with pytest.raises(OutputFileError, match="1 of 4 parts are not finished"):
+        list(run_parts(deadly, source, output.location, parts, num_cpus=0.5))
+    names = output.open({}, is_resumed=True)
+    assert names == {part.name for part in parts if part.number != 1}
+    settings = settings_of(tiny_model_directory)
+    (counts,) = run_parts(settings, source, output.location, parts[1:2], num_cpus=0.5)
+    assert counts.rows == 10
+    assert [row["id"] for row in read_output(tmp_path / "out")] == list(range(40))
 
 
 def test_errors_of_actors_are_raised(tmp_path: Path) -> None:
@@ -214,22 +199,27 @@ def test_errors_of_actors_are_raised(tmp_path: Path) -> None:
 def test_command_continues_an_interrupted_run(
     tmp_path: Path, tiny_model_directory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "in").mkdir()
-    rows = "".join(json.dumps({"id": number, "body": "x"}) + "\n" for number in range(60))
-    (tmp_path / "in" / "a.jsonl").write_text(rows + "{\n", encoding="utf-8")
+    letters = tmp_path / "letters"
+    letters.mkdir()
+    for number in range(20):
+        (letters / f"{number:02}.txt").write_text(f"letter {number}")
+    (letters / "inbox.jsonl").write_text('{"id": 1, "text": "x"}\n{\n')
     (tmp_path / "schema.json").write_text(json.dumps(SCHEMA), encoding="utf-8")
     model, out = str(tiny_model_directory), tmp_path / "out"
     arguments = ["extract", "--ray", "auto", "--schema", str(tmp_path / "schema.json")]
-    arguments += ["--input", str(tmp_path / "in"), "--output", str(out), "--text", "body"]
-    arguments += ["--partition-rows", "20", "--temperature", "0", "--num-cpus", "0.5"]
+    arguments += ["--input", str(letters), "--output", str(out)]
+    arguments += ["--temperature", "0", "--num-cpus", "0.5"]
     assert main([*arguments, "--model", "/nowhere"]) == 1
     assert "there is no directory '/nowhere'" in capsys.readouterr().err
     shutil.rmtree(out)
     assert main([*arguments, "--model", model]) == 1
-    assert "1 of 61 rows failed" in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert "1 of 22 rows failed" in shown
+    assert "WARNING" not in shown
+    assert "INFO" not in shown
     before = {file: file.read_bytes() for file in out.iterdir()}
-    assert len(before) == 5
-    (out / "part-00000001.jsonl").unlink()
+    assert len(before) == 3
+    (out / "part-00000000.jsonl").unlink()
     assert main([*arguments, "--model", model]) == 2
     assert main([*arguments, "--model", "/nowhere", "--resume"]) == 2
     assert "another model" in capsys.readouterr().err

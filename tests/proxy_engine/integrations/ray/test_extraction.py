@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from pyarrow import fs, parquet
 from pydantic import BaseModel, field_validator
 
@@ -21,19 +19,18 @@ from proxy_engine import (
     OutputFileRefusedError,
 )
 from proxy_engine.cli.main import main
+from proxy_engine.extraction.answer_format import AnswerFormat
+from proxy_engine.extraction.outputs import Output
 from proxy_engine.extraction.records import RecordReader
 from proxy_engine.integrations.ray.actors import ActorSettings, Extractor, TableActor
-from proxy_engine.integrations.ray.output import MANIFEST, OutputDirectory
-from proxy_engine.integrations.ray.partitions import (
-    InputFile,
+from proxy_engine.integrations.ray.files import (
+    SETTINGS,
+    Counts,
+    FileActor,
     Location,
-    Partition,
-    PartitionLines,
-    digest_of,
-    empty_table,
-    list_files,
-    plan_partitions,
-    read_tables,
+    OutputDirectory,
+    check_tables,
+    parts_of,
 )
 from state_machines import JsonSchemaStateMachine
 
@@ -59,10 +56,6 @@ def actor_settings(tiny_model_directory: Path) -> ActorSettings:
 @pytest.fixture(scope="module")
 def extractor(actor_settings: ActorSettings) -> Extractor:
     return Extractor(actor_settings)
-
-
-def location(path: Path) -> Location:
-    return Location(fs.LocalFileSystem(), str(path))
 
 
 TEXTS = ["one", None, "", "x" * 5_000, "two", "line\nbreak", "\0", "three"]
@@ -135,137 +128,137 @@ def test_missing_column_is_an_error_of_the_call(extractor: Extractor) -> None:
         next(extractor.extend([pyarrow.table({"text": ["x"], "kind": ["x"]})]))
 
 
-LINES = st.lists(st.sampled_from([b"", b" ", b"{}", b'{"text": "a"}', b"\xff", b"x" * 40]))
+@pytest.fixture
+def source(tmp_path: Path) -> Location:
+    """An input of texts, an image that no model reads, and tables."""
+    root = tmp_path / "in"
+    for name, content in {
+        "a.txt": "one",
+        "b/c.txt": "",
+        "b/d.txt": "two",
+        "_SUCCESS": "",
+        ".x.jsonl": "",
+        "table.jsonl": '{"id": 1, "text": "three"}\n[\n{"id": 3, "text": "four"}\n',
+        "table.csv": 'id,text\n1,"a, b"\n2\n',
+    }.items():
+        (root / name).parent.mkdir(exist_ok=True, parents=True)
+        (root / name).write_text(content)
+    rows = [{"id": number, "text": text} for number, text in enumerate(TEXTS)]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), root / "rows.parquet", row_group_size=3)
+    return Location.of(str(root), "input")
 
 
-def lines_of(path: Path, partitions: Sequence[Partition]) -> list[tuple[int, bytes]]:
-    filesystem, reader = fs.LocalFileSystem(), RecordReader()
-    return [
-        (line.offset, line.content.rstrip(b"\n"))
-        for partition in partitions
-        for line in PartitionLines(filesystem, partition, reader)
+def test_parts_are_tables_and_groups_of_files(source: Location) -> None:
+    parts = parts_of(source.files())
+    assert [(part.name, part.files) for part in parts] == [
+        ("part-00000000.jsonl", ("a.txt", "b/c.txt", "b/d.txt")),
+        ("part-00000001-rows.parquet", ("rows.parquet",)),
+        ("part-00000002-table.csv", ("table.csv",)),
+        ("part-00000003-table.jsonl", ("table.jsonl",)),
     ]
+    files = dict.fromkeys(f"{number:04}.txt" for number in range(600))
+    sizes = [len(part.files) for part in parts_of(files)]
+    assert sum(sizes) == 600
+    assert len(sizes) == 3
+    table = Location.of(f"{source.path}/table.csv", "input")
+    assert [part.files for part in parts_of(table.files())] == [("table.csv",)]
 
 
-@given(lines=LINES, rows=st.integers(1, 5), is_ended=st.booleans())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-def test_each_line_is_in_one_partition(
-    tmp_path: Path, lines: list[bytes], rows: int, is_ended: bool
+@pytest.mark.parametrize("is_local", [True, False])
+def test_actor_writes_a_file_for_each_part(
+    source: Location, tmp_path: Path, extractor: Extractor, is_local: bool
 ) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(b"\n".join(lines) + (b"\n" if is_ended else b""))
-    source = location(tmp_path)
-    files = list_files(source, "in")
-    partitions = plan_partitions(source, files, rows, lambda file, columns: None)
-    assert [content for _, content in lines_of(path, partitions)] == [
-        line for line in lines if line.strip()
-    ]
-    assert partitions == plan_partitions(source, files, rows, lambda file, columns: None)
+    output = Location.of(str(tmp_path / "out"), "output")
+    if not is_local:
+        # As an object store: files are copied to the actor and back.
+        remote = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+        source, output = Location(remote, "in", "in"), Location(remote, "out", "out")
+    directory = OutputDirectory(output)
+    assert directory.open({}, is_resumed=False) == set()
+    actor = FileActor(extractor._settings, source, output)
+    counts = [actor.extract(part) for part in parts_of(source.files())]
+    assert [one[0] for one in counts if isinstance(one, Counts)] == [3, 8, 2, 3]
+    # Texts of the table that are missing, empty or too long, and values that fit no column.
+    assert [one[1] for one in counts if isinstance(one, Counts)] == [1, 8, 1, 1]
+    directory.finish()
+    out = tmp_path / "out"
+    assert {file.name for file in out.iterdir()} == {
+        SETTINGS,
+        *(part.name for part in parts_of(source.files())),
+    }
+    texts = [json.loads(line) for line in (out / "part-00000000.jsonl").read_text().splitlines()]
+    assert [row["file"] for row in texts] == ["a.txt", "b/c.txt", "b/d.txt"]
+    assert texts[1]["error"]["message"] == "the text is empty"
+    table = parquet.read_table(out / "part-00000001-rows.parquet")
+    assert table["id"].to_pylist() == list(range(8))
+    assert table.schema.field("size").type == pyarrow.int64()
+    lines = (out / "part-00000003-table.jsonl").read_text().splitlines()
+    assert json.loads(lines[0])["text"] == "three"
+    assert json.loads(lines[1])["error"]["line"] == 2
 
 
-@given(groups=st.lists(st.integers(0, 7), max_size=4), rows=st.integers(1, 6))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
-def test_each_row_is_in_one_partition(tmp_path: Path, groups: list[int], rows: int) -> None:
-    path = tmp_path / "a.parquet"
-    schema = pyarrow.schema([("id", "int64")])
-    count = 0
-    with parquet.ParquetWriter(path, schema) as writer:
-        for size in groups:
-            writer.write_table(pyarrow.table({"id": range(count, count + size)}, schema))
-            count += size
-    source = location(tmp_path)
-    partitions = plan_partitions(source, list_files(source, "in"), rows, lambda file, columns: None)
-    found = [
-        [row for table in read_tables(source.filesystem, one) for row in table["id"].to_pylist()]
-        for one in partitions
-    ]
-    assert [row for ids in found for row in ids] == list(range(count))
-    assert all(len(ids) == rows for ids in found[:-1])
-    for one in partitions[:1]:
-        assert empty_table(source.filesystem, one).schema == schema
+def test_actor_continues_the_rows_of_one_that_died(
+    source: Location, tmp_path: Path, extractor: Extractor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = Location.of(str(tmp_path / "out"), "output")
+    OutputDirectory(output).open({}, is_resumed=False)
+    part = parts_of(source.files())[3]
+    actor = FileActor(extractor._settings, source, output)
+    actor.extract(part)
+    whole = (tmp_path / "out" / part.name).read_bytes()
+    (tmp_path / "out" / part.name).unlink()
+    with monkeypatch.context() as patch:
+        write, count = Output.write, 0
+
+        def dying(output: Output, outcome: Any) -> None:
+            nonlocal count
+            count += 1
+            if count == 3:
+                raise KeyboardInterrupt
+            write(output, outcome)
+
+        patch.setattr(Output, "write", dying)
+        with pytest.raises(KeyboardInterrupt):
+            actor.extract(part)
+    unfinished = tmp_path / "out" / "_unfinished" / part.name
+    assert whole.startswith(unfinished.read_bytes())
+    before = actor._extractor.completion_tokens
+    counts = actor.extract(part)
+    assert isinstance(counts, Counts)
+    assert counts[:2] == (3, 1)
+    assert 0 < actor._extractor.completion_tokens - before == counts.completion_tokens
+    assert (tmp_path / "out" / part.name).read_bytes() == whole
 
 
-def test_files_are_those_of_subdirectories_without_hidden_ones(tmp_path: Path) -> None:
-    for name in ("b.jsonl", "c/a.ndjson", "_SUCCESS", ".x.jsonl", "_temporary/z.jsonl"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("{}\n")
-    assert [file.name for file in list_files(location(tmp_path), "in")] == ["b.jsonl", "c/a.ndjson"]
-    assert [f.name for f in list_files(location(tmp_path / "b.jsonl"), "in")] == ["b.jsonl"]
-    (tmp_path / "d.csv").write_text("")
-    with pytest.raises(InvalidOptionError, match=r"'d\.csv', whose suffix names no format"):
-        list_files(location(tmp_path), "in")
-    with pytest.raises(InvalidOptionError, match="cannot read 'in'"):
-        list_files(location(tmp_path / "nowhere"), "in")
-
-
-def test_digest_depends_on_names_sizes_and_times() -> None:
-    file = InputFile("/in/a", "a", 1, 2)
-    digests = {digest_of([one]) for one in (file, file._replace(size=2), file._replace(modified=3))}
-    assert len(digests) == 3
-    assert digest_of([file]) == digest_of([file._replace(path="/other/a")])
-
-
-PARTITION = Partition(7, "/in/a.jsonl", "a.jsonl", "jsonl", 0, 10)
-
-
-def directory(path: Path) -> OutputDirectory:
-    return OutputDirectory(location(path), "out")
+def test_tables_without_texts_are_refused_before_actors_start(source: Location) -> None:
+    answers = AnswerFormat.of(Tag)
+    parts = parts_of(source.files())
+    check_tables(source, parts, RecordReader(), answers)
+    with pytest.raises(InvalidOptionError, match="no column 'body'; its columns: 'id', 'text'"):
+        check_tables(source, parts, RecordReader("body"), answers)
+    Path(source.path, "rows.parquet").write_text("no table")
+    with pytest.raises(InvalidOptionError, match=r"cannot read 'rows\.parquet'"):
+        check_tables(source, parts, RecordReader(), answers)
 
 
 def test_output_directory_is_continued_by_a_run_with_equal_settings(tmp_path: Path) -> None:
-    output = directory(tmp_path / "out")
+    output = OutputDirectory(Location.of(str(tmp_path / "out"), "output"))
     assert output.open({"model": "m", "input": "1"}, is_resumed=False) == set()
-    output.write_lines(PARTITION, ["{}"])
-    assert output.open({"model": "m", "input": "1"}, is_resumed=True) == {
-        MANIFEST,
-        "part-00000007.jsonl",
-    }
+    (tmp_path / "out" / "part-00000007.jsonl").write_text("{}")
+    names = output.open({"model": "m", "input": "1"}, is_resumed=True)
+    assert names == {"part-00000007.jsonl"}
     with pytest.raises(OutputFileRefusedError, match=r"not empty\. --resume continues"):
         output.open({"model": "m", "input": "1"}, is_resumed=False)
     with pytest.raises(OutputFileRefusedError, match="another model, another seed"):
         output.open({"model": "n", "input": "1", "seed": 1}, is_resumed=True)
-    (tmp_path / "out" / MANIFEST).write_text("[")
-    with pytest.raises(OutputFileRefusedError, match="manifest is malformed"):
-        output.open({}, is_resumed=True)
-    (tmp_path / "out" / MANIFEST).unlink()
+    (tmp_path / "out" / SETTINGS).unlink()
     with pytest.raises(OutputFileRefusedError, match="not written by an extraction on Ray"):
         output.open({}, is_resumed=True)
-
-
-def test_interrupted_partition_leaves_no_file(tmp_path: Path) -> None:
-    output = directory(tmp_path / "out")
-    output.open({}, is_resumed=False)
-
-    def lines() -> Any:
-        yield "{}"
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        output.write_lines(PARTITION, lines())
-    assert output.names() == {MANIFEST}
-    # A killed process cannot remove its file.
-    (tmp_path / "out" / "_temporary-1-part").write_text("{")
-    assert output.names() == {MANIFEST}
-    output.remove_temporary()
-    assert [file.name for file in (tmp_path / "out").iterdir()] == [MANIFEST]
-
-
-def test_attempts_of_processes_that_died_are_counted(tmp_path: Path) -> None:
-    output = directory(tmp_path / "out")
-    output.open({}, is_resumed=False)
-    assert [output.begin(PARTITION) for _ in range(3)] == [1, 2, 3]
-    assert output.begin(replace(PARTITION, number=8)) == 1
-    assert output.names() == {MANIFEST}
-    output.forget_attempts()
-    assert output.begin(PARTITION) == 1
-    output.remove_temporary()
-    assert [file.name for file in (tmp_path / "out").iterdir()] == [MANIFEST]
-
-
-def test_directory_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "out").write_text("")
-    with pytest.raises(OutputFileError, match="cannot write 'out'"):
-        directory(tmp_path / "out" / "more").open({}, is_resumed=False)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputFileError, match="cannot write"):
+        OutputDirectory(Location.of(str(tmp_path / "file" / "more"), "output")).open(
+            {}, is_resumed=False
+        )
 
 
 @pytest.fixture

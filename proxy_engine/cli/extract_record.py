@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from ..errors import PromptError
-from ..extraction.answer_format import AnswerFormat
-from ..extraction.chunks import Chunks
 from ..extraction.inputs import Content
-from ..extraction.outcomes import Outcome, check_reads, with_input
-from ..extraction.outputs import Done, Output
-from ..extraction.prompts import Prompts
+from ..extraction.outcomes import Extraction
+from ..extraction.output_file import OutputFile
 from ..runtime.progress import to_stderr
-from .errors import CommandLineError
-from .input_arguments import STANDARD_INPUT
-from .input_files import InputFile
 from .output import writing_to_standard_output
 from .progress import text_progress
 
@@ -27,36 +19,11 @@ if TYPE_CHECKING:
     from ..results.parts import Usage
 
 
-@dataclass(frozen=True, slots=True)
-class Extraction:
-    """What all requests share.
-
-    Attributes:
-        answers: The format of the answers.
-        prompts: Writes the prompts.
-        overrides: The options.
-        chunks: How long texts are divided; ``None``: not at all.
-    """
-
-    answers: AnswerFormat
-    prompts: Prompts
-    overrides: OptionOverrides
-    chunks: Chunks | None = None
-
-
-def check_images(engine: InferenceEngine, content: Content) -> None:
-    """Raise ``CommandLineError`` for content with images if the model reads none."""
-    try:
-        check_reads(engine, content, hint="Name a multimodal model with --model.")
-    except PromptError as error:
-        raise CommandLineError(error.what, hint=error.hint) from error
-
-
 def extract_record(
     engine: InferenceEngine,
     extraction: Extraction,
     content: Content,
-    output: Output | None,
+    output: OutputFile | None,
     *,
     is_streaming: bool,
     is_quiet: bool,
@@ -65,27 +32,24 @@ def extract_record(
 
     Args:
         engine: The engine.
-        extraction: The format of the answer, the prompts and options.
+        extraction: The format of the answer, the instruction and options.
         content: The text and images.
         output: Where to write the result; ``None`` for standard output.
         is_streaming: Whether to write tokens to standard output as they are generated.
         is_quiet: Whether to show no progress and no summary.
 
     Raises:
-        CommandLineError: The record has images, and the model does not read images.
         OutputFileError: The result cannot be written.
         ProxyError: As ``InferenceEngine.stream`` raises it.
     """
-    check_images(engine, content)
     result = _generate(engine, extraction, content, is_streaming=is_streaming, is_quiet=is_quiet)
+    text = extraction.answers.json_text(result)
     if output is not None:
-        output.begin(Done())
-        output.write(Outcome(InputFile(STANDARD_INPUT), result))
-        output.finish()
+        output.begin(0)
+        output.write(text)
     else:
-        text = "" if is_streaming else extraction.answers.json_text(result)
         with writing_to_standard_output():
-            print(text, flush=True)
+            print("" if is_streaming else text, flush=True)
     if not is_quiet:
         to_stderr(_summary(result.usage))
 
@@ -101,13 +65,12 @@ def _generate(
     # Deferred: `--help` need not wait for the engine's modules.
     from ..results.events import Finished, PromptProgress, TextDelta  # noqa: PLC0415
 
-    answers, overrides = extraction.answers, extraction.overrides
-    if answers.quotes_input:
-        overrides = {**overrides, "sources": with_input(overrides, content.text)}
+    answers = extraction.answers
+    sources = {"sources": extraction.sources(content)} if answers.quotes_input else {}
     events = engine.stream(
-        extraction.prompts.write(None, content),
+        extraction.prompt(None, content),
         response_format=answers.response_format,
-        **overrides,
+        **cast("OptionOverrides", {**extraction.options, **sources}),
     )
     written = 0
     with contextlib.closing(events), text_progress(is_quiet=is_quiet) as progress:

@@ -1,10 +1,14 @@
-"""The members of a JSON object as texts, which keep the notation of numbers."""
+"""JSON values and texts: objects as JSON; members as texts, which keep the notation of numbers."""
 
 from __future__ import annotations
 
 import json
 from json.decoder import WHITESPACE  # type: ignore[attr-defined]
 from typing import Any
+
+from pydantic_core import to_jsonable_python
+
+from ..checks.texts import short_repr
 
 _DECODER = json.JSONDecoder()
 
@@ -69,3 +73,43 @@ def _skip(text: str, position: int) -> int:
     """Return the position of the next character that is no whitespace."""
     end: int = WHITESPACE.match(text, position).end()
     return end
+
+
+def pointer_of(name: str) -> str:
+    """Return the JSON Pointer of a property."""
+    return "/" + name.replace("~", "~0").replace("/", "~1")
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value stands for a missing one: ``None``, NaN, or the NA and NaT of pandas."""
+    if value is None:
+        return True
+    try:
+        # Missing values do not equal themselves. That of `pandas.NA` is neither true nor false.
+        return bool(value != value)
+    except Exception:
+        return type(value).__name__ == "NAType"
+
+
+def jsonable(value: Any) -> Any:
+    """Return a value as JSON: dates in ISO 8601, bytes in base64, missing values as ``None``.
+
+    Objects without a JSON form are written as ``str`` does.
+    """
+    if is_missing(value):
+        return None
+    try:
+        return to_jsonable_python(
+            value, bytes_mode="base64", inf_nan_mode="null", fallback=_fallback
+        )
+    except (TypeError, ValueError, RecursionError):
+        # Such as a list that contains itself.
+        return short_repr(value)
+
+
+def _fallback(value: Any) -> Any:
+    if is_missing(value):
+        return None
+    # Scalars and arrays of NumPy.
+    listed = getattr(value, "tolist", None)
+    return jsonable(listed()) if callable(listed) else str(value)

@@ -1,0 +1,146 @@
+"""Extraction from many records in batches; results are rows in the order of the input."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tqdm import tqdm
+
+from ..extraction.inputs import Inputs
+from ..extraction.outcomes import Extraction, Outcome
+from ..extraction.outputs import OutputOptions
+from ..extraction.progress import showing_bar
+from ..extraction.rows import JsonLines
+from ..extraction.run import Run
+from ..runtime.progress import to_stderr
+from .output import writing_to_standard_output
+from .page_file import Page
+from .progress import is_shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..engine.inference_engine import InferenceEngine
+
+
+@dataclass
+class RecordsRun:
+    """A run over many records; the failure of one does not affect others.
+
+    Attributes:
+        extraction: The format of the answers, the instruction and options.
+        inputs: The records.
+        fields: The fields of the records, if they are known.
+        output: The output file; ``None`` for standard output.
+        page: The page of texts and quotes.
+        engine: Creates the engine; called if there are records left.
+        resume_command: The command that continues an interrupted run.
+        is_quiet: Whether to show no progress and no summary.
+    """
+
+    extraction: Extraction
+    inputs: Inputs
+    fields: tuple[str, ...]
+    output: OutputOptions | None
+    page: Page | None
+    engine: Callable[[], InferenceEngine]
+    resume_command: str
+    is_quiet: bool
+    _rows: int = 0
+    _earlier: int = 0
+    _failed: int = 0
+    _cut_short: int = 0
+    _prompt_tokens: int = 0
+    _completion_tokens: int = 0
+    _started: float | None = field(default=None)
+
+    def run(self) -> int:
+        """Write one output row for each record, and return the number of records that failed.
+
+        The output file holds whole rows, each written once, however this function ends.
+
+        Raises:
+            OutputFileError: A row cannot be written.
+            ProxyError: An error that does not come from a record, such as ``EngineClosedError``.
+        """
+        run = Run(self.extraction, self.inputs, self.fields, self.output, self._opened_engine)
+        total, is_bar_shown = self.inputs.count, is_shown(self.is_quiet)
+        try:
+            with (
+                showing_bar(total, unit=self.inputs.unit + "s", is_shown=is_bar_shown) as advance,
+                contextlib.closing(run.outcomes()) as outcomes,
+            ):
+                for outcome in outcomes:
+                    self._take(outcome)
+                    advance(outcome.error is not None)
+        except BaseException as error:
+            if self.output is None or self._started is None:
+                raise
+            rows = f"{self.output.path!r} has {self._rows} rows"
+            if isinstance(error, KeyboardInterrupt):
+                message = f"interrupted; {rows}; to continue: {self.resume_command}"
+                raise KeyboardInterrupt(message) from None
+            to_stderr(f"proxy-engine: {rows}; to continue: {self.resume_command}")
+            raise
+        if self._started is None:
+            self._report_earlier("nothing left to do")
+        self._report()
+        return self._failed
+
+    @contextlib.contextmanager
+    def _opened_engine(self) -> Iterator[InferenceEngine]:
+        self._report_earlier("continuing after them")
+        with self.engine() as engine:
+            self._earlier = self._rows
+            self._started = time.monotonic()
+            yield engine
+
+    def _report_earlier(self, rest: str) -> None:
+        if self._rows and self.output is not None and not self.is_quiet:
+            _say(f"{self.output.path!r} has {self._rows} rows; {rest}")
+
+    def _take(self, outcome: Outcome) -> None:
+        self._rows += 1
+        self._failed += outcome.error is not None
+        if self.page is not None:
+            self.page(outcome)
+        if self._started is None:
+            return
+        if outcome.result is not None:
+            self._prompt_tokens += outcome.result.usage.prompt_tokens
+            self._completion_tokens += outcome.result.usage.completion_tokens
+            self._cut_short += outcome.result.cut_short is not None
+        if self.output is None:
+            row = JsonLines(self.extraction.answers).row(outcome)
+            with writing_to_standard_output(), tqdm.external_write_mode():
+                print(row, flush=True)
+        if outcome.error is not None:
+            _say(f"proxy-engine: {outcome.item.label}: {outcome.error}")
+
+    def _report(self) -> None:
+        unit = self.inputs.unit
+        if self._started is not None and not self.is_quiet:
+            seconds, tokens = time.monotonic() - self._started, self._completion_tokens
+            to_stderr(
+                f"{self._rows - self._earlier} {unit}s in {seconds:.1f} s: {self._prompt_tokens} "
+                f"prompt tokens, {tokens} completion tokens ({tokens / seconds:.1f} tokens/s)"
+            )
+        if self._cut_short:
+            units = f"{self._cut_short} {unit}{'' if self._cut_short == 1 else 's'}"
+            to_stderr(
+                f"proxy-engine: a limit cut {units} short; raise --max-tokens, or bound lists and "
+                "texts in the schema"
+            )
+        if self._failed and self._started is not None:
+            to_stderr(f"proxy-engine: {self._failed} of {self._rows} {unit}s failed")
+
+
+def _say(message: str) -> None:
+    """Write a line above the bar."""
+    with tqdm.external_write_mode(sys.stderr):
+        to_stderr(message)

@@ -1,0 +1,315 @@
+"""Inputs of Python objects, of JSON Lines, CSV and Parquet, and of files with one record each."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import io
+import json
+import os
+import select
+import stat
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from functools import partial
+from itertools import repeat
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+from ..checks.texts import has_surrogate
+from ..conversation.content import ImageContent
+from ..errors import InvalidOptionError, RecordError
+from ..media.image_formats import READABLE, image_format, other_format
+from .frames import Frame, import_library
+from .inputs import Content, Inputs, Item
+from .records import RecordReader
+
+FILE = "file"
+"""The field of paths."""
+_CHUNK = 1 << 16
+_DELIMITERS = (",", ";", "\t", "|")
+_BATCH_ROWS = 256
+
+
+def record_inputs(records: Iterable[Any], frame: Frame | None, reader: RecordReader) -> Inputs:
+    """Return Python objects as inputs.
+
+    Args:
+        records: The objects; an iterator is read as items are taken.
+        frame: The same records as a frame, if they are rows of one.
+        reader: Reads their content.
+    """
+    if frame is not None:
+        columns, types = frame.columns, frame.arrow_types
+        items = _items(_valid(frame), reader, "record")
+        return Inputs(items, "record", count=frame.count(), columns=columns, types=types)
+    count = len(records) if isinstance(records, Sized) else None
+    return Inputs(_items(_valid(records), reader, "record"), "record", count=count)
+
+
+def _items(records: Iterable[tuple[Any, str]], reader: RecordReader, unit: str) -> Iterator[Item]:
+    """Yield records as items; each is given with the reason why it cannot be read, if any."""
+    for index, (record, problem) in enumerate(records):
+        # Python counts from 0, the rows of a file are counted from 1.
+        number = index + (unit == "row")
+        key = {"row": number} if unit == "row" else {}
+        read = partial(_refuse, problem) if problem else partial(reader.read, record)
+        fields = reader.repeated(record)
+        yield Item(index, record, f"{unit} {number}", key, fields, read, reader.fields(record))
+
+
+def _valid(records: Iterable[Any]) -> Iterator[tuple[Any, str]]:
+    return zip(records, repeat(""))
+
+
+def _refuse(problem: str) -> NoReturn:
+    raise RecordError(problem)
+
+
+class _Lines:
+    """The lines of an input of any size, read as they arrive.
+
+    Args:
+        source: The input, at the beginning of a line. Nothing else may read it.
+    """
+
+    def __init__(self, source: IO[bytes]) -> None:
+        self._source = source
+        self._descriptor = _descriptor(source)
+        self._lines: deque[bytes] = deque()
+        self._partial: list[bytes] = []
+        self._at_end = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        while self._lines or not self._at_end:
+            if self._lines:
+                yield self._lines.popleft()
+            else:
+                self._read()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait up to ``seconds`` for a line that is not blank, or the end."""
+        while not any(map(bytes.strip, self._lines)) and not self._at_end:
+            if self._descriptor is not None:
+                readable, _, _ = select.select([self._descriptor], [], [], seconds)
+                if not readable:
+                    return False
+            self._read()
+        return True
+
+    def _read(self) -> None:
+        # `read1` leaves nothing in the source's buffer, which `select` does not see.
+        chunk: bytes = self._source.read1(_CHUNK)  # type: ignore[attr-defined]
+        first, *more = chunk.split(b"\n")
+        self._partial.append(first)
+        for part in more:
+            self._lines.append(b"".join(self._partial))
+            self._partial = [part]
+        if not chunk:
+            self._at_end = True
+            self._lines.append(b"".join(self._partial))
+
+
+def line_inputs(source: IO[bytes], reader: RecordReader, *, is_counted: bool = False) -> Inputs:
+    """Return the lines of JSON Lines that are not blank, read as they arrive.
+
+    Args:
+        source: The input, at the beginning of a line. Nothing else may read it.
+        reader: Reads the content of records.
+        is_counted: Whether to count the lines of a file.
+    """
+    lines = _Lines(source)
+    is_file = _is_file(source)
+    count = None
+    if is_file and is_counted:
+        begin = source.tell()
+        with open(source.fileno(), "rb", closefd=False) as content:
+            count = sum(1 for line in content if line.strip())
+        source.seek(begin)
+    items = _line_items(lines, reader)
+    return Inputs(items, "line", count=count, wait=lines.wait, is_stored=is_file)
+
+
+def _line_items(lines: Iterable[bytes], reader: RecordReader) -> Iterator[Item]:
+    given = ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
+    for index, (number, line) in enumerate(given):
+        label, key = f"line {number}", {"line": number}
+        try:
+            record = json.loads(line.decode("utf-8"))
+        except RecursionError:
+            yield Item(index, None, label, key, {}, partial(_refuse, "it is nested too deeply"))
+        except ValueError as error:
+            yield Item(index, None, label, key, {}, partial(_refuse, str(error)))
+        else:
+            read = partial(reader.read, record)
+            yield Item(index, record, label, key, reader.repeated(record), read, record)
+
+
+def csv_inputs(source: IO[bytes], reader: RecordReader, *, is_counted: bool = False) -> Inputs:
+    """Return the rows of a CSV file in UTF-8, with or without a byte order mark.
+
+    The delimiter is a comma, a semicolon, a tab or a vertical bar: the one at which the header has
+    a column of texts or images.
+
+    Args:
+        source: The file, at its beginning.
+        reader: Reads the content of records.
+        is_counted: Whether to count the rows of a file.
+
+    Raises:
+        InvalidOptionError: There is no column with texts or images, or there are two of a name.
+    """
+    # Cells of any size: rows have long texts.
+    csv.field_size_limit(sys.maxsize)
+    count = _count_rows(source) if is_counted and _is_file(source) else None
+    # Bytes that are no UTF-8 become surrogates, so that only their rows fail.
+    lines = io.TextIOWrapper(source, "utf-8-sig", errors="surrogateescape", newline="")
+    header = lines.readline()
+    headers = {one: next(csv.reader([header], delimiter=one), []) for one in _DELIMITERS}
+    content = {reader.text, reader.image}
+    delimiter = next((one for one in headers if content & {*headers[one]}), ",")
+    names = headers[delimiter]
+    items = _items(_csv_rows(csv.reader(lines, delimiter=delimiter), names), reader, "row")
+    return Inputs(items, "row", count=count, columns=_columns(names, reader))
+
+
+def _csv_rows(
+    rows: Iterator[list[str]], columns: list[str]
+) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield the rows, each with the reason why it cannot be read, if any."""
+    # Blank lines are no rows.
+    for cells in filter(None, rows):
+        problem = ""
+        if len(cells) != len(columns):
+            problem = f"the row has {len(cells)} cells, and the header {len(columns)}"
+        elif any(map(has_surrogate, cells)):
+            problem = "the row is not UTF-8"
+        # Shorter rows lack the last cells.
+        given = [cell or None for cell in cells[: len(columns)]]
+        given += [None] * (len(columns) - len(given))
+        yield dict(zip(columns, given, strict=True)), problem
+
+
+def _count_rows(source: IO[bytes]) -> int:
+    begin = source.tell()
+    descriptor = source.fileno()
+    with open(descriptor, encoding="utf-8", errors="replace", newline="", closefd=False) as text:
+        # Quotes are the same in all delimiters; one line is the header.
+        count = sum(1 for row in csv.reader(text) if row) - 1
+    source.seek(begin)
+    return max(count, 0)
+
+
+def parquet_inputs(path: str, reader: RecordReader) -> Inputs:
+    """Return the rows of a Parquet file.
+
+    Raises:
+        InvalidOptionError: The file cannot be read, or has no column with texts or images.
+        MissingExtraError: pyarrow is not installed.
+    """
+    arrow = import_library("pyarrow")
+    parquet = importlib.import_module("pyarrow.parquet")
+    try:
+        file = parquet.ParquetFile(path)
+    except (OSError, arrow.ArrowException) as error:
+        raise InvalidOptionError(f"cannot read {path!r}: {error}", option="records") from error
+    columns = _columns(list(file.schema_arrow.names), reader)
+    batches = file.iter_batches(batch_size=_BATCH_ROWS)
+    rows = (row for batch in batches for row in batch.to_pylist())
+    types = {field.name: field.type for field in file.schema_arrow if field.name in columns}
+    count = file.metadata.num_rows
+    items = _items(_valid(rows), reader, "row")
+    return Inputs(items, "row", count=count, columns=columns, types=lambda: types)
+
+
+def _columns(names: Sequence[str], reader: RecordReader) -> tuple[str, ...]:
+    """Check the columns of a table, and return those that output rows repeat."""
+    reader.check_columns(names)
+    if len(set(names)) < len(names):
+        raise InvalidOptionError(
+            f"the table has several columns of one name: {', '.join(map(repr, names))}",
+            option="records",
+            hint="Rename them.",
+        )
+    return tuple(reader.repeated(dict.fromkeys(names)))
+
+
+def file_inputs(
+    names: Sequence[str], *, directory: Path = Path(), are_named: bool = False
+) -> Inputs:
+    """Return files, each a text or an image. A file is read when its record is.
+
+    Args:
+        names: The files.
+        directory: The directory that they are relative to.
+        are_named: Whether names are fields of output rows.
+    """
+    columns = (FILE,) if are_named else ()
+    items = (
+        Item(
+            index,
+            name,
+            repr(name),
+            {FILE: name},
+            dict.fromkeys(columns, name),
+            partial(_read_file, directory / name),
+        )
+        for index, name in enumerate(names)
+    )
+    return Inputs(items, "file", count=len(names), columns=columns)
+
+
+def _read_file(path: Path) -> Content:
+    try:
+        return content_of(path.read_bytes())
+    except OSError as error:
+        raise RecordError(f"cannot be read: {error.strerror}") from error
+
+
+def content_of(content: bytes) -> Content:
+    """Return the record in the content of a file: an image, recognised by its content, or text.
+
+    Raises:
+        RecordError: The content is neither an image nor UTF-8, or is empty.
+    """
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        text, reason = "", str(error)
+    # Some formats begin with letters, and so can a text. Only the formats have null bytes.
+    is_text = bool(text) and "\0" not in text
+    if not is_text and image_format(content) is not None:
+        return Content(images=(ImageContent(data=content),))
+    if content and not text:
+        other = other_format(content)
+        if other is not None:
+            raise RecordError(f"{other} is not supported; an input is UTF-8, {READABLE}")
+        raise RecordError(f"neither an image nor UTF-8: {reason}")
+    if not text.strip():
+        raise RecordError("the text is empty")
+    return Content(text)
+
+
+def files_in(directory: Path) -> Iterator[Path]:
+    """Yield the files of a directory and its subdirectories, without hidden ones."""
+    for path in directory.iterdir():
+        if path.name.startswith("."):
+            continue
+        if path.is_dir():
+            yield from files_in(path)
+        else:
+            yield path
+
+
+def _descriptor(source: IO[bytes]) -> int | None:
+    try:
+        return source.fileno()
+    except OSError:
+        # An in-memory stream.
+        return None
+
+
+def _is_file(source: IO[bytes]) -> bool:
+    descriptor = _descriptor(source)
+    return descriptor is not None and stat.S_ISREG(os.fstat(descriptor).st_mode)
