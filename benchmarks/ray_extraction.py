@@ -1,6 +1,6 @@
 """Extraction on Ray: rows a second by the number of actors, start-up, and memory of the driver.
 
-* *rate*: rows a second while all actors work: from the first partitions to the last ones. Runs with
+* *rate*: rows a second while all actors work: from the first files to the last ones. Runs with
   one and with two actors take turns.
 * *processor time*: that of the actors for each row in the same part of the run. If it is equal, two
   actors on idle cores are twice as fast as one.
@@ -32,9 +32,8 @@ from arguments import environment
 from random_models import save_random_model, size
 
 from proxy_engine.integrations.ray.actors import ActorSettings
-from proxy_engine.integrations.ray.output import OutputDirectory
-from proxy_engine.integrations.ray.partitions import Location, list_files, plan_partitions
-from proxy_engine.integrations.ray.run import ActorResources, Counts, run_partitions
+from proxy_engine.integrations.ray.files import Counts, Location, OutputDirectory, parts_of
+from proxy_engine.integrations.ray.run import run_parts
 
 FIGURES = Path(__file__).parents[1] / "docs" / "plots" / "ray_extraction.json"
 SUPPORT = Path(__file__).parents[1] / "tests" / "support"
@@ -44,7 +43,7 @@ SCHEMA = {
     "required": ["kind", "size"],
     "additionalProperties": False,
 }
-PARTITIONS = 16
+FILES = 16
 _MIB = 1 << 20
 
 
@@ -79,24 +78,27 @@ def cluster(directory: Path, **options: Any) -> Iterator[None]:
 
 
 def run(
-    directory: Path, settings: ActorSettings, rows: int, partition_rows: int, actors: int
+    directory: Path, settings: ActorSettings, rows: int, file_rows: int, actors: int
 ) -> Iterator[tuple[float, float, Counts]]:
-    """Extract from ``rows`` rows; yield an observation at each finished partition.
+    """Extract from ``rows`` rows; yield an observation at each finished file.
 
     It has the seconds since the start, the actors' processor time in seconds, and the counts.
     """
     shutil.rmtree(directory, ignore_errors=True)
     (directory / "in").mkdir(parents=True)
-    with (directory / "in" / "rows.jsonl").open("w", encoding="utf-8") as lines:
-        for number in range(rows):
-            lines.write(json.dumps({"id": number, "text": f"text {number:08d}"}) + "\n")
+    for begin in range(0, rows, file_rows):
+        with (directory / "in" / f"{begin:08}.jsonl").open("w", encoding="utf-8") as lines:
+            for number in range(begin, min(begin + file_rows, rows)):
+                lines.write(json.dumps({"id": number, "text": f"text {number:08d}"}) + "\n")
     source = Location.of(str(directory / "in"), "input")
-    output = OutputDirectory(Location.of(str(directory / "out"), "output"), "out")
-    partitions = plan_partitions(source, list_files(source, "in"), partition_rows, lambda *_: None)
+    output = OutputDirectory(Location.of(str(directory / "out"), "output"))
+    parts = parts_of(source.files())
     output.open({}, is_resumed=False)
     counts, started = Counts(), time.perf_counter()
-    for one in run_partitions(settings, source, output, partitions, ActorResources(actors, 0.5)):
-        counts += one
+    for one in run_parts(
+        settings, source, output.location, parts, concurrency=actors, num_cpus=0.5
+    ):
+        counts = Counts(*map(sum, zip(counts, one, strict=True)))
         yield time.perf_counter() - started, actors_time(), counts
     assert counts.rows == rows, counts
 
@@ -106,15 +108,15 @@ def actors_time() -> float:
     seconds = 0.0
     for process in psutil.process_iter(["cmdline", "cpu_times"]):
         command = process.info["cmdline"]
-        if command and command[0].startswith("ray::MapWorker(MapBatches(PartitionActor"):
+        if command and command[0].startswith("ray::FileActor"):
             seconds += process.info["cpu_times"].user + process.info["cpu_times"].system
     return seconds
 
 
 def rate(directory: Path, settings: ActorSettings, rows: int, actors: int) -> tuple[float, float]:
     """Return rows a second, and rows for each second of the actors' processors; no start-up."""
-    seen = list(run(directory, settings, rows, -(-rows // PARTITIONS), actors))
-    # Until here, each actor has a partition to work on.
+    seen = list(run(directory, settings, rows, -(-rows // FILES), actors))
+    # Until here, each actor has a file to work on.
     (first, busy, before), (last, busy_after, after) = seen[actors - 1], seen[-1 - actors]
     done = after.rows - before.rows
     return done / (last - first), done / (busy_after - busy)
@@ -146,7 +148,7 @@ def measure_rates(directory: Path, model: Path, rows: int, repeats: int) -> dict
 
 
 def measure_memory(directory: Path, rows: int) -> dict[str, Any]:
-    """Sample the resident memory of this process at each of a hundred partitions."""
+    """Sample the resident memory of this process at each of a hundred files."""
     sys.path.insert(0, str(SUPPORT))
     from stand_in_engine import SCHEMA as ANSWERS  # noqa: PLC0415 - a helper of the tests
 
@@ -159,7 +161,7 @@ def measure_memory(directory: Path, rows: int) -> dict[str, Any]:
     tenth = max(len(sampled) // 10, 1)
     return {
         "rows": rows,
-        "partitions": len(sampled),
+        "files": len(sampled),
         "driver_mib": {
             "after_a_tenth": round(sampled[tenth - 1], 1),
             "after_half": round(sampled[len(sampled) // 2], 1),

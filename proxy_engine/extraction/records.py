@@ -70,7 +70,7 @@ class RecordReader:
             )
 
     def check_records(self, records: Iterable[Any]) -> None:
-        """Refuse records none of which has a text.
+        """Refuse records without a single text.
 
         Raises:
             InvalidOptionError: None of the records has the field of the text or of the images.

@@ -18,7 +18,7 @@ class Run:
     """An extraction from inputs that has not begun.
 
     Attributes:
-        extraction: What the requests share.
+        extraction: The format of the answers, the instruction and the options.
         inputs: The records.
         fields: The fields of the records, if they are known.
         output: The output file.

@@ -224,7 +224,7 @@ def parquet_inputs(path: str, reader: RecordReader) -> Inputs:
 
 
 def _columns(names: Sequence[str], reader: RecordReader) -> tuple[str, ...]:
-    """Check the columns of a table, and return those that output rows repeat."""
+    """Check the columns of a table; return the columns that output rows repeat."""
     reader.check_columns(names)
     if len(set(names)) < len(names):
         raise InvalidOptionError(

@@ -66,7 +66,7 @@ class Extractor:
         settings: The settings of the run.
 
     Attributes:
-        extraction: What the requests of the run share.
+        extraction: The format of the answers, the instruction and the options.
         reader: Reads the content of records.
         engine: The engine.
         completion_tokens: Tokens of all answers so far.

@@ -75,7 +75,7 @@ class Location(NamedTuple):
     def files(self) -> dict[str, tuple[int, int]]:
         """Return the sizes and times of the files by name; of a file that of itself alone.
 
-        Names are relative to the directory. Those that begin with ``.`` or ``_`` are left out.
+        Names are relative to the directory. Names that begin with ``.`` or ``_`` are left out.
 
         Raises:
             OSError: It cannot be read.

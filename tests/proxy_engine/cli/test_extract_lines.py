@@ -25,8 +25,8 @@ from terminal import Terminal, plain
 
 import proxy_engine
 from proxy_engine.cli.extract_options import resume_command
-from proxy_engine.extraction.inputs import Inputs, Item
 from proxy_engine.cli.main import main
+from proxy_engine.extraction.inputs import Inputs, Item
 from proxy_engine.requests.streams import REQUESTS_AHEAD
 
 BAD = {3: b"not JSON", 4: b'{"no": "text"}', 9: b'"\xff"', 10: b'"\\ud800"', 21: b'" "'}

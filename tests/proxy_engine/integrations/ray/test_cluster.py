@@ -32,8 +32,8 @@ from proxy_engine.integrations.ray.run import connected, run_parts  # noqa: E402
 # They start processes for tens of seconds.
 pytestmark = pytest.mark.soak
 
-ROWS = 2_000
-DEATHS = {700: "kill", 1_300: "exit", 1_700: "ray.kill"}
+ROWS = 400
+DEATHS = {140: "kill", 260: "exit", 340: "ray.kill"}
 """The rows at which an actor dies when it first reads them."""
 SCHEMA = {
     "type": "object",
@@ -108,7 +108,7 @@ def write_input(directory: Path) -> None:
     rows = [{"id": number, "text": text_of(number)} for number in range(ROWS)]
     half = ROWS // 2
     table = pyarrow.Table.from_pylist(rows[:half])
-    parquet.write_table(table, directory / "a.parquet", row_group_size=300)
+    parquet.write_table(table, directory / "a.parquet", row_group_size=60)
     lines = "".join(json.dumps(row) + "\n" for row in rows[half:])
     (directory / "b.jsonl").write_text(lines, encoding="utf-8")
 
