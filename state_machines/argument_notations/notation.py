@@ -107,7 +107,12 @@ class Notation(ABC):
                 part=self.name,
                 hint=f"Known are {', '.join(sorted(_OPTIONS))}",
             )
-        for name, values in (("whitespace", Whitespace), ("property_order", PropertyOrder)):
+        choices = (
+            ("whitespace", Whitespace),
+            ("property_order", PropertyOrder),
+            ("additional_properties", AdditionalProperties),
+        )
+        for name, values in choices:
             value = options.get(name)
             if value is not None and value not in get_args(values):
                 known = ", ".join(map(repr, get_args(values)))

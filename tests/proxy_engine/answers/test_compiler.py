@@ -23,6 +23,7 @@ from proxy_engine import (
     ReasoningDelta,
     ReasoningOptions,
     TextDelta,
+    Tool,
     ToolCallDelta,
     ToolCallFinished,
     ToolCallStarted,
@@ -375,6 +376,26 @@ def test_stop_strings_of_an_engine_hold_where_there_is_free_text(
         for seed in range(4):
             result = engine.generate("x", temperature=1.0, seed=seed)
             assert "a" not in result.text
+
+
+@pytest.mark.parametrize(
+    ("chosen", "is_open"), [({}, False), ({"additional_properties": "schema"}, True)]
+)
+def test_arguments_of_tools_have_the_properties_that_schemas_list(
+    engine: InferenceEngine, chosen: dict[str, Any], is_open: bool
+) -> None:
+    parameters = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    answer = AnswerCompiler(engine.vocabulary).compile(
+        ResponseFormatCompiler().compile(None),
+        ToolChoice.of("required", [Tool("get", "", parameters)]),
+        GenerationOptions(**chosen),
+        Dialect(FORMATS["hermes"], None),
+        has_tools=True,
+        open_reasoning=None,
+    )
+    assert answer.machine is not None
+    call = '<tool_call>\n{"name": "get", "arguments": {"a": 1, %s'
+    assert answer.machine.begins(call % '"b": 2') is is_open
 
 
 def test_text_before_calls_of_channels_has_no_stop_string() -> None:

@@ -248,3 +248,15 @@ def test_texts_made_of_marker_fragments_are_read_back(
         may_be_written = False  # Texts that only begin like other values are left out, too.
     event(f"written: {is_written}")
     assert is_written or not may_be_written or any(end in text for end in avoid)
+
+
+@FAMILY
+def test_closed_arguments_have_listed_properties_alone(family: Family) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    closed = family.notation.compile(schema, additional_properties="closed").node
+    listed, longer = (
+        family.notation.write(arguments).encode() for arguments in ({"a": 1}, {"a": 1, "b": "x"})
+    )
+    assert closed.matches(listed)
+    assert not closed.matches(longer)
+    assert family.notation.compile(schema).node.matches(longer)
