@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from types import SimpleNamespace
 
 import mlx.core as mx
@@ -35,29 +34,23 @@ class Memory:
         return MemoryGate(available=self.available, clock=lambda: self.now, pause=self.pause)
 
 
-def test_model_that_does_not_fit_is_refused_ten_seconds_after_a_release() -> None:
-    async def main() -> None:
-        state = Memory(100)
-        gate = state.gate()
-        await gate.release()
-        with pytest.raises(ApiError) as caught:
-            await gate.wait(MODEL)
-        assert 110.0 <= state.now < 111.0
-        assert caught.value.status == 507
-        assert caught.value.facts == {"needed_bytes": NEEDED, "available_bytes": 100}
-
-    asyncio.run(main())
+async def test_model_that_does_not_fit_is_refused_ten_seconds_after_a_release() -> None:
+    state = Memory(100)
+    gate = state.gate()
+    await gate.release()
+    with pytest.raises(ApiError) as caught:
+        await gate.wait(MODEL)
+    assert 110.0 <= state.now < 111.0
+    assert caught.value.status == 507
+    assert caught.value.facts == {"needed_bytes": NEEDED, "available_bytes": 100}
 
 
-def test_model_that_does_not_fit_is_refused_at_once_without_a_release() -> None:
-    async def main() -> None:
-        state = Memory(100, freed=NEEDED, at=101.0)
-        with pytest.raises(ApiError):
-            await state.gate().wait(MODEL)
-        assert state.now == 100.0
-        await state.gate().wait(MODEL, freed=NEEDED - 100)
-
-    asyncio.run(main())
+async def test_model_that_does_not_fit_is_refused_at_once_without_a_release() -> None:
+    state = Memory(100, freed=NEEDED, at=101.0)
+    with pytest.raises(ApiError):
+        await state.gate().wait(MODEL)
+    assert state.now == 100.0
+    await state.gate().wait(MODEL, freed=NEEDED - 100)
 
 
 def test_memory_of_other_programs_is_not_available(monkeypatch: pytest.MonkeyPatch) -> None:
