@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 from typing import TYPE_CHECKING
 
+from ..errors import MissingExtraError
+from ..runtime.extras import requires_extra
 from .errors import CommandLineError
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
-
-_REQUIREMENTS = (
-    "fastapi",
-    "prometheus_client",
-    "psutil",
-    "pydantic_settings",
-    "python_multipart",
-    "uvicorn",
-)
 
 
 def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -28,19 +20,15 @@ def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    missing = [name for name in _REQUIREMENTS if importlib.util.find_spec(name) is None]
-    if missing:
-        raise CommandLineError(
-            f"the server needs {', '.join(missing)}",
-            hint="Install the dependencies with `pip install 'proxy-engine[server]'`.",
-        )
     # Deferred: other commands need no server, and `--help` no MLX.
-    from ..server.settings import parse_settings  # noqa: PLC0415
-
     try:
-        settings = parse_settings(options.flags)
+        with requires_extra("server", purpose="serve"):
+            from ..server.settings import parse_settings  # noqa: PLC0415
+
+            settings = parse_settings(options.flags)
+            from ..server.serve import serve  # noqa: PLC0415
     except ValueError as error:
         raise CommandLineError(str(error)) from error
-    from ..server.serve import serve  # noqa: PLC0415
-
+    except MissingExtraError as error:
+        raise CommandLineError(error.what, hint=error.hint) from error
     return serve(settings)
