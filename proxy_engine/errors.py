@@ -9,7 +9,7 @@
         │   ├── ModelFormatError            the files are no model
         │   │   └── UnsupportedArchitectureError    no library has its architecture
         │   ├── AdapterError                an adapter cannot be read, or belongs to another model
-        │   ├── DraftModelError             a draft model has another vocabulary
+        │   ├── DraftModelError             a draft model or head does not fit
         │   └── ModelFetchError             the embedded model cannot be downloaded
         ├── MissingExtraError               a package of an optional extra is not installed
         ├── PromptError (V)                 the prompt is invalid
@@ -103,15 +103,16 @@ class AdapterError(ModelError):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class DraftModelError(ModelError):
-    """The draft model has another vocabulary than the model that it should draft for.
+    """The draft model or head does not fit the model that it should draft for.
 
     Attributes:
         target: Path or name of that model.
-        token_id: The first token id that differs.
+        token_id: The first token id that differs in the vocabularies; ``None``: a head has other
+            layers.
     """
 
     target: str
-    token_id: int
+    token_id: int | None
 
 
 class ModelFetchError(ModelError):

@@ -22,8 +22,16 @@ from ..checks.texts import short_repr
 from ..conversation.prompts import Prompt
 from ..distributed.loading import lead_or_follow, load_on_all_ranks
 from ..errors import InvalidOptionError, ModelFormatError
-from ..generation import DraftModel, model_bytes, wired_memory
+from ..generation import (
+    DraftModel,
+    ForwardPass,
+    HeadDrafter,
+    ModelDrafter,
+    model_bytes,
+    wired_memory,
+)
 from ..media.options import MediaOptions
+from ..models.draft_heads import LoadedHead, is_draft_head, load_draft_head, misfit
 from ..models.draft_models import load_draft_model
 from ..models.load_options import LoadArguments, LoadOptions
 from ..models.loading import LoadedModel, evaluate_weights, load_model
@@ -92,21 +100,24 @@ class EngineCore:
         seconds = time.perf_counter() - started
         _log.info("loaded %r (%s) in %.1f s", loaded.name, loaded.model_type, seconds)
         self.vocabulary = vocabulary_of(loaded, cached=options.cache_vocabulary)
-        self.draft_model = _loaded_draft(worker, loaded, self.vocabulary, options)
+        self.draft_model = _loaded_draft(
+            worker, loaded, self.vocabulary, options, is_distributed=load_options.distributed
+        )
         self.caches = worker.submit(lambda: PromptCaches(loaded.model, options.cache)).result()
         worker.at_close(self.caches.close)
         # Tokenizers are not safe to call from several threads at once.
         lock = threading.Lock()
-        self.drafter: DraftModel | None = None
-        draft_cost = None
+        self.drafter: ModelDrafter | None = None
+        draft_cost = 0.0
         if self.draft_model is not None:
             make_drafter = partial(_drafter, self.draft_model, loaded, options.cache)
             self.drafter = worker.submit(make_drafter).result()
-            draft_cost = model_bytes(self.draft_model.model) / model_bytes(loaded.model)
+            draft_cost = self.drafter.token_bytes / model_bytes(loaded.model)
         factory = SequenceFactory(
             loaded,
             self.vocabulary,
             lock,
+            draft_model=self.drafter,
             draft_cost=draft_cost,
             num_draft_tokens=options.num_draft_tokens,
         )
@@ -316,13 +327,26 @@ def _share(model: Module, worker: Worker) -> None:
 
 
 def _loaded_draft(
-    worker: Worker, target: LoadedModel, vocabulary: Vocabulary, options: EngineOptions
-) -> LoadedModel | None:
+    worker: Worker,
+    target: LoadedModel,
+    vocabulary: Vocabulary,
+    options: EngineOptions,
+    *,
+    is_distributed: bool,
+) -> LoadedModel | LoadedHead | None:
     source = options.draft_model
     if source is None:
         return None
     if isinstance(source, Module):
         _share(source, worker)
+    if is_draft_head(source):
+        if is_distributed:
+            raise InvalidOptionError(
+                "a draft head reads hidden states, which ranks do not share",
+                option="draft_model",
+                hint="Use a draft model, or leave distributed out.",
+            )
+        return worker.submit(partial(load_draft_head, source, target)).result()
     load = partial(
         load_draft_model,
         source,
@@ -334,7 +358,9 @@ def _loaded_draft(
     return worker.submit(load).result()
 
 
-def _drafter(draft: LoadedModel, target: LoadedModel, options: CacheOptions | None) -> DraftModel:
+def _drafter(
+    draft: LoadedModel | LoadedHead, target: LoadedModel, options: CacheOptions | None
+) -> ModelDrafter:
     options = options or CacheOptions()
     caches = PromptCaches(
         draft.model,
@@ -343,6 +369,13 @@ def _drafter(draft: LoadedModel, target: LoadedModel, options: CacheOptions | No
             max_checkpoints=options.max_checkpoints,
         ),
     )
+    if isinstance(draft, LoadedHead):
+        drafter = HeadDrafter(draft.model, caches, width=target.logits_width)
+        try:
+            drafter.check(ForwardPass(target.model, drafter.state_layers))
+        except Exception as error:
+            raise misfit(draft.name, target.name, str(error).rstrip(".")) from error
+        return drafter
     return DraftModel(
         draft.model, caches, width=target.logits_width, context_length=draft.context_length
     )

@@ -70,9 +70,9 @@ class InferenceEngine(GenerationEngine, ExtractionEngine, TranscriptionEngine):
         max_compile_seconds: Limit on the processor time of compiling a request's response format
             and tools. Set it where untrusted users choose these. Without it, only limits in steps
             apply, which give the same outcome on every machine.
-        draft_model: A smaller model with the same tokenizer, which drafts tokens for speculative
-            decoding (Leviathan et al. 2023): a directory, a Hugging Face repo id, or a model in
-            memory.
+        draft_model: A smaller model with the same tokenizer, or a draft head, which drafts tokens
+            for speculative decoding (Leviathan et al. 2023): a directory, a Hugging Face repo id,
+            or a model in memory. ``"own"``: the heads in the model's own checkpoint.
         num_draft_tokens: Number of tokens that the draft model drafts for each forward pass, from 1
             to 64. ``None``: chosen by the share of drafted tokens that are accepted.
         media: Limits on the images and recordings of prompts.

@@ -18,8 +18,10 @@ from .model_checks import ModelChecks
 from .prefill import Prefill
 from .sequence import Sequence
 from .sequence_samplers import SamplingHooks, SequenceSamplers
+from .speculation.draft_heads import DraftHead, HeadDrafter, HeadOutput
 from .speculation.draft_model import DraftModel
 from .speculation.drafting import Drafting
+from .speculation.model_drafter import ModelDrafter
 from .speculation.step_costs import StepCosts
 from .timings import Timings
 from .tokens import Token
@@ -30,11 +32,15 @@ __all__ = [
     "Constraint",
     "Deadline",
     "DeviceMasks",
+    "DraftHead",
     "DraftModel",
     "Drafting",
     "FastForward",
     "ForwardPass",
+    "HeadDrafter",
+    "HeadOutput",
     "ModelChecks",
+    "ModelDrafter",
     "PartLimits",
     "Prefill",
     "SamplingHooks",

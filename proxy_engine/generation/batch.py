@@ -38,8 +38,8 @@ from .particles import KnownWeights
 from .sampling import NextToken
 from .sequence import Sequence
 from .speculation.draft_length import most_efficient_count
-from .speculation.draft_model import DraftModel
 from .speculation.drafting import BatchDrafts
+from .speculation.model_drafter import ModelDrafter
 from .speculation.step_costs import StepCosts
 from .step import Step, sample_together
 from .wired_memory import clear_cache
@@ -75,7 +75,7 @@ class Batch:
         quantize: Callable[[list[Any]], None] | None = None,
         pads: bool | None = None,
         probe: ModelChecks | None = None,
-        draft_model: DraftModel | None = None,
+        draft_model: ModelDrafter | None = None,
         costs: StepCosts | None = None,
     ) -> None:
         self._pass = ForwardPass.of(model)
@@ -348,6 +348,7 @@ class Batch:
         if self._quantize is not None:
             self._quantize(rows.cache)
         of_rows = output.last(lengths)
+        model = self._draft_model
         weights: list[mx.array] = []
         known: dict[int, KnownWeights] = {}
         for sequence in sequences:
@@ -358,6 +359,9 @@ class Batch:
                 first = lengths[row] - len(draft.tokens)
                 sequence.logits = output.at(row, first - 1)
                 draft.logits = [output.at(row, first + at) for at in draft.positions]
+            if model is not None and model.reads_states and sequence.drafting is not None:
+                end = sequence.processed + len(sequence.tail)
+                model.observe(sequence, output.states(row, lengths[row]), end)
             if sequence.weights is not None and not sequence.weights.is_complete:
                 sequence.weigh_forced(output.logits[row, : lengths[row]], known.setdefault(row, {}))
                 weights += sequence.weights.unread

@@ -22,13 +22,16 @@ class ForwardPass:
 
     Args:
         model: The model.
+        state_layers: Layers whose outputs are the hidden states of a pass, in ascending order;
+            none: the hidden states are the inputs of the output layer.
 
     Attributes:
         model: The model.
     """
 
-    def __init__(self, model: Module) -> None:
+    def __init__(self, model: Module, state_layers: Sequence[int] = ()) -> None:
         self.model = model
+        self._state_layers = tuple(state_layers)
         self._output_layer: OutputLayer | None = None
         self._is_checked = False
 
@@ -45,7 +48,7 @@ class ForwardPass:
         """
         if not self._is_checked:
             self._is_checked = True
-            self._output_layer = OutputLayer.of(self.model)
+            self._output_layer = OutputLayer.of(self.model, self._state_layers)
         return self._output_layer
 
     def __call__(self, tokens: mx.array, cache: list[Any], **arguments: Any) -> PassOutput:
@@ -59,8 +62,8 @@ class ForwardPass:
         layer = self._output_layer if self._is_checked else self.split_output_layer()
         if layer is None:
             return PassOutput(run_model(self.model, tokens, cache, arguments))
-        hidden, logits = layer.forward(tokens, cache, arguments)
-        return PassOutput(logits, hidden, layer)
+        hidden, logits, states = layer.forward(tokens, cache, arguments)
+        return PassOutput(logits, hidden, layer, states)
 
 
 @replicated(runs_model=True)
@@ -103,17 +106,23 @@ class PassOutput:
         logits: Logits behind all tokens, shape (rows, tokens, vocabulary).
         hidden: The output layer's inputs, shape (rows, tokens, hidden).
         layer: The output layer. Without it, all logits are computed with the pass.
+        states: The hidden states, shape (rows, tokens, width), if they are not ``hidden``.
 
     Attributes:
         logits: Logits behind all tokens.
     """
 
     def __init__(
-        self, logits: mx.array, hidden: mx.array | None = None, layer: OutputLayer | None = None
+        self,
+        logits: mx.array,
+        hidden: mx.array | None = None,
+        layer: OutputLayer | None = None,
+        states: mx.array | None = None,
     ) -> None:
         self.logits = logits
         self._hidden = logits if hidden is None else hidden
         self._layer = layer
+        self._states = self._hidden if states is None else states
         self._positions: list[tuple[int, int]] = []
         self._inputs: mx.array | None = None
         self._chosen: mx.array | None = None
@@ -127,6 +136,15 @@ class PassOutput:
         self._positions += [(row, length - 1) for row, length in enumerate(lengths)]
         start = len(self._positions) - len(lengths)
         return [NextLogits(self, number) for number in range(start, len(self._positions))]
+
+    def states(self, row: int, length: int) -> mx.array:
+        """Return the hidden states of a row, shape (length, width).
+
+        Args:
+            row: The row.
+            length: Its tokens without padding.
+        """
+        return self._states[row, :length]
 
     def at(self, row: int, column: int) -> NextLogits:
         """Return the logits behind one token.

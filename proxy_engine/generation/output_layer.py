@@ -12,7 +12,7 @@ weights with the model, which is not changed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 import mlx.core as mx
@@ -55,32 +55,44 @@ class OutputLayer:
     Create it with :meth:`of`.
     """
 
-    def __init__(self, model: Module, layer: _RecordedLayer) -> None:
-        self._model = model
+    def __init__(
+        self, model: Module, layer: _RecordedLayer, state_layers: Sequence[int] = ()
+    ) -> None:
+        self._layers = [_LayerWithOutput(_decoder_layers(model)[n]) for n in state_layers]
+        self._model = _with_layers(model, {id(found.layer): found for found in self._layers})
         self._layer = layer
         self._finish: _Function = _find_finish(model, layer)
 
     @staticmethod
     @replicated(creates=True)
-    def of(model: Module) -> OutputLayer | None:
+    def of(model: Module, state_layers: Sequence[int] = ()) -> OutputLayer | None:
         """Split off a model's output layer, and compare its logits with the model's.
+
+        Args:
+            model: The model.
+            state_layers: Layers whose outputs are the hidden states of a pass, in ascending order.
 
         Returns:
             ``None`` if the model has no output layer that is applied last, or if its logits of
             some tokens differ from the model's.
         """
         try:
-            split = OutputLayer(*_record_output_layer(model))
+            split = OutputLayer(*_record_output_layer(model), state_layers)
             split._check()
         except Exception as error:
             _log.info("this model's logits are computed for all tokens at once: %s", error)
             return None
         return split
 
+    @property
+    def nbytes(self) -> int:
+        """Size of the layer's weights."""
+        return self._layer.nbytes
+
     @replicated(runs_model=True)
     def forward(
         self, tokens: mx.array, cache: list[Any], arguments: Mapping[str, Any]
-    ) -> tuple[mx.array, mx.array]:
+    ) -> tuple[mx.array, mx.array, mx.array]:
         """Run a pass. Nothing is evaluated.
 
         Args:
@@ -89,15 +101,17 @@ class OutputLayer:
             arguments: Other arguments of the model's call.
 
         Returns:
-            The inputs of the output layer, shape (rows, tokens, hidden), and the logits as the
-            model computes them, shape (rows, tokens, vocabulary).
+            The inputs of the output layer, shape (rows, tokens, hidden); the logits as the model
+            computes them, shape (rows, tokens, vocabulary); and the hidden states, shape (rows,
+            tokens, width): the outputs of the state layers, concatenated, or those inputs.
         """
         # A pass that failed may have left inputs.
         inputs = self._layer.inputs = []
         logits: mx.array = self._model(tokens, cache=cache, **arguments)
         self._layer.inputs = []
         (hidden,) = inputs
-        return hidden, logits
+        outputs = [layer.take_output() for layer in self._layers]
+        return hidden, logits, mx.concatenate(outputs, axis=-1) if outputs else hidden
 
     def logits(self, hidden: mx.array) -> mx.array:
         """Return the logits of all tokens.
@@ -123,7 +137,7 @@ class OutputLayer:
         return self._finish(self._layer.project_to(hidden, ids))
 
     def _check(self) -> None:
-        hidden, logits = self.forward(*_short_prompt(self._model), {})
+        hidden, logits, _ = self.forward(*_short_prompt(self._model), {})
         if hidden.shape[:-1] != logits.shape[:-1]:
             raise _UnsupportedError("not all tokens of a pass reach the output layer")
         width = logits.shape[-1]
@@ -169,6 +183,11 @@ class _RecordedLayer:
         self.inputs.append(inputs)
         return self.project(inputs) if self.result is None else self.result
 
+    @property
+    def nbytes(self) -> int:
+        """Size of the weights."""
+        return sum(value.nbytes for value in self._layer.values() if isinstance(value, mx.array))
+
     def take_inputs(self) -> list[mx.array]:
         """Return the inputs of projections since the last call."""
         inputs, self.inputs = self.inputs, []
@@ -185,6 +204,29 @@ class _RecordedLayer:
         return _projection(_copy(self._layer, arrays))(hidden)
 
 
+class _LayerWithOutput:
+    """A layer that keeps its output, in place of the layer in a copy of the model."""
+
+    def __init__(self, layer: Module) -> None:
+        self.layer = layer
+        self._output: mx.array | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.layer, name)
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        output = self.layer(*arguments, **named)
+        self._output = output[0] if isinstance(output, tuple) else output
+        return output
+
+    def take_output(self) -> mx.array:
+        """Return the output of the last call."""
+        output, self._output = self._output, None
+        if output is None:
+            raise AssertionError("a pass runs all layers")
+        return output
+
+
 def _projection(layer: Module) -> _Function:
     return cast("_Function", getattr(layer, "as_linear", layer))
 
@@ -198,7 +240,7 @@ def _record_output_layer(model: Module) -> tuple[Module, _RecordedLayer]:
     found = []
     for candidate in _matrices(model):
         layer = _RecordedLayer(candidate)
-        twin = _with_layer(model, candidate, layer)
+        twin = _with_layers(model, {id(candidate): layer})
         # Nothing is evaluated.
         width = twin(*_short_prompt(model)).shape[-1]
         if len(layer.take_inputs()) == 1 and layer.weight.shape[0] == width:
@@ -220,17 +262,32 @@ def _matrices(module: Module) -> Iterator[Module]:
             yield from _matrices(child)
 
 
-def _with_layer(module: Module, layer: Module, other: _RecordedLayer) -> Module:
-    """Return a copy of a module tree with another output layer; the same one if it has none."""
+def _with_layers(module: Module, others: Mapping[int, Any]) -> Module:
+    """Return a copy of a module tree with other layers; the same one if it has none of them.
+
+    Args:
+        module: The tree. Lists of modules are replaced as wholes.
+        others: The layers in place of those with these identities.
+    """
     changes: dict[str, Any] = {}
     for name, child in module.items():
-        if child is layer:
-            changes[name] = other
+        if isinstance(child, list):
+            twins = [others.get(id(item), item) for item in child]
+            if any(id(item) in others for item in child):
+                changes[name] = twins
+        elif id(child) in others:
+            changes[name] = others[id(child)]
         elif isinstance(child, Module):
-            twin = _with_layer(child, layer, other)
+            twin = _with_layers(child, others)
             if twin is not child:
                 changes[name] = twin
     return _copy(module, changes) if changes else module
+
+
+def _decoder_layers(model: Module) -> Sequence[Module]:
+    """Return the layers of a language model."""
+    whole: Any = getattr(model, "multimodal", model)
+    return cast("Sequence[Module]", getattr(whole, "language_model", whole).layers)
 
 
 def _copy(module: Module, changes: Mapping[str, Any]) -> Module:

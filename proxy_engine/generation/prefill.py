@@ -51,6 +51,8 @@ class Prefill:
         quantize: Called with the cache after every pass.
         checkpoints: Called when the given number of prompt tokens has been processed.
         inputs: Other inputs of the model than tokens.
+        observe: Called with the hidden states of each pass, and where its tokens end; see
+            :meth:`ModelDrafter.observe`.
     """
 
     sequence: GeneratedSequence
@@ -61,6 +63,7 @@ class Prefill:
     quantize: Callable[[list[Any]], None] | None = None
     checkpoints: Mapping[int, Callable[[], None]] = field(default_factory=dict)
     inputs: PromptInputs | None = None
+    observe: Callable[[GeneratedSequence, mx.array, int], None] | None = None
     _is_prepared: bool = field(init=False, default=False)
 
     @property
@@ -153,6 +156,8 @@ class Prefill:
         output = self.forward(tokens, self.cache, **arguments)
         if self.quantize is not None:
             self.quantize(self.cache)
+        if self.observe is not None:
+            self.observe(self.sequence, output.states(0, end - start), end)
         return output
 
 
@@ -217,6 +222,10 @@ def prefill_together(prefills: Sequence[Prefill]) -> list[Any]:
         texts = [text[-1:] for text in texts]
     output = _padded_pass(forward, cache, texts)
     last = [output.at(row, len(text) - 1) for row, text in enumerate(texts)]
+    for row, (prefill, text) in enumerate(zip(prefills, texts, strict=True)):
+        if prefill.observe is not None:
+            states = output.states(row, len(text))
+            prefill.observe(prefill.sequence, states, len(prefill.sequence.tokens))
     mx.async_eval(output.inputs, [layer.state for layer in cache])
     drop_padding(cache, max(len(prefill.sequence.tokens) for prefill in prefills))
     clear_cache()

@@ -37,6 +37,13 @@ class DraftCounts(Protocol):
     drafted_tokens: int
     accepted_tokens: int
 
+    @property
+    def has_model(self) -> bool:
+        """Whether a draft model or head may draft."""
+
+    def drop_model(self) -> None:
+        """Draft without the draft model or head from now on."""
+
 
 class Sequence(CachedText):
     """One sequence while it is generated.

@@ -14,6 +14,7 @@ from state_machines.errors import VocabularyError
 
 from ..errors import DraftModelError
 from ..runtime.progress import OnProgress
+from .draft_heads import is_draft_head
 from .files import FileProblem
 from .loading import LoadedModel, check_loadable, load_model
 from .tokenizer import vocabulary_of
@@ -69,6 +70,9 @@ def check_draft_loadable(directory: Path, name: str, target: LoadedModel) -> Non
         DraftModelError: The draft model has another vocabulary.
         ModelFormatError: One of the models cannot be loaded.
     """
+    if is_draft_head(directory):
+        # Whether it fits is known once both are loaded.
+        return
     draft = check_loadable(directory, name)
     forms = []
     for model in (draft, target):

@@ -17,7 +17,7 @@ from typing import Any
 
 from ..answers.compile_queue import CompileJob, CompileQueue
 from ..errors import InvalidOptionError
-from ..generation import Batch, DraftModel, ForwardPass, ModelChecks, Sequence
+from ..generation import Batch, ForwardPass, ModelChecks, ModelDrafter, Sequence
 from ..prompt_cache.layers import copy_cache
 from ..prompt_cache.prompt_caches import PromptCaches
 from .groups import Group, SequenceFactory
@@ -53,7 +53,7 @@ class ContinuousBatch:
         threads: ThreadPoolExecutor,
         *,
         batch_size: int,
-        draft_model: DraftModel | None = None,
+        draft_model: ModelDrafter | None = None,
     ) -> None:
         self.batch_size = batch_size
         self._factory = factory
@@ -61,9 +61,11 @@ class ContinuousBatch:
         self._compile_queue = compile_queue
         self._threads = threads
         self._draft_model = draft_model
-        self._forward = ForwardPass(factory.loaded.model)
+        self._forward = ForwardPass(
+            factory.loaded.model, () if draft_model is None else draft_model.state_layers
+        )
         self._probe = ModelChecks(factory.loaded.model)
-        self._prefills = Prefills(self._forward, caches)
+        self._prefills = Prefills(self._forward, caches, draft_model)
         self._batch = self._new_batch()
         self._groups: list[Group] = []
         self._members: dict[Sequence, tuple[Group, Sample]] = {}

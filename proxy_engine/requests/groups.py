@@ -31,6 +31,7 @@ from ..generation import (
     DeviceMasks,
     Drafting,
     FastForward,
+    ModelDrafter,
     PartLimits,
     Sequence,
     SequenceOptions,
@@ -252,8 +253,8 @@ class SequenceFactory:
         vocabulary: Its vocabulary.
         tokenizer_lock: Held while the tokenizer is used. The model thread does not need it, unless
             the tokenizer has no copy that nothing changes.
-        draft_cost: Time of a pass of the draft model, in the time of one of the model; ``None``:
-            there is no draft model.
+        draft_model: The draft model or head; ``None``: there is none.
+        draft_cost: Time in which it makes a token, in the time of a pass of the model.
         num_draft_tokens: Tokens that the draft model drafts, for requests that do not set it.
 
     Attributes:
@@ -268,7 +269,8 @@ class SequenceFactory:
         vocabulary: Vocabulary,
         tokenizer_lock: threading.Lock,
         *,
-        draft_cost: float | None = None,
+        draft_model: ModelDrafter | None = None,
+        draft_cost: float = 0.0,
         num_draft_tokens: int | None = None,
     ) -> None:
         self.loaded = loaded
@@ -279,6 +281,7 @@ class SequenceFactory:
         self._text_tokens = text_token_mask(vocabulary)
         self.costs = StepCosts(make_prompt_cache(loaded.model))
         self._xtc_special_tokens = xtc_special_tokens(vocabulary)
+        self._draft_model = draft_model
         self._draft_cost = draft_cost
         self._num_draft_tokens = num_draft_tokens
 
@@ -354,6 +357,7 @@ class SequenceFactory:
         has_drafters = options.prompt_lookup and (self.costs.cost.base or not options.is_adaptive)
         drafters = self.drafters(request.prompt.token_ids) if has_drafters else []
         # A draft model reads text only.
-        model_cost = self._draft_cost if request.prompt.inputs is None else None
+        drafter = self._draft_model if request.prompt.inputs is None else None
+        model = None if drafter is None else drafter.source
         options = options.with_defaults(self._num_draft_tokens)
-        return Drafting(drafters, options, self.costs, model_cost)
+        return Drafting(drafters, options, self.costs, model, self._draft_cost)

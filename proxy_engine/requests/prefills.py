@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
-from ..generation import Batch, ForwardPass, Prefill
+from ..generation import Batch, ForwardPass, ModelDrafter, Prefill
 from ..generation.cache_layers import extract_kv_row
 from ..generation.prefill import (
     can_join_prefill,
@@ -41,15 +41,20 @@ class Prefills:
     Args:
         forward: The model's forward passes.
         caches: Prompt caches of the model.
+        draft_model: Takes the hidden states of prompts, if it reads any.
 
     Attributes:
         running: The groups whose prompts have begun, in order, and their prefills.
     """
 
-    def __init__(self, forward: ForwardPass, caches: PromptCaches) -> None:
+    def __init__(
+        self, forward: ForwardPass, caches: PromptCaches, draft_model: ModelDrafter | None = None
+    ) -> None:
         self.running: dict[Group, Prefill] = {}
         self._forward = forward
         self._caches = caches
+        reads_states = draft_model is not None and draft_model.reads_states
+        self._observe = draft_model.observe if draft_model and reads_states else None
         self._is_processed = False
         self._joins_prompts = True
 
@@ -115,6 +120,7 @@ class Prefills:
                 length: partial(insert, key[:length], fetched.cache) for length in lengths
             },
             inputs=inputs,
+            observe=self._observe,
         )
 
     def drop_cancelled(self) -> list[Group]:

@@ -12,6 +12,7 @@ from ..errors import MissingExtraError
 
 Extra: TypeAlias = Literal[
     "vision",
+    "draft-heads",
     "audio",
     "notebook",
     "server",
@@ -25,6 +26,7 @@ Extra: TypeAlias = Literal[
 
 _PACKAGES: dict[Extra, str] = {
     "vision": "mlx_vlm",
+    "draft-heads": "mlx_vlm",
     "audio": "mlx_audio",
     "notebook": "IPython",
     "server": "fastapi",

@@ -19,12 +19,13 @@ from unittest.mock import patch
 
 import pytest
 from exact_model import ExactModel
+from head_families import FAMILIES
 from mixed_requests import DRAFTS, IMAGE, KINDS, Alone, Mixed, Spec, drafting, slow_masks
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from vision_models import vision_checkpoint
 
 from proxy_engine import CacheOptions, InferenceEngine
-from proxy_engine.generation import Batch
+from proxy_engine.generation import Batch, DraftModel
 from proxy_engine.requests import continuous_batch
 from state_machines import repetition
 
@@ -40,6 +41,7 @@ ENGINES = {
     "rotating": ("plain", CacheOptions(max_kv_size=64, max_bytes=0), False, False),
     "recurrent": ("recurrent", CacheOptions(), False, True),
     "slow masks": ("plain", CacheOptions(), False, True),
+    "head": ("", CacheOptions(), True, True),
     "vision": ("", CacheOptions(), False, False),
 }
 """Kind of model, options of caches, whether rows are padded as on a GPU, whether a model drafts."""
@@ -66,12 +68,15 @@ def engines(name: str, tokenizer: TokenizerWrapper) -> Iterator[tuple[InferenceE
         if name == "vision":
             directory = Path(stack.enter_context(TemporaryDirectory()))
             make = partial(InferenceEngine, vision_checkpoint("qwen2_vl", directory), batch_size=4)
+        elif name == "head":
+            target, head = FAMILIES["eagle3"]()
+            make = partial(InferenceEngine, target, tokenizer, batch_size=4)
         else:
             make = partial(InferenceEngine, model(kind=kind), tokenizer, batch_size=4)
         alone = Alone(stack.enter_context(make(cache=alone_cache)))
         stack.enter_context(drafting(alone))
         stack.enter_context(patch.multiple(repetition, _PROBE=3, ITEM_BYTES=8, REPEATS=3, BYTES=8))
-        draft = model(dissent=1.0) if drafts else None
+        draft = head if name == "head" else model(dissent=1.0) if drafts else None
         yield stack.enter_context(make(cache=cache, draft_model=draft)), alone
 
 
@@ -87,7 +92,7 @@ def run(pair: tuple[InferenceEngine, Alone], script: Script) -> Mixed:
     with mixed.faults():
         _run(mixed, script)
     drafter = engine._core.drafter
-    if mixed.failed and drafter is not None:
+    if mixed.failed and isinstance(drafter, DraftModel):
         # Neither failure changes what later requests get.
         calls = drafter.model.calls
         later = [("begin", Spec("text", PROMPTS[2], 1, "model"), None)]

@@ -35,7 +35,7 @@ from proxy_engine import (
     TextContent,
     TokenGenerated,
 )
-from proxy_engine.generation import DraftModel
+from proxy_engine.generation import DraftModel, HeadDrafter
 from proxy_engine.generation.batch import Batch
 from proxy_engine.generation.choice_scores import ChoiceScorer
 from proxy_engine.generation.constraint import Constraint, SlowMaskError
@@ -407,7 +407,7 @@ class Mixed:
     @contextmanager
     def faults(self) -> Iterator[None]:
         """Run the block with components that fail as :meth:`fail_next` says."""
-        score, draft = ChoiceScorer.scores, DraftModel._forward
+        score, draft, read = ChoiceScorer.scores, DraftModel._forward, HeadDrafter._forward
 
         def failing_score(scorer: ChoiceScorer, *arguments: Any) -> Any:
             self._fail("choices")
@@ -417,9 +417,14 @@ class Mixed:
             self._fail("draft")
             return draft(drafter, *arguments)
 
+        def failing_read(drafter: HeadDrafter, *arguments: Any) -> Any:
+            self._fail("draft")
+            return read(drafter, *arguments)
+
         with (
             patch.object(ChoiceScorer, "scores", failing_score),
             patch.object(DraftModel, "_forward", failing_draft),
+            patch.object(HeadDrafter, "_forward", failing_read),
         ):
             yield
 

@@ -2,7 +2,7 @@
 
 Reading order: ``drafts`` (the interface of a drafter; a draft), ``copy_drafter``, ``draft_length``
 (the cost of passes, acceptance rates), ``drafting`` (the drafters of a sequence, the drafts of a
-batch), ``draft_model``.
+batch), ``model_drafter``, ``draft_model``, ``hidden_states``, ``draft_heads``.
 """
 
 from .copy_drafter import CopyDrafter

@@ -2,20 +2,12 @@
 model decoding with speculative sampling").
 
 The draft model runs once per drafted token, for all sequences together if its caches can be batched
-with padding. Its logits are masked, penalised and filtered like those of the target, so a drafted
-token is one that the target could sample. Forced tokens behind a drafted token are part of the
-draft, and are processed with it in the next pass.
-
-A sampled token is drafted in one of two ways. With a seed, the draft model draws with the random
-keys that the target uses at the same positions, so that a seed gives the same tokens with any
-drafts: common random numbers (Daliri, Musco & Suresh 2024, "Coupling without communication and
-drafter-invariant speculative decoding"). Without a seed, it draws with independent keys, and the
-token is verified by :meth:`samplers.Sampler.verify`, which accepts more often.
+with padding. Forced tokens behind a drafted token are part of the draft, and are processed with it
+in the next pass.
 """
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -24,40 +16,16 @@ from typing import cast
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 
-from state_machines.budgets import step_limit
-
 from ...prompt_cache.layers import copy_cache
 from ...prompt_cache.prompt_caches import PromptCaches
-from ..batch_rows import BatchRows, CachedText
+from ..batch_rows import BatchRows
 from ..cache_layers import can_pad, can_trim, padded_tokens, right_padded
-from ..constraint import ADVANCE_STEPS, SlowMaskError
-from ..forward_pass import NextLogits
 from ..model_checks import ModelChecks
 from ..prefill import MAX_TOKENS_WITH_LOGITS, default_prefill_step_size
 from ..sequence import Sequence as GeneratedSequence
+from ..wired_memory import model_bytes
 from .drafts import MAX_TOKENS_PER_STEP, Draft
-
-DRAFT_MODEL = "draft_model"
-"""Name of the draft model among the drafters."""
-
-
-class _DraftedText(CachedText):
-    """The text of a sequence, as far as the draft model has read it. Its tail is a draft.
-
-    Attributes:
-        rows: The batch that has its cache.
-    """
-
-    def __init__(self, sequence: GeneratedSequence, processed: int) -> None:
-        # The sequence appends its tokens to the same list.
-        super().__init__(sequence.tokens, processed)
-        self.rows: BatchRows[_DraftedText] = BatchRows()
-
-    def move_to(self, rows: BatchRows[_DraftedText]) -> None:
-        """Move the cache to another batch."""
-        cache = self.rows.remove(self, wants_cache=True) or []
-        self.rows = rows
-        rows.add([self], cache)
+from .model_drafter import DraftedText, ModelDrafter, fitted
 
 
 @dataclass(slots=True)
@@ -72,7 +40,7 @@ class _Job:
     """
 
     draft: Draft
-    text: _DraftedText
+    text: DraftedText
     left: int
     fed: Sequence[int]
 
@@ -83,17 +51,15 @@ class _Job:
 
     def append(self, token_id: int, log_q: mx.array | None) -> bool:
         """Append a drawn token to the draft; return whether another one is to be drafted."""
-        if not self.draft.append(token_id, DRAFT_MODEL, log_q):
+        if not self.draft.append(token_id, DraftModel.source, log_q):
             return False
         self.left -= 1
         self.fed = [token_id, *self.draft.steps[-1].forced]
         return self.left > 0 and not self.draft.is_closed
 
 
-class DraftModel:
+class DraftModel(ModelDrafter):
     """Extends drafts with the tokens of a draft model. To be used on the model thread.
-
-    A failed pass disables the draft model. Requests continue without it.
 
     Args:
         model: The draft model.
@@ -106,6 +72,8 @@ class DraftModel:
         model: The draft model.
     """
 
+    source = "draft_model"
+
     def __init__(
         self,
         model: Module,
@@ -115,48 +83,20 @@ class DraftModel:
         context_length: int | None = None,
         step_size: int | None = None,
     ) -> None:
+        super().__init__()
         self.model = model
+        self.token_bytes = model_bytes(model)
         self._call: Callable[..., mx.array] = model
         self._caches = caches
         self._width = width
         self._context_length = context_length
         self._step_size = step_size or default_prefill_step_size()
         self._probe = ModelChecks(model)
-        self._texts: dict[GeneratedSequence, _DraftedText] = {}
-        # The texts that draft together.
-        self._batch: BatchRows[_DraftedText] = BatchRows()
-        self._key = mx.random.key(secrets.randbits(64))
+        self._texts: dict[GeneratedSequence, DraftedText] = {}
 
     def probe(self) -> None:
         """Determine which batches the draft model computes correctly."""
         self._probe.can_pad()
-
-    def extend(self, drafts: Mapping[Draft, int]) -> None:
-        """Append tokens to drafts.
-
-        A draft stays as it is if many tokens before it are unknown to the draft model. One such
-        sequence in each call takes a step of prefill.
-
-        Args:
-            drafts: The maximum number of tokens to append to each draft.
-
-        Raises:
-            Exception: A pass of the draft model fails. The drafts remain valid, and the caches of
-                all sequences are freed.
-        """
-        states = {draft: draft.sequence.random_state for draft in drafts}
-        try:
-            # No grammar makes other requests wait.
-            with step_limit(ADVANCE_STEPS):
-                self._extend(drafts)
-        except Exception:
-            # A pass that failed may have changed some layers of a cache.
-            self.clear()
-            raise
-        finally:
-            # Verification uses the same random keys.
-            for draft, state in states.items():
-                draft.sequence.random_state = state
 
     def remove(self, sequence: GeneratedSequence, *, keeps_cache: bool = True) -> None:
         """Free the cache of a sequence that has left the batch.
@@ -199,12 +139,7 @@ class DraftModel:
             else:
                 jobs.append(_Job(draft, text, at_most, text.pending))
         together = [job.text for job in jobs if len(jobs) > 1 and self._can_batch(job)]
-        for text in self._batch.sequences.copy():
-            if text not in together:
-                text.move_to(BatchRows())
-        for text in together:
-            if text.rows is not self._batch:
-                text.move_to(self._batch)
+        self._gather(together)
         for rows in dict.fromkeys(job.text.rows for job in jobs):
             self._draft(rows, [job for job in jobs if job.text.rows is rows])
 
@@ -215,12 +150,12 @@ class DraftModel:
     def _can_batch(self, job: _Job) -> bool:
         return can_pad(job.text.rows.cache) and self._probe.can_pad()
 
-    def _text(self, sequence: GeneratedSequence) -> _DraftedText:
+    def _text(self, sequence: GeneratedSequence) -> DraftedText:
         """Return the text of a sequence, without refused tokens of earlier drafts."""
         text = self._texts.get(sequence)
         if text is None:
             fetched = self._caches.fetch(sequence.tokens)
-            text = self._texts[sequence] = _DraftedText(sequence, fetched.cached_tokens)
+            text = self._texts[sequence] = DraftedText(sequence, fetched.cached_tokens)
             text.rows.add([text], fetched.cache)
         rows = text.rows
         rows.settle()
@@ -230,7 +165,7 @@ class DraftModel:
             rows.settle()
         return text
 
-    def _read(self, text: _DraftedText, count: int) -> None:
+    def _read(self, text: DraftedText, count: int) -> None:
         """Dispatch a pass over some pending tokens; its logits are not computed."""
         if len(text.rows.sequences) > 1:
             text.move_to(BatchRows())
@@ -238,7 +173,7 @@ class DraftModel:
         text.processed += count
         mx.async_eval([layer.state for layer in text.rows.cache])
 
-    def _draft(self, rows: BatchRows[_DraftedText], jobs: list[_Job]) -> None:
+    def _draft(self, rows: BatchRows[DraftedText], jobs: list[_Job]) -> None:
         """Run the passes of the drafts of a batch, to which all texts of the jobs belong."""
         logits = self._forward(rows, {job.text: job.fed for job in jobs})
         for job in jobs:
@@ -250,7 +185,9 @@ class DraftModel:
             rows.add([first.text], cache)
         while True:
             mx.async_eval(logits)
-            drawn = [(job, self._draw(job, own)) for job, own in zip(jobs, logits, strict=True)]
+            drawn = [
+                (job, self._draw(job.draft, own)) for job, own in zip(jobs, logits, strict=True)
+            ]
             mx.eval([proposal for _, proposal in drawn if proposal is not None])
             jobs = [
                 job
@@ -263,19 +200,8 @@ class DraftModel:
             for job in jobs:
                 job.text.propose(job.fed)
 
-    def _draw(self, job: _Job, logits: mx.array) -> tuple[mx.array, mx.array | None] | None:
-        """Draw a token; ``None`` if the mask of its position is slow."""
-        self._key, key = mx.random.split(self._key)
-        try:
-            # The mask is computed again for verification, so the state must not change here.
-            state = job.draft.state
-            token = state.next_token(constraint=copy(state.constraint))
-        except SlowMaskError:
-            return None
-        return token.draw_draft(NextLogits.known(logits), key)
-
     def _forward(
-        self, rows: BatchRows[_DraftedText], fed: Mapping[_DraftedText, Sequence[int]]
+        self, rows: BatchRows[DraftedText], fed: Mapping[DraftedText, Sequence[int]]
     ) -> list[mx.array]:
         """Dispatch a pass over some tokens of some texts of a batch.
 
@@ -291,14 +217,6 @@ class DraftModel:
             with right_padded(rows.cache, lengths):
                 logits = self._call(padded, cache=rows.cache)
         return [
-            _fitted(logits[text.row : text.row + 1, len(own) - 1], self._width)
+            fitted(logits[text.row : text.row + 1, len(own) - 1], self._width)
             for text, own in fed.items()
         ]
-
-
-def _fitted(logits: mx.array, width: int) -> mx.array:
-    """Return logits of another width, without the ids of padding or with more of them."""
-    missing = width - logits.shape[-1]
-    if missing <= 0:
-        return logits[..., :width]
-    return mx.pad(logits, [(0, 0), (0, missing)], constant_values=-mx.inf)

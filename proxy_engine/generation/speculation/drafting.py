@@ -25,8 +25,8 @@ from .draft_length import (
     batch_lengths,
     draft_length,
 )
-from .draft_model import DRAFT_MODEL, DraftModel
 from .drafts import MAX_TOKENS_PER_STEP, Draft, Drafter
+from .model_drafter import ModelDrafter
 from .step_costs import StepCosts
 
 _log = logging.getLogger(__name__)
@@ -39,8 +39,8 @@ class Drafting:
         drafters: In the order in which they are asked.
         options: Limits of drafts.
         costs: The cost of passes, from which the length of drafts follows.
-        model_cost: Time in which the draft model makes a token, in the time of a pass over one
-            token; ``None``: there is no draft model.
+        model: Names the draft model or head in acceptance rates; ``None``: there is none.
+        model_cost: Time in which it makes a token, in the time of a pass over one token.
 
     Attributes:
         drafted_tokens: Proposed tokens that the model has verified.
@@ -52,16 +52,23 @@ class Drafting:
         drafters: Sequence[Drafter],
         options: SpeculationOptions,
         costs: StepCosts,
-        model_cost: float | None = None,
+        model: str | None = None,
+        model_cost: float = 0.0,
     ) -> None:
         self.drafted_tokens = 0
         self.accepted_tokens = 0
         self._drafters = list(drafters)
         self._options = options
         self._costs = costs
-        self._model_cost = model_cost if options.draft_model else None
+        self._model = model if options.draft_model else None
+        self._model_cost = model_cost
         self._rates = AcceptanceRates()
         self._counted = 0
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a draft model or head may draft."""
+        return self._model is not None
 
     @property
     def is_adaptive(self) -> bool:
@@ -86,7 +93,9 @@ class Drafting:
             except Exception as error:
                 self._drop(drafter, error)
         length = self._model_length(part, pending=1)
-        return RowOutlook(self._rates.rate(part, DRAFT_MODEL), length) if length else None
+        if self._model is None or not length:
+            return None
+        return RowOutlook(self._rates.rate(part, self._model), length)
 
     def draft(self, sequence: GeneratedSequence) -> Draft:
         """Return a draft behind the sequence's pending tokens; it may be empty."""
@@ -145,8 +154,8 @@ class Drafting:
             left -= drafted
 
     def drop_model(self) -> None:
-        """Draft without the draft model from now on."""
-        self._model_cost = None
+        """Draft without the draft model or head from now on."""
+        self._model = None
 
     def _update(self, sequence: GeneratedSequence) -> None:
         self._rates.advance(sequence.generated - self._counted)
@@ -159,13 +168,13 @@ class Drafting:
 
     def _model_length(self, part: str, *, pending: int) -> int:
         options = self._options
-        if self._model_cost is None:
+        if self._model is None:
             return 0
         if options.num_draft_tokens is not None:
             return options.num_draft_tokens
         if not options.is_adaptive:
             return options.max_draft_tokens
-        rate = self._rates.rate(part, DRAFT_MODEL)
+        rate = self._rates.rate(part, self._model)
         cost = replace(self._costs.cost, per_draft_token=self._model_cost)
         return draft_length(rate, cost, options.max_draft_tokens, pending=pending)
 
@@ -217,7 +226,7 @@ class BatchDrafts:
         self,
         rows: BatchRows[GeneratedSequence],
         probe: ModelChecks,
-        draft_model: DraftModel | None,
+        draft_model: ModelDrafter | None,
         costs: StepCosts,
         *,
         pads: bool,
@@ -301,7 +310,7 @@ class BatchDrafts:
 
     def _extend(
         self,
-        model: DraftModel,
+        model: ModelDrafter,
         drafts: Mapping[GeneratedSequence, Draft],
         drafting: Mapping[GeneratedSequence, Drafting],
     ) -> None:

@@ -59,7 +59,7 @@ def assert_same_logits(model: Module, *, rows: int = 2, bound: float = 1e-4) -> 
     assert layer is not None
     tokens = mx.array([[5, 9, 33, 70], [1, 2, 3, 4]])[:rows]
     expected = model(tokens, cache=make_prompt_cache(model))
-    hidden, logits = layer.forward(tokens, make_prompt_cache(model), {})
+    hidden, logits, _ = layer.forward(tokens, make_prompt_cache(model), {})
     assert mx.array_equal(logits, expected).item()
     scale = mx.abs(expected).max()
     for row in range(rows):
@@ -120,7 +120,7 @@ def test_weights_are_shared_with_the_model() -> None:
     assert layer is not None
     model.lm_head.weight = model.lm_head.weight * 2
     tokens = mx.array([[5, 9]])
-    hidden, _ = layer.forward(tokens, make_prompt_cache(model), {})
+    hidden, *_ = layer.forward(tokens, make_prompt_cache(model), {})
     expected = model(tokens, cache=make_prompt_cache(model))[0][:, _IDS]
     assert mx.allclose(layer.logits_of(hidden[0], _IDS), expected, atol=1e-4).item()
 

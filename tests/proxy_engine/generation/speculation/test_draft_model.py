@@ -30,7 +30,7 @@ from proxy_engine import (
     TokenGenerated,
 )
 from proxy_engine.generation import DraftModel
-from proxy_engine.generation.speculation import draft_model as draft_model_module
+from proxy_engine.generation.speculation import model_drafter
 from state_machines import RegexStateMachine
 
 PERSON: dict[str, Any] = {
@@ -111,7 +111,7 @@ def test_limit_on_grammar_work_ends_drafts(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(draft_model_module, "ADVANCE_STEPS", 500)
+    monkeypatch.setattr(model_drafter, "ADVANCE_STEPS", 500)
     schema = {**PERSON, "properties": {**PERSON["properties"], "name": {"pattern": "^[a-c]{4,9}$"}}}
     prompts = ["a", "hello you", "12"]
     arguments = {"response_format": schema, "max_tokens": 60}

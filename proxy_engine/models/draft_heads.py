@@ -1,0 +1,246 @@
+"""Draft heads of mlx-vlm: which models they are, how they are loaded, and how they are called.
+
+mlx-vlm has the modules of the heads and reads their checkpoints. Its own loops around them are not
+used. A module keeps the cache and the position of one text in attributes; here both are given with
+every call, so that texts can take turns. The families differ in few ways, which :data:`FAMILIES`
+lists.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import mlx.core as mx
+from mlx.nn.layers.base import Module
+from mlx_lm.models.cache import KVCache
+
+from ..errors import DraftModelError, EngineError
+from ..generation import HeadOutput
+from ..multimodal.loading import whole_model
+from ..runtime.blas import widen_on_cpu
+from ..runtime.extras import import_extra
+from .files import FileProblem
+from .loading import LoadedModel
+from .locations import check_location, not_found_error, read_configuration
+
+OWN = "own"
+"""The name of the heads that a model's own checkpoint has."""
+
+_DRAFTERS = "mlx_vlm.speculative.drafters"
+_NEVER = -1e4
+"""The logit of tokens that are not in the vocabulary of a head."""
+
+
+class DraftHeadModule(Module):
+    """A head of mlx-vlm as the loop calls it: a chain, which predicts a token in each pass.
+
+    Args:
+        module: mlx-vlm's module.
+        family: How it is called.
+        target: The model whose embeddings and output layer it uses.
+
+    Attributes:
+        state_layers: Layers of the target whose outputs it reads.
+        mask_id: ``None``: it is a chain.
+        block_size: Tokens that it is trained to predict.
+    """
+
+    mask_id: int | None = None
+
+    def __init__(self, module: Module, family: HeadFamily, target: Module) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.module = module
+        self.block_size = int(module.config.block_size)
+        self.state_layers: Sequence[int] = ()
+        self._first_position = family.first_position
+        self._bind(target)
+        self.make_cache()
+
+    def _bind(self, target: Module) -> None:
+        self.module.bind(target)
+
+    def make_cache(self) -> list[Any]:
+        """Return an empty cache of mlx-lm's classes.
+
+        Raises:
+            ValueError: A cache has another class.
+        """
+        caches = self.module.make_cache()
+        if any(type(layer).__name__ != "KVCache" for layer in caches):
+            raise ValueError("its layers have sliding windows or states, which are not supported")
+        return [KVCache() for _ in caches]
+
+    def read(
+        self, tokens: mx.array, states: mx.array, cache: list[Any], positions: mx.array | int
+    ) -> HeadOutput:
+        """Read states, as ``DraftHead.read``."""
+        module = self.module
+        module._cache, module._next_position = cache, positions + self._first_position
+        try:
+            output = module._forward_tokens(tokens, states, mx.int32)
+        finally:
+            module._cache, module._next_position = [], 0
+        return HeadOutput(*output) if isinstance(output, tuple) else HeadOutput(output, output)
+
+    def logits(self, features: mx.array) -> mx.array:
+        """Return logits of the target's tokens, shape (rows, tokens, vocabulary)."""
+        return cast(mx.array, self.module._lm_head_fn(features))
+
+
+class NemotronHead(DraftHeadModule):
+    """The head of Nemotron-H, whose module accepts mlx-vlm's own target only."""
+
+    def _bind(self, target: Module) -> None:
+        language_model: Any = getattr(target, "language_model", target)
+        self.module._input_embed = language_model.backbone.embeddings
+        self.module._lm_head_fn = language_model.lm_head
+
+
+class Eagle3Head(DraftHeadModule):
+    """An EAGLE-3 head: its states are those of three layers, and its vocabulary may be smaller."""
+
+    def __init__(self, module: Module, family: HeadFamily, target: Module) -> None:
+        super().__init__(module, family, target)
+        self.state_layers = sorted(set(module.config.capture_layer_ids))
+        self._ids: mx.array | None = None
+        if module.d2t is not None:
+            self._ids = mx.arange(module.draft_vocab_size) + module.d2t
+
+    def logits(self, features: mx.array) -> mx.array:
+        """Return logits of the target's tokens, shape (rows, tokens, vocabulary)."""
+        logits: mx.array = self.module._logits(features)
+        if self._ids is None:
+            return logits
+        shape = (*logits.shape[:-1], self.module.target_vocab_size)
+        wide = mx.full(shape, _NEVER, logits.dtype)
+        wide[..., self._ids] = logits
+        return wide
+
+
+class BlockHead(DraftHeadModule):
+    """A DFlash head: a block, whose tokens are predicted in one pass."""
+
+    def __init__(self, module: Module, family: HeadFamily, target: Module) -> None:
+        super().__init__(module, family, target)
+        self.state_layers = sorted(set(module.config.target_layer_ids))
+        self.mask_id = int(module.config.mask_token_id)
+
+    def read(
+        self, tokens: mx.array, states: mx.array, cache: list[Any], positions: mx.array | int
+    ) -> HeadOutput:
+        """Read states, as ``DraftHead.read``. The positions are those of the cache."""
+        features = self.module._hidden(tokens, states, cache)
+        return HeadOutput(features, features)
+
+    def logits(self, features: mx.array) -> mx.array:
+        """Return logits of the target's tokens, shape (rows, tokens, vocabulary)."""
+        return cast(mx.array, self.module._logits(features))
+
+
+@dataclass(frozen=True, slots=True)
+class HeadFamily:
+    """How the heads of a family are called.
+
+    Attributes:
+        kind: The class of their adapter.
+        first_position: The position of the first state.
+    """
+
+    kind: type[DraftHeadModule] = DraftHeadModule
+    first_position: int = 0
+
+
+FAMILIES: Mapping[str, HeadFamily] = {
+    "qwen3_5_mtp": HeadFamily(),
+    "nemotron_h_mtp": HeadFamily(NemotronHead),
+    "eagle3": HeadFamily(Eagle3Head, first_position=1),
+    "qwen3_dflash": HeadFamily(BlockHead),
+}
+"""The families by the packages of their modules."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedHead:
+    """A head that is ready to run.
+
+    Attributes:
+        name: Directory, repo id, or the name of its module.
+        model: The head.
+    """
+
+    name: str
+    model: DraftHeadModule
+
+
+def is_draft_head(source: str | os.PathLike[str] | Module) -> bool:
+    """Whether the argument ``draft_model`` of an engine names a head, or is one in memory.
+
+    ``False`` if the configuration cannot be read, which the loader of draft models reports.
+    """
+    if isinstance(source, Module):
+        return type(source).__module__.startswith(_DRAFTERS)
+    path = os.fspath(source)
+    if path == OWN and not os.path.isdir(path):
+        return True
+    try:
+        check_location(path)
+        config = read_configuration(path)
+    except (EngineError, OSError, ValueError):
+        return False
+    model_type = str(config.get("model_type") or config.get("speculators_model_type"))
+    return model_type in FAMILIES or "dflash_config" in config
+
+
+def load_draft_head(source: str | os.PathLike[str] | Module, target: LoadedModel) -> LoadedHead:
+    """Load a head. To be called on the thread that will run it.
+
+    Args:
+        source: Directory, Hugging Face repo id, a module of mlx-vlm with evaluated weights, or
+            ``OWN``.
+        target: The model that verifies the drafts.
+
+    Raises:
+        DraftModelError: The head does not fit the model.
+        ModelError: There is no such head, or it cannot be loaded.
+        MissingExtraError: mlx-vlm is not installed.
+    """
+    drafters = import_extra("draft-heads", _DRAFTERS, purpose="a draft head")
+    if isinstance(source, Module):
+        name, module = type(source).__module__, source
+    else:
+        is_own = os.fspath(source) == OWN and not os.path.isdir(source)
+        name = path = target.name if is_own else os.fspath(source)
+        check_location(path)
+        try:
+            module, _ = drafters.load_drafter(path)
+        except EngineError:
+            raise
+        except Exception as error:
+            found = None if os.path.isdir(path) else not_found_error(error, name, None)
+            raise found or FileProblem(f"it has no draft head: {error}").error(name) from error
+        widen_on_cpu(module, name)
+        mx.eval(module.parameters())
+    package = type(module).__module__.removeprefix(f"{_DRAFTERS}.").partition(".")[0]
+    family = FAMILIES.get(package)
+    if family is None:
+        known = ", ".join(FAMILIES)
+        raise misfit(name, target.name, f"heads of type {package!r} are none of {known}")
+    try:
+        head = family.kind(module, family, whole_model(target.model))
+    except Exception as error:
+        raise misfit(name, target.name, str(error)) from error
+    return LoadedHead(name, head)
+
+
+def misfit(head: str, target: str, reason: str) -> DraftModelError:
+    """Return the error of a head that does not fit a model."""
+    return DraftModelError(
+        f"the draft head {head!r} does not fit {target!r}: {reason}",
+        model=head,
+        target=target,
+        token_id=None,
+        hint="Use a head that was trained for this model.",
+    )

@@ -1,0 +1,267 @@
+"""Drafts of draft heads change the number of passes, not the answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from head_families import BATCHED, FAMILIES
+from mlx.utils import tree_flatten
+from mlx_lm.models.cache import make_prompt_cache
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+from speculation_checks import check_usage, outcome
+
+from proxy_engine import CacheOptions, InferenceEngine, SpeculationOptions
+from proxy_engine.errors import DraftModelError, ModelError
+from proxy_engine.generation import HeadDrafter
+from proxy_engine.generation.forward_pass import ForwardPass
+from proxy_engine.generation.speculation.hidden_states import HiddenStates
+from proxy_engine.models.draft_heads import OWN, is_draft_head, load_draft_head
+from proxy_engine.models.loading import LoadedModel
+
+PERSON: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 12},
+        "age": {"type": "integer"},
+        "tags": {"type": "array", "items": {"enum": ["abc", "b"]}, "maxItems": 4},
+    },
+    "required": ["name", "age", "tags"],
+    "additionalProperties": False,
+}
+TOOL: dict[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": "find",
+        "parameters": {
+            "type": "object",
+            "properties": {"a": {"type": "string", "maxLength": 12}},
+            "required": ["a"],
+        },
+    },
+}
+ALWAYS = SpeculationOptions(prompt_lookup=False, is_adaptive=False, num_draft_tokens=4)
+SEEDED: dict[str, Any] = {"temperature": 1.0, "seed": 5}
+REQUESTS: dict[str, dict[str, Any]] = {
+    "text": {"max_tokens": 12},
+    "seeded text": {"max_tokens": 12, **SEEDED},
+    "seeded schema": {"response_format": PERSON, "max_tokens": 50, **SEEDED},
+    "tools": {"tools": [TOOL], "tool_choice": "required", "max_tokens": 60},
+}
+PROMPTS = ["hello", "x" * 30]
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def family(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def engine(family: str, tiny_tokenizer: TokenizerWrapper) -> Iterator[InferenceEngine]:
+    model, head = FAMILIES[family]()
+    with InferenceEngine(model, tiny_tokenizer, draft_model=head) as engine:
+        yield engine
+
+
+def drafter_of(engine: InferenceEngine) -> HeadDrafter:
+    found = engine._core.drafter
+    assert isinstance(found, HeadDrafter)
+    return found
+
+
+def test_answers_are_those_without_drafts(engine: InferenceEngine, family: str) -> None:
+    drafted = accepted = 0
+    for given in REQUESTS.values():
+        plain = [engine.generate(p, speculation="off", **given) for p in PROMPTS]
+        alone = [engine.generate(p, speculation=ALWAYS, **given) for p in PROMPTS]
+        batch = engine.generate_batch(PROMPTS, speculation=ALWAYS, **given)
+        for expected, one, other in zip(plain, alone, batch, strict=True):
+            assert outcome(one) == outcome(other) == outcome(expected)
+            check_usage(one, expected)
+            assert one.usage.drafted_tokens
+            assert other.usage.drafted_tokens or family not in BATCHED
+            drafted += one.usage.drafted_tokens
+            accepted += one.usage.accepted_tokens
+    # With a seed, random models agree now and then.
+    assert 0 < accepted < drafted
+
+
+def test_logits_are_those_of_mlx_vlm(family: str, tiny_tokenizer: TokenizerWrapper) -> None:
+    """Of the first token of each draft, whatever was drafted, refused and read before it."""
+    model, head = FAMILIES[family]()
+    options = CacheOptions(max_bytes=0)
+    with InferenceEngine(model, tiny_tokenizer, draft_model=head, cache=options) as engine:
+        check_logits(engine)
+
+
+def check_logits(engine: InferenceEngine) -> None:
+    drafter = drafter_of(engine)
+    module = drafter.model.module
+    found: list[tuple[list[int], mx.array]] = []
+    draw = drafter._draw
+
+    def recorded(draft: Any, logits: mx.array) -> Any:
+        if not draft.steps:
+            found.append((list(draft.sequence.tokens), mx.array(logits)))
+        return draw(draft, logits)
+
+    drafter._draw = recorded  # type: ignore[method-assign]
+    for request in ("seeded text", "seeded schema"):
+        arguments = {"speculation": ALWAYS, "fast_forward": False, **REQUESTS[request]}
+        engine.generate("hello", **arguments)
+        engine.generate_batch(PROMPTS, **arguments)
+    assert len(found) > 20
+    run = engine._core.worker.submit
+    for tokens, logits in found[::11]:
+        expected = run(lambda t=tokens: _peer(engine, drafter, module, t)).result()
+        given = run(lambda row=logits: np.array(row[0])).result()
+        width = len(expected)
+        listed = given if width == len(given) else given[2 * np.arange(width)]
+        assert np.abs(listed - expected).max() < 2e-3 * np.abs(expected).max()
+
+
+def _peer(
+    engine: InferenceEngine, drafter: HeadDrafter, module: Any, tokens: list[int]
+) -> np.ndarray[Any, Any]:
+    """The logits that mlx-vlm's own calls have behind a text."""
+    model = engine._core.loaded.model
+    forward = ForwardPass(model, drafter.state_layers)
+    ids = mx.array([tokens[:-1]], mx.int32)
+    hidden = forward(ids, make_prompt_cache(model)).states(0, len(tokens) - 1)[None]
+    logits: list[mx.array] = []
+
+    def sampler(found: mx.array) -> mx.array:
+        logits.append(found)
+        return mx.argmax(found, axis=-1)
+
+    if hasattr(module, "draft_block") and not hasattr(module, "prefill_from_target_hidden"):
+        cache = module.reset(model)
+        module.draft_block(tokens[-1], hidden, cache, module.config.block_size, sampler)
+        return np.array(logits[0][0, 0])
+    module._cache, module._next_position = module.make_cache(), 0
+    module.prefill_from_target_hidden(ids, hidden, tokens[-1], sampler)
+    module._cache, module._seed_token, module._seed_hidden = [], None, None
+    return np.array(logits[0][0, -1])
+
+
+def test_cached_prompts_keep_the_states_that_the_head_has_read(engine: InferenceEngine) -> None:
+    drafter = drafter_of(engine)
+    begins: list[tuple[int, int]] = []
+    begin = drafter._begin
+
+    def recorded(sequence: Any, start: int) -> Any:
+        text = begin(sequence, start)
+        begins.append((start, text.processed))
+        return text
+
+    drafter._begin = recorded  # type: ignore[method-assign]
+    engine.clear_prompt_cache()
+    prompt = "the quick brown fox"
+    try:
+        first = engine.generate(prompt, speculation=ALWAYS, max_tokens=4)
+        again = engine.generate(prompt, speculation=ALWAYS, max_tokens=4)
+    finally:
+        del drafter._begin
+    assert again.token_ids == first.token_ids
+    assert again.usage.cached_tokens == begins[-1][0] == begins[-1][1] > 0
+
+
+def test_head_that_fails_ends_drafts_and_no_request(
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    drafter = drafter_of(engine)
+    expected = engine.generate("hello", speculation="off", max_tokens=20)
+    with monkeypatch.context() as patched:
+        patched.setattr(drafter, "_draw", lambda *_: 1 / 0)
+        found = engine.generate("hello", speculation=ALWAYS, max_tokens=20)
+        assert found.token_ids == expected.token_ids
+        patched.setattr(drafter, "_begin", lambda *_: 1 / 0)
+        found = engine.generate("hello", speculation=ALWAYS, max_tokens=20)
+        assert found.token_ids == expected.token_ids
+    assert "drafts no more" in caplog.text
+    later = engine.generate("hello", speculation=ALWAYS, max_tokens=20)
+    assert later.token_ids == expected.token_ids
+    assert later.usage.drafted_tokens
+
+
+def test_head_of_another_model_is_refused(tiny_tokenizer: TokenizerWrapper) -> None:
+    _, head = FAMILIES["eagle3"]()
+    model, _ = FAMILIES["nemotron_h_mtp"]()
+    head.config.capture_layer_ids = [0, 1, 7]
+    with pytest.raises(DraftModelError, match="does not fit"):
+        InferenceEngine(model, tiny_tokenizer, draft_model=head)
+
+
+def test_heads_are_loaded_from_their_files(
+    tmp_path: Path, tiny_tokenizer: TokenizerWrapper
+) -> None:
+    """From a checkpoint of their own, and from that of the model, whose loader leaves them out."""
+    model, head = FAMILIES["qwen3_5_mtp"]()
+    text = {**vars(model.language_model.args), "model_type": "qwen3_5_text"}
+    text["mtp_num_hidden_layers"] = 1
+    weights = dict(tree_flatten(head.parameters()))
+    apart, whole = tmp_path / "apart", tmp_path / "whole"
+    for directory, config, prefix in (
+        (apart, {"model_type": "qwen3_5_mtp", "text_config": text}, ""),
+        (whole, {"model_type": "qwen3_5", "text_config": text}, "mtp."),
+    ):
+        directory.mkdir()
+        (directory / "config.json").write_text(json.dumps(config))
+        named = {f"{prefix}{name}": weight for name, weight in weights.items()}
+        mx.save_safetensors(str(directory / "model.safetensors"), named, {"format": "mlx"})
+    target = LoadedModel.of(model, tiny_tokenizer, name=str(whole))
+    assert is_draft_head(apart)
+    assert is_draft_head(OWN)
+    assert not is_draft_head(whole)
+    for source in (apart, OWN):
+        loaded = load_draft_head(source, target).model.module
+        found = dict(tree_flatten(loaded.parameters()))
+        assert found.keys() == weights.keys()
+        assert all(mx.array_equal(found[name], weights[name]).item() for name in weights)
+    with pytest.raises(ModelError, match="no draft head"):
+        load_draft_head(OWN, LoadedModel.of(model, tiny_tokenizer, name=str(tmp_path)))
+
+
+# The states of one text.
+
+
+def states(*values: int) -> mx.array:
+    return mx.array(values, mx.float32)[:, None]
+
+
+def taken(unread: HiddenStates) -> list[int]:
+    count = unread.end - unread.start
+    return [int(value) for value in np.array(unread.take(count))[:, 0]] if count else []
+
+
+def test_states_of_refused_tokens_are_dropped() -> None:
+    unread = HiddenStates(0)
+    unread.add(0, states(0, 1, 2), ())
+    unread.settle([7, 8, 9, 4], 3)
+    unread.add(3, states(3, 4, 5), [5, 6])
+    unread.settle([7, 8, 9, 4, 5, 1], 5)
+    assert unread.end == 5
+    assert taken(unread) == [0, 1, 2, 3, 4]
+    assert unread.start == unread.end == 5
+
+
+def test_states_of_a_token_that_was_not_known_follow_the_processed_tokens() -> None:
+    for processed in (1, 2):
+        unread = HiddenStates(0)
+        unread.add(0, states(0), ())
+        unread.add(1, states(1), [-1])
+        unread.settle([3, 4], processed)
+        assert taken(unread) == [0, 1][:processed]
+
+
+def test_tokens_that_are_processed_again_have_one_state() -> None:
+    unread = HiddenStates(0)
+    unread.add(0, states(0, 1), [8])
+    unread.settle([7, 8], 0)
+    unread.add(0, states(10, 11, 12), ())
+    assert taken(unread) == [0, 1, 12]

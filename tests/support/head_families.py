@@ -1,0 +1,88 @@
+"""Small random models of the families that have draft heads, and random heads for them."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import mlx.core as mx
+from architectures import randomized, small_model
+from mlx.nn.layers.base import Module
+
+VOCABULARY = 320
+_FULL = ["full_attention"] * 4
+
+
+def head_of(package: str, config: dict[str, Any], seed: int = 3) -> Module:
+    """A random head of a package of mlx-vlm."""
+    module = importlib.import_module(f"mlx_vlm.speculative.drafters.{package}")
+    head: Module = module.Model(module.ModelConfig.from_dict(config))
+    head.eval()
+    return randomized(head, seed)
+
+
+def _qwen3_5(**options: Any) -> tuple[Module, Module]:
+    model = small_model("qwen3_5", **options)
+    text = {**vars(model.language_model.args), "model_type": "qwen3_5_text"}
+    config = {"model_type": "qwen3_5_mtp", "text_config": {**text, "mtp_num_hidden_layers": 1}}
+    return model, head_of("qwen3_5_mtp", config)
+
+
+def _nemotron_h() -> tuple[Module, Module]:
+    model = small_model("nemotron_h")
+    extra = {"mtp_hybrid_override_pattern": "*E", "num_nextn_predict_layers": 1}
+    config = {"model_type": "nemotron_h_mtp", "text_config": {**vars(model.args), **extra}}
+    return model, head_of("nemotron_h_mtp", config)
+
+
+def _eagle3(architecture: str, vocabulary: int) -> tuple[Module, Module]:
+    options: dict[str, Any] = {"layer_types": _FULL} if architecture == "llama" else {}
+    model = small_model(architecture, max_position_embeddings=4096, **options)
+    layers = {
+        "hidden_size": model.args.hidden_size,
+        "intermediate_size": 48,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "vocab_size": VOCABULARY,
+    }
+    config = {
+        "transformer_layer_config": layers,
+        "draft_vocab_size": vocabulary,
+        "eagle_aux_hidden_state_layer_ids": [1, 2, 3],
+    }
+    head = head_of("eagle3", config)
+    if vocabulary < VOCABULARY:
+        # Token i of the head is token 2 i of the model.
+        head.d2t = mx.arange(vocabulary, dtype=mx.int32)
+        mx.eval(head.d2t)
+    return model, head
+
+
+def _dflash(**options: Any) -> tuple[Module, Module]:
+    model = small_model("qwen3")
+    config = {
+        **vars(model.args),
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 8,
+        "block_size": 6,
+        "dflash_config": {"mask_token_id": VOCABULARY - 1, "target_layer_ids": [0, 2, 3]},
+        **options,
+    }
+    return model, head_of("qwen3_dflash", config)
+
+
+FAMILIES: dict[str, Callable[[], tuple[Module, Module]]] = {
+    "qwen3_5_mtp": lambda: _qwen3_5(num_experts=0),
+    "qwen3_5_mtp with experts": _qwen3_5,
+    "nemotron_h_mtp": _nemotron_h,
+    "eagle3": lambda: _eagle3("llama", VOCABULARY),
+    "eagle3 with half of the tokens": lambda: _eagle3("qwen3", VOCABULARY // 2),
+    "qwen3_dflash": _dflash,
+}
+"""A model and its head, by the family of the head."""
+
+BATCHED = ("eagle3", "eagle3 with half of the tokens", "qwen3_dflash")
+"""Families whose models draft in batches: their caches can be padded."""
