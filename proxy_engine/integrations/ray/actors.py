@@ -15,13 +15,12 @@ from state_machines.errors import ProxyError
 
 from ...errors import OutputValidationError
 from ...extraction.answer_format import ERROR, AnswerFormat
-from ...extraction.column_types import ColumnType
+from ...extraction.column_types import ColumnType, answer_types, fit
 from ...extraction.frames import arrow_type, import_library
 from ...extraction.outcomes import Extraction, Outcome
 from ...extraction.prompts import Instruction
 from ...extraction.records import RecordReader
 from ...extraction.rows import error_text
-from ...extraction.schema_types import answer_types, fit
 from ...extraction.sources import record_inputs
 from ...runtime import process_runtime
 

@@ -103,21 +103,39 @@ def give_input(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
 
 @pytest.mark.usefixtures("directory")
 class TestOneRecord:
-    def test_image_alone_is_a_complete_input(
-        self, engines: list[ImageEngine], monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize(
+        ("arguments", "images", "text"),
+        [
+            (["--image", "red.png"], ["red"], INSTRUCTION),
+            (
+                ["--image", "red.png", "--image", "blue.png", "note.txt"],
+                ["red", "blue"],
+                "Extract n, text from this text and images as JSON:\n\nBMW sold three cars.",
+            ),
+            (["--image", "red.png", "-", "--instruction", "Read:"], ["red"], "Read:\n\nbeside it"),
+            (["--image", "https://example.org/a.png"], ["https://example.org/a.png"], INSTRUCTION),
+            (["--image", "DATA:image/png;base64,AA"], ["DATA:image/png;base64,AA"], INSTRUCTION),
+            # A text can begin like an image format.
+            (
+                ["note.txt"],
+                [],
+                "Extract n, text from this text as JSON:\n\nBMW sold three cars.",
+            ),
+        ],
+    )
+    def test_images_precede_the_text(
+        self,
+        engines: list[ImageEngine],
+        monkeypatch: pytest.MonkeyPatch,
+        arguments: list[str],
+        images: list[str],
+        text: str,
     ) -> None:
-        monkeypatch.setattr(sys, "stdin", None)
-        assert extract("--image", "red.png", "--quiet") == 0
-        (engine,) = engines
-        assert engine.images == [[image_bytes("red")]]
-        assert engine.texts == [INSTRUCTION]
-
-    def test_images_precede_the_text(self, engines: list[ImageEngine]) -> None:
-        assert extract("--image", "red.png", "--image", "blue.png", "note.txt", "--quiet") == 0
-        assert engines[0].images == [[image_bytes("red"), image_bytes("blue")]]
-        assert engines[0].texts == [
-            "Extract n, text from this text and images as JSON:\n\nBMW sold three cars."
-        ]
+        give_input(monkeypatch, b"beside it")
+        assert extract(*arguments, "--quiet") == 0
+        expected = [one if ":" in one else image_bytes(one) for one in images]
+        assert engines[0].images == [expected]
+        assert engines[0].texts == [text]
 
     @pytest.mark.parametrize("name", ["red.png", "photo.txt"])
     @pytest.mark.parametrize("is_piped", [False, True])
@@ -133,24 +151,6 @@ class TestOneRecord:
         assert extract(*([] if is_piped else [name]), "--quiet") == 0
         assert engines[0].images == [[content]]
         assert engines[0].texts == [INSTRUCTION]
-
-    def test_standard_input_is_read_beside_an_image_if_named(
-        self, engines: list[ImageEngine], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        give_input(monkeypatch, b"beside it")
-        assert extract("--image", "red.png", "-", "--instruction", "Read:", "--quiet") == 0
-        assert engines[0].texts == ["Read:\n\nbeside it"]
-
-    def test_urls_are_left_to_the_engine(self, engines: list[ImageEngine]) -> None:
-        urls = ["https://example.org/a.png", "DATA:image/png;base64,AAAA"]
-        assert extract("--image", urls[0], "--image", urls[1], "--quiet") == 0
-        assert engines[0].images == [urls]
-
-    def test_text_that_begins_like_an_image_format_is_a_text(
-        self, engines: list[ImageEngine]
-    ) -> None:
-        assert extract("note.txt", "--quiet") == 0
-        assert engines[0].images == [[]]
 
     @pytest.mark.parametrize(
         ("content", "message"),

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pyarrow
@@ -42,26 +41,14 @@ BROKEN = {"type": "nothing"}
 """
 
 
+pytestmark = pytest.mark.usefixtures("engines")
+
+
 @pytest.fixture(autouse=True)
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "schema.json").write_text(json.dumps(SCHEMA))
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-@pytest.fixture(autouse=True)
-def engines(monkeypatch: pytest.MonkeyPatch) -> list[StandInEngine]:
-    """The engines that the command creates."""
-    made: list[StandInEngine] = []
-
-    def make(*arguments: Any, **options: Any) -> StandInEngine:
-        made.append(StandInEngine(*arguments, **options))
-        return made[-1]
-
-    module = ModuleType("proxy_engine.engine.inference_engine")
-    module.InferenceEngine = make  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "proxy_engine.engine.inference_engine", module)
-    return made
 
 
 def extract(*arguments: object) -> int:

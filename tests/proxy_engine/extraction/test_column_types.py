@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from proxy_engine.extraction.answer_format import AnswerFormat
-from proxy_engine.extraction.column_types import ListOf, Struct
+from proxy_engine.extraction.column_types import ListOf, Struct, answer_types, fit, schema_type
 from proxy_engine.extraction.frames import arrow_type
-from proxy_engine.extraction.schema_types import answer_types, fit, schema_type
 
 
 class Address(BaseModel):
