@@ -264,7 +264,7 @@ def _adapter_and_schema(given: Any) -> tuple[pydantic.TypeAdapter[Any] | None, A
 
 
 def _closed(schema: Any, depth: int = 0) -> Any:
-    """Return a schema whose plain objects permit no properties but those that they list."""
+    """Return a schema whose plain objects permit listed properties alone."""
     if isinstance(schema, list):
         return [_closed(part, depth + 1) for part in schema]
     if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:

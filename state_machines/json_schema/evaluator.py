@@ -108,6 +108,7 @@ class TermEvaluator(TermTable):
         self._values: dict[Term, ValueSet] = {TRUE: ANY_VALUE, FALSE: NO_VALUE}
         self._strings: dict[Term, Node] = {TRUE: ANY_TEXT, FALSE: EMPTY}
         self._is_empty: dict[Term, bool] = {TRUE: False, FALSE: True}
+        self._is_empty_closed = self._is_empty.copy()
         self._thread = _ThreadState()
 
     @abstractmethod
@@ -145,8 +146,30 @@ class TermEvaluator(TermTable):
         return replace(values, arrays=arrays, objects=objects)
 
     def _closed_shape(self, shape: ObjectShape) -> ObjectShape:
+        """Return a closed shape if it still has finite objects.
+
+        Required members are the same in both shapes. Further members, up to the least number, may
+        be recursive: the recursion may end only in objects with names that no schema lists.
+        """
         closed = shape.closed()
-        return closed if closed is shape or self.shape_is_inhabited(closed) else shape
+        if closed is shape or not self.shape_is_inhabited(closed):
+            return shape
+        needs_more = closed.min_members > len(closed.required)
+        if needs_more and not self._is_inhabited(closed, self._has_closed_value):
+            return shape
+        return closed
+
+    def _has_closed_value(self, term: Term) -> bool:
+        """Return whether a term has a value if all objects below are closed."""
+
+        def closed_values(inner: Term) -> ValueSet:
+            values = self.admitted(inner)
+            return replace(values, objects=tuple(shape.closed() for shape in values.objects))
+
+        known = self._is_empty_closed
+        if term not in known:
+            known[term] = self._solve_emptiness(term, closed_values, known)
+        return not known[term]
 
     def admitted(self, term: Term) -> ValueSet:
         """Return the head normal form of a term.
@@ -214,19 +237,22 @@ class TermEvaluator(TermTable):
         """Return whether a term has no (finite) JSON value."""
         known = self._is_empty.get(term)
         if known is None:
-            known = not self.admitted(term).has_scalar and self._solve_emptiness(term)
+            known = not self.admitted(term).has_scalar and self._solve_emptiness(
+                term, self.admitted, self._is_empty
+            )
             self._is_empty[term] = known
         return known
 
-    def _solve_emptiness(self, start: Term) -> bool:
-        """Return whether a term is empty, and store all results found.
+    def _solve_emptiness(
+        self, start: Term, values_of: Callable[[Term], ValueSet], known: dict[Term, bool]
+    ) -> bool:
+        """Return whether a term is empty, and store all results found in ``known``.
 
         A term is inhabited if it contains a scalar, or an array or object all of whose required
         parts are inhabited. Values are finite, so a recursive term is inhabited only if the
         recursion can end. Least fixed point: a term on the stack counts as empty. If it turns out
         inhabited, the terms that were decided on that assumption are decided again.
         """
-        known = self._is_empty
         stack = [start]
         on_stack = {start}
         dependants: dict[Term, dict[Term, None]] = {}
@@ -243,7 +269,7 @@ class TermEvaluator(TermTable):
 
         while stack:
             term = stack[-1]
-            values = self.admitted(term)
+            values = values_of(term)
             shapes: tuple[ArrayShape | ObjectShape, ...] = (*values.arrays, *values.objects)
             try:
                 is_inhabited = values.has_scalar or any(

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 from schema_strategies import NAMES, examples, schemas, values_near
+from shortest_words import shortest_word
 
 from state_machines import JsonSchemaStateMachine, SchemaError
 
@@ -75,6 +76,11 @@ def test_objects_of_python_types_have_their_properties_alone() -> None:
         assert not machine.matches(text.replace(json.dumps(place, separators=(",", ":")), longer))
 
 
+RECURSIVE = {
+    "$id": "http://x.test/x",
+    "type": "object",
+    "properties": {"a": {"$ref": "http://x.test/x"}},
+}
 ONE = {"properties": {"a": {"const": 1}}}
 B = {"properties": {"b": {"type": "integer"}}}
 BASE = {"$ref": "#/$defs/Base", "$defs": {"Base": B}}
@@ -127,6 +133,11 @@ def test_objects_have_the_names_that_schemas_list(
         ({**A, "dependentRequired": {"a": ["b"]}}, '{"a":1,"b":2,"c":3}'),
         ({**A, "enum": [{"b": 1}]}, '{"b":1}'),
         ({"$ref": "#/$defs/x", "minProperties": 3, "$defs": {"x": A}}, '{"a":1,"b":2,"c":3}'),
+        ({**RECURSIVE, "minProperties": 1}, '{"a":{"b":1,"c":2}}'),
+        (
+            {"required": ["a"], "properties": {"a": {**RECURSIVE, "minProperties": 1}}},
+            '{"a":{"b":1}}',
+        ),
         # No schema lists names.
         ({"type": "object"}, '{"b":1}'),
         ({"not": {"properties": {"a": {"type": "integer"}}, "required": ["a"]}}, '{"b":1}'),
@@ -155,6 +166,7 @@ def test_closing_removes_values_but_never_all() -> None:
         except SchemaError:
             return
         machine = JsonSchemaStateMachine(schema, additional_properties="closed")
+        assert shortest_word(machine.start) is not None
         for _ in range(3):
             text = json.dumps(data.draw(values_near(schema)), ensure_ascii=False)
             accepted = open_machine.matches(text)

@@ -264,7 +264,7 @@ class ObjectShape:
         )
 
     def closed(self) -> ObjectShape:
-        """Return the objects that have no names but those that schemas list.
+        """Return the objects whose names are all listed in schemas.
 
         The shape itself, if no schema lists names, if one says something about other names, or if
         other names are needed.
