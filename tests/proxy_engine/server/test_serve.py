@@ -223,22 +223,30 @@ def test_missing_packages_are_named(
     assert "pip install 'proxy-engine[server]'" in capsys.readouterr().err
 
 
-def test_missing_model_and_open_network_are_reported(tmp_path: Path) -> None:
-    running = start(
-        tmp_path,
-        "--host",
-        "0.0.0.0",
-        "--model",
-        "/no/such/model",
-        PROXY_ENGINE_MAX_QUEU="3",
-    )
-    _, log = running.communicate(timeout=60)
-    assert running.returncode == 1
-    assert "there is no directory" in log
-    assert "warning listening on a network without an API key" in log
-    assert log.count("unknown environment variable") == 1
-    assert "Did you mean PROXY_ENGINE_MAX_QUEUE?" in log
-    assert "Traceback" not in log
+@pytest.fixture
+def quiet_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that runs in this process neither takes it over nor changes its logs."""
+    monkeypatch.setattr("proxy_engine.server.logs.configure", lambda *_: None)
+    monkeypatch.setattr("proxy_engine.runtime.process_runtime.take_over", lambda: None)
+
+
+@pytest.mark.usefixtures("quiet_process")
+def test_missing_model_and_open_network_are_reported(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("PROXY_ENGINE_MAX_QUEU", "3")
+    assert main(["serve", "--host", "0.0.0.0", "--model", "/no/such/model"]) == 1
+    shown = capsys.readouterr().err
+    assert "there is no directory" in shown
+    assert "Traceback" not in shown
+    assert [record.message.partition(":")[0] for record in caplog.records] == [
+        "listening on a network without an API key",
+        "unknown environment variable",
+    ]
+    hint = caplog.records[1].fields["hint"]  # type: ignore[attr-defined]
+    assert hint == "Did you mean PROXY_ENGINE_MAX_QUEUE?"
 
 
 def test_variables_that_are_no_settings_are_unknown(
@@ -258,6 +266,7 @@ def test_variables_that_are_no_settings_are_unknown(
     }
 
 
+@pytest.mark.usefixtures("quiet_process")
 def test_default_model_larger_than_the_memory_is_reported(
     tiny_model_directory: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -265,8 +274,6 @@ def test_default_model_larger_than_the_memory_is_reported(
         raise ModelFormatError("not loaded", model="tiny")
 
     monkeypatch.setattr(serve, "_load", load)
-    monkeypatch.setattr("proxy_engine.server.logs.configure", lambda *_: None)
-    monkeypatch.setattr("proxy_engine.runtime.process_runtime.take_over", lambda: None)
     for limit, count in ((1, 1), (1 << 50, 0)):
         caplog.clear()
         settings = make_settings(model=str(tiny_model_directory), memory_limit_bytes=limit)
