@@ -1,7 +1,8 @@
 """Output files of an extraction, which an interrupted run continues by their manifests.
 
-A manifest has a line for each row of the output, which is appended after the row: a digest of the
-record, the size of the output, and the answer or the error.
+A manifest has a line for each row of the output: a digest of the record, the size of the output,
+and the answer or the error. The line is appended after the row, so a run that is killed between
+them writes that row again. Answers are read from the manifest, whatever the format of the output.
 """
 
 from __future__ import annotations
