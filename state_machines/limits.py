@@ -89,7 +89,7 @@ class Limits:
     longest match is empty."""
 
     endless_states: int = 1000
-    """States visited to find a cycle; beyond, a language counts as finite."""
+    """States visited to show that a language has words of all lengths."""
 
     # Caches of states.
 

@@ -1,12 +1,13 @@
 """The compiled walks of automata over tries, and the state at every vertex.
 
 ``walk.c`` is compiled when the package is installed, if there is a compiler. Otherwise whole-array
-operations walk level by level.
+operations walk level by level, and a warning says so.
 """
 
 from __future__ import annotations
 
 import ctypes
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -54,14 +55,21 @@ class Kernel:
         self.quote.restype = None
 
 
-def _load() -> Kernel | None:
+def load_kernel(path: Path = LIBRARY) -> Kernel | None:
+    """Return the compiled library; ``None``, with a warning, where it is missing or of no use."""
     try:
-        return Kernel(LIBRARY)
-    except (OSError, ValueError):
+        return Kernel(path)
+    except (OSError, ValueError) as error:
+        warnings.warn(
+            f"masks are computed without compiled code, which takes several times as long: {error}."
+            " Reinstall the package where there is a C compiler",
+            RuntimeWarning,
+            stacklevel=2,
+        )
         return None
 
 
-KERNEL = _load()
+KERNEL = load_kernel()
 
 
 def states_at_vertices(

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from operator import is_not
 from weakref import ref
 
 import numpy as np
@@ -42,6 +41,9 @@ from state_machines.masks.token_trie import Ids, TokenTrie
 
 _FEW_REPETITIONS = 3
 """Repetitions of a part of a text that few tokens exceed."""
+
+_SEARCHED_PARTS = 32
+"""Parts of a text among which a long repetition is looked for."""
 
 _CLOSED_TEXTS = 64
 """Vertices of opening quotes for which the texts before closing quotes are stored."""
@@ -294,8 +296,25 @@ def with_other_counts(text: Node) -> tuple[Node, Node] | None:
     The first language is within that of the text, the second one around it. So tokens that both
     allow or refuse, the text allows or refuses as well: no token reads the last repetition.
     """
-    fewer = _with_counts(text, _FEW_REPETITIONS)
-    return None if fewer is text else (fewer, _with_counts(text, None))
+    if not _has_long(text):
+        return None
+    return _with_counts(text, _FEW_REPETITIONS), _with_counts(text, None)
+
+
+def _has_long(text: Node) -> bool:
+    """Whether one of the first parts of a text is a repetition of more parts than tokens read."""
+    pending = [text]
+    for _ in range(_SEARCHED_PARTS):
+        if not pending:
+            break
+        node = pending.pop()
+        if isinstance(node, Concatenation):
+            pending += (node.tail, node.head)
+        elif isinstance(node, Union | Intersection):
+            pending += node.members[:_SEARCHED_PARTS]
+        elif isinstance(node, Repetition) and _is_long(node):
+            return True
+    return False
 
 
 def _with_counts(text: Node, count: int | None) -> Node:
@@ -307,9 +326,7 @@ def _with_counts(text: Node, count: int | None) -> Node:
     for number, part in enumerate(parts):
         if isinstance(part, Union | Intersection):
             join = union if isinstance(part, Union) else intersection
-            members = [_with_counts(member, count) for member in part.members]
-            if any(map(is_not, members, part.members)):
-                parts[number] = join(members)
+            parts[number] = join([_with_counts(member, count) for member in part.members])
         elif isinstance(part, Repetition) and _is_long(part):
             parts[number] = repetition(part.body, part.min_count, count)
     return concatenation(*parts)
