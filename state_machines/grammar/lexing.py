@@ -345,7 +345,7 @@ class Lexed(Node):
 
     @property
     def repeated(self) -> Lexed | None:
-        """The state before what the parser repeats, if it does several times."""
+        """The state before a body that the parser repeats several times."""
         parser = self.parser
         if not isinstance(parser, Repetition) or parser.min_count < 2:
             return None

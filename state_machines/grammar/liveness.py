@@ -2,7 +2,7 @@
 
 A lexeme ends before a byte that does not continue it. So a state before a lexeme comes with a
 *gap*: the bytes that cannot be next. The parser's state is a stack. A text that empties it leaves a
-gap to what is below, the *exit*. The exit of the top of a stack does not depend on what is below,
+gap to the state below, the *exit*. The exit of the top of a stack does not depend on the states below,
 so it is found once for all states with this top.
 """
 
@@ -61,7 +61,7 @@ class LexedState(Protocol):
 
     @property
     def repeated(self) -> Self | None:
-        """The state before what the parser repeats, if it does several times."""
+        """The state before a body that the parser repeats several times."""
 
     def next_lexemes(self, gap: int, *, near: bool) -> tuple[Sequence[_Lexeme], Node]: ...
     def has_all_ends(self, gap: int) -> bool: ...
