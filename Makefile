@@ -43,7 +43,7 @@ RUNTIMES ?= torch llama-cpp-python
 NOTEBOOKS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-ray test-runtimes runtime-tests processor-figures coverage matrix data lint docs notebooks screenshots bench memory growth bench-grammars bench-e2e bench-free-texts bench-speculation bench-vision bench-faithfulness bench-hostile bench-quality bench-calibration bench-processors bench-distributed bench-prompt-cache bench-ray plots fuzz ledgers compat soak model speech-model clean
+.PHONY: help demo serve test test-ray test-runtimes runtime-tests processor-figures coverage matrix data lint docs notebooks screenshots bench memory growth bench-grammars bench-e2e bench-free-texts bench-speculation bench-heads bench-vision bench-faithfulness bench-hostile bench-quality bench-calibration bench-processors bench-distributed bench-prompt-cache bench-ray plots fuzz ledgers compat soak model speech-model clean
 
 help:
 	@echo "make demo          a real model turns a text into JSON that matches a schema"
@@ -70,6 +70,7 @@ help:
 	@echo "make bench-e2e     whole requests with a model (E2E_ARGS='--data FILE.jsonl.gz')"
 	@echo "make bench-free-texts  a batch of free texts, beside mlx-lm's batch_generate (FREE_TEXTS_ARGS='--model 8x256')"
 	@echo "make bench-speculation  time and forward passes with drafts (SPECULATION_ARGS='--repeats 3')"
+	@echo "make bench-heads   tokens per pass with draft heads of a known agreement (HEADS_ARGS='--documents 5')"
 	@echo "make bench-vision  questions about images, beside mlx-vlm (VISION_ARGS='--repeats 5')"
 	@echo "make bench-hostile the effect of hostile requests on a server's clients (HOSTILE_ARGS=...)"
 	@echo "make bench-calibration  how often values of each confidence are right (CALIBRATION_ARGS='--records 40')"
@@ -160,6 +161,9 @@ bench-free-texts: $(INSTALLED)-bench model
 bench-speculation: $(INSTALLED)-bench model
 	$(FAST) $(BIN)/python benchmarks/end_to_end.py --figures speculation,speculation-batch,draft-model \
 	    --model 8x256 $(SPECULATION_ARGS)
+
+bench-heads: $(INSTALLED)-bench model
+	$(FAST) $(BIN)/python benchmarks/draft_heads.py $(HEADS_ARGS)
 
 bench-vision: $(INSTALLED)-bench model
 	$(FAST) $(BIN)/python benchmarks/vision.py $(VISION_ARGS)

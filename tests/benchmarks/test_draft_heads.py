@@ -1,0 +1,15 @@
+"""Tokens per pass with a draft head of a known agreement."""
+
+from __future__ import annotations
+
+import draft_heads
+import pytest
+
+
+@pytest.mark.model
+def test_head_that_always_agrees_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(draft_heads, "KINDS", {"free text": {"max_tokens": 16, "min_tokens": 16}})
+    (row,) = draft_heads.measure(1, [1.0])
+    # The last draft ends behind the answer.
+    assert row["accepted of drafted"] > 0.7
+    assert row["tokens per pass"] > 3
