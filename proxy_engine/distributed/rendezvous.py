@@ -41,7 +41,7 @@ _POLL_SECONDS = 0.02
 _SECRET_BYTES = 32
 _MAX_BYTES = 4096
 _REFUSALS = (OSError, EOFError, ProcessError, AssertionError, ValueError)
-"""What is raised if the other process does not know the secret, or does not follow the protocol."""
+"""Raised where the other process does not know the secret or does not follow the protocol."""
 _PACKAGES = ("proxy-engine", "mlx", "mlx-lm")
 
 

@@ -42,7 +42,7 @@ FileSignature: TypeAlias = tuple[tuple[str, int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """What a request states about the model that answers it.
+    """The names by which a request selects its model.
 
     Attributes:
         name: The model's name; ``None`` or empty for a suitable one: the model in memory, the

@@ -65,7 +65,7 @@ class MessagesEncoder(BlocksEncoder):
         if not self._has_begun:
             self._has_begun = True
             if isinstance(event, PromptProgress):
-                # The first event counts what was cached.
+                # `processed` of the first event is the number of cached tokens.
                 self._message["usage"] = _usage(event.total, event.processed, 0)
             yield self._event("message_start", message=self._message)
             yield self._event("ping")
