@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import mlx.core as mx
 
-from samplers.random_keys import KeyRow
+from samplers.random_keys import RandomKeys
 from samplers.sampler import Sampler
 from samplers.transforms import apply_filters, apply_temperature
 
@@ -31,22 +31,7 @@ def sample_rows(samplers: Sequence[Sampler], logits: mx.array) -> mx.array:
         return mx.argmax(logits, axis=-1)
     filtered = apply_filters(logits, parameters) if parameters.has_filters else logits
     scaled = apply_temperature(filtered, parameters.temperature)
-    pairs = mx.vmap(mx.random.split)(_stacked_keys([sampler.key_row for sampler in samplers]))
-    following = pairs[:, 0]
-    for row, sampler in enumerate(samplers):
-        sampler.key_row = KeyRow(following, row)
-    return mx.vmap(_draw)(scaled, pairs[:, 1])
-
-
-def _stacked_keys(rows: Sequence[KeyRow]) -> mx.array:
-    """Return the keys as one array, shape (rows, 2)."""
-    shared = rows[0].keys
-    # After a call with the same samplers, their keys are one array already.
-    if len(rows) == len(shared) and all(
-        keys is shared and row == place for place, (keys, row) in enumerate(rows)
-    ):
-        return shared
-    return mx.stack([row.key for row in rows])
+    return mx.vmap(_draw)(scaled, RandomKeys.take_rows(sampler.keys for sampler in samplers))
 
 
 def _draw(scaled: mx.array, key: mx.array) -> mx.array:

@@ -9,7 +9,7 @@ import mlx.core as mx
 
 from samplers.logprobs import log_share, log_sum
 from samplers.parameters import InvalidSamplingParameterError, SamplingParameters
-from samplers.random_keys import KeyRow, random_key
+from samplers.random_keys import RandomKeys
 from samplers.transforms import (
     adjust_logits,
     apply_filters,
@@ -56,7 +56,7 @@ class Sampler:
 
     Attributes:
         parameters: The sampling parameters.
-        key_row: The key of the next random numbers, as a row of an array of keys.
+        keys: Its random keys.
         row_parameters: The values of all parameters but the seed. Samplers with equal ones can
             sample rows of one array together, see :func:`~samplers.sample_rows`. ``None``: the
             sampler cannot.
@@ -70,7 +70,7 @@ class Sampler:
     ) -> None:
         self.parameters = parameters
         self._xtc_special_tokens = tuple(xtc_special_tokens)
-        self.key_row = KeyRow(random_key(parameters.seed, stream)[None], 0)
+        self.keys = RandomKeys(parameters.seed, stream)
         self._adjusts = bool(parameters.bias_pairs) or parameters.has_penalties
         self._has_filters = parameters.has_filters
         has_rows = not (self._adjusts or parameters.has_xtc)
@@ -216,7 +216,7 @@ class Sampler:
         if among is not None:
             ids = among.astype(mx.uint32)
             log_q = mx.take(log_q, ids)
-        key = self._next_key()
+        key = self.keys.take()
         index = verify_draft(self._log_draw(adjusted, among), log_q, ids == drafted, key)
         return mx.take(ids, index).reshape(logits.shape[:-1])
 
@@ -289,18 +289,13 @@ class Sampler:
         return self._log_mass(adjusted, ids)
 
     @property
-    def random_state(self) -> mx.array:
-        """The key of the next random numbers. Setting an earlier one repeats them."""
-        return self.key_row.key
+    def random_state(self) -> int:
+        """How many random keys were used. Setting an earlier number repeats those behind it."""
+        return self.keys.taken
 
     @random_state.setter
-    def random_state(self, key: mx.array) -> None:
-        self.key_row = KeyRow(key[None], 0)
-
-    def _next_key(self) -> mx.array:
-        keys = mx.random.split(self.key_row.key)
-        self.key_row = KeyRow(keys, 0)
-        return keys[1]
+    def random_state(self, taken: int) -> None:
+        self.keys.taken = taken
 
     def scaled_logits(
         self, logits: mx.array, tokens: Sequence[int], *, prompt_tokens: int = 0
@@ -344,7 +339,7 @@ class Sampler:
         """
         if self.parameters.temperature == 0:
             return mx.zeros((count,))
-        key = self._next_key()
+        key = self.keys.take()
         return mx.random.gumbel((count,), key=key)
 
     def _adjusted(
@@ -376,7 +371,7 @@ class Sampler:
         parameters = self.parameters
         if parameters.temperature == 0:
             return mx.argmax(logits, axis=-1), None
-        key = self._next_key()
+        key = self.keys.take()
         excludes: mx.array | None = None
         if parameters.has_xtc:
             key, other = mx.random.split(key)

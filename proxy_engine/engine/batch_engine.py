@@ -185,4 +185,10 @@ class BatchEngine(EngineProperties):
                 cast(RequestArguments, {**arguments, **changes, **request.options}),
             )
 
-        return RunningBatch(queue, requests, batch_size=self.batch_size, ordered=ordered)
+        return RunningBatch(
+            queue,
+            requests,
+            batch_size=self.batch_size,
+            announced=self._core.scheduler.announced,
+            ordered=ordered,
+        )

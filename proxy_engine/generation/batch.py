@@ -42,6 +42,7 @@ from .speculation.drafting import BatchDrafts
 from .speculation.model_drafter import ModelDrafter
 from .speculation.step_costs import StepCosts
 from .step import Step, sample_together
+from .timings import Timings
 from .wired_memory import clear_cache
 
 _STEPS_BETWEEN_CACHE_CLEARINGS = 256
@@ -173,13 +174,14 @@ class Batch:
         drawn = [token for step in sampled for token in step.sampled]
         # Apart from the forward pass: arrays of one async_eval are ready when all of them are, and
         # the tokens are read while the pass runs.
-        mx.async_eval([token.arrays for token in drawn])
+        mx.async_eval(NextToken.arrays(drawn))
         if runs_ahead:
             for step in sampled:
                 step.sequence.propose((_UNREAD,))
             self._forward(NextToken.joined(drawn)[:, None], [1] * len(sampled))
         self._read(sampled, drawn)
-        accepted = Step.perform(sampled, Step.check)
+        Step.perform([step for step in sampled if step.may_be_refused], Step.check)
+        accepted = [step for step in sampled if step.error is None and not step.is_slow]
         if runs_ahead and any(step.is_redrawn for step in sampled):
             self._rows.withdraw()
         elif runs_ahead:
@@ -260,9 +262,12 @@ class Batch:
             return False
         for sequence in rows.sequences:
             constraint = sequence.constraint
-            if constraint.expects_fast_forward or sequence.weights is not None:
+            if sequence.weights is not None:
                 return False
-            may_refuse = may_refuse or constraint.may_refuse
+            if constraint.has_grammar:
+                if constraint.expects_fast_forward:
+                    return False
+                may_refuse = True
             may_draft = may_draft or sequence.drafting is not None
             is_at_limit = is_at_limit and sequence.is_at_limit
         if is_at_limit or (may_draft and self._drafts.are_expected()):
@@ -274,8 +279,8 @@ class Batch:
         started = time.perf_counter()
         NextToken.read(drawn)
         ended = time.perf_counter()
-        for sequence in self._rows.sequences:
-            sequence.timings.add("wait", started, ended)
+        timings = [sequence.timings for sequence in self._rows.sequences]
+        Timings.add_to_all(timings, "wait", started, ended)
         for step in sampled:
             if step.sequence.timings.first_token is None:
                 step.sequence.timings.first_token = ended
@@ -366,9 +371,9 @@ class Batch:
                 sequence.weigh_forced(output.logits[row, : lengths[row]], known.setdefault(row, {}))
                 weights += sequence.weights.unread
         mx.async_eval(output.inputs, *weights)
-        ended = time.perf_counter()
+        timings = [sequence.timings for sequence in sequences]
+        Timings.add_to_all(timings, "dispatch", started, time.perf_counter())
         for sequence in sequences:
-            sequence.timings.add("dispatch", started, ended)
             sequence.timings.step += 1
             sequence.forward_passes += 1
         self._passes += 1

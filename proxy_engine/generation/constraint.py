@@ -50,6 +50,8 @@ class Constraint:
     Attributes:
         guard: Takes the tokens.
         matcher: The grammar's matcher.
+        has_grammar: Whether there is one. Without it, no token is refused or forced, and no mask
+            takes time.
         options: Limits and end tokens.
         generated: Tokens taken so far.
         written: Length of the output so far, in bytes; special tokens by their names.
@@ -71,6 +73,7 @@ class Constraint:
     ) -> None:
         self.options = options
         self.guard = guard
+        self.has_grammar = guard is not None
         self.matcher: Matcher | None = None if guard is None else guard.matcher
         self.generated = 0
         self.written = 0
@@ -88,6 +91,8 @@ class Constraint:
         self._steps = MASK_STEPS
         self._planned: Mask | None = None
         self._script: tuple[int, ...] = ()
+        # The last mask without end tokens, and what it was made from.
+        self._reduced: tuple[Mask | None, Mask] | None = None
         self._repetition: RepetitionDetector | None = None
         if options.stop_repetition and self.matcher is not None:
             self._repetition = RepetitionDetector(self.matcher.vocabulary)
@@ -127,11 +132,6 @@ class Constraint:
         """The temperature that a rule of the grammar gives the next token."""
         matcher = self.matcher
         return None if matcher is None or not matcher.temperatures else matcher.temperature
-
-    @property
-    def may_refuse(self) -> bool:
-        """Whether :meth:`accepts` may refuse a sampled token."""
-        return self.guard is not None
 
     @property
     def expects_fast_forward(self) -> bool:
@@ -195,9 +195,10 @@ class Constraint:
                 allowed = self.guard.mask(allowed, exact=exact)
         if self.generated < self.options.min_tokens:
             allowed = self._without_end_tokens(allowed, size)
-        closing = self._closing_token
-        if allowed is not None and closing is not None and allowed[closing]:
-            allowed = _only(allowed, closing)
+        if allowed is not None and self._repetition is not None:
+            closing = self._repetition.closing_token
+            if closing is not None and allowed[closing]:
+                allowed = _only(allowed, closing)
         if allowed is not None and self._script:
             allowed = self._scripted(allowed, exact=exact)
         return allowed
@@ -269,16 +270,9 @@ class Constraint:
         Raises:
             GrammarBudgetError: The state after the token exceeds the step budget.
         """
-        written = self._written(token_id)
         if self.guard is not None:
-            self.guard.advance(token_id)
+            self._advance(self.guard, token_id, is_choice=is_choice)
         self.generated += 1
-        self.written += len(written)
-        self.forced_text = b"" if is_choice else self.forced_text + written
-        if self._repetition is not None and self.matcher is not None:
-            self._repetition.advance(written, self.matcher)
-            if self.cut is None and self._repetition.unit is not None:
-                self.cut = Cut(self.written, self._repetition.unit, "repetition")
         if token_id in self.options.end_token_ids:
             return False
         is_full = self.generated >= self.options.max_tokens
@@ -363,11 +357,16 @@ class Constraint:
         self.cut = Cut(self.written, refused, "max_seconds" if is_late else "max_tokens")
         self._follows_limit = True
 
-    def _written(self, token_id: int) -> bytes:
-        if self.matcher is None:
-            return b""
-        form = self.matcher.vocabulary.token_bytes[token_id] or b""
-        return form.removeprefix(Vocabulary.SPECIAL_MARK)
+    def _advance(self, guard: Guard, token_id: int, *, is_choice: bool) -> None:
+        form = guard.matcher.vocabulary.token_bytes[token_id] or b""
+        written = form.removeprefix(Vocabulary.SPECIAL_MARK)
+        guard.advance(token_id)
+        self.written += len(written)
+        self.forced_text = b"" if is_choice else self.forced_text + written
+        if self._repetition is not None:
+            self._repetition.advance(written, guard.matcher)
+            if self.cut is None and self._repetition.unit is not None:
+                self.cut = Cut(self.written, self._repetition.unit, "repetition")
 
     @property
     def _closing_token(self) -> int | None:
@@ -410,7 +409,12 @@ class Constraint:
 
     def _without_end_tokens(self, allowed: Mask | None, size: int) -> Mask:
         """Mask end tokens, unless nothing else is allowed."""
-        return self._masks.without(allowed, self.options.end_token_ids, size)
+        if self._reduced is None or self._reduced[0] is not allowed:
+            self._reduced = (
+                allowed,
+                self._masks.without(allowed, self.options.end_token_ids, size),
+            )
+        return self._reduced[1]
 
     def _is_small(self, allowed: Mask) -> bool:
         return self._masks.on_device(allowed).count <= SMALL_MASK_TOKENS

@@ -149,14 +149,20 @@ class NextToken:
 
     # Once it is sampled.
 
-    @property
-    def arrays(self) -> list[mx.array]:
-        """Arrays to evaluate."""
-        arrays = [self.drawn, *self._vectors]
-        for array in (self.log_weight, self.returned, self.without_limit):
-            if array is not None:
-                arrays.append(array)
-        return arrays if self._logprobs is None else [*arrays, *self._logprobs.arrays]
+    @staticmethod
+    def arrays(tokens: Sequence[NextToken]) -> list[mx.array]:
+        """Return the arrays of tokens that are to be evaluated."""
+        drawn = {id(token.drawn): token.drawn for token in tokens}
+        arrays = list(drawn.values())
+        if len(drawn) == 1 and len(tokens) > 1:
+            # Tokens that are sampled together have nothing else.
+            return arrays
+        for token in tokens:
+            others = token.log_weight, token.returned, token.without_limit, *token._vectors
+            arrays += [array for array in others if array is not None]
+            if token._logprobs is not None:
+                arrays += token._logprobs.arrays
+        return arrays
 
     @staticmethod
     def read(tokens: Sequence[NextToken]) -> None:
@@ -299,7 +305,8 @@ class NextToken:
             logits = mx.where(rows, logits, -mx.inf)
         elif first is not None:
             logits = apply_mask(logits, first.mask)
-        sampled = sample_rows([token._plain_sampler for token in group], logits)
+        samplers = [cast(Sampler, token.sampler) for token in group]
+        sampled = sample_rows(samplers, logits)
         for row, token in enumerate(group):
             token.drawn, token.row = sampled, row
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Tokens
 from copy import copy
-from dataclasses import replace
 from typing import Protocol, cast
 
 import mlx.core as mx
@@ -169,12 +168,15 @@ class Sequence(CachedText):
         if self.weights is not None and sampled.log_weight is not None:
             self.weights.add(sampled.log_weight)
             self.weights.read()
-        with step_budget(ADVANCE_STEPS):
-            token = self._append(sampled.token_id, is_choice=sampled.has_alternatives)
+        if not self.constraint.has_grammar:
+            token = self._append(sampled.token_id, is_choice=True)
+        else:
+            with step_budget(ADVANCE_STEPS):
+                token = self._append(sampled.token_id, is_choice=sampled.has_alternatives)
         if sampled.top is None and not sampled.vectors:
             return token
         logprobs, vectors = sampled.logprobs(), sampled.logprob_vectors()
-        return replace(token, logprobs=logprobs, logprob_vectors=vectors)
+        return token._replace(logprobs=logprobs, logprob_vectors=vectors)
 
     def advance_forced(self) -> list[Token]:
         """Append the tokens that need no sampling: forced text, and a forced end."""
@@ -187,7 +189,7 @@ class Sequence(CachedText):
                 # All end tokens write the same text.
                 ids = ends if token_id in ends else (token_id,)
                 self.weights.expect(len(self.tokens), ids, self._plain_sampler())
-            appended.append(replace(self._append(token_id, is_choice=False), is_forced=True))
+            appended.append(self._append(token_id, is_choice=False)._replace(is_forced=True))
             if self.finished:
                 break
         return appended

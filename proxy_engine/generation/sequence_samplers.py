@@ -151,8 +151,8 @@ def _described(value: object) -> str:
     return short_repr(value)
 
 
-RandomState: TypeAlias = Mapping[SamplingParameters, mx.array]
-"""The next random keys of a sequence's samplers."""
+RandomState: TypeAlias = Mapping[SamplingParameters, int]
+"""How many random keys each of a sequence's samplers has used."""
 
 
 class TokenSamplers(Protocol):
@@ -203,9 +203,7 @@ class SequenceSamplers:
         part = constraint.part_name if self._has_parts else ""
         temperature = constraint.temperature if self._temperatures else None
         found = self._by_place.get((part, temperature))
-        if found is None:
-            found = self._by_place[part, temperature] = self._made(part, temperature)
-        return found
+        return self._made(part, temperature) if found is None else found
 
     def _made(self, part: str, temperature: float | None) -> Sampler:
         parameters = _at_temperature(self._options.sampling(part), temperature)
@@ -215,6 +213,7 @@ class SequenceSamplers:
             stream = (self._stream, self._streams[parameters])
             sampler = make_sampler(parameters, stream, self._xtc_special_tokens)
             self._samplers[parameters] = sampler
+        self._by_place[part, temperature] = sampler
         return sampler
 
     @property
@@ -226,8 +225,8 @@ class SequenceSamplers:
     def random_state(self, state: RandomState) -> None:
         # A sampler that did not exist in that state is made again.
         self._samplers = {parameters: self._samplers[parameters] for parameters in state}
-        for parameters, key in state.items():
-            self._samplers[parameters].random_state = key
+        for parameters, taken in state.items():
+            self._samplers[parameters].random_state = taken
         self._by_place.clear()
 
     def fork(self, stream: int) -> SequenceSamplers:

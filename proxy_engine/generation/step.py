@@ -16,7 +16,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import replace
 
 from state_machines.budgets import step_limit
 from state_machines.errors import GrammarBudgetError
@@ -28,6 +27,7 @@ from .sampling import NextToken, Proposal
 from .sequence import Sequence
 from .sequence_samplers import RandomState
 from .speculation.drafts import Draft
+from .timings import Timings
 from .tokens import Token
 
 
@@ -100,11 +100,16 @@ class Step:
         Raises:
             SlowMaskError: It takes too long.
         """
-        started = time.perf_counter()
+        sequence = self.sequence
         # A pass that is dispatched before the tokens are read replaces those of the sequence.
-        self._logits = self.sequence.logits
-        self.sampled.append(self.sequence.next_token())
-        self.sequence.timings.add("mask", started, time.perf_counter())
+        self._logits = sequence.logits
+        if not sequence.constraint.has_grammar:
+            # Nothing is computed that would be worth measuring.
+            self.sampled.append(sequence.next_token())
+            return
+        started = time.perf_counter()
+        self.sampled.append(sequence.next_token())
+        sequence.timings.add("mask", started, time.perf_counter())
 
     def sample(self) -> None:
         """Sample all positions.
@@ -134,6 +139,11 @@ class Step:
         """Sample a position of a draft."""
         token.sample(logits, proposed)
         self._random_states.append(self.sequence.random_state)
+
+    @property
+    def may_be_refused(self) -> bool:
+        """Whether the sampled token has to be checked."""
+        return self.sequence.constraint.has_grammar or self.sampled[0].returned is not None
 
     def check(self) -> None:
         """Sample the first position again if the sequence does not accept its token.
@@ -176,7 +186,11 @@ class Step:
         Raises:
             GrammarBudgetError: The state after a token exceeds the step budget.
         """
-        sequence, started = self.sequence, time.perf_counter()
+        sequence = self.sequence
+        if self.draft is None and not sequence.constraint.has_grammar:
+            self.tokens.append(sequence.advance(self.sampled[0]))
+            return
+        started = time.perf_counter()
         tokens = [sequence.advance(self.sampled[0])]
         tokens += sequence.advance_forced()
         if self.draft is not None:
@@ -190,7 +204,7 @@ class Step:
         proposed = 0
         while self._is_accepted(draft):
             self.accepted += 1
-            tokens[proposed] = replace(tokens[proposed], is_drafted=True)
+            tokens[proposed] = tokens[proposed]._replace(is_drafted=True)
             proposed = len(tokens)
             if sequence.finished or self.accepted == len(self.sampled):
                 break
@@ -238,7 +252,6 @@ def sample_together(steps: Iterable[Step]) -> list[Step]:
         started = time.perf_counter()
         logits = NextLogits.stacked([step.logits for step in group])
         NextToken.sample_together([step.sampled[0] for step in group], logits)
-        ended = time.perf_counter()
-        for step in group:
-            step.sequence.timings.add("sample", started, ended)
+        timings = [step.sequence.timings for step in group]
+        Timings.add_to_all(timings, "sample", started, time.perf_counter())
     return others

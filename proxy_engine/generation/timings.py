@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -39,11 +39,18 @@ class Timings:
 
     def add(self, phase: Phase, started: float, ended: float) -> None:
         """Record a piece of work."""
-        if self.first_token is not None:
-            self.seconds[phase] = self.seconds.get(phase, 0.0) + ended - started
-        if self.is_traced:
-            begin = self.started
-            self.spans.append(Span(phase, self.step, started - begin, ended - begin))
+        Timings.add_to_all((self,), phase, started, ended)
+
+    @staticmethod
+    def add_to_all(requests: Iterable[Timings], phase: Phase, started: float, ended: float) -> None:
+        """Record a piece of work that requests share."""
+        seconds = ended - started
+        for timings in requests:
+            if timings.first_token is not None:
+                timings.seconds[phase] = timings.seconds.get(phase, 0.0) + seconds
+            if timings.is_traced:
+                begin = timings.started
+                timings.spans.append(Span(phase, timings.step, started - begin, ended - begin))
 
     @contextmanager
     def during(self, phase: Phase) -> Iterator[None]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from state_machines.root import Part
 
 from ..results.parts import LogprobVectors, TokenLogprobs
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """A generated token.
 
     Attributes:

@@ -87,9 +87,12 @@ class Prefills:
         max_tokens = joint_prefill_tokens(step_size, others_wait=bool(batch.sequences))
         if not is_joint_prefill_worthwhile(lengths, max_tokens):
             return False
-        shared = max(common_prefix(key, other.cache_key()) for other in requests)
+        is_repeated = self._caches.options.max_bytes > 0 and (
+            max(common_prefix(key, other.cache_key()) for other in requests) - cached
+            > _MAX_SHARED_TOKENS
+        )
         return (
-            shared - cached <= _MAX_SHARED_TOKENS
+            not is_repeated
             and batch.can_prefill_together
             and batch.can_add(next(iter(prefills)).cache)
         )

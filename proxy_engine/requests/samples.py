@@ -274,7 +274,7 @@ class Sample:
                 self.emit(self._token_event(token))
                 if token.logprob_vectors is not None:
                     # They are large, and the result of a stream does not have them.
-                    self.tokens[index] = replace(token, logprob_vectors=None)
+                    self.tokens[index] = token._replace(logprob_vectors=None)
         pieces, self._pieces = self._pieces, []
         if isinstance(self._matcher, RootMatcher):
             pieces += self._matcher.take_pieces(is_last=is_last)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 
 from ..errors import EngineClosedError
 from ..generation import wired_memory
@@ -14,7 +16,8 @@ from .request import Emit, Finish, Job, Request, ignore
 from .worker import Worker
 
 _MAX_ADMISSION_SECONDS = 0.02
-"""How long generating sequences wait while prompts are admitted that share a prefill pass."""
+"""How long generating sequences wait while prompts are admitted that share a prefill pass, and how
+long the first request of an idle engine waits for others that are announced."""
 
 
 class Scheduler:
@@ -35,6 +38,8 @@ class Scheduler:
         self._model_name = model_name
         self._model_bytes = model_bytes
         self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._announcements = 0
         self._waiting: deque[Job] = deque()
         self._is_scheduled = False
 
@@ -68,11 +73,25 @@ class Scheduler:
                 raise self._worker.closed_error()
             self._worker.abort_with(job.future)
             self._waiting.append(job)
+            if self._announcements:
+                self._changed.notify()
             if self._is_scheduled:
                 return job.future
             self._is_scheduled = True
         self._schedule()
         return job.future
+
+    @contextmanager
+    def announced(self) -> Iterator[None]:
+        """Announce that the block queues several requests: an idle engine begins them together."""
+        with self._lock:
+            self._announcements += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._announcements -= 1
+                self._changed.notify()
 
     def _schedule(self) -> None:
         try:
@@ -100,6 +119,8 @@ class Scheduler:
                 if self._worker.is_closing:
                     raise EngineClosedError("the engine was closed")
                 try:
+                    if self._announcements and not len(self.batch):
+                        self._await_announced()
                     if self._waiting:
                         self._admit()
                     self.batch.run_round(others_wait=bool(self._waiting))
@@ -113,6 +134,14 @@ class Scheduler:
                 # After a round, so that calls and requests do not starve each other.
                 if self._worker.is_awaited:
                     return False
+
+    def _await_announced(self) -> None:
+        """Wait for a moment, until the announced requests are queued or fill the batch."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: not self._announcements or len(self._waiting) >= self.batch.batch_size,
+                _MAX_ADMISSION_SECONDS,
+            )
 
     def _admit(self) -> None:
         """Begin waiting requests if there is room.

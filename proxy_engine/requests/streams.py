@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from concurrent.futures import CancelledError, Executor, Future
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
@@ -145,6 +145,8 @@ class RunningBatch:
         requests: The requests.
         batch_size: Maximum number of requests that run together. ``REQUESTS_AHEAD`` times as many
             are read before their items are returned; fewer if they have large images.
+        announced: Called before requests are queued, in whose context this happens; see
+            :meth:`Scheduler.announced`.
         ordered: Return items in the order of the requests, otherwise as they finish.
     """
 
@@ -154,9 +156,11 @@ class RunningBatch:
         requests: Iterable[Prompt | BatchRequest],
         *,
         batch_size: int,
+        announced: Callable[[], AbstractContextManager[None]],
         ordered: bool = True,
     ) -> None:
         self._queue = queue
+        self._announced = announced
         self._requests = enumerate(requests)
         self._batch_size = batch_size
         self._is_ordered = ordered
@@ -178,8 +182,9 @@ class RunningBatch:
         try:
             while True:
                 guard.check()
-                while self._has_room() and (numbered := next(self._requests, None)) is not None:
-                    self._read(*numbered)
+                with self._announced():
+                    while self._has_room() and (numbered := next(self._requests, None)) is not None:
+                        self._read(*numbered)
                 if self._finished and not self._is_ordered:
                     following = next(iter(self._finished))
                 if following in self._finished:

@@ -45,10 +45,6 @@ class ScriptedConstraint(Constraint):
         assert not self.accepts(token_id)
 
     @property
-    def may_refuse(self) -> bool:
-        return bool(self.script.rejected)
-
-    @property
     def expects_fast_forward(self) -> bool:
         return self.script.chosen % 3 == 0
 
@@ -81,6 +77,7 @@ class ScriptedSequence(GeneratedSequence):
         constraint = ScriptedConstraint(SequenceOptions((), 10**6), masks, limits)
         super().__init__(prompt, constraint, cast(Any, None), masks=masks)
         constraint.script = self
+        constraint.has_grammar = True
         self.stretches = [list(stretch) for stretch in stretches]
         self.rejected = rejected
         self.chosen = 0

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from contextvars import ContextVar
 from typing import Any
 
@@ -27,6 +28,7 @@ from proxy_engine import (
     TokenGenerated,
 )
 from proxy_engine.generation import Batch
+from proxy_engine.requests import scheduler
 from proxy_engine.requests.preparation import Preparation
 from proxy_engine.requests.request import Request
 from proxy_engine.requests.scheduler import Scheduler
@@ -360,6 +362,26 @@ def test_worker_calls_do_not_starve_requests(engine: InferenceEngine) -> None:
     done.set()
 
 
+def test_announced_requests_begin_together(
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduler, "_MAX_ADMISSION_SECONDS", 60)
+    core = engine._core
+    with core.scheduler.announced():
+        first = core.queue("x", None, {"max_tokens": 3})
+        time.sleep(0.05)
+        assert not len(core.batch)
+        assert not first.future.done()
+        core.queue("y", None, {"max_tokens": 3})
+    assert first.result().usage.completion_tokens
+
+
+def test_announced_requests_are_not_waited_for_long(engine: InferenceEngine) -> None:
+    core = engine._core
+    with core.scheduler.announced():
+        assert core.queue("x", None, {"max_tokens": 3}).result().usage.completion_tokens
+
+
 def test_error_of_the_iterable_cancels_the_batch() -> None:
     queued = QueuedRequest(Future(), threading.Event())
 
@@ -367,7 +389,7 @@ def test_error_of_the_iterable_cancels_the_batch() -> None:
         yield "x"
         raise LookupError("no more")
 
-    items = RunningBatch(lambda _: queued, prompts(), batch_size=4).items()
+    items = RunningBatch(lambda _: queued, prompts(), batch_size=4, announced=nullcontext).items()
     with pytest.raises(LookupError):
         next(items)
     assert queued.cancelled.is_set()
@@ -378,9 +400,10 @@ def test_request_cancelled_during_preparation_is_never_queued(
 ) -> None:
     preparation = engine._core.preparation
     made: list[Request] = []
-    go_on = threading.Event()
+    begun, go_on = threading.Event(), threading.Event()
 
     def slow(*arguments: Any) -> Request:
+        begun.set()
         go_on.wait(10)
         made.append(Preparation.request(preparation, *arguments))
         return made[0]
@@ -389,7 +412,7 @@ def test_request_cancelled_during_preparation_is_never_queued(
 
     async def main() -> None:
         task = asyncio.create_task(engine.agenerate("x", min_tokens=450, max_tokens=450))
-        await asyncio.sleep(0.02)
+        await asyncio.to_thread(begun.wait, 10)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -511,6 +534,6 @@ def test_large_media_are_not_read_ahead(megabytes: int, unfinished: int, ordered
         futures[0].set_result(None)
         yield from itertools.repeat("x")
 
-    batch = RunningBatch(queue, prompts(), batch_size=4, ordered=ordered)
+    batch = RunningBatch(queue, prompts(), batch_size=4, announced=nullcontext, ordered=ordered)
     assert next(batch.items()).index == 0
     assert len(futures) == 1 + unfinished
