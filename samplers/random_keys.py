@@ -1,4 +1,4 @@
-"""The random keys of samplers."""
+"""The random keys of samplers, and the draws that are made with them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import mlx.core as mx
 import numpy as np
 
 _WORD = 2**32
+
+_MIN_COMPILED = 256
+"""Tokens from which on draws are compiled: once for every shape."""
 
 
 class RandomKeys:
@@ -50,3 +53,34 @@ class RandomKeys:
         number = self._start + self.taken
         self.taken += 1
         return number // _WORD % _WORD, number % _WORD
+
+
+def draw_rows(logits: mx.array, keys: mx.array) -> mx.array:
+    """Draw a token for each row from the distribution that its logits describe (Gumbel-max trick).
+
+    A row's token depends on its own logits and key only, whatever the other rows are.
+
+    Args:
+        logits: float32, shape (rows, tokens), not normalised; ``-inf`` excludes a token.
+        keys: The key of each row, uint32, shape (rows, 2).
+
+    Returns:
+        Token ids, uint32, shape (rows,), not evaluated.
+    """
+    return (_draw_rows if logits.shape[-1] < _MIN_COMPILED else _draw_many)(logits, keys)
+
+
+def _draw_rows(logits: mx.array, keys: mx.array) -> mx.array:
+    size = logits.shape[-1]
+
+    def random_words(key: mx.array) -> mx.array:
+        # Keys are uniform words of 32 bits.
+        return mx.random.split(key, (size + 1) // 2).reshape(-1)[:size]
+
+    # 23 bits, since a float32 next to 1 has no more: never 0 nor 1, whose noise is infinite.
+    bits = mx.right_shift(mx.vmap(random_words)(keys), 9)
+    uniform = (bits.astype(mx.float32) + 0.5) * 2.0**-23
+    return mx.argmax(logits - mx.log(-mx.log(uniform)), axis=-1)
+
+
+_draw_many = mx.compile(_draw_rows)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import mlx.core as mx
 
-from samplers.random_keys import RandomKeys
+from samplers.random_keys import RandomKeys, draw_rows
 from samplers.sampler import Sampler
 from samplers.transforms import apply_filters, apply_temperature
 
@@ -31,8 +31,4 @@ def sample_rows(samplers: Sequence[Sampler], logits: mx.array) -> mx.array:
         return mx.argmax(logits, axis=-1)
     filtered = apply_filters(logits, parameters) if parameters.has_filters else logits
     scaled = apply_temperature(filtered, parameters.temperature)
-    return mx.vmap(_draw)(scaled, RandomKeys.take_rows(sampler.keys for sampler in samplers))
-
-
-def _draw(scaled: mx.array, key: mx.array) -> mx.array:
-    return mx.random.categorical(scaled, key=key)
+    return draw_rows(scaled, RandomKeys.take_rows(sampler.keys for sampler in samplers))

@@ -9,7 +9,7 @@ import mlx.core as mx
 
 from samplers.logprobs import log_share, log_sum
 from samplers.parameters import InvalidSamplingParameterError, SamplingParameters
-from samplers.random_keys import RandomKeys
+from samplers.random_keys import RandomKeys, draw_rows
 from samplers.transforms import (
     adjust_logits,
     apply_filters,
@@ -57,9 +57,8 @@ class Sampler:
     Attributes:
         parameters: The sampling parameters.
         keys: Its random keys.
-        row_parameters: The values of all parameters but the seed. Samplers with equal ones can
-            sample rows of one array together, see :func:`~samplers.sample_rows`. ``None``: the
-            sampler cannot.
+        row_parameters: The parameters of a draw. Samplers with equal ones can sample rows of one
+            array together, see :func:`~samplers.sample_rows`. ``None``: the sampler cannot.
     """
 
     def __init__(
@@ -74,8 +73,7 @@ class Sampler:
         self._adjusts = bool(parameters.bias_pairs) or parameters.has_penalties
         self._has_filters = parameters.has_filters
         has_rows = not (self._adjusts or parameters.has_xtc)
-        values = parameters.model_dump(exclude={"seed"})
-        self.row_parameters = tuple(values.values()) if has_rows else None
+        self.row_parameters = parameters.draw if has_rows else None
 
     def __call__(
         self,
@@ -371,16 +369,14 @@ class Sampler:
         parameters = self.parameters
         if parameters.temperature == 0:
             return mx.argmax(logits, axis=-1), None
-        key = self.keys.take()
+        keys = RandomKeys.take_rows((self.keys,))
         excludes: mx.array | None = None
         if parameters.has_xtc:
-            key, other = mx.random.split(key)
-            excludes = mx.random.uniform(key=other) < parameters.xtc_probability
+            keys, other = mx.random.split(keys[0])[:, None]
+            excludes = mx.random.uniform(key=other[0]) < parameters.xtc_probability
         scaled = self._filtered(logits, ids, excludes)
         is_kept = scaled > -mx.inf if self._has_filters else None
-        # Of one dimension: MLX draws rows of two by another method, which takes twice the time on a
-        # CPU, and which cannot be vectorized over keys.
-        token = mx.random.categorical(scaled.reshape(-1), key=key)
+        token = draw_rows(scaled.reshape(1, -1), keys)
         return token.reshape(scaled.shape[:-1]), is_kept
 
     def _filtered(

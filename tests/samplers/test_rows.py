@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import mlx.core as mx
+import numpy as np
 import pytest
+from distributions import chi_square_p_value
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from samplers import Sampler, SamplingParameters, make_sampler, sample_rows
+from samplers.random_keys import RandomKeys, draw_rows
 
 OPTIONS = st.fixed_dictionaries(
     {
@@ -80,3 +83,17 @@ def test_samplers_with_other_parameters_sample_alone(
 def test_samplers_that_depend_on_more_than_logits_sample_alone(options: dict[str, Any]) -> None:
     (sampler,) = samplers([1], {"temperature": 1.0, **options})
     assert sampler.row_parameters is None
+
+
+@pytest.mark.parametrize("size", [5, 255, 1000])
+def test_rows_with_keys_that_follow_each_other_have_the_distribution(size: int) -> None:
+    shares = {0: 0.5, size // 2: 0.3, size - 2: 0.15, size - 1: 0.05}
+    logits = mx.full((size,), -mx.inf)
+    for token, share in shares.items():
+        logits[token] = mx.log(mx.array(share))
+    keys = RandomKeys(seed=3)
+    rows = mx.broadcast_to(logits, (2000, size))
+    drawn = cast("list[int]", draw_rows(rows, RandomKeys.take_rows([keys] * 2000)).tolist())
+    assert chi_square_p_value(drawn, shares) > 0.01
+    before, after = np.array(drawn[:-1]) == 0, np.array(drawn[1:]) == 0
+    assert abs(np.corrcoef(before, after)[0, 1]) < 0.08

@@ -76,7 +76,7 @@ def check_weights(results: Sequence[GenerationResult[Any]], exact: ExactConditio
     expected = {
         text: exact.by_text[text]
         for text, probability in exact.masked_by_text.items()
-        if probability * written >= 30
+        if probability * written >= 60
     }
     expected[""] = 1.0
     weights: dict[str, np.ndarray] = defaultdict(lambda: np.zeros(len(results)))
