@@ -82,13 +82,16 @@ class Drafting:
             sequence: The sequence.
             rows: Rows of the pass that are padded to the same width.
         """
-        self._update(sequence)
+        self._advance(sequence)
         part = sequence.constraint.part_name
         for drafter in list(self._drafters):
             rate = self._rates.rate(part, drafter.source)
-            pays = self._costs.cost.pays(rate, rows) or not self.is_adaptive
+            if self.is_adaptive and not self._costs.cost.pays(rate, rows):
+                # It takes the tokens once they may be of use.
+                continue
             try:
-                if pays and drafter.expects_draft(sequence.constraint.matcher):
+                drafter.update(sequence.tokens)
+                if drafter.expects_draft(sequence.constraint.matcher):
                     return RowOutlook(rate, self._options.max_draft_tokens)
             except Exception as error:
                 self._drop(drafter, error)
@@ -99,7 +102,12 @@ class Drafting:
 
     def draft(self, sequence: GeneratedSequence) -> Draft:
         """Return a draft behind the sequence's pending tokens; it may be empty."""
-        self._update(sequence)
+        self._advance(sequence)
+        for drafter in list(self._drafters):
+            try:
+                drafter.update(sequence.tokens)
+            except Exception as error:
+                self._drop(drafter, error)
         draft = Draft(sequence)
         gain = DraftGain(self._costs.cost, max(1, len(sequence.pending)))
         limit = MAX_TOKENS_PER_STEP * self._options.max_draft_tokens
@@ -157,14 +165,9 @@ class Drafting:
         """Draft without the draft model or head from now on."""
         self._model = None
 
-    def _update(self, sequence: GeneratedSequence) -> None:
+    def _advance(self, sequence: GeneratedSequence) -> None:
         self._rates.advance(sequence.generated - self._counted)
         self._counted = sequence.generated
-        for drafter in list(self._drafters):
-            try:
-                drafter.update(sequence.tokens)
-            except Exception as error:
-                self._drop(drafter, error)
 
     def _model_length(self, part: str, *, pending: int) -> int:
         options = self._options
