@@ -115,7 +115,7 @@ def check_logits(engine: InferenceEngine) -> None:
         arguments = {"speculation": ALWAYS, "fast_forward": False, **REQUESTS[request]}
         engine.generate("hello", **arguments)
         engine.generate_batch(PROMPTS, **arguments)
-    assert len(found) > 20
+    assert len(found) > 11
     run = engine._core.worker.submit
     for tokens, logits in found[::11]:
         expected = run(lambda t=tokens: _peer(engine, drafter, module, t)).result()
