@@ -201,6 +201,7 @@ from .results.events import (
 from .results.generation import GenerationResult as GenerationResult
 from .results.parts import AnswerPart as AnswerPart
 from .results.parts import CutShort as CutShort
+from .results.parts import DraftUsage as DraftUsage
 from .results.parts import Logprob as Logprob
 from .results.parts import LogprobVectors as LogprobVectors
 from .results.parts import Particle as Particle

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence as Tokens
 from copy import copy
 from typing import Protocol, cast
@@ -29,12 +30,12 @@ class DraftCounts(Protocol):
     """The drafted tokens of a sequence; see :class:`Drafting`.
 
     Attributes:
-        drafted_tokens: Proposed tokens that the model has verified.
-        accepted_tokens: Those of them that were accepted.
+        drafted: Numbers of proposed tokens that the model has verified, by source.
+        accepted: Numbers of those that were accepted.
     """
 
-    drafted_tokens: int
-    accepted_tokens: int
+    drafted: Counter[str]
+    accepted: Counter[str]
 
     @property
     def has_model(self) -> bool:

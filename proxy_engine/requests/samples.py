@@ -33,7 +33,7 @@ from ..generation import Token
 from ..results.confidence import open_pointer
 from ..results.events import PromptProgress, TokenGenerated
 from ..results.generation import FinishReason, GenerationResult
-from ..results.parts import CutShort, ScoredChoice, Usage
+from ..results.parts import CutShort, DraftUsage, ScoredChoice, Usage
 from ..tools import Tool
 from ..validation import JsonValidator
 from .request import Emit, Request
@@ -244,6 +244,10 @@ class Sample:
     def _usage(self) -> Usage:
         request, sequence, prompt = self.request, self.sequence, self.request.prompt
         timings, drafting = sequence.timings, sequence.drafting
+        drafts = {}
+        if drafting is not None:
+            for source, drafted in drafting.drafted.items():
+                drafts[source] = DraftUsage(drafted, drafting.accepted[source])
         return Usage(
             prompt_tokens=len(prompt.token_ids),
             completion_tokens=len(self.tokens),
@@ -257,8 +261,9 @@ class Sample:
             forward_seconds=timings.of("dispatch", "wait"),
             preparation_seconds=request.preparation_seconds,
             queue_seconds=timings.started - request.created,
-            drafted_tokens=0 if drafting is None else drafting.drafted_tokens,
-            accepted_tokens=0 if drafting is None else drafting.accepted_tokens,
+            drafted_tokens=sum(count.drafted_tokens for count in drafts.values()),
+            accepted_tokens=sum(count.accepted_tokens for count in drafts.values()),
+            drafts=drafts,
             forward_passes=sequence.forward_passes,
             image_tokens=prompt.image_tokens,
             audio_tokens=prompt.audio_tokens,

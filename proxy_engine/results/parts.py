@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
 
 import numpy as np
@@ -11,6 +12,19 @@ import numpy.typing as npt
 from ..conversation.content import ToolCall
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class DraftUsage:
+    """Draft tokens of one source.
+
+    Attributes:
+        drafted_tokens: Those that forward passes verified. Forced tokens are not counted.
+        accepted_tokens: Those of them that became tokens of the output.
+    """
+
+    drafted_tokens: int
+    accepted_tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +54,8 @@ class Usage:
             resampling. 0 without particles.
         drafted_tokens: Draft tokens that forward passes verified. Forced tokens are not counted.
         accepted_tokens: Those of them that became tokens of the output.
+        drafts: The same by source: ``"value"``, ``"repetition"`` and ``"forced_text"`` of copied
+            text, ``"draft_model"``, ``"draft_head"``.
         forward_passes: Forward passes after the prompt in which the request took part.
         image_tokens: Tokens of the prompt that stand for images.
         audio_tokens: Tokens of the prompt that stand for audio recordings.
@@ -66,6 +82,7 @@ class Usage:
     image_tokens: int = 0
     audio_tokens: int = 0
     inexact_choice_tokens: int = 0
+    drafts: Mapping[str, DraftUsage] = field(default_factory=dict)
 
     @property
     def total_tokens(self) -> int:

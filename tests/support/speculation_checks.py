@@ -109,6 +109,8 @@ def check_usage(drafted: GenerationResult[Any], plain: GenerationResult[Any]) ->
     """Check the token counts of a run with drafts, given the run without."""
     usage, without = drafted.usage, plain.usage
     assert 0 <= usage.accepted_tokens <= usage.drafted_tokens
+    for counts in usage.drafts.values():
+        assert 0 <= counts.accepted_tokens <= counts.drafted_tokens
     assert without.accepted_tokens == without.drafted_tokens == 0
     assert usage.forward_passes <= without.forward_passes <= without.completion_tokens
     sampled = usage.completion_tokens - usage.fast_forwarded_tokens

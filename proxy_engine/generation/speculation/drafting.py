@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -43,8 +44,8 @@ class Drafting:
         model_cost: Time in which it makes a token, in the time of a pass over one token.
 
     Attributes:
-        drafted_tokens: Proposed tokens that the model has verified.
-        accepted_tokens: Those of them that were accepted.
+        drafted: Numbers of proposed tokens that the model has verified, by source.
+        accepted: Numbers of those that were accepted.
     """
 
     def __init__(
@@ -55,8 +56,8 @@ class Drafting:
         model: str | None = None,
         model_cost: float = 0.0,
     ) -> None:
-        self.drafted_tokens = 0
-        self.accepted_tokens = 0
+        self.drafted = Counter[str]()
+        self.accepted = Counter[str]()
         self._drafters = list(drafters)
         self._options = options
         self._costs = costs
@@ -150,8 +151,9 @@ class Drafting:
             accepted: How many of its proposed tokens were accepted.
             judged: How many of them were verified. Slow masks end a verification early.
         """
-        self.drafted_tokens += len(draft.steps)
-        self.accepted_tokens += accepted
+        sources = [step.source for step in draft.steps]
+        self.drafted.update(sources)
+        self.accepted.update(sources[:accepted])
         left = accepted
         steps_judged = draft.steps[:judged]
         for (part, source), steps in groupby(steps_judged, lambda step: (step.part, step.source)):

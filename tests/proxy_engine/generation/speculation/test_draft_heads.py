@@ -84,6 +84,7 @@ def test_answers_are_those_without_drafts(engine: InferenceEngine, family: str) 
             assert outcome(one) == outcome(other) == outcome(expected)
             check_usage(one, expected)
             assert one.usage.drafted_tokens
+            assert one.usage.drafts.keys() == {"draft_head"}
             assert other.usage.drafted_tokens or family not in BATCHED
             drafted += one.usage.drafted_tokens
             accepted += one.usage.accepted_tokens
