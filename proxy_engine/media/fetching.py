@@ -8,11 +8,14 @@ rebinding). Redirects are followed in the same way. Proxies of the environment a
 
 from __future__ import annotations
 
+import socket
 import ssl
 import threading
+from collections.abc import Mapping
 from concurrent.futures import Future
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import cache
+from typing import Any
 
 import httpx2
 
@@ -66,20 +69,65 @@ def _read_in_time(
     """Read a URL on another thread, which is left at the time limit.
 
     Neither resolution nor a connection has a limit on its whole time: a server that sends a byte
-    from time to time could take days. Closing the transport ends the thread at the next byte.
+    from time to time could take days.
     """
     content: Future[bytes] = Future()
-    with httpx2.HTTPTransport(_certificates(), limits=_NO_REUSE) as transport:
+    watch = _Watch()
 
-        def work() -> None:
-            try:
-                content.set_result(_read(transport, url, options, max_bytes, limit, resolver))
-            except Exception as error:
-                content.set_exception(error)
+    def work() -> None:
+        try:
+            transport = httpx2.HTTPTransport(_certificates(), limits=_NO_REUSE)
+            with closing(watch), transport:
+                found = _read(transport, watch, url, options, max_bytes, limit, resolver)
+        except Exception as error:
+            content.set_exception(error)
+        else:
+            content.set_result(found)
 
-        # A daemon: the interpreter does not wait for it at exit.
-        threading.Thread(target=work, name="proxy-engine-fetch", daemon=True).start()
+    # A daemon: the interpreter does not wait for it at exit.
+    threading.Thread(target=work, name="proxy-engine-fetch", daemon=True).start()
+    try:
         return content.result(options.url_timeout)
+    finally:
+        watch.end()
+
+
+class _Watch:
+    """Shuts down the connections of a thread from another one, also those that it opens later.
+
+    It has a descriptor of its own for the connection: the thread may close its own one, whose
+    number another file can get.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._connection: socket.socket | None = None
+        self._has_ended = False
+
+    def trace(self, event: str, facts: Mapping[str, Any]) -> None:
+        """Take a new connection; called with the events of a request."""
+        if event == "connection.connect_tcp.complete":
+            self.close()
+            with self._lock:
+                self._connection = facts["return_value"].get_extra_info("socket").dup()
+            if self._has_ended:
+                self.end()
+
+    def end(self) -> None:
+        """Shut the connections down; the thread fails when it next uses one."""
+        with self._lock:
+            self._has_ended = True
+            if self._connection is not None:
+                # It may be closed at the other end.
+                with suppress(OSError):
+                    self._connection.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
 
 
 @cache
@@ -90,6 +138,7 @@ def _certificates() -> ssl.SSLContext:
 
 def _read(
     transport: httpx2.BaseTransport,
+    watch: _Watch,
     text: str,
     options: MediaOptions,
     max_bytes: int,
@@ -100,7 +149,7 @@ def _read(
     for _ in range(_MAX_REDIRECTS + 1):
         _check(url)
         addresses = _addresses(url, options, resolver)
-        with closing(_response(transport, url, addresses, options.url_timeout)) as response:
+        with closing(_response(transport, watch, url, addresses, options.url_timeout)) as response:
             if not response.has_redirect_location:
                 return _content(response, max_bytes, limit)
             url = url.join(_parsed(response.headers["Location"]))
@@ -154,7 +203,11 @@ def _addresses(url: httpx2.URL, options: MediaOptions, resolver: Resolver) -> li
 
 
 def _response(
-    transport: httpx2.BaseTransport, url: httpx2.URL, addresses: list[str], seconds: float
+    transport: httpx2.BaseTransport,
+    watch: _Watch,
+    url: httpx2.URL,
+    addresses: list[str],
+    seconds: float,
 ) -> httpx2.Response:
     """Send a request to the first address that accepts a connection."""
     headers = _HEADERS | {"Host": url.netloc.decode("ascii")}
@@ -162,6 +215,7 @@ def _response(
         "timeout": httpx2.Timeout(seconds).as_dict(),
         # The certificate has to be that of the host.
         "sni_hostname": url.raw_host.decode("ascii"),
+        "trace": watch.trace,
     }
     failures: list[httpx2.ConnectError] = []
     for address in addresses:

@@ -394,11 +394,32 @@ def test_time_is_limited_as_a_whole(server: str, path: str) -> None:
     with pytest.raises(MediaError, match=r"longer than 0\.3 seconds") as caught:
         fetched(f"{server}/{path}", options)
     assert caught.value.limit == "url_timeout"
-    # The connection is closed, which ends the thread that reads it.
+    assert_threads_end()
+
+
+def assert_threads_end() -> None:
+    """Connections are shut down, which ends the threads that read them."""
     for thread in threading.enumerate():
         if thread.name == "proxy-engine-fetch":
             thread.join(2.0)
             assert not thread.is_alive()
+
+
+def test_connection_after_the_time_limit_is_shut_down(server: str) -> None:
+    """A host that is resolved late, and a server that sends a byte from time to time."""
+    release = threading.Event()
+
+    def resolver(host: str) -> list[str]:
+        release.wait(10)
+        return ["127.0.0.1"]
+
+    options = MediaOptions(allow_private_addresses=True, url_timeout=0.3)
+    try:
+        with pytest.raises(MediaError, match="longer than"):
+            fetched(f"{server}/slow", options, resolver=resolver)
+    finally:
+        release.set()
+    assert_threads_end()
 
 
 def test_server_that_says_nothing_is_left() -> None:
