@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -52,7 +53,8 @@ class DraftHeadModule(Module):
 
     def __init__(self, module: Module, family: HeadFamily, target: Module) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.module = module
+        # Engines that share a module have other targets, and other threads.
+        self.module = copy(module)
         self.block_size = int(module.config.block_size)
         self.state_layers: Sequence[int] = ()
         self._first_position = family.first_position

@@ -54,7 +54,7 @@ class Prefills:
         self._forward = forward
         self._caches = caches
         reads_states = draft_model is not None and draft_model.reads_states
-        self._observe = draft_model.observe if draft_model and reads_states else None
+        self._draft_model = draft_model if reads_states else None
         self._is_processed = False
         self._joins_prompts = True
 
@@ -123,7 +123,7 @@ class Prefills:
                 length: partial(insert, key[:length], fetched.cache) for length in lengths
             },
             inputs=inputs,
-            observe=self._observe,
+            observe=None if self._draft_model is None else self._draft_model.observe,
         )
 
     def drop_cancelled(self) -> list[Group]:
@@ -132,6 +132,7 @@ class Prefills:
         cancelled = [group for group in self.running if group.job.is_cancelled]
         for group in cancelled:
             prefill = self.running.pop(group)
+            self._forget(prefill, keeps_cache=True)
             if group is first:
                 key = group.job.request.cache_key(prefill.sequence.tokens[: prefill.processed])
                 self._caches.insert(key, prefill.cache, processed=prefill.processed)
@@ -156,6 +157,7 @@ class Prefills:
                 self._is_processed = self._next_pass(group, prefill)
             except BaseException as error:
                 self._drop(group)
+                self._forget(prefill, keeps_cache=False)
                 group.job.fail(error)
                 return None
             if not self._is_processed:
@@ -202,6 +204,11 @@ class Prefills:
         sequence = group.first.sequence
         key = group.job.request.cache_key(sequence.tokens[: sequence.processed])
         self._caches.share(key, cache)
+
+    def _forget(self, prefill: Prefill, *, keeps_cache: bool) -> None:
+        """Free what the draft model has of a sequence that does not reach the batch."""
+        if self._draft_model is not None:
+            self._draft_model.remove(prefill.sequence, keeps_cache=keeps_cache)
 
     def _drop(self, group: Group) -> None:
         del self.running[group]

@@ -216,8 +216,13 @@ class HeadDrafter(ModelDrafter):
         keeps_cache = keeps_cache and not text.begin and self._caches.options.max_bytes > 0
         if keeps_cache:
             text.unread.settle(text.tokens, sequence.processed)
-            if text.ready:
-                self._read(text, text.ready)
+            try:
+                if text.ready:
+                    self._read(text, text.ready)
+            except Exception as error:
+                # A pass that failed may have changed some layers. The answer does not need it.
+                _log.warning("the draft head's cache of a request is not kept: %r", error)
+                keeps_cache = False
         cache = text.rows.remove(text, wants_cache=keeps_cache)
         if cache is not None:
             self._caches.insert(self._cache_key(text.tokens), cache, processed=text.processed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from proxy_engine import CacheOptions, InferenceEngine, SpeculationOptions
 from proxy_engine.errors import DraftModelError, ModelError
 from proxy_engine.generation import HeadDrafter
 from proxy_engine.generation.forward_pass import ForwardPass
+from proxy_engine.generation.prefill import Prefill
 from proxy_engine.generation.speculation.hidden_states import HiddenStates
 from proxy_engine.models.draft_heads import OWN, is_draft_head, load_draft_head
 from proxy_engine.models.loading import LoadedModel
@@ -188,6 +190,57 @@ def test_head_that_fails_ends_drafts_and_no_request(
     later = engine.generate("hello", speculation=ALWAYS, max_tokens=20)
     assert later.token_ids == expected.token_ids
     assert later.usage.drafted_tokens
+
+
+def test_head_that_fails_at_the_end_of_a_request_ends_none(
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    drafter = drafter_of(engine)
+    expected = engine.generate("hello", speculation="off", max_tokens=4)
+    engine.clear_prompt_cache()
+    monkeypatch.setattr(drafter, "_step_size", 1000)
+    monkeypatch.setattr(drafter, "_read", lambda *_: 1 / 0)
+    found = engine.generate("hello", speculation=ALWAYS, max_tokens=4)
+    assert found.token_ids == expected.token_ids
+    assert "not kept" in caplog.text
+    assert not drafter._texts
+
+
+@pytest.mark.parametrize("is_cancelled", [True, False])
+def test_head_forgets_prompts_that_are_not_answered(
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch, *, is_cancelled: bool
+) -> None:
+    drafter = drafter_of(engine)
+    engine.clear_prompt_cache()
+    next_pass, cancelled, passes = Prefill.next_pass, threading.Event(), 0
+
+    def ends(prefill: Prefill) -> bool:
+        nonlocal passes
+        passes += 1
+        if passes == 3:
+            assert drafter._texts
+            if not is_cancelled:
+                raise MemoryError
+            cancelled.set()
+        return next_pass(prefill)
+
+    monkeypatch.setattr(Prefill, "next_pass", ends)
+    arguments = {"speculation": ALWAYS, "max_tokens": 4, "prefill_step_size": 2}
+    request = engine._core.preparation.request("x" * 30, None, arguments, cancelled)
+    error = engine._core.scheduler.submit(request).exception()
+    assert isinstance(error, MemoryError) is not is_cancelled
+    assert passes == 3
+    assert not drafter._texts
+
+
+def test_engines_that_share_a_head_have_their_own_models(
+    engine: InferenceEngine, family: str, tiny_tokenizer: TokenizerWrapper
+) -> None:
+    module = drafter_of(engine).model.module
+    bound = {name: module[name] for name in ("_input_embed", "embed_tokens") if name in module}
+    other, _ = FAMILIES[family]()
+    with InferenceEngine(other, tiny_tokenizer, draft_model=module):
+        assert all(module[name] is layer for name, layer in bound.items())
 
 
 def test_head_of_another_model_is_refused(tiny_tokenizer: TokenizerWrapper) -> None:
