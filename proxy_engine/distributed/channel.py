@@ -86,7 +86,8 @@ class LeaderChannel:
                 for connection in self._connections:
                     connection.send_bytes(message)
                 self.sent += 1
-        except OSError as error:
+        except (OSError, TypeError) as error:
+            # A connection that another thread closes meanwhile has no descriptor: a TypeError.
             raise self._explain(error) from error
 
     def end(self) -> None:

@@ -107,8 +107,9 @@ class Liveness:
         data = json.dumps(message).encode()
         with self._lock:
             for peer in self._peers:
-                # A peer that has stopped reading fails long before the buffer is full.
-                with suppress(OSError):
+                # A peer that has stopped reading fails long before the buffer is full. The
+                # connection may be closed meanwhile: a TypeError.
+                with suppress(OSError, TypeError):
                     peer.connection.send_bytes(data)
 
     def _run(self) -> None:

@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, TypeAlias
 
@@ -198,6 +198,10 @@ class Manifest:
             yield Entry(*json.loads(line))
             self._end += len(line)
 
+    def has_entries(self) -> bool:
+        """Whether it has an entry of an earlier run."""
+        return self._is_resumed and any(islice(self._file.lines(), 1, None))
+
     def begin(self) -> None:
         """Drop all lines but those of the entries that were read."""
         self._file.begin(self._end)
@@ -320,7 +324,14 @@ class ParquetOutput(Output):
 
     def __init__(self, options: OutputOptions, file: OutputFile, *arguments: Any) -> None:
         super().__init__(options, file, *arguments)
-        self._is_complete = options.is_resumed and not file.size and has_contents(options.path)
+        # Without entries, the file is one that a run was about to replace.
+        self._is_complete = (
+            options.is_resumed
+            and not file.size
+            and has_contents(options.path)
+            and self._manifest is not None
+            and self._manifest.has_entries()
+        )
         if self._is_complete:
             os.unlink(file.path)
 

@@ -183,3 +183,15 @@ def test_silent_and_stalled_ranks_have_failed(pair: Pair, monkeypatch: pytest.Mo
     assert stalled.happened.wait(10)
     assert "no message" in stalled.failures[0].reason
     liveness.close()
+
+
+def test_connection_that_another_thread_closes_while_sending_is_lost(pair: Pair) -> None:
+    class Closing:
+        def send_bytes(self, message: bytes) -> None:
+            # Between the check and the write, `close` may take the descriptor away.
+            pair[0].close()
+            os.write(pair[0]._handle, message)  # type: ignore[attr-defined]
+
+    leading = LeaderChannel([Closing()], lost)  # type: ignore[list-item]
+    with pytest.raises(DistributedError):
+        leading.send(b"x")

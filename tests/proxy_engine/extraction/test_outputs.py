@@ -255,3 +255,18 @@ def test_later_fields_have_a_place_or_fail(
     path.unlink()
     results = tiny_engine.extract(more, Pet, output=path, **OPTIONS)
     assert list(results.errors) == ([40] if suffix == "csv" else [])
+
+
+def test_replacement_that_was_interrupted_before_its_first_row_is_resumed(
+    tiny_engine: InferenceEngine, tmp_path: Path
+) -> None:
+    path = tmp_path / "out.parquet"
+    whole = tiny_engine.extract(RECORDS, Pet, output=path, **OPTIONS)
+    # As `--overwrite` leaves them: the old file, no rows, and a manifest without entries.
+    manifest = tmp_path / "out.parquet.manifest"
+    manifest.write_bytes(manifest.read_bytes().partition(b"\n")[0] + b"\n")
+    (tmp_path / "out.parquet.partial.jsonl").touch()
+    resumed = tiny_engine.extract(RECORDS, Pet, output=path, resume=True, **OPTIONS)
+    assert resumed.values == whole.values
+    assert sorted(one.name for one in tmp_path.iterdir()) == [path.name, manifest.name]
+    assert len(manifest.read_bytes().splitlines()) == len(RECORDS) + 1
