@@ -26,6 +26,7 @@ WORKERS ?= auto
 PYTHONS ?= python3.11 python3.12 python3.13
 SERVE_ARGS ?=
 BENCH_ARGS ?=
+AUDIT_ARGS ?=
 MEMORY_ARGS ?=
 GROWTH_ARGS ?=
 GRAMMARS_ARGS ?=
@@ -43,7 +44,7 @@ RUNTIMES ?= torch llama-cpp-python
 NOTEBOOKS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-ray test-runtimes runtime-tests processor-figures coverage matrix data lint docs notebooks screenshots bench memory growth bench-grammars bench-e2e bench-free-texts bench-speculation bench-heads bench-vision bench-faithfulness bench-hostile bench-quality bench-calibration bench-processors bench-distributed bench-prompt-cache bench-ray plots fuzz ledgers compat soak model speech-model clean
+.PHONY: help demo serve test test-ray test-runtimes runtime-tests processor-figures coverage matrix data lint docs notebooks screenshots bench audit memory growth bench-grammars bench-e2e bench-free-texts bench-speculation bench-heads bench-vision bench-faithfulness bench-hostile bench-quality bench-calibration bench-processors bench-distributed bench-prompt-cache bench-ray plots fuzz ledgers compat soak model speech-model clean
 
 help:
 	@echo "make demo          a real model turns a text into JSON that matches a schema"
@@ -64,6 +65,7 @@ help:
 	@echo "make release-check  build sdist and wheels, and try each in clean environments"
 	@echo "make soak          the long end-to-end run with the embedded model"
 	@echo "make bench         masks on MaskBench (BENCH_ARGS='--data FILE.jsonl.gz --tokenizer FILE')"
+	@echo "make audit         keywords that engines refuse or get wrong (AUDIT_ARGS='--data ... --tokenizer FILE')"
 	@echo "make memory        memory over many schemas and texts (MEMORY_ARGS='--data ... --tokenizer FILE')"
 	@echo "make growth        growth of costs with size (GROWTH_ARGS='--tokenizer FILE')"
 	@echo "make bench-grammars  masks of grammars, beside llguidance and XGrammar (GRAMMARS_ARGS='--only json.lark')"
@@ -142,6 +144,9 @@ screenshots: docs model $(INSTALLED)-dev
 
 bench: $(INSTALLED)-bench
 	$(BIN)/python benchmarks/maskbench.py $(BENCH_ARGS)
+
+audit: $(INSTALLED)-bench
+	$(BIN)/python benchmarks/audit.py $(AUDIT_ARGS)
 
 memory: $(INSTALLED)-bench
 	$(BIN)/python benchmarks/memory.py $(MEMORY_ARGS)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from audit_plot import draw_audit
 from calibration_plot import draw_calibration
 from documents import STRING
 from faithfulness_plot import draw_faithfulness
@@ -101,6 +102,8 @@ def _drawings(name: str, report: dict[str, Any]) -> dict[str, Figure]:
         return {"overlap.svg": draw_overlap(report)}
     if name == "end_to_end" and report["overhead"]:
         return {"end-to-end.svg": draw_overhead(report)}
+    if name == "audit":
+        return {"audit.svg": draw_audit(report)}
     if name == "grammars":
         return {"grammars.svg": draw_grammars(report)}
     return {}

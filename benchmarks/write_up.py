@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from audit import audit_rows
 from distributed import distributed_rows
 from end_to_end_tables import figure_rows, left_out, missed_targets, overhead_rows
 from grammar_figures import engine_rows, ratio_rows, refusals
@@ -27,6 +28,7 @@ from proxy_engine import Span
 __all__ = [
     "DOCUMENTS",
     "TABLES",
+    "audit_table",
     "distributed_table",
     "end_to_end_tables",
     "filled",
@@ -75,6 +77,18 @@ def maskbench_tables(report: dict[str, Any]) -> str:
         plot = f"plots/between-masks-{slug(part['tokenizer'])}.svg"
         blocks.append(f"![Time between masks, {part['tokenizer']}]({plot})")
     return "\n\n".join(blocks)
+
+
+def audit_table(report: dict[str, Any]) -> str:
+    """Return the errors of each engine by keyword, and their plot."""
+    data = report["environment"]
+    return "\n\n".join(
+        [
+            f"{data['schemas']:,} schemas of {data['data']}, seed {data['seed']}, {data['date']}.",
+            markdown(audit_rows(report), texts=1),
+            "![Verdicts of the engines](plots/audit.svg)",
+        ]
+    )
 
 
 def distributed_table(report: dict[str, Any]) -> str:
@@ -323,8 +337,9 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "logits_processors": logits_processors_table,
     "distributed": distributed_table,
     "grammars": grammars_table,
+    "audit": audit_table,
 }
 """How the table of each file of figures is made."""
 
-DOCUMENTS = ("performance.md", "reliability.md", "logits-processors.md", "scaling.md")
+DOCUMENTS = ("audit.md", "performance.md", "reliability.md", "logits-processors.md", "scaling.md")
 """The documents that have tables."""

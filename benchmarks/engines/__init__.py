@@ -26,6 +26,7 @@ ENGINES = {
     "ours": "engines.ours",
     "llguidance": "engines.peer_llguidance",
     "xgrammar": "engines.peer_xgrammar",
+    "outlines": "engines.peer_outlines",
 }
 
 
