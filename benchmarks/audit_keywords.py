@@ -52,8 +52,12 @@ def is_valid(schema: Any, instance: Any) -> bool:
 
 
 def violated_keywords(schema: Any, instance: Any) -> set[str]:
-    """Return the keywords that refuse an instance; ``anyOf`` and ``oneOf`` as a whole."""
-    return {str(error.validator) for error in _validator(schema).iter_errors(instance)}
+    """Return the keywords that refuse an instance; ``anyOf`` and ``oneOf`` as a whole.
+
+    A schema that is ``False`` has none.
+    """
+    errors = _validator(schema).iter_errors(instance)
+    return {error.validator or "false" for error in errors}
 
 
 def _validator(schema: Any) -> Validator:

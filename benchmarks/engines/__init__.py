@@ -24,6 +24,7 @@ __all__ = [
 
 ENGINES = {
     "ours": "engines.ours",
+    "ours-any-order": "engines.ours:make_engine_of_any_order",
     "llguidance": "engines.peer_llguidance",
     "xgrammar": "engines.peer_xgrammar",
     "outlines": "engines.peer_outlines",
@@ -32,5 +33,6 @@ ENGINES = {
 
 def load_engine(name: str, source: TokenizerSource) -> Engine:
     """Import and set up an engine. Raises ``ImportError`` where it is not installed."""
-    factory: EngineFactory = importlib.import_module(ENGINES[name]).make_engine
+    module, _, function = ENGINES[name].partition(":")
+    factory: EngineFactory = getattr(importlib.import_module(module), function or "make_engine")
     return factory(source)

@@ -1,4 +1,4 @@
-"""The project's own engine, with its default options."""
+"""The project's own engine, with its default options, and with members of objects in any order."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from state_machines import (
     StateMachine,
     Vocabulary,
 )
+from state_machines.json_schema.compiler import PropertyOrder
 
-__all__ = ["make_engine"]
+__all__ = ["make_engine", "make_engine_of_any_order"]
 
 
 class _Matcher:
@@ -57,7 +58,8 @@ class _Compiled:
 
 
 class _Engine:
-    def __init__(self, source: TokenizerSource) -> None:
+    def __init__(self, source: TokenizerSource, property_order: PropertyOrder) -> None:
+        self._property_order = property_order
         try:
             self.version = version("proxy-engine")
         except PackageNotFoundError:
@@ -70,7 +72,7 @@ class _Engine:
 
     def compile(self, schema: Any) -> _Compiled:
         try:
-            machine = JsonSchemaStateMachine(schema)
+            machine = JsonSchemaStateMachine(schema, property_order=self._property_order)
         except (SchemaError, PatternError, GrammarBudgetError) as error:
             raise RefusedSchemaError(f"{type(error).__name__}: {error}") from error
         return _Compiled(machine, self._vocabulary)
@@ -85,4 +87,9 @@ class _Engine:
 
 def make_engine(source: TokenizerSource) -> _Engine:
     """Set up the engine."""
-    return _Engine(source)
+    return _Engine(source, "schema")
+
+
+def make_engine_of_any_order(source: TokenizerSource) -> _Engine:
+    """Set up the engine so that it accepts the members of an object in any order."""
+    return _Engine(source, "any")
