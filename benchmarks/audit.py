@@ -187,7 +187,8 @@ def _audit(data: _Data, engine: str) -> Audit:
             reasons[kind, variant.case].add(variant.keyword)
     for position, result in enumerate(results):
         for kind in set(_kinds(result)) - {"under"}:
-            audit.keywords[kind].update(reasons[kind, position] or {_TOGETHER})
+            other = _TOGETHER if result.outcome in ("done", "refused") else result.outcome
+            audit.keywords[kind].update(reasons[kind, position] or {other})
     return audit
 
 
@@ -213,11 +214,12 @@ def _variants(data: _Data, results: Sequence[CaseResult]) -> Iterator[_Variant]:
     for position, result in enumerate(results):
         record = data.records[position]
         refused = next((verdict.instance for verdict in result.wrong if verdict.valid), None)
-        if result.outcome == "done" and refused is None:
+        is_refusal = result.outcome == "refused"
+        if not is_refusal and (result.outcome != "done" or refused is None):
             continue
         for keyword in sorted(keywords_of(record["schema"])):
             reduced = without_keyword(record["schema"], keyword)
-            if result.outcome != "done":
+            if is_refusal:
                 yield _Variant(position, None, keyword, reduced)
             elif is_valid(reduced, record["tests"][refused]["data"]):
                 yield _Variant(position, refused, keyword, reduced)
