@@ -30,8 +30,8 @@ class DraftCounts(Protocol):
     """The drafted tokens of a sequence; see :class:`Drafting`.
 
     Attributes:
-        drafted: Numbers of proposed tokens that the model has verified, by source.
-        accepted: Numbers of those that were accepted.
+        drafted: Number of verified draft tokens, by source.
+        accepted: Number of accepted draft tokens, by source.
     """
 
     drafted: Counter[str]

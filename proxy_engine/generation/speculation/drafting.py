@@ -44,8 +44,8 @@ class Drafting:
         model_cost: Time in which it makes a token, in the time of a pass over one token.
 
     Attributes:
-        drafted: Numbers of proposed tokens that the model has verified, by source.
-        accepted: Numbers of those that were accepted.
+        drafted: Number of verified draft tokens, by source.
+        accepted: Number of accepted draft tokens, by source.
     """
 
     def __init__(
