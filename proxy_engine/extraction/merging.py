@@ -13,12 +13,12 @@ from state_machines.grammar.substring import quote_places
 from state_machines.quotes import source_names
 
 from ..errors import InvalidOptionError, OutputValidationError
+from ..results.parts import DraftUsage, Quotation, Usage
 from .answer_format import INPUT, AnswerFormat, definition
 from .json_values import join_members, pointer_of, split_items, split_members
 
 if TYPE_CHECKING:
     from ..results.generation import FinishReason, GenerationResult
-    from ..results.parts import Quotation, Usage
 
 _ANNOTATIONS = frozenset(
     ("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly")
@@ -243,8 +243,16 @@ def _finish_reason(results: Sequence[GenerationResult[Any]]) -> FinishReason:
 
 def _total(usages: Sequence[Usage]) -> Usage:
     """Return the sums of counts and times."""
+    drafts: dict[str, DraftUsage] = {}
+    for source in dict.fromkeys(source for usage in usages for source in usage.drafts):
+        counts = [usage.drafts[source] for usage in usages if source in usage.drafts]
+        drafts[source] = DraftUsage(
+            sum(count.drafted_tokens for count in counts),
+            sum(count.accepted_tokens for count in counts),
+        )
     sums = {
         field.name: sum(getattr(usage, field.name) for usage in usages)
-        for field in dataclasses.fields(usages[0])
+        for field in dataclasses.fields(Usage)
+        if field.name not in ("drafts", "particles_per_pass")
     }
-    return replace(usages[0], **{**sums, "particles_per_pass": usages[0].particles_per_pass})
+    return replace(usages[0], **sums, drafts=drafts)
