@@ -51,6 +51,7 @@ def trace(subject: Subject, document: Document) -> dict[str, Any]:
         "usage": {
             name: value if isinstance(value, int) else _short(value)
             for name, value in asdict(result.usage).items()
+            if isinstance(value, int | float)
         },
         "overlapped": _short(overlapped(result.trace)),
         # By phase: the step, and milliseconds since the request was begun.

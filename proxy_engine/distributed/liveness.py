@@ -137,8 +137,10 @@ class Liveness:
         except (EOFError, ConnectionError):
             # Reset, if the process had not read all that was sent to it.
             self._watch.peer_failed(Failure(peer.number, "its connection was closed"))
-        except (OSError, ValueError) as error:
-            self._watch.peer_failed(Failure(peer.number, f"its connection is lost: {error}"))
+        except (OSError, TypeError, ValueError) as error:
+            # A connection that this process closes meanwhile is a TypeError.
+            if not self._is_stopped:
+                self._watch.peer_failed(Failure(peer.number, f"its connection is lost: {error}"))
         else:
             peer.heard = time.monotonic()
             self._receive(peer, message)
