@@ -79,7 +79,13 @@ class LeaderChannel:
 
         Raises:
             DistributedError: A rank has failed.
+            ValueError: The message exceeds ``MAX_MESSAGE_BYTES``. Nothing is sent, since the other
+                ranks would close their connections.
         """
+        if len(message) > MAX_MESSAGE_BYTES:
+            raise ValueError(
+                f"a message has {len(message)} bytes; the limit is {MAX_MESSAGE_BYTES}"
+            )
         try:
             # All ranks receive messages in the same order.
             with self._lock:

@@ -91,7 +91,7 @@ class Constraint:
         self._steps = MASK_STEPS
         self._planned: Mask | None = None
         self._script: tuple[int, ...] = ()
-        # The last mask without end tokens, and what it was made from.
+        # A mask, and the same mask without end tokens.
         self._reduced: tuple[Mask | None, Mask] | None = None
         self._repetition: RepetitionDetector | None = None
         if options.stop_repetition and self.matcher is not None:
@@ -195,10 +195,9 @@ class Constraint:
                 allowed = self.guard.mask(allowed, exact=exact)
         if self.generated < self.options.min_tokens:
             allowed = self._without_end_tokens(allowed, size)
-        if allowed is not None and self._repetition is not None:
-            closing = self._repetition.closing_token
-            if closing is not None and allowed[closing]:
-                allowed = _only(allowed, closing)
+        closing = self._closing_token
+        if allowed is not None and closing is not None and allowed[closing]:
+            allowed = _only(allowed, closing)
         if allowed is not None and self._script:
             allowed = self._scripted(allowed, exact=exact)
         return allowed

@@ -93,10 +93,10 @@ def _read_in_time(
 
 
 class _Watch:
-    """Shuts down the connections of a thread from another one, also those that it opens later.
+    """Shuts down the current and later connections of a request, from another thread.
 
-    It has a descriptor of its own for the connection: the thread may close its own one, whose
-    number another file can get.
+    The descriptor is a duplicate. The system may give the number of a descriptor that the request
+    has closed to another file.
     """
 
     def __init__(self) -> None:

@@ -206,7 +206,7 @@ class Prefills:
         self._caches.share(key, cache)
 
     def _forget(self, prefill: Prefill, *, keeps_cache: bool) -> None:
-        """Free what the draft model has of a sequence that does not reach the batch."""
+        """Free the draft model's state of a sequence that does not reach the batch."""
         if self._draft_model is not None:
             self._draft_model.remove(prefill.sequence, keeps_cache=keeps_cache)
 

@@ -19,8 +19,8 @@ class DraftUsage:
     """Draft tokens of one source.
 
     Attributes:
-        drafted_tokens: Those that forward passes verified. Forced tokens are not counted.
-        accepted_tokens: Those of them that became tokens of the output.
+        drafted_tokens: Draft tokens that forward passes verified, without forced ones.
+        accepted_tokens: Draft tokens that became tokens of the output.
     """
 
     drafted_tokens: int

@@ -7,12 +7,11 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
     EnvSettingsSource,
-    PydanticBaseSettingsSource,
+    InitSettingsSource,
     SettingsError,
 )
 
@@ -23,15 +22,14 @@ from ..checks.texts import short_repr
 _OTHERS = frozenset({"cache", "wheel", "require_model", "tokenizers"})
 
 
-class ConfigurationFile(PydanticBaseSettingsSource):
+class ConfigurationFile(InitSettingsSource):
     """The source of the settings in the file that sources before it name as ``config``.
 
     A key is the name of a setting, written with underscores or hyphens.
     """
 
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        """Not called: all values of a file are read at once."""
-        raise NotImplementedError
+    def __init__(self, settings_cls: type[BaseSettings]) -> None:
+        super().__init__(settings_cls, {})
 
     def __call__(self) -> dict[str, Any]:
         """Return the settings in the file by name.

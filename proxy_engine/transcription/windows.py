@@ -130,7 +130,7 @@ class _EndOfTurnError(Exception):
 
 
 class _Window:
-    """The model as ``generate`` uses it for one window; what is not defined here is the model's.
+    """The model of one window for ``generate``. Other attributes are those of mlx-audio's model.
 
     Args:
         loop: The recording.

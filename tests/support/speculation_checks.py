@@ -25,6 +25,27 @@ from proxy_engine import (
 )
 from proxy_engine.results.parts import Logprob, TokenLogprobs
 
+PERSON: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 12},
+        "age": {"type": "integer"},
+        "tags": {"type": "array", "items": {"enum": ["abc", "b"]}, "maxItems": 4},
+    },
+    "required": ["name", "age", "tags"],
+    "additionalProperties": False,
+}
+TOOL: dict[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": "find",
+        "parameters": {
+            "type": "object",
+            "properties": {"a": {"type": "string", "maxLength": 12}},
+            "required": ["a"],
+        },
+    },
+}
 _SYMBOLS = ('"', "a", "b", "ab", "1", "2", ":", "{", "}", "Ġ", "x")
 
 

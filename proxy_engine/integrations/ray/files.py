@@ -1,4 +1,4 @@
-"""Extraction from files to files on Ray: each part of the input is a run of its own in an actor.
+"""Extraction from files to files on Ray. An actor extracts each part of the input in one run.
 
 Free of Ray; :mod:`.run` makes actors of the class.
 """

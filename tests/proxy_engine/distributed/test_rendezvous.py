@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from proxy_engine import DistributedError, InvalidOptionError
+from proxy_engine.distributed import channel
 from proxy_engine.distributed.channel import Failure, FollowerChannel, LeaderChannel, Peer
 from proxy_engine.distributed.launch import Launch, detect_launch
 from proxy_engine.distributed.liveness import Liveness
@@ -104,6 +105,17 @@ def test_length_of_messages_is_bounded(pair: Pair) -> None:
     os.write(pair[1].fileno(), b"\x7f\xff\xff\xff")
     with pytest.raises(DistributedError, match="bad message length"):
         following.receive()
+
+
+def test_message_above_the_limit_is_refused_and_the_connection_stays(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel, "MAX_MESSAGE_BYTES", 4)
+    leading, following = LeaderChannel([pair[0]], lost), FollowerChannel(pair[1], lost)
+    with pytest.raises(ValueError, match="limit is 4"):
+        leading.send(b"12345")
+    leading.send(b"1234")
+    assert following.receive() == b"1234"
 
 
 def test_messages_arrive_in_order_until_the_end(pair: Pair) -> None:

@@ -15,7 +15,7 @@ from head_families import BATCHED, FAMILIES
 from mlx.utils import tree_flatten
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.tokenizer_utils import TokenizerWrapper
-from speculation_checks import check_usage, outcome
+from speculation_checks import PERSON, TOOL, check_usage, outcome
 
 from proxy_engine import CacheOptions, InferenceEngine, SpeculationOptions
 from proxy_engine.errors import DraftModelError, ModelError
@@ -26,27 +26,6 @@ from proxy_engine.generation.speculation.hidden_states import HiddenStates
 from proxy_engine.models.draft_heads import OWN, is_draft_head, load_draft_head
 from proxy_engine.models.loading import LoadedModel
 
-PERSON: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string", "maxLength": 12},
-        "age": {"type": "integer"},
-        "tags": {"type": "array", "items": {"enum": ["abc", "b"]}, "maxItems": 4},
-    },
-    "required": ["name", "age", "tags"],
-    "additionalProperties": False,
-}
-TOOL: dict[str, Any] = {
-    "type": "function",
-    "function": {
-        "name": "find",
-        "parameters": {
-            "type": "object",
-            "properties": {"a": {"type": "string", "maxLength": 12}},
-            "required": ["a"],
-        },
-    },
-}
 ALWAYS = SpeculationOptions(prompt_lookup=False, is_adaptive=False, num_draft_tokens=4)
 SEEDED: dict[str, Any] = {"temperature": 1.0, "seed": 5}
 REQUESTS: dict[str, dict[str, Any]] = {

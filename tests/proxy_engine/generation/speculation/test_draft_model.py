@@ -20,6 +20,7 @@ from exact_conditional import Enumeration
 from mlx.nn.layers.base import Module
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from prefix_model import PrefixModel, ids_of, words_model
+from speculation_checks import PERSON, TOOL
 from tiny_models import make_tiny_model
 
 from proxy_engine import (
@@ -33,27 +34,6 @@ from proxy_engine.generation import DraftModel
 from proxy_engine.generation.speculation import model_drafter
 from state_machines import RegexStateMachine
 
-PERSON: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string", "maxLength": 12},
-        "age": {"type": "integer"},
-        "tags": {"type": "array", "items": {"enum": ["abc", "b"]}, "maxItems": 4},
-    },
-    "required": ["name", "age", "tags"],
-    "additionalProperties": False,
-}
-TOOL: dict[str, Any] = {
-    "type": "function",
-    "function": {
-        "name": "find",
-        "parameters": {
-            "type": "object",
-            "properties": {"a": {"type": "string", "maxLength": 12}},
-            "required": ["a"],
-        },
-    },
-}
 ALWAYS = SpeculationOptions(prompt_lookup=False, is_adaptive=False, num_draft_tokens=4)
 
 SEEDED: dict[str, Any] = {"temperature": 1.0, "seed": 5}
