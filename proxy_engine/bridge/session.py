@@ -125,6 +125,7 @@ class Session:
             name = str(given.get("cmd", ""))
             command = self._reader.read(given)
         except Exception as error:
+            # Each line has a reply, and a defect of the reader ends no session.
             self._enqueue(_Item(name, error))
             return
         match command:
@@ -180,6 +181,7 @@ class Session:
             try:
                 await self._execute(item)
             except Exception as error:
+                # As above: a defect is reported, and the next command is executed.
                 self._report(item, error)
         self._current = None
 

@@ -86,6 +86,7 @@ class Follower:
             try:
                 self._perform(message, message.operation)
             except Exception as error:
+                # Whatever it is, rank 0 has to meet it as well.
                 return error
         return None
 

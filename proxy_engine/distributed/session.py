@@ -160,6 +160,7 @@ class Session:
         try:
             follow(self._following, self.group)
         except Exception as error:
+            # All ranks end, and print which rank has failed and why.
             self._stop_following(error)
         finally:
             if handler is not None:

@@ -31,7 +31,14 @@ from ..generation import (
     wired_memory,
 )
 from ..media.options import MediaOptions
-from ..models.draft_heads import LoadedHead, is_draft_head, load_draft_head, misfit
+from ..models.draft_heads import (
+    LoadedHead,
+    check_own_heads,
+    is_draft_head,
+    is_own,
+    load_draft_head,
+    misfit,
+)
 from ..models.draft_models import load_draft_model
 from ..models.load_options import LoadArguments, LoadOptions
 from ..models.loading import LoadedModel, evaluate_weights, load_model
@@ -93,6 +100,8 @@ class EngineCore:
     ) -> None:
         load_options = parse_load_options(load)
         check_model(model, tokenizer, options, load_options)
+        if is_own(options.draft_model):
+            check_own_heads(model)
         self.worker = worker
         self.media = options.media or MediaOptions()
         started = time.perf_counter()

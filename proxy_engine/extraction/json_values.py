@@ -88,6 +88,7 @@ def is_missing(value: Any) -> bool:
         # Missing values do not equal themselves. That of `pandas.NA` is neither true nor false.
         return bool(value != value)
     except Exception:
+        # Objects of the caller and of libraries may raise anything.
         return type(value).__name__ == "NAType"
 
 

@@ -68,5 +68,6 @@ def called(name: str, function: Callable[[Any], Any], record: Any) -> Any:
     try:
         return function(record)
     except Exception as error:
+        # The caller's code may raise anything.
         reason = f"{type(error).__name__}: {error}"
         raise RecordError(f"{name}(record) raised {reason}") from error

@@ -291,13 +291,23 @@ def content_of(content: bytes) -> Content:
     return Content(text)
 
 
-def files_in(directory: Path) -> Iterator[Path]:
-    """Yield the files of a directory and its subdirectories, without hidden ones."""
+def files_in(directory: Path, parents: frozenset[Path] = frozenset()) -> Iterator[Path]:
+    """Yield the files of a directory and its subdirectories, without hidden ones.
+
+    Symbolic links are followed, except to a directory that contains the link.
+
+    Args:
+        directory: The directory.
+        parents: The directories above it that are being read, without symbolic links.
+    """
+    resolved = directory.resolve()
+    if resolved in parents:
+        return
     for path in directory.iterdir():
         if path.name.startswith("."):
             continue
         if path.is_dir():
-            yield from files_in(path)
+            yield from files_in(path, parents | {resolved})
         else:
             yield path
 

@@ -80,6 +80,7 @@ def _read_in_time(
             with closing(watch), transport:
                 found = _read(transport, watch, url, options, max_bytes, limit, resolver)
         except Exception as error:
+            # The thread that waits raises it.
             content.set_exception(error)
         else:
             content.set_result(found)

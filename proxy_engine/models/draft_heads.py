@@ -12,17 +12,20 @@ import os
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import KVCache
+from safetensors import SafetensorError
 
 from ..errors import DraftModelError, EngineError
 from ..generation import HeadOutput
 from ..multimodal.loading import whole_model
 from ..runtime.blas import widen_on_cpu
 from ..runtime.extras import import_extra
+from .embedded import EMBEDDED_MODEL
 from .files import FileProblem
 from .loading import LoadedModel
 from .locations import check_location, not_found_error, read_configuration
@@ -31,6 +34,7 @@ OWN = "own"
 """The name of the heads that a model's own checkpoint has."""
 
 _DRAFTERS = "mlx_vlm.speculative.drafters"
+_NO_HEADS = "its checkpoint has no heads"
 _NEVER = -1e4
 """The logit of tokens that are not in the vocabulary of a head."""
 
@@ -184,9 +188,9 @@ def is_draft_head(source: str | os.PathLike[str] | Module) -> bool:
     """
     if isinstance(source, Module):
         return type(source).__module__.startswith(_DRAFTERS)
-    path = os.fspath(source)
-    if path == OWN and not os.path.isdir(path):
+    if is_own(source):
         return True
+    path = os.fspath(source)
     try:
         check_location(path)
         config = read_configuration(path)
@@ -194,6 +198,45 @@ def is_draft_head(source: str | os.PathLike[str] | Module) -> bool:
         return False
     model_type = str(config.get("model_type") or config.get("speculators_model_type"))
     return model_type in FAMILIES or "dflash_config" in config
+
+
+def is_own(source: object) -> bool:
+    """Whether the argument ``draft_model`` of an engine names the heads of the model itself."""
+    if not isinstance(source, str | os.PathLike):
+        return False
+    return os.fspath(source) == OWN and not os.path.isdir(source)
+
+
+def check_own_heads(model: str | os.PathLike[str] | Module | None) -> None:
+    """Check that the checkpoint of a model has heads, without reading weights.
+
+    Of a directory, the configuration and the names of the tensors are read; of a repo, the
+    configuration.
+
+    Args:
+        model: The argument ``model`` of an engine.
+
+    Raises:
+        DraftModelError: It has no heads, or those of a family that is not supported.
+        MissingExtraError: mlx-vlm is not installed.
+    """
+    split = import_extra("draft-heads", f"{_DRAFTERS}.mtp_split", purpose="a draft head")
+    if model is None:
+        raise misfit(OWN, EMBEDDED_MODEL, _NO_HEADS)
+    if isinstance(model, Module):
+        raise misfit(OWN, type(model).__module__, "a model in memory has no checkpoint")
+    path = os.fspath(model)
+    try:
+        check_location(path)
+        splitter = split.get_mtp_splitter(source_config=read_configuration(path))
+        if splitter is not None and os.path.isdir(path):
+            splitter = split.detect_mtp_splitter(Path(path))
+    except (EngineError, OSError, ValueError, SafetensorError):
+        # The loader reports models that cannot be read.
+        return
+    if splitter is None:
+        raise misfit(OWN, path, _NO_HEADS)
+    _family(splitter.output_model_type, OWN, path)
 
 
 def load_draft_head(source: str | os.PathLike[str] | Module, target: LoadedModel) -> LoadedHead:
@@ -213,8 +256,7 @@ def load_draft_head(source: str | os.PathLike[str] | Module, target: LoadedModel
     if isinstance(source, Module):
         name, module = type(source).__module__, source
     else:
-        is_own = os.fspath(source) == OWN and not os.path.isdir(source)
-        name = path = target.name if is_own else os.fspath(source)
+        name = path = target.name if is_own(source) else os.fspath(source)
         check_location(path)
         try:
             module, _ = drafters.load_drafter(path)
@@ -226,15 +268,19 @@ def load_draft_head(source: str | os.PathLike[str] | Module, target: LoadedModel
         widen_on_cpu(module, name)
         mx.eval(module.parameters())
     package = type(module).__module__.removeprefix(f"{_DRAFTERS}.").partition(".")[0]
-    family = FAMILIES.get(package)
-    if family is None:
-        known = ", ".join(FAMILIES)
-        raise misfit(name, target.name, f"heads of type {package!r} are none of {known}")
+    family = _family(package, name, target.name)
     try:
         head = family.kind(module, family, whole_model(target.model))
     except Exception as error:
         raise misfit(name, target.name, str(error)) from error
     return LoadedHead(name, head)
+
+
+def _family(package: str, head: str, target: str) -> HeadFamily:
+    if package not in FAMILIES:
+        known = ", ".join(FAMILIES)
+        raise misfit(head, target, f"heads of type {package!r} are none of {known}")
+    return FAMILIES[package]
 
 
 def misfit(head: str, target: str, reason: str) -> DraftModelError:

@@ -20,6 +20,7 @@ import psutil
 from state_machines.errors import ProxyError
 
 from ..errors import DraftModelError, ModelError
+from ..models.draft_heads import check_own_heads, is_own
 from ..models.draft_models import check_draft_loadable
 from ..models.load_options import LoadOptions
 from ..models.loading import check_loadable
@@ -237,6 +238,8 @@ class LoadChecks:
         loaded = check_loadable(directory, model.name, options, checked_cache)
         if draft is not None and draft.directory is not None:
             check_draft_loadable(draft.directory, draft.name, loaded)
+        elif draft is not None and is_own(draft.source):
+            check_own_heads(directory)
 
 
 def for_client(error: Exception, model: KnownModel) -> ApiError:

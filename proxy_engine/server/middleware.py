@@ -88,6 +88,7 @@ class RequestMiddleware:
         except ClientDisconnectedError:
             pass
         except Exception:
+            # A defect of the server: its text is for the log.
             _logger.exception("request failed", extra={"fields": {"request_id": request_id}})
             if not status:
                 await error_reply(INTERNAL_ERROR, path_of(scope))(scope, receive, sending)

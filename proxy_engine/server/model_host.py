@@ -278,6 +278,7 @@ class ModelHost(Host):
         try:
             await self._load_model(model)
         except Exception:
+            # The client gets the error of the model that it has asked for.
             _logger.exception("the previous model could not be loaded again")
 
     async def _load_model(self, model: KnownModel) -> None:
@@ -286,6 +287,7 @@ class ModelHost(Host):
         try:
             engine = await asyncio.to_thread(self._load, model)
         except Exception as error:
+            # The modules of architectures and the code of checkpoints may raise anything.
             self._metrics.model_loads.labels("failed").inc()
             await asyncio.to_thread(release_unused)
             _logger.exception("loading failed")

@@ -16,6 +16,7 @@ from typing import TypeAlias
 from huggingface_hub.constants import HF_HUB_CACHE
 
 from ..models.adapters import CONFIGURATION, WEIGHTS
+from ..models.draft_heads import OWN, is_own
 from ..models.embedded import EMBEDDED_MODEL, embedded_model, is_embedded_model_ready
 from ..models.files import (
     FileProblem,
@@ -201,8 +202,10 @@ class ModelRegistry:
     def find_draft(self, name: str) -> KnownModel | None:
         """Return the draft model of that name: that of the default model, or any known model.
 
-        ``DEFAULT_MODEL`` is a name of the former.
+        ``DEFAULT_MODEL`` is a name of the former, and ``OWN`` that of the heads of any model.
         """
+        if is_own(name):
+            return KnownModel(OWN, OWN)
         default = None if self._draft is None else self._named(self._draft)
         if default is not None and name in (DEFAULT_MODEL, self._draft, default.name):
             return default

@@ -242,6 +242,7 @@ class RunningAnswers:
             async for event in stream:
                 self._events.put_nowait((index, event))
         except Exception as error:
+            # `events` raises it.
             self._events.put_nowait((index, error))
 
     def _follow(self, progress: _Progress, event: StreamEvent[Any]) -> None:

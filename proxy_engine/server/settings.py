@@ -72,7 +72,8 @@ class ServerSettings(BaseSettings):
     model: str | None = None
     """default model: a directory or a Hugging Face repo id (embedded model if not given)"""
     draft_model: str | None = None
-    """draft model of the default model: a directory or a Hugging Face repo id"""
+    """draft model of the default model: a directory, a Hugging Face repo id, or 'own' for the heads
+    in its checkpoint"""
     adapter_path: Path | None = None
     """directory of the default model's adapter, as mlx_lm.lora writes it"""
     adapter_directories: Annotated[tuple[Path, ...], NoDecode] = ()

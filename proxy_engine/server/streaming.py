@@ -77,6 +77,10 @@ def json_reply(body: Any, status: int = 200) -> Response:
     return Response(to_json(body), status_code=status, media_type="application/json")
 
 
+# The package sse-starlette (3.7) is no substitute. Its import replaces uvicorn's signal handler,
+# so that SIGTERM would end streams without the grace period; it sends comments at fixed times, also
+# between frames; a client that stops reading is an exception and no disconnect; and a frame takes
+# eight times the processor time (8 and 1 µs), since each has a timer.
 class ServerSentEvents(Response):
     """Sends frames as they are produced, until the client disconnects.
 

@@ -160,6 +160,7 @@ class RunningTranscription:
                 self._put(segment)
             self._put(stream.result())
         except Exception as error:
+            # `events` raises it.
             self._put(error)
         finally:
             self._call(self._finished.set)

@@ -197,7 +197,12 @@ class _Window:
         return found
 
     def _prepare_audio(self, audio: mx.array) -> tuple[mx.array, int]:
-        """Return a spectrogram, which is computed already, and the number of its frames."""
+        """Return a spectrogram, which is computed already, and the number of its frames.
+
+        A private method of mlx-audio (0.6), whose public arguments take samples only. From those of
+        one window, ``generate`` would compute another spectrogram, since its scale depends on the
+        loudest frame of the recording, and again for each temperature.
+        """
         return audio, audio.shape[0] - WINDOW_FRAMES
 
     def forward_with_cross_qk(self, mel: mx.array, tokens: mx.array) -> tuple[mx.array, Any]:

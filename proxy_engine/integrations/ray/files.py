@@ -25,7 +25,7 @@ from ...extraction.inputs import Inputs
 from ...extraction.outputs import FileFormat, OutputOptions, format_of
 from ...extraction.records import RecordReader
 from ...extraction.run import Run
-from ...extraction.sources import csv_inputs, file_inputs, line_inputs
+from ...extraction.sources import csv_inputs, file_inputs, files_in, line_inputs
 from .actors import ActorSettings, Extractor, check_columns
 
 SETTINGS = "_settings.json"
@@ -83,7 +83,10 @@ class Location(NamedTuple):
         fs = importlib.import_module("pyarrow.fs")
         (info,) = self.filesystem.get_file_info([self.path])
         found = [info]
-        if info.type != fs.FileType.File:
+        if info.type == fs.FileType.Directory and self.is_local:
+            # The selector would follow links to a directory that contains them.
+            found = self.filesystem.get_file_info([*map(str, files_in(Path(self.path)))])
+        elif info.type != fs.FileType.File:
             selector = fs.FileSelector(self.path, recursive=True, allow_not_found=True)
             found = self.filesystem.get_file_info(selector)
         root = self.directory

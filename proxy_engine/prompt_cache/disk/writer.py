@@ -91,6 +91,7 @@ class DiskWriter:
             try:
                 job()
             except Exception as error:
+                # Caches save time: whatever is wrong with them fails no request.
                 _log.warning("prompt caches are no longer written to disk: %s", error)
                 self.close()
             # Do not keep the job's arrays alive while waiting for the next one.

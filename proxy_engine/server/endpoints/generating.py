@@ -275,6 +275,7 @@ async def _frames(
     except ProxyError as error:
         failure = api_error(error, parsed.names, parsed.part_name)
     except Exception:
+        # A defect of the server, when the status is sent already.
         _logger.exception("stream failed")
         failure = INTERNAL_ERROR
     if failure is None:

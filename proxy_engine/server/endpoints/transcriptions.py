@@ -169,6 +169,7 @@ async def _frames(
     except ApiError as error:
         failure = error
     except Exception:
+        # A defect of the server, when the status is sent already.
         _logger.exception("stream failed")
         failure = INTERNAL_ERROR
     else:

@@ -13,6 +13,7 @@ from proxy_engine import ImageContent, InferenceEngine, PromptError, RecordError
 from proxy_engine.extraction.inputs import Content
 from proxy_engine.extraction.prompts import write_prompt
 from proxy_engine.extraction.records import RecordReader
+from proxy_engine.extraction.sources import files_in
 
 PICTURE = Image.new("RGB", (4, 4), "red")
 
@@ -79,3 +80,16 @@ def test_prompt_has_images_before_the_text(path: Path) -> None:
     image, text = prompt.content
     assert image == content.images[0]
     assert text.text == "Extract shop, total from this text and image as JSON:\n\nx"
+
+
+def test_link_to_a_parent_directory_is_not_followed(tmp_path: Path) -> None:
+    top, inner = tmp_path / "top", tmp_path / "top" / "inner"
+    inner.mkdir(parents=True)
+    (tmp_path / "other").mkdir()
+    for path in (top / "a", inner / "b", tmp_path / "other" / "c"):
+        path.write_text("text")
+    (inner / "up").symlink_to(top)
+    (inner / "self").symlink_to(inner)
+    (top / "other").symlink_to(tmp_path / "other")
+    found = {str(path.relative_to(top)) for path in files_in(top)}
+    assert found == {"a", "inner/b", "other/c"}

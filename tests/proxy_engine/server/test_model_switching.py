@@ -15,7 +15,7 @@ import pytest
 from live_server import make_settings, serving
 from tiny_whisper import write_tiny_whisper
 
-from proxy_engine import ModelFormatError, ModelNotFoundError, SpeculationOptions
+from proxy_engine import ModelError, ModelFormatError, SpeculationOptions
 from proxy_engine.server.app import create_app, load_engine, registry_of
 from proxy_engine.server.load_checks import for_client, used_bytes
 from proxy_engine.server.models import KnownModel
@@ -241,6 +241,7 @@ def test_draft_model_of_a_request_is_checked_before_the_model_is_displaced(
         assert http.get("/health").json()["draft_model"] == "two"
         for draft, status, code in (
             ("other-tokens", 400, "draft_model_mismatch"),
+            ("own", 400, "draft_model_mismatch"),
             ("broken", 503, "model_unavailable"),
             ("missing", 404, "model_not_found"),
             (str(models / "one"), 404, "model_not_found"),
@@ -295,9 +296,10 @@ def test_draft_model_of_the_server_drafts(models: Path) -> None:
 
 
 def test_settings_apply_to_the_engine(models: Path) -> None:
-    settings = make_settings(model=str(models / "one"), draft_model="./none")
-    with pytest.raises(ModelNotFoundError, match=r"no directory '\./none'"):
-        load_engine(registry_of(settings).default(), settings)
+    for draft, reason in (("./none", r"no directory '\./none'"), ("own", "has no heads")):
+        settings = make_settings(model=str(models / "one"), draft_model=draft)
+        with pytest.raises(ModelError, match=reason):
+            load_engine(registry_of(settings).default(), settings)
     settings = make_settings(model=str(models / "one"), speculation="off", num_draft_tokens=3)
     engine = load_engine(registry_of(settings).default(), settings)
     with engine:

@@ -23,7 +23,12 @@ from proxy_engine.generation import HeadDrafter
 from proxy_engine.generation.forward_pass import ForwardPass
 from proxy_engine.generation.prefill import Prefill
 from proxy_engine.generation.speculation.hidden_states import HiddenStates
-from proxy_engine.models.draft_heads import OWN, is_draft_head, load_draft_head
+from proxy_engine.models.draft_heads import (
+    OWN,
+    check_own_heads,
+    is_draft_head,
+    load_draft_head,
+)
 from proxy_engine.models.loading import LoadedModel
 
 ALWAYS = SpeculationOptions(prompt_lookup=False, is_adaptive=False, num_draft_tokens=4)
@@ -258,6 +263,29 @@ def test_heads_are_loaded_from_their_files(
         assert all(mx.array_equal(found[name], weights[name]).item() for name in weights)
     with pytest.raises(ModelError, match="no draft head"):
         load_draft_head(OWN, LoadedModel.of(model, tiny_tokenizer, name=str(tmp_path)))
+    check_own_heads(whole)
+    for directory, config, reason in (
+        (apart, {}, "no heads"),
+        (whole, {"model_type": "deepseek_v4", "text_config": None}, "none of qwen3_5_mtp"),
+        (whole, {"model_type": "llama", "text_config": None}, "no heads"),
+    ):
+        path = directory / "config.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **config}))
+        with pytest.raises(DraftModelError, match=reason):
+            check_own_heads(directory)
+
+
+def test_model_without_heads_is_refused_before_it_is_loaded(
+    tiny_model_directory: Path, tiny_model: Any, tiny_tokenizer: TokenizerWrapper
+) -> None:
+    for model, reason in (
+        (None, "has no heads"),
+        (tiny_model_directory, "has no heads"),
+        (tiny_model, "in memory has no checkpoint"),
+    ):
+        tokenizer = tiny_tokenizer if model is tiny_model else None
+        with pytest.raises(DraftModelError, match=reason):
+            InferenceEngine(model, tokenizer, draft_model=OWN)
 
 
 # The states of one text.

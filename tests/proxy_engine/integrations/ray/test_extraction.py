@@ -149,6 +149,7 @@ def source(tmp_path: Path) -> Location:
 
 
 def test_parts_are_tables_and_groups_of_files(source: Location) -> None:
+    Path(source.path, "b", "parent").symlink_to(source.path)
     parts = parts_of(source.files())
     assert [(part.name, part.files) for part in parts] == [
         ("part-00000000.jsonl", ("a.txt", "b/c.txt", "b/d.txt")),
