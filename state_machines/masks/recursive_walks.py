@@ -87,10 +87,14 @@ class RecursiveWalks:
             # No other thread may use an automaton meanwhile, and a lock must not be held, since a
             # checkpoint of the budget can block this thread. So it is taken out of the cache.
             taken = self._known.take(lifetime)
-            for known in (_KnownWalks(),) if taken is None else (taken, _KnownWalks()):
+            while True:
+                known = _KnownWalks() if taken is None else taken
                 try:
                     found = list(self._walk(known, state))
                 except _FullError:
+                    if taken is None:
+                        break
+                    taken = None
                     continue
                 except GrammarBudgetError:
                     self._put(lifetime, known)
