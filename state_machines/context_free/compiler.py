@@ -58,6 +58,9 @@ LONG_TEXT_BYTES = 1024
 SMALL_COUNT = 16
 """Count up to which a repeated class is a counter like any other."""
 
+_END = "end", "of text"
+"""The key of an empty rule; other keys are names, or begin with another word."""
+
 
 class ExpressionCompiler:
     """Compiles expressions without assertions: to languages of bytes, or of code points.
@@ -280,3 +283,15 @@ class GrammarCompiler(ExpressionCompiler):
     def too_many_optional_parts(self, what: str) -> NoReturn:
         line, column = self.rule.position
         raise UnsupportedGrammarError(what, line=line, column=column, rule=self.rule.name)
+
+
+def byte_language(rules: dict[str, Rule], start: str, book: RuleBook) -> Node:
+    """Return the texts of a rule, in bytes. All states of unbounded texts have a rule book."""
+    compiler = GrammarCompiler(rules, start, book)
+    node = compiler.start
+    if node.rule_book is None and not compiler.analysis.is_bounded(rules[start].body):
+        # An empty rule behind a grammar without recursion: masks of states with a rule book are
+        # walks of one automaton, which take a quarter of the time.
+        book.define(_END, EPSILON)
+        node = concatenation(node, book.node(_END, nullable=True, min_length=0))
+    return node

@@ -8,7 +8,7 @@ from typing import Self
 
 from state_machines.budgets import step_budget
 from state_machines.context_free.captures import CaptureReader
-from state_machines.context_free.compiler import GrammarCompiler
+from state_machines.context_free.compiler import byte_language
 from state_machines.context_free.lexical import LexicalCompiler, LexicalGrammar
 from state_machines.context_free.notations import NOTATIONS
 from state_machines.context_free.recursion import RuleBook
@@ -192,4 +192,4 @@ def _compiler(grammar: Grammar | LexicalGrammar, start: str) -> Callable[[RuleBo
     """Return the function that compiles a grammar and defines its recursive rules in a book."""
     if isinstance(grammar, LexicalGrammar):
         return LexicalCompiler(grammar, start).compile
-    return lambda book: GrammarCompiler(grammar.rules, start, book).start
+    return lambda book: byte_language(grammar.rules, start, book)
