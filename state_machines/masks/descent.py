@@ -205,7 +205,7 @@ class KernelWalk:
         spend(fields.steps // STEPS_OF_STACKS + walk.found // TOKENS_PER_STEP)
         fields.steps = 0
         ends.append(self._left()[0])
-        return self._tokens(), np.unique(concatenated(ends)).astype(np.int32)
+        return self._tokens(), _distinct(concatenated(ends), self._trie.size, is_distinct=False)
 
     def quote(self, quotation: ctypes.Structure) -> tuple[TokenSet, Ids]:
         """Call ``quote`` of ``walk.c``: the tokens of a quote, and the vertices where it ends."""
@@ -427,7 +427,8 @@ def _distinct(vertices: Ids, size: int, is_distinct: bool) -> Ids:
         return np.sort(vertices)
     if len(vertices) <= MANY_VERTICES:
         ordered = np.sort(vertices)
-        is_first = np.append(True, ordered[1:] != ordered[:-1])
+        is_first = np.ones(len(ordered), np.bool_)
+        is_first[1:] = ordered[1:] != ordered[:-1]
         found: Ids = ordered[is_first]
         return found
     is_present = np.zeros(size, np.bool_)

@@ -22,13 +22,14 @@ from state_machines.grammar.symbols import byte_ranges
 from state_machines.masks.byte_classes import looped_classes
 
 _MAX_STATES = 1 << 14
-_MAX_STACKS = 1 << 16
+_MAX_STACKS = 1 << 17
 _MAX_ITEMS = 1 << 18
-_MAX_STACKS_OF_A_STATE = 128
+_MAX_STACKS_OF_A_STATE = 1_024
 
-_MAY_BE_EMPTY, _ROW_IS_KNOWN, _IS_CLOSED = 1, 2, 4
+_MAY_BE_EMPTY, _ROW_IS_KNOWN, _IS_CLOSED, _IS_UNION = 1, 2, 4, 8
 _DEAD_STATE = 1
 _ROW_BYTES = 1_024
+_STACK_BYTES = 20
 _SYMBOL_BYTES = 2_000
 """Approximate bytes of a symbol beside its row."""
 
@@ -110,8 +111,9 @@ class StackAutomaton:
     @property
     def weight(self) -> int:
         """The approximate size in bytes."""
-        states = int(self.fields.states)
-        return _ROW_BYTES * states + (_ROW_BYTES + _SYMBOL_BYTES) * len(self._nodes)
+        states, stacks = int(self.fields.states), int(self.fields.stacks)
+        symbols = (_ROW_BYTES + _SYMBOL_BYTES) * len(self._nodes)
+        return _ROW_BYTES * states + _STACK_BYTES * stacks + symbols
 
     def target(self, node: Node) -> int:
         """Return the number of the stacks that a language begins with."""
@@ -130,10 +132,12 @@ class StackAutomaton:
         return number
 
     def _add_target(self, stacks: list[list[Node]]) -> int:
+        # A new symbol may add targets itself, so the numbers are found first.
+        numbers = [[self._symbol(head) for head in reversed(heads)] for heads in stacks]
         self._words.append(len(stacks))
-        for heads in stacks:
-            self._words.append(len(heads))
-            self._words.extend(self._symbol(head) for head in reversed(heads))
+        for symbols in numbers:
+            self._words.append(len(symbols))
+            self._words.extend(symbols)
         self._first_words.append(len(self._words))
         # Appending may have moved the arrays.
         self.fields.words = self._words.buffer_info()[0]
@@ -149,6 +153,11 @@ class StackAutomaton:
             self._symbols[node] = number
             self._nodes.append(node)
             self._flags[number] = _MAY_BE_EMPTY * node.nullable | _IS_CLOSED * node.is_closed
+            if isinstance(node, Union):
+                # Its members replace it, since merging their rows takes Python much longer.
+                self._flags[number] |= _IS_UNION
+                members = self.target(node)
+                self._row[number, 0] = members
         return number
 
     def add_missing_row(self) -> None:

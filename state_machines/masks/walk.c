@@ -11,7 +11,7 @@
 #define EXPORTED __attribute__((visibility("default")))
 #endif
 
-EXPORTED const int32_t version = 9;
+EXPORTED const int32_t version = 10;
 
 /* Write the state of an automaton at every vertex of a trie, beginning with `from`.
  *
@@ -327,8 +327,9 @@ EXPORTED void quote(const token_trie *trie, quotation *quote, descent *walk)
 /* An automaton whose states are sets of stacks, made while it is walked.
  *
  * Symbols are languages: row[256 * y + b] is the target of symbol y by byte b, 0 if it is dead. `flags`
- * of a symbol: 1 if it may be empty, 2 if its row is known, 4 if it equals two of it in a row. `loops`:
- * the classes of bytes by which only the symbol itself follows it. words[first_word[t]] is the number of
+ * of a symbol: 1 if it may be empty, 2 if its row is known, 4 if it equals two of it in a row, 8 if it
+ * is a union: its row has one entry, the target of its members, which replace it on top of a stack.
+ * `loops`: the classes of bytes by which only the symbol itself follows it. words[first_word[t]] is the number of
  * alternatives of target t; then each has the number of its symbols, and these, the last one first.
  *
  * Stack 0 is empty; another one is symbol[k] on parent[k]. A state is a set of stacks, which includes
@@ -349,8 +350,10 @@ typedef struct {
     int32_t stacks, max_stacks, states, max_states, max_items, max_gathered, mark, missing, steps;
 } stack_automaton;
 
-enum { MAY_BE_EMPTY = 1, ROW_IS_KNOWN = 2, IS_CLOSED = 4 };
+enum { MAY_BE_EMPTY = 1, ROW_IS_KNOWN = 2, IS_CLOSED = 4, IS_UNION = 8 };
 enum { UNKNOWN_STATE = 0, DEAD_STATE = 1, FULL = -1 };
+
+static int32_t gather(stack_automaton *machine, int32_t target, int32_t below, int32_t count);
 
 static uint32_t mixed(uint32_t hash, uint32_t number)
 {
@@ -376,26 +379,37 @@ static int32_t pushed(stack_automaton *machine, int32_t symbol, int32_t below)
     return machine->stacks++;
 }
 
+/* Add a stack to those that are gathered, and those below symbols that may be empty. Returns their
+ * number. */
+static int32_t gather_stack(stack_automaton *machine, int32_t stack, int32_t count)
+{
+    while (machine->marks[stack] != machine->mark) {
+        int32_t symbol = machine->symbol[stack], flags = stack ? machine->flags[symbol] : 0;
+        machine->marks[stack] = machine->mark;
+        if (flags & IS_UNION)
+            return gather(machine, machine->row[256 * symbol], machine->parent[stack], count);
+        if (count == machine->max_gathered)
+            return FULL;
+        machine->gathered[count++] = stack;
+        if (!(flags & MAY_BE_EMPTY))
+            break;
+        stack = machine->parent[stack];
+    }
+    return count;
+}
+
 /* Add the stacks of a target to those that are gathered. Returns their number. */
 static int32_t gather(stack_automaton *machine, int32_t target, int32_t below, int32_t count)
 {
     const int32_t *word = machine->words + machine->first_word[target];
-    for (int32_t alternatives = *word++; alternatives; alternatives--) {
+    for (int32_t alternatives = *word++; alternatives && count >= 0; alternatives--) {
         int32_t stack = below;
         for (int32_t length = *word++; length; length--) {
             stack = pushed(machine, *word++, stack);
             if (stack < 0)
                 return FULL;
         }
-        while (machine->marks[stack] != machine->mark) {
-            if (count == machine->max_gathered)
-                return FULL;
-            machine->marks[stack] = machine->mark;
-            machine->gathered[count++] = stack;
-            if (!stack || !(machine->flags[machine->symbol[stack]] & MAY_BE_EMPTY))
-                break;
-            stack = machine->parent[stack];
-        }
+        count = gather_stack(machine, stack, count);
     }
     return count;
 }
