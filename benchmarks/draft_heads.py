@@ -57,8 +57,10 @@ class ScriptedHead:
     """
 
     state_layers = ()
+    reads_target = False
     mask_id = None
     block_size = 0
+    first_prediction = 1
 
     def __init__(self, text: Sequence[int], agreement: float, width: int) -> None:
         self._next: dict[tuple[int, int], int] = {}

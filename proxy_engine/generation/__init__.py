@@ -18,9 +18,10 @@ from .model_checks import ModelChecks
 from .prefill import Prefill
 from .sequence import Sequence
 from .sequence_samplers import SamplingHooks, SequenceSamplers
-from .speculation.draft_heads import DraftHead, HeadDrafter, HeadOutput
+from .speculation.draft_heads import DraftHead, HeadOutput
 from .speculation.draft_model import DraftModel
 from .speculation.drafting import Drafting
+from .speculation.head_drafter import HeadDrafter
 from .speculation.model_drafter import ModelDrafter
 from .speculation.step_costs import StepCosts
 from .timings import Timings

@@ -8,6 +8,7 @@ computed. The other positions of the pass share one matrix product.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
@@ -99,6 +100,25 @@ def position_arguments(rope_deltas: Sequence[int]) -> dict[str, mx.array]:
     return {"rope_deltas": mx.array(list(rope_deltas), mx.int32)[:, None]}
 
 
+@dataclass(frozen=True, slots=True)
+class RowStates:
+    """The hidden states of one row of a pass, which are sliced when they are read.
+
+    Attributes:
+        of_pass: Those of all rows, shape (rows, tokens, width), not evaluated.
+        row: The row.
+        length: Its tokens without padding.
+    """
+
+    of_pass: mx.array
+    row: int
+    length: int
+
+    def part(self, start: int, stop: int) -> mx.array:
+        """Return the states behind some tokens of the pass, shape (stop - start, width)."""
+        return self.of_pass[self.row, start:stop]
+
+
 class PassOutput:
     """The output of a forward pass, not evaluated.
 
@@ -137,14 +157,14 @@ class PassOutput:
         start = len(self._positions) - len(lengths)
         return [NextLogits(self, number) for number in range(start, len(self._positions))]
 
-    def states(self, row: int, length: int) -> mx.array:
-        """Return the hidden states of a row, shape (length, width).
+    def states(self, row: int, length: int) -> RowStates:
+        """Return the hidden states of a row.
 
         Args:
             row: The row.
             length: Its tokens without padding.
         """
-        return self._states[row, :length]
+        return RowStates(self._states, row, length)
 
     def at(self, row: int, column: int) -> NextLogits:
         """Return the logits behind one token.

@@ -41,6 +41,9 @@ class DraftCounts(Protocol):
     def has_model(self) -> bool:
         """Whether a draft model or head may draft."""
 
+    def may_use_model(self, sequence: Sequence) -> bool:
+        """Whether the draft model or head would draft now, by its acceptance rate and cost."""
+
     def drop_model(self) -> None:
         """Draft without the draft model or head from now on."""
 

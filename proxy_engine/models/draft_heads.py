@@ -17,12 +17,14 @@ from typing import Any, cast
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
-from mlx_lm.models.cache import KVCache
+from mlx_lm.models.cache import KVCache, make_prompt_cache
 from safetensors import SafetensorError
 
 from ..errors import DraftModelError, EngineError
 from ..generation import HeadOutput
 from ..multimodal.loading import whole_model
+from ..multimodal.model_caches import to_mlx_lm
+from ..prompt_cache.layers import flat
 from ..runtime.blas import widen_on_cpu
 from ..runtime.extras import import_extra
 from .embedded import EMBEDDED_MODEL
@@ -49,11 +51,15 @@ class DraftHeadModule(Module):
 
     Attributes:
         state_layers: Layers of the target whose outputs it reads.
+        reads_target: Whether it attends to the keys and values of the target.
         mask_id: ``None``: it is a chain.
         block_size: Tokens that it is trained to predict.
+        first_prediction: The position of a block's first prediction behind the last known token.
     """
 
+    reads_target = False
     mask_id: int | None = None
+    first_prediction = 1
 
     def __init__(self, module: Module, family: HeadFamily, target: Module) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -74,10 +80,11 @@ class DraftHeadModule(Module):
         Raises:
             ValueError: A cache has another class.
         """
-        caches = self.module.make_cache()
-        if any(type(layer).__name__ != "KVCache" for layer in caches):
+        caches = [to_mlx_lm(layer) for layer in self.module.make_cache()]
+        if self.mask_id is None and any(type(layer) is not KVCache for layer in flat(caches)):
+            # The tokens of a draft would not leave them.
             raise ValueError("its layers have sliding windows or states, which are not supported")
-        return [KVCache() for _ in caches]
+        return caches
 
     def read(
         self, tokens: mx.array, states: mx.array, cache: list[Any], positions: mx.array | int
@@ -94,6 +101,10 @@ class DraftHeadModule(Module):
     def logits(self, features: mx.array) -> mx.array:
         """Return logits of the target's tokens, shape (rows, tokens, vocabulary)."""
         return cast(mx.array, self.module._lm_head_fn(features))
+
+    def logits_after(self, token_id: int, features: mx.array, logits: mx.array) -> mx.array:
+        """Return the logits of one position, as ``DraftHead.logits_after``."""
+        return logits
 
 
 class NemotronHead(DraftHeadModule):
@@ -126,13 +137,53 @@ class Eagle3Head(DraftHeadModule):
         return wide
 
 
+class AssistantHead(DraftHeadModule):
+    """An assistant of Gemma 4, which attends to keys and values of the target."""
+
+    reads_target = True
+
+    def _bind(self, target: Module) -> None:
+        # The module notes the types of the target's layers in its configuration.
+        self.module.config = copy(self.module.config)
+        self.module.bind(target)
+        language_model: Any = getattr(target, "language_model", target)
+        types = [layer.layer_type for layer in language_model.layers]
+        stored = len(make_prompt_cache(cast(Module, language_model)))
+        # Layers without a cache share the keys and values of the last one of their type.
+        self._layers = {kind: number for number, kind in enumerate(types[:stored])}
+
+    def read(
+        self, tokens: mx.array, states: mx.array, cache: list[Any], positions: mx.array | int
+    ) -> HeadOutput:
+        """Read the last state, as ``DraftHead.read``."""
+        module = self.module
+        embedded = module._input_embed(tokens[:, -1:]) * module._input_embed_scale
+        inputs = mx.concatenate([embedded, states[:, -1:]], axis=-1)
+        layers = {kind: cache[number] for kind, number in self._layers.items()}
+        shared = {kind: _seen(layer) for kind, layer in layers.items()}
+        module._kv_valid_len = cache[0].end
+        following, features = module._forward_hidden(inputs, shared, mx.array([[positions]]))
+        return HeadOutput(features, following)
+
+
+def _seen(layer: Any) -> tuple[mx.array, mx.array]:
+    """Return the keys and values of a target's layer that are within its window."""
+    window = layer.window or layer.end
+    return layer.keys[:, :, -window:], layer.values[:, :, -window:]
+
+
 class BlockHead(DraftHeadModule):
     """A DFlash head: a block, whose tokens are predicted in one pass."""
 
     def __init__(self, module: Module, family: HeadFamily, target: Module) -> None:
+        self.mask_id = int(module.config.mask_token_id)
         super().__init__(module, family, target)
         self.state_layers = sorted(set(module.config.target_layer_ids))
-        self.mask_id = int(module.config.mask_token_id)
+
+    def _bind(self, target: Module) -> None:
+        # It would accept mlx-vlm's own targets only. Misfits are found by a pass.
+        self.module.validate_target_compatibility = lambda _: None
+        self.module.bind(target)
 
     def read(
         self, tokens: mx.array, states: mx.array, cache: list[Any], positions: mx.array | int
@@ -144,6 +195,37 @@ class BlockHead(DraftHeadModule):
     def logits(self, features: mx.array) -> mx.array:
         """Return logits of the target's tokens, shape (rows, tokens, vocabulary)."""
         return cast(mx.array, self.module._logits(features))
+
+
+class MarkovHead(BlockHead):
+    """A DSpark head: a block whose logits depend on the token before."""
+
+    def __init__(self, module: Module, family: HeadFamily, target: Module) -> None:
+        super().__init__(module, family, target)
+        self.first_prediction = 0 if module.config.sample_from_anchor else 1
+
+    def logits_after(self, token_id: int, features: mx.array, logits: mx.array) -> mx.array:
+        """Return the logits of one position, as ``DraftHead.logits_after``."""
+        found: mx.array = self.module.markov_head.apply_step_logits(logits, mx.array([token_id]))
+        return found
+
+
+class SelectorHead(BlockHead):
+    """A DFlash 2 head: a block whose likeliest tokens are chosen by the token before."""
+
+    def logits_after(self, token_id: int, features: mx.array, logits: mx.array) -> mx.array:
+        """Return the scores of the likeliest tokens, as ``DraftHead.logits_after``."""
+        selector = self.module.candidate_selector
+        candidates = mx.argpartition(logits, -selector.top_k, axis=-1)[:, -selector.top_k :]
+        edges = mx.sum(
+            selector.predecessor_codebook(mx.array([[token_id]]))
+            * selector.hidden_projection(features)[:, None]
+            * selector.successor_codebook(candidates),
+            axis=-1,
+        )
+        scores = mx.take_along_axis(logits, candidates, axis=-1) + edges
+        others = mx.full(logits.shape, _NEVER, logits.dtype)
+        return mx.put_along_axis(others, candidates, scores, axis=-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +244,20 @@ class HeadFamily:
 FAMILIES: Mapping[str, HeadFamily] = {
     "qwen3_5_mtp": HeadFamily(),
     "nemotron_h_mtp": HeadFamily(NemotronHead),
+    "glm_moe_dsa_mtp": HeadFamily(),
+    "gemma4_assistant": HeadFamily(AssistantHead),
     "eagle3": HeadFamily(Eagle3Head, first_position=1),
     "qwen3_dflash": HeadFamily(BlockHead),
+    "gemma4_dflash": HeadFamily(BlockHead),
+    "dflash2": HeadFamily(SelectorHead),
+    "dspark": HeadFamily(MarkovHead),
+    "gemma4_dspark": HeadFamily(MarkovHead),
 }
 """The families by the packages of their modules."""
+
+_TYPES = frozenset([*FAMILIES, "gemma4_unified_assistant"])
+_ARCHITECTURES = frozenset(["DFlash2DraftModel", "Gemma4DSparkModel"])
+"""Heads whose configurations name the type of a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +288,13 @@ def is_draft_head(source: str | os.PathLike[str] | Module) -> bool:
         config = read_configuration(path)
     except (EngineError, OSError, ValueError):
         return False
-    model_type = str(config.get("model_type") or config.get("speculators_model_type"))
-    return model_type in FAMILIES or "dflash_config" in config
+    types = config.get("model_type"), config.get("speculators_model_type")
+    architectures = config.get("architectures")
+    named = [*types, *(architectures if isinstance(architectures, list) else [])]
+    known = _TYPES | _ARCHITECTURES
+    return "dflash_config" in config or any(
+        isinstance(name, str) and name in known for name in named
+    )
 
 
 def is_own(source: object) -> bool:

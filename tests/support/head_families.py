@@ -59,19 +59,65 @@ def _eagle3(architecture: str, vocabulary: int) -> tuple[Module, Module]:
     return model, head
 
 
-def _dflash(**options: Any) -> tuple[Module, Module]:
-    model = small_model("qwen3")
-    config = {
-        **vars(model.args),
+def _glm_moe_dsa() -> tuple[Module, Module]:
+    model = small_model("glm_moe_dsa")
+    return model, head_of(
+        "glm_moe_dsa_mtp", {"model_type": "glm_moe_dsa_mtp", "text_config": vars(model.args)}
+    )
+
+
+def _gemma4_assistant(**options: Any) -> tuple[Module, Module]:
+    model = small_model("gemma4_text")
+    text = {
+        "hidden_size": 16,
         "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
+        "intermediate_size": 24,
+        "num_attention_heads": 2,
         "head_dim": 8,
-        "block_size": 6,
-        "dflash_config": {"mask_token_id": VOCABULARY - 1, "target_layer_ids": [0, 2, 3]},
-        **options,
+        "global_head_dim": 8,
+        "num_key_value_heads": 2,
+        "num_kv_shared_layers": 2,
+        "hidden_size_per_layer_input": 0,
+        "use_double_wide_mlp": False,
+        "sliding_window": model.args.sliding_window,
+        "layer_types": ["sliding_attention", "full_attention"],
+        "vocab_size": VOCABULARY,
     }
-    return model, head_of("qwen3_dflash", config)
+    config = {"backbone_hidden_size": model.args.hidden_size, "text_config": text, **options}
+    return model, head_of("gemma4_assistant", config)
+
+
+_BLOCK: dict[str, Any] = {
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "block_size": 6,
+    "rope_theta": 10000.0,
+    "rope_scaling": None,
+    "rope_parameters": None,
+    "max_position_embeddings": 512,
+}
+_DFLASH = {"mask_token_id": VOCABULARY - 1, "target_layer_ids": [0, 2, 3], "num_target_layers": 4}
+
+
+def _block(
+    package: str, architecture: str = "qwen3", dflash: dict[str, Any] | None = None, **options: Any
+) -> tuple[Module, Module]:
+    model = small_model(architecture)
+    config = {**vars(model.args), "layer_types": [], **_BLOCK, **options}
+    return model, head_of(package, {**config, "dflash_config": {**_DFLASH, **(dflash or {})}})
+
+
+_WINDOW = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 6}
+_MARKOV = {"markov_rank": 8, "projector_type": "dspark"}
+_SELECTOR = {"conv_kernel_size": 2, "conv_group_size": 8, "selector_rank": 8, "selector_top_k": 16}
+_GEMMA4_BLOCK = {
+    "global_head_dim": 8,
+    "num_global_key_value_heads": 2,
+    "layer_types": ["full_attention"] * 2,
+    "rope_parameters": {"full_attention": {"rope_theta": 10000.0}},
+}
 
 
 FAMILIES: dict[str, Callable[[], tuple[Module, Module]]] = {
@@ -80,9 +126,23 @@ FAMILIES: dict[str, Callable[[], tuple[Module, Module]]] = {
     "nemotron_h_mtp": _nemotron_h,
     "eagle3": lambda: _eagle3("llama", VOCABULARY),
     "eagle3 with half of the tokens": lambda: _eagle3("qwen3", VOCABULARY // 2),
-    "qwen3_dflash": _dflash,
+    "glm_moe_dsa_mtp": _glm_moe_dsa,
+    "gemma4_assistant": _gemma4_assistant,
+    "qwen3_dflash": lambda: _block("qwen3_dflash"),
+    "qwen3_dflash with a window": lambda: _block("qwen3_dflash", **_WINDOW),
+    "gemma4_dflash": lambda: _block("gemma4_dflash", "gemma4_text"),
+    "dflash2": lambda: _block("dflash2", dflash=_SELECTOR),
+    "dspark": lambda: _block("dspark", dflash=_MARKOV),
+    "gemma4_dspark": lambda: _block("gemma4_dspark", "gemma4_text", _MARKOV, **_GEMMA4_BLOCK),
 }
 """A model and its head, by the family of the head."""
 
-BATCHED = ("eagle3", "eagle3 with half of the tokens", "qwen3_dflash")
+BATCHED = (
+    "eagle3",
+    "eagle3 with half of the tokens",
+    "qwen3_dflash",
+    "qwen3_dflash with a window",
+    "dflash2",
+    "dspark",
+)
 """Families whose models draft in batches: their caches can be padded."""

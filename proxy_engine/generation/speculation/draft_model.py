@@ -121,7 +121,7 @@ class DraftModel(ModelDrafter):
         self._texts.clear()
         self._batch = BatchRows()
 
-    def _extend(self, drafts: Mapping[Draft, int]) -> None:
+    def _extend(self, drafts: Mapping[Draft, int], target: BatchRows[GeneratedSequence]) -> None:
         jobs: list[_Job] = []
         is_prefilled = False
         for draft, at_most in drafts.items():

@@ -131,6 +131,10 @@ class Drafting:
         state = draft.state
         return self._model_length(state.constraint.part_name, pending=max(1, len(state.pending)))
 
+    def may_use_model(self, sequence: GeneratedSequence) -> bool:
+        """Whether the draft model or head would draft now, by its acceptance rate and cost."""
+        return self._model_length(sequence.constraint.part_name, pending=1) > 0
+
     def outlook(self, draft: Draft, pending: int) -> RowOutlook:
         """Return the length and the acceptance rate of a draft.
 
@@ -328,7 +332,7 @@ class BatchDrafts:
             return
         started = time.perf_counter()
         try:
-            model.extend(wanted)
+            model.extend(wanted, self._rows)
         except Exception as error:
             # Drafts do not change answers. Later requests draft again.
             _log.warning("the draft model drafts no more for %d requests: %r", len(wanted), error)

@@ -24,7 +24,7 @@ from state_machines.budgets import step_limit
 
 from ..batch_rows import BatchRows, CachedText
 from ..constraint import ADVANCE_STEPS, SlowMaskError
-from ..forward_pass import NextLogits
+from ..forward_pass import NextLogits, RowStates
 from ..sequence import Sequence as GeneratedSequence
 from .drafts import Draft
 
@@ -75,11 +75,12 @@ class ModelDrafter(ABC):
     def probe(self) -> None:  # noqa: B027
         """Determine which batches the model computes correctly."""
 
-    def extend(self, drafts: Mapping[Draft, int]) -> None:
+    def extend(self, drafts: Mapping[Draft, int], target: BatchRows[GeneratedSequence]) -> None:
         """Append tokens to drafts. A draft stays as it is where the model is not ready.
 
         Args:
             drafts: The maximum number of tokens to append to each draft.
+            target: The sequences with their cache.
 
         Raises:
             Exception: A pass of the model fails. The drafts remain valid, and the caches of all
@@ -89,7 +90,7 @@ class ModelDrafter(ABC):
         try:
             # No grammar makes other requests wait.
             with step_limit(ADVANCE_STEPS):
-                self._extend(drafts)
+                self._extend(drafts, target)
         except Exception:
             # A pass that failed may have changed some layers of a cache.
             self.clear()
@@ -100,14 +101,13 @@ class ModelDrafter(ABC):
                 draft.sequence.random_state = state
 
     def observe(  # noqa: B027
-        self, sequence: GeneratedSequence, states: mx.array, end: int
+        self, sequence: GeneratedSequence, states: RowStates, end: int
     ) -> None:
         """Take the hidden states of a pass of the target.
 
         Args:
             sequence: The sequence.
-            states: Those of the sequence's tokens in the pass, shape (tokens, width), not
-                evaluated.
+            states: Those of the sequence's tokens in the pass.
             end: Where these tokens end in the sequence, with those on trial.
         """
 
@@ -129,7 +129,7 @@ class ModelDrafter(ABC):
         """Free the caches of all sequences."""
 
     @abstractmethod
-    def _extend(self, drafts: Mapping[Draft, int]) -> None:
+    def _extend(self, drafts: Mapping[Draft, int], target: BatchRows[GeneratedSequence]) -> None:
         """Append tokens to drafts."""
 
     def _gather(self, texts: Collection[DraftedText]) -> None:

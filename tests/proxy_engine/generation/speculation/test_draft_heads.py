@@ -11,16 +11,16 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import pytest
-from head_families import BATCHED, FAMILIES
+from head_families import BATCHED, FAMILIES, VOCABULARY
 from mlx.utils import tree_flatten
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from speculation_checks import PERSON, TOOL, check_usage, outcome
 
-from proxy_engine import CacheOptions, InferenceEngine, SpeculationOptions
+from proxy_engine import InferenceEngine, SpeculationOptions
 from proxy_engine.errors import DraftModelError, ModelError
-from proxy_engine.generation import HeadDrafter
-from proxy_engine.generation.forward_pass import ForwardPass
+from proxy_engine.generation import Drafting, HeadDrafter
+from proxy_engine.generation.forward_pass import ForwardPass, RowStates
 from proxy_engine.generation.prefill import Prefill
 from proxy_engine.generation.speculation.hidden_states import HiddenStates
 from proxy_engine.models.draft_heads import (
@@ -34,12 +34,16 @@ from proxy_engine.models.loading import LoadedModel
 ALWAYS = SpeculationOptions(prompt_lookup=False, is_adaptive=False, num_draft_tokens=4)
 SEEDED: dict[str, Any] = {"temperature": 1.0, "seed": 5}
 REQUESTS: dict[str, dict[str, Any]] = {
-    "text": {"max_tokens": 12},
-    "seeded text": {"max_tokens": 12, **SEEDED},
+    "text": {"max_tokens": 12, "min_tokens": 12},
+    "seeded text": {"max_tokens": 12, "min_tokens": 12, **SEEDED},
     "seeded schema": {"response_format": PERSON, "max_tokens": 50, **SEEDED},
     "tools": {"tools": [TOOL], "tool_choice": "required", "max_tokens": 60},
 }
 PROMPTS = ["hello", "x" * 30]
+
+
+ONE_OF_EACH = pytest.mark.parametrize("family", ["qwen3_5_mtp", "qwen3_dflash"], indirect=True)
+"""A chain behind a model with states, and a block behind one with plain attention."""
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -78,15 +82,12 @@ def test_answers_are_those_without_drafts(engine: InferenceEngine, family: str) 
     assert 0 < accepted < drafted
 
 
-def test_logits_are_those_of_mlx_vlm(family: str, tiny_tokenizer: TokenizerWrapper) -> None:
+def test_logits_are_those_of_mlx_vlm(
+    engine: InferenceEngine, family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of the first token of each draft, whatever was drafted, refused and read before it."""
-    model, head = FAMILIES[family]()
-    options = CacheOptions(max_bytes=0)
-    with InferenceEngine(model, tiny_tokenizer, draft_model=head, cache=options) as engine:
-        check_logits(engine)
-
-
-def check_logits(engine: InferenceEngine) -> None:
+    if family == "qwen3_dflash with a window":
+        pytest.skip("mlx-vlm's own logits depend on how many states are read at once")
     drafter = drafter_of(engine)
     module = drafter.model.module
     found: list[tuple[list[int], mx.array]] = []
@@ -97,16 +98,22 @@ def check_logits(engine: InferenceEngine) -> None:
             found.append((list(draft.sequence.tokens), mx.array(logits)))
         return draw(draft, logits)
 
-    drafter._draw = recorded  # type: ignore[method-assign]
-    for request in ("seeded text", "seeded schema"):
-        arguments = {"speculation": ALWAYS, "fast_forward": False, **REQUESTS[request]}
-        engine.generate("hello", **arguments)
-        engine.generate_batch(PROMPTS, **arguments)
+    with monkeypatch.context() as patched:
+        patched.setattr(drafter, "_draw", recorded)
+        for request in ("seeded text", "seeded schema"):
+            arguments = {"speculation": ALWAYS, "fast_forward": False, **REQUESTS[request]}
+            for prompts in ["hello"], PROMPTS:
+                # The state behind a cached prefix is not known.
+                engine.clear_prompt_cache()
+                engine.generate_batch(prompts, **arguments)
     assert len(found) > 11
     run = engine._core.worker.submit
     for tokens, logits in found[::11]:
         expected = run(lambda t=tokens: _peer(engine, drafter, module, t)).result()
         given = run(lambda row=logits: np.array(row[0])).result()
+        if expected.sum() == 1:
+            assert given.argmax() == expected.argmax()
+            continue
         width = len(expected)
         listed = given if width == len(given) else given[2 * np.arange(width)]
         assert np.abs(listed - expected).max() < 2e-3 * np.abs(expected).max()
@@ -119,23 +126,38 @@ def _peer(
     model = engine._core.loaded.model
     forward = ForwardPass(model, drafter.state_layers)
     ids = mx.array([tokens[:-1]], mx.int32)
-    hidden = forward(ids, make_prompt_cache(model)).states(0, len(tokens) - 1)[None]
+    target, known = make_prompt_cache(model), len(tokens) - 1
+    hidden = forward(ids, target).states(0, known).part(0, known)[None]
     logits: list[mx.array] = []
 
     def sampler(found: mx.array) -> mx.array:
         logits.append(found)
         return mx.argmax(found, axis=-1)
 
-    if hasattr(module, "draft_block") and not hasattr(module, "prefill_from_target_hidden"):
+    if not hasattr(module, "prefill_from_target_hidden"):
         cache = module.reset(model)
-        module.draft_block(tokens[-1], hidden, cache, module.config.block_size, sampler)
-        return np.array(logits[0][0, 0])
+        if drafter._head.reads_target:
+            window = model.args.sliding_window
+            shared = {
+                kind: [
+                    part[:, :, -window:] if "sliding" in kind else part for part in layer.state[:2]
+                ]
+                for kind, layer in zip(model.args.layer_types, target, strict=False)
+            }
+            module.set_shared_kv(shared, known, known - 1, known)
+            hidden = hidden[:, -1:]
+        block = module.draft_block(tokens[-1], hidden, cache, module.config.block_size, sampler)
+        if not logits:
+            # A selector draws its tokens itself.
+            return np.eye(VOCABULARY)[int(block[0, 0])]
+        return np.array(logits[0].reshape(-1, logits[0].shape[-1])[0])
     module._cache, module._next_position = module.make_cache(), 0
     module.prefill_from_target_hidden(ids, hidden, tokens[-1], sampler)
     module._cache, module._seed_token, module._seed_hidden = [], None, None
     return np.array(logits[0][0, -1])
 
 
+@ONE_OF_EACH
 def test_cached_prompts_keep_the_states_that_the_head_has_read(engine: InferenceEngine) -> None:
     drafter = drafter_of(engine)
     begins: list[tuple[int, int]] = []
@@ -158,6 +180,7 @@ def test_cached_prompts_keep_the_states_that_the_head_has_read(engine: Inference
     assert again.usage.cached_tokens == begins[-1][0] == begins[-1][1] > 0
 
 
+@ONE_OF_EACH
 def test_head_that_fails_ends_drafts_and_no_request(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -176,6 +199,7 @@ def test_head_that_fails_ends_drafts_and_no_request(
     assert later.usage.drafted_tokens
 
 
+@ONE_OF_EACH
 def test_head_that_fails_at_the_end_of_a_request_ends_none(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -190,6 +214,7 @@ def test_head_that_fails_at_the_end_of_a_request_ends_none(
     assert not drafter._texts
 
 
+@ONE_OF_EACH
 @pytest.mark.parametrize("is_cancelled", [True, False])
 def test_head_forgets_prompts_that_are_not_answered(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch, *, is_cancelled: bool
@@ -217,6 +242,7 @@ def test_head_forgets_prompts_that_are_not_answered(
     assert not drafter._texts
 
 
+@ONE_OF_EACH
 def test_engines_that_share_a_head_have_their_own_models(
     engine: InferenceEngine, family: str, tiny_tokenizer: TokenizerWrapper
 ) -> None:
@@ -288,11 +314,63 @@ def test_model_without_heads_is_refused_before_it_is_loaded(
             InferenceEngine(model, tokenizer, draft_model=OWN)
 
 
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"model_type": "eagle3"}, True),
+        ({"speculators_model_type": "eagle3"}, True),
+        ({"model_type": "llama", "speculators_model_type": "eagle3"}, True),
+        ({"model_type": "qwen3", "dflash_config": {}}, True),
+        ({"model_type": "gemma4_text", "architectures": ["Gemma4DSparkModel"]}, True),
+        ({"model_type": "llama", "architectures": ["LlamaForCausalLM"]}, False),
+        ({"model_type": ["eagle3"], "architectures": "eagle3"}, False),
+    ],
+)
+def test_heads_are_recognised_by_their_configuration(
+    tmp_path: Path, config: dict[str, Any], *, expected: bool
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert is_draft_head(tmp_path) is expected
+
+
+@ONE_OF_EACH
+def test_head_runs_no_pass_while_drafts_do_not_pay(
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The states are noted, and read in one pass once drafts are tried again."""
+    drafter = drafter_of(engine)
+    engine.clear_prompt_cache()
+    passes: list[int] = []
+    read, model_length, pays = drafter._head.read, Drafting._model_length, False
+
+    def counted(tokens: mx.array, states: mx.array, *arguments: Any) -> Any:
+        passes.append(states.shape[1])
+        return read(tokens, states, *arguments)
+
+    def length(drafting: Drafting, part: str, *, pending: int) -> int:
+        return model_length(drafting, part, pending=pending) if pays else 0
+
+    monkeypatch.setattr(drafter._head, "read", counted)
+    monkeypatch.setattr(drafter, "_step_size", 8)
+    monkeypatch.setattr(Drafting, "_model_length", length)
+    arguments: dict[str, Any] = {"speculation": ALWAYS, "max_tokens": 12, "min_tokens": 12}
+    engine.generate("hello", **arguments)
+    assert not passes
+    engine.clear_prompt_cache()
+    with engine.stream("hello", **arguments) as stream:
+        next(iter(stream))
+        pays = True
+        expected = stream.result()
+    assert passes[0] > 8
+    pays = False
+    assert engine.generate("hello", **arguments).token_ids == expected.token_ids
+
+
 # The states of one text.
 
 
-def states(*values: int) -> mx.array:
-    return mx.array(values, mx.float32)[:, None]
+def states(*values: int) -> RowStates:
+    return RowStates(mx.array([values], mx.float32)[..., None], 0, len(values))
 
 
 def taken(unread: HiddenStates) -> list[int]:
