@@ -12,8 +12,15 @@ from typing import Any, TypeGuard
 from state_machines import JsonSchemaStateMachine
 from state_machines.argument_notations import INPUT, JSON
 from state_machines.root import Marker, Part, Piece, SubState, Text
-from state_machines.tool_calls.call import CALL, CallArguments, CallEnd, CallId, CallStart, CallText
-from state_machines.tool_calls.custom_input import InputDecoder
+from state_machines.tool_calls.call import (
+    CALL,
+    CallArguments,
+    CallEnd,
+    CallId,
+    CallStart,
+    CallText,
+    InputDecoder,
+)
 from state_machines.vocabulary import Vocabulary
 
 from ..checks.pointers import reference_token

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from state_machines.errors import CompositionError
 from state_machines.tool_calls import FORMATS, Delimiters, ToolFormat, format_named
-from state_machines.tool_calls.tagged_families import hunyuan_tags
+from state_machines.tool_calls.families import hunyuan_tags
 
 from ..checks.texts import short_repr
 from ..errors import InvalidOptionError

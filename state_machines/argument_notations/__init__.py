@@ -11,14 +11,19 @@ True
 {'city': 'Oslo'}
 """
 
-from state_machines.argument_notations.json_notation import JSON, JsonNotation
+from state_machines.argument_notations.literals import (
+    JSON,
+    PYTHONIC,
+    PYTHONIC_JSON,
+    JsonNotation,
+    python_literal,
+)
 from state_machines.argument_notations.notation import (
     INPUT,
     CompiledArguments,
     Notation,
     NotationOptions,
 )
-from state_machines.argument_notations.pythonic import PYTHONIC, PYTHONIC_JSON, python_literal
 from state_machines.argument_notations.tag_styles import QWEN_CODER
 from state_machines.argument_notations.tagged import TaggedNotation
 

@@ -17,7 +17,7 @@ from state_machines.argument_notations.argument_compiler import (
     ArgumentCompiler,
     values_of,
 )
-from state_machines.argument_notations.json_notation import read_json, read_json_object
+from state_machines.argument_notations.literals import read_json, read_json_object
 from state_machines.argument_notations.nested import MAX_ELEMENT_DEPTH
 from state_machines.argument_notations.notation import (
     CompiledArguments,

@@ -18,7 +18,7 @@ from state_machines.argument_notations.argument_compiler import (
     check_names,
     values_of,
 )
-from state_machines.argument_notations.json_notation import read_json_object
+from state_machines.argument_notations.literals import read_json_object
 from state_machines.argument_notations.notation import (
     CompiledArguments,
     Notation,

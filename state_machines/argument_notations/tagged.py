@@ -20,7 +20,7 @@ from state_machines.argument_notations.argument_compiler import (
     ArgumentCompiler,
     values_of,
 )
-from state_machines.argument_notations.json_notation import read_json
+from state_machines.argument_notations.literals import read_json
 from state_machines.argument_notations.notation import (
     CompiledArguments,
     Notation,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -21,6 +22,8 @@ _Key: TypeAlias = tuple[frozenset[int] | None, object]
 
 _vocabularies: WeakKeyDictionary[object, dict[_Key, Vocabulary]] = WeakKeyDictionary()
 _lock = threading.Lock()
+
+_FIRST_BUFFER = 256
 
 _MAX_MACHINES = 64
 
@@ -123,3 +126,50 @@ def _state(tokenizer: object) -> object:
     several = getattr(tokenizer, "eos_token_ids", None)
     ends = frozenset(several) if isinstance(several, Iterable) else several
     return count, ends, getattr(tokenizer, "eos_token_id", None)
+
+
+def read_llama(llama: Any, end_token_ids: Iterable[int] | None = None) -> Vocabulary:
+    """Return the vocabulary of a ``llama_cpp.Llama``.
+
+    User-defined tokens are ordinary text. Control tokens and the unknown token are special.
+
+    Args:
+        llama: The model.
+        end_token_ids: Replaces the tokens at which llama.cpp ends a generation.
+
+    Raises:
+        VocabularyError: The model has no end token.
+    """
+    import llama_cpp  # noqa: PLC0415
+
+    is_special = llama_cpp.LLAMA_TOKEN_ATTR_CONTROL | llama_cpp.LLAMA_TOKEN_ATTR_UNKNOWN
+    vocab = llama_cpp.llama_model_get_vocab(llama.model)
+    forms: list[bytes | None] = []
+    special: dict[str, int] = {}
+    ends: list[int] = []
+    for token_id in range(llama_cpp.llama_vocab_n_tokens(vocab)):
+        piece = _piece(llama_cpp, vocab, token_id)
+        attributes = llama_cpp.llama_vocab_get_attr(vocab, token_id)
+        is_unused = attributes & llama_cpp.LLAMA_TOKEN_ATTR_UNUSED
+        forms.append(None if is_unused or not piece else piece)
+        if piece and attributes & is_special:
+            special[piece.decode(errors="backslashreplace")] = token_id
+        if piece and llama_cpp.llama_vocab_is_eog(vocab, token_id):
+            ends.append(token_id)
+    return Vocabulary(
+        forms,
+        end_token_ids=ends if end_token_ids is None else end_token_ids,
+        special_tokens=special,
+    )
+
+
+def _piece(llama_cpp: Any, vocab: Any, token_id: int) -> bytes:
+    """Return the bytes of a token, and the name of a special one."""
+    size = _FIRST_BUFFER
+    while True:
+        buffer = ctypes.create_string_buffer(size)
+        # A negative result is the size that is needed.
+        written = int(llama_cpp.llama_token_to_piece(vocab, token_id, buffer, size, 0, True))
+        if written >= 0:
+            return buffer.raw[:written]
+        size = -written

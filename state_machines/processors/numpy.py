@@ -15,7 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from state_machines.errors import InvalidArgumentError
-from state_machines.processors.arguments import EndTokens, machine_of, vocabulary_of
+from state_machines.processors.arguments import (
+    EndTokens,
+    machine_of,
+    read_llama,
+    vocabulary_of,
+)
 from state_machines.processors.row_masks import Mask, MaskCopies, RowMasks, RowProcessor
 
 _Scores = TypeVar("_Scores", bound=npt.NDArray[np.floating[Any]])
@@ -46,8 +51,6 @@ def logits_processor(
         VocabularyError: The tokenizer is not supported.
     """
     if type(tokenizer).__module__.partition(".")[0] == "llama_cpp":
-        from state_machines.processors.llama_vocabulary import read_llama  # noqa: PLC0415
-
         if getattr(tokenizer, "draft_model", None) is not None:
             raise InvalidArgumentError(
                 "logits processors do not work with a draft model of llama-cpp-python",

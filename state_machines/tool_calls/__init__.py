@@ -7,9 +7,11 @@ from state_machines.tool_calls.call import (
     CallId,
     CallIds,
     CallStart,
+    InputDecoder,
     ToolSignature,
+    any_text,
+    input_schema,
 )
-from state_machines.tool_calls.custom_input import InputDecoder, any_text, input_schema
 from state_machines.tool_calls.families import FORMATS, format_named, in_compact_json
 from state_machines.tool_calls.tool_format import Delimiters, ToolFormat
 from state_machines.tool_calls.written_calls import UnreadableCall, WrittenCall, split_calls

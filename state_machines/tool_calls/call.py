@@ -1,8 +1,15 @@
-"""The parts of a tool call: the head with the tool's name, the id, the arguments, the end."""
+"""The parts of a tool call: the head with the tool's name, the id, the arguments, the end.
+
+A call of a *custom tool*, whose only argument is a text, is a call of a function with the string
+``input``. Every notation can write it, and a chat template that knows functions alone can describe
+the tool. :class:`InputDecoder` finds the text of the input in arguments that are still being
+written.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import string
 import uuid
 from collections.abc import Mapping
@@ -11,11 +18,12 @@ from functools import cached_property
 from secrets import choice as any_of
 from typing import Any
 
-from state_machines.argument_notations import CompiledArguments, Notation
+from state_machines.argument_notations import INPUT, CompiledArguments, Notation
 from state_machines.errors import SchemaError, UnsatisfiableSchemaError
-from state_machines.grammar.encoding import decoded
+from state_machines.grammar.encoding import RAW, decoded, encoded
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.tokens import Spell
+from state_machines.json_schema.value_sets import ANY_TEXT
 from state_machines.machine import RegexStateMachine, StateMachine
 from state_machines.root.parts import (
     Choice,
@@ -29,6 +37,13 @@ from state_machines.root.parts import (
 
 CALL = "tool_call"
 """The name of all parts of tool calls."""
+
+_HIGH, _LOW = "[dD][89abAB][0-9a-fA-F]{2}", "[dD][c-fC-F][0-9a-fA-F]{2}"
+_ESCAPED_TEXT = re.compile(
+    # The first half of a surrogate pair waits for the second.
+    rf"(?:[^\"\\]|\\(?:u(?:{_HIGH}\\u{_LOW}|(?!{_HIGH})[0-9a-fA-F]{{4}}|{_HIGH}(?=.{{6}}))|[^u]))*",
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,3 +264,80 @@ def one_of(texts: tuple[str, ...]) -> Part | None:
         return None
     part = Choice(*written) if len(written) > 1 else written[0]
     return Optional(part) if "" in texts else part
+
+
+def any_text() -> StateMachine:
+    """Return a machine that admits every text."""
+    return StateMachine(encoded(ANY_TEXT, RAW))
+
+
+def input_schema(description: str = "") -> dict[str, Any]:
+    """Return the JSON Schema of the arguments of a custom tool.
+
+    Args:
+        description: Describes the input to the model.
+    """
+    text = {"type": "string", "description": description} if description else {"type": "string"}
+    return {
+        "type": "object",
+        "properties": {INPUT: text},
+        "required": [INPUT],
+        "additionalProperties": False,
+    }
+
+
+class InputDecoder:
+    """Returns the input of a custom tool while its arguments are written.
+
+    The texts around the input, and whether it is escaped, are those of :meth:`Notation.write`.
+    Text that may belong to the end of the arguments, and incomplete escapes, are held back.
+
+    Args:
+        notation: The notation of the arguments.
+    """
+
+    def __init__(self, notation: Notation) -> None:
+        before, _, self._after = notation.write({INPUT: "MARK"}).partition("MARK")
+        self._is_escaped = "\\" in notation.write({INPUT: '"'})
+        # White space between the tokens of JSON is optional.
+        pieces = before.split() if self._is_escaped else [before]
+        pieces = [piece for word in pieces for piece in re.split(r"([{:=])", word) if piece]
+        space = r"\s*" if self._is_escaped else ""
+        self._before = re.compile(space + space.join(map(re.escape, pieces)))
+        self._held = ""
+        self._has_begun = False
+        self._has_ended = False
+        self.decoded = ""
+        """The input so far."""
+
+    def add(self, text: str) -> str:
+        """Take more text of the arguments, and return more of the input."""
+        if self._has_ended:
+            return ""
+        self._held += text
+        if not self._has_begun:
+            found = self._before.match(self._held)
+            if found is None:
+                return ""
+            self._has_begun = True
+            self._held = self._held[found.end() :]
+        more = self._unescaped() if self._is_escaped else self._raw()
+        self.decoded += more
+        return more
+
+    def _raw(self) -> str:
+        text, after = self._held, self._after
+        if after and (end := text.find(after)) >= 0:
+            self._has_ended = True
+            return text[:end]
+        held = next((n for n in range(len(after) - 1, 0, -1) if text.endswith(after[:n])), 0)
+        self._held = text[len(text) - held :]
+        return text[: len(text) - held]
+
+    def _unescaped(self) -> str:
+        found = _ESCAPED_TEXT.match(self._held)
+        assert found is not None, "the pattern matches the empty text"
+        self._held = self._held[found.end() :]
+        self._has_ended = self._held.startswith('"')
+        text: str = json.loads(f'"{found[0]}"', strict=False)
+        return text

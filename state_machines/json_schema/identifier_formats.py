@@ -58,6 +58,12 @@ from state_machines.regex.unicode_classes import property_set
 
 full_match = partial(compile_pattern, search=False)
 
+
+def any_of(patterns: Iterable[str]) -> str:
+    """Return the regular expression of the texts that one of several matches."""
+    return f"(?:{'|'.join(patterns)})"
+
+
 MAX_NAME = 253
 """Characters of a host name: 255 octets in a message (RFC 1035), without the first and last."""
 
@@ -81,19 +87,14 @@ IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
 
 _GROUP = r"[0-9A-Fa-f]{1,4}"
 _LAST_TWO = rf"(?:{_GROUP}:{_GROUP}|{IPV4})"
-IPV6 = "(?:{})".format(
-    "|".join(
-        (
-            rf"(?:{_GROUP}:){{6}}{_LAST_TWO}",
-            rf"::(?:{_GROUP}:){{5}}{_LAST_TWO}",
-            rf"(?:{_GROUP})?::(?:{_GROUP}:){{4}}{_LAST_TWO}",
-            rf"(?:(?:{_GROUP}:){{0,1}}{_GROUP})?::(?:{_GROUP}:){{3}}{_LAST_TWO}",
-            rf"(?:(?:{_GROUP}:){{0,2}}{_GROUP})?::(?:{_GROUP}:){{2}}{_LAST_TWO}",
-            rf"(?:(?:{_GROUP}:){{0,3}}{_GROUP})?::{_GROUP}:{_LAST_TWO}",
-            rf"(?:(?:{_GROUP}:){{0,4}}{_GROUP})?::{_LAST_TWO}",
-            rf"(?:(?:{_GROUP}:){{0,5}}{_GROUP})?::{_GROUP}",
-            rf"(?:(?:{_GROUP}:){{0,6}}{_GROUP})?::",
-        )
+_LEFT = [rf"(?:(?:{_GROUP}:){{0,{groups}}}{_GROUP})?::" for groups in range(7)]
+IPV6 = any_of(
+    (
+        rf"(?:{_GROUP}:){{6}}{_LAST_TWO}",
+        rf"::(?:{_GROUP}:){{5}}{_LAST_TWO}",
+        *(rf"{left}(?:{_GROUP}:){{{4 - n}}}{_LAST_TWO}" for n, left in enumerate(_LEFT[:5])),
+        rf"{_LEFT[5]}{_GROUP}",
+        _LEFT[6],
     )
 )
 """``IPv6address`` (RFC 3986, section 3.2.2), as a regular expression."""
@@ -112,14 +113,12 @@ _NON_ASCII = r"\u{80}-\u{10FFFF}"
 
 def legacy_hostname() -> Node:
     """A host name (RFC 1123, section 2.1), with any labels."""
-    return max_characters(MAX_NAME, full_match(rf"{_LABEL}(?:\.{_LABEL})*"))
+    return _host_name(full_match(_LABEL))
 
 
 def hostname() -> Node:
     """A host name (RFC 1123, section 2.1) without A-labels."""
-    label = full_match(rf"(?![Xx][Nn]--){_LABEL}")
-    more = concatenation(symbols(code_points(".")), label)
-    return max_characters(MAX_NAME, concatenation(label, repetition(more, 0, None)))
+    return _host_name(full_match(rf"(?![Xx][Nn]--){_LABEL}"))
 
 
 def idn_hostname() -> Node:
@@ -127,7 +126,11 @@ def idn_hostname() -> Node:
     digits = CodePointSet.of("0123456789")
     ascii_label = _idn_label(digits | _property("ASCII") & _property("Alphabetic"), 63)
     label = union((ascii_label, _idn_label(digits | idn_letters(), MAX_U_LABEL)))
-    more = concatenation(symbols(CodePointSet.of(".\u3002\uff0e\uff61")), label)
+    return _host_name(label, ".\u3002\uff0e\uff61")
+
+
+def _host_name(label: Node, dots: str = ".") -> Node:
+    more = concatenation(symbols(CodePointSet.of(dots)), label)
     return max_characters(MAX_NAME, concatenation(label, repetition(more, 0, None)))
 
 
@@ -182,11 +185,6 @@ def _mailbox(more: str, domain: str) -> Node:
         symbols(code_points("@")),
         union((name, literal)),
     )
-
-
-def any_of(patterns: Iterable[str]) -> str:
-    """Return the regular expression of the texts that one of several matches."""
-    return f"(?:{'|'.join(patterns)})"
 
 
 def network_4() -> str:
