@@ -146,12 +146,14 @@ class CharacterReader(TextReader):
     def class_member(self) -> int | CodePointSet:
         start = self.position
         character = self.next_character()
+        return 8 if character == "\\" and self.take("b") else self.class_character(character, start)
+
+    def class_character(self, character: str, start: int) -> int | CodePointSet:
+        """Return what one character of a class stands for; read the escape after a backslash."""
         if character != "\\":
             return ord(character)
         if self.at_end:
             self.invalid("nothing follows a backslash", start)
-        if self.take("b"):
-            return 8
         members = self.class_escape(start)
         return self.character_escape(start) if members is None else members
 

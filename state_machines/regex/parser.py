@@ -21,7 +21,9 @@ A lone surrogate (``\ud83d``) is a class without members, since no text contains
 from __future__ import annotations
 
 import re
-from contextlib import suppress
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 from state_machines.budgets import spend
@@ -44,7 +46,7 @@ from state_machines.syntax_tree import (
 )
 from state_machines.text_reader import REPETITION_MARKS
 
-_QUANTIFIER = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
+_BRACES = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
 
 
 def parse(pattern: str) -> Expression:
@@ -56,22 +58,121 @@ def parse(pattern: str) -> Expression:
     return _Parser(pattern).parse()
 
 
-class _Parser(CharacterReader):
+class PatternReader(CharacterReader):
+    """The part of the parsers that all syntaxes share.
+
+    Each method reads one production of the syntax at ``position`` and moves past it.
+    """
+
     def __init__(self, pattern: str) -> None:
         super().__init__(pattern)
         self.depth = 0
-        self.names: set[str] = set()
-        """Names of groups that can match together with the next group."""
 
-    # Each method reads one production of the syntax at ``position`` and moves past it.
+    @property
+    @abstractmethod
+    def any_character(self) -> CodePointSet:
+        """The characters that ``.`` matches."""
+
+    @abstractmethod
+    def concatenation(self) -> Expression:
+        """Read the parts up to ``|``, ``)`` or the end."""
+
+    @abstractmethod
+    def bounds_of(self, braces: re.Match[str]) -> tuple[int, int | None]:
+        """Return the bounds of a quantifier in braces."""
+
+    @abstractmethod
+    def lazy(self, start: int) -> None:
+        """Judge a quantifier with ``?`` behind it."""
+
+    @abstractmethod
+    def group(self, start: int) -> Expression:
+        """Read a group after ``(``."""
+
+    @abstractmethod
+    def escape(self, start: int) -> Expression:
+        """Read what follows a backslash."""
 
     def parse(self) -> Expression:
-        if self.take("(?i)"):
-            self.ignore_case = True
         tree = self.alternation()
         if not self.at_end:
             self.invalid("unmatched )")
         return tree
+
+    def alternation(self) -> Expression:
+        branches = [self.concatenation()]
+        while self.take("|"):
+            branches.append(self.concatenation())
+        return branches[0] if len(branches) == 1 else Alternatives(tuple(branches))
+
+    def quantifier(self) -> tuple[int, int | None] | None:
+        start = self.position
+        if self.at_end:
+            return None
+        bounds = REPETITION_MARKS.get(self.text[start])
+        if bounds is not None:
+            self.position += 1
+        else:
+            braces = _BRACES.match(self.text, start)
+            if braces is None:
+                return None
+            self.position = braces.end()
+            bounds = self.bounds_of(braces)
+        if self.take("?"):
+            self.lazy(start)
+        return bounds
+
+    def atom(self) -> Expression:
+        start = self.position
+        match character := self.next_character():
+            case "(":
+                return self.group(start)
+            case "[":
+                return Characters(self.character_class(start))
+            case "\\":
+                if self.at_end:
+                    self.invalid("nothing follows a backslash", start)
+                return self.escape(start)
+            case ".":
+                return Characters(self.any_character)
+            case "^":
+                return Start()
+            case "$":
+                return End()
+            case "*" | "+" | "?":
+                self.invalid("a quantifier with nothing to repeat", start)
+            case "{":
+                if _BRACES.match(self.text, start):
+                    self.invalid("a quantifier with nothing to repeat", start)
+                if re.compile(r"\{,[0-9]+\}").match(self.text, start):
+                    self.invalid("a quantifier without a lower bound", start, "Write {0,n}")
+        return self.single(ord(character))
+
+    def single(self, code_point: int) -> Expression:
+        return Characters(self.folded(code_points(code_point)))
+
+    @contextmanager
+    def nested(self, start: int) -> Iterator[None]:
+        """Count a group or class inside others."""
+        if self.depth >= LIMITS.nested_groups:
+            self.unsupported(f"more than {LIMITS.nested_groups} groups inside each other", start)
+        self.depth += 1
+        yield
+        self.depth -= 1
+
+
+class _Parser(PatternReader):
+    any_character = ~LINE_TERMINATOR
+
+    def __init__(self, pattern: str) -> None:
+        super().__init__(pattern)
+        self.names: set[str] = set()
+        """Names of groups that can match together with the next group."""
+
+    def parse(self) -> Expression:
+        if self.take("(?i)"):
+            self.ignore_case = True
+        return super().parse()
 
     def alternation(self) -> Expression:
         branches: list[Expression] = []
@@ -109,68 +210,26 @@ class _Parser(CharacterReader):
             self.invalid("a quantifier after a quantifier", here)
         return Repeat(atom, min_count, max_count, position=start)
 
-    def quantifier(self) -> tuple[int, int | None] | None:
-        if self.at_end:
-            return None
-        bounds = REPETITION_MARKS.get(self.text[self.position])
-        if bounds is not None:
-            self.position += 1
-        else:
-            match = _QUANTIFIER.match(self.text, self.position)
-            if match is None:
-                return None
-            self.position = match.end()
-            bounds = self._counted(match)
-        self.take("?")  # A lazy quantifier has the same language as a greedy one.
-        return bounds
-
-    def _counted(self, match: re.Match[str]) -> tuple[int, int | None]:
-        if len(match[0]) > 22:
-            self.unsupported("a quantifier with a bound of more than 18 digits", match.start())
-        min_count = int(match[1])
-        if match[2] is None:
+    def bounds_of(self, braces: re.Match[str]) -> tuple[int, int | None]:
+        if len(braces[0]) > 22:
+            self.unsupported("a quantifier with a bound of more than 18 digits", braces.start())
+        min_count = int(braces[1])
+        if braces[2] is None:
             return min_count, min_count
-        return min_count, int(match[3]) if match[3] else None
+        return min_count, int(braces[3]) if braces[3] else None
 
-    def atom(self) -> Expression:
-        start = self.position
-        character = self.next_character()
-        if character == "(":
-            return self.group(start)
-        if character == "[":
-            return Characters(self.character_class(start))
-        if character == "\\":
-            return self.escape(start)
-        if character == ".":
-            return Characters(~LINE_TERMINATOR)
-        if character == "^":
-            return Start()
-        if character == "$":
-            return End()
-        if character in "*+?":
-            self.invalid("a quantifier with nothing to repeat", start)
-        if character == "{":
-            if _QUANTIFIER.match(self.text, start):
-                self.invalid("a quantifier with nothing to repeat", start)
-            if re.compile(r"\{,[0-9]+\}").match(self.text, start):
-                self.invalid("a quantifier without a lower bound", start, "Write {0,n}")
-        return self.single(ord(character))
-
-    def single(self, code_point: int) -> Expression:
-        return Characters(self.folded(code_points(code_point)))
+    def lazy(self, start: int) -> None:
+        """A lazy quantifier has the same language as a greedy one."""
 
     # Groups
 
     def group(self, start: int) -> Expression:
-        if self.depth >= LIMITS.nested_groups:
-            self.unsupported(f"more than {LIMITS.nested_groups} groups inside each other", start)
-        self.depth += 1
         ignore_case = self.ignore_case
-        wrap = self.group_kind(start)
-        body = self.alternation()
-        if not self.take(")"):
-            self.invalid("missing )", start)
-        self.depth -= 1
+        with self.nested(start):
+            wrap = self.group_kind(start)
+            body = self.alternation()
+            if not self.take(")"):
+                self.invalid("missing )", start)
         self.ignore_case = ignore_case
         if wrap == "?=" or wrap == "?!":
             return LookAhead(body, negated=wrap == "?!")
@@ -221,8 +280,6 @@ class _Parser(CharacterReader):
     # Escapes
 
     def escape(self, start: int) -> Expression:
-        if self.at_end:
-            self.invalid("nothing follows a backslash", start)
         character = self.text[self.position]
         if character in "bB":
             self.position += 1

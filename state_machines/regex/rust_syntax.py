@@ -23,10 +23,9 @@ import re
 from state_machines.budgets import spend
 from state_machines.grammar.symbols import ANY_CODE_POINT, MAX_CODE_POINT, CodePointSet, code_points
 from state_machines.limits import LIMITS
-from state_machines.regex.characters import CharacterReader
+from state_machines.regex.parser import PatternReader
 from state_machines.regex.unicode_classes import ascii_class, loose_property_set, perl_class
 from state_machines.syntax_tree import (
-    Alternatives,
     Characters,
     End,
     Expression,
@@ -34,9 +33,8 @@ from state_machines.syntax_tree import (
     Series,
     Start,
 )
-from state_machines.text_reader import CLASS_MEMBERS_PER_STEP, REPETITION_MARKS
+from state_machines.text_reader import CLASS_MEMBERS_PER_STEP
 
-_QUANTIFIER = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
 _FLAGS = re.compile(r"\?([a-zA-Z]*)(?:-([a-zA-Z]+))?([:)])")
 _PROPERTY = re.compile(r"\{(\^?)([A-Za-z0-9_ -]+)(?:(!=|=|:)([A-Za-z0-9_ -]+))?\}")
 _BRACED = re.compile(r"\{([0-9A-Fa-f]+)\}")
@@ -46,7 +44,8 @@ _CONTROLS = {"a": 7, "f": 12, "t": 9, "n": 10, "r": 13, "v": 11}
 _DIGITS = {"x": 2, "u": 4, "U": 8}
 _SET_OPERATORS = ("&&", "--", "~~")
 _NO_LOOK = "Terminals with & and ~ express conditions on the text of a lexeme"
-_NOTHING = CodePointSet(())
+_NO_PART = Series(())
+"""Flags and anchors without effect."""
 
 
 def parse(pattern: str, flags: str = "") -> Expression:
@@ -63,11 +62,10 @@ def parse(pattern: str, flags: str = "") -> Expression:
     return _Parser(pattern, flags).parse()
 
 
-class _Parser(CharacterReader):
+class _Parser(PatternReader):
     def __init__(self, pattern: str, flags: str) -> None:
         super().__init__(pattern)
         self.flags = frozenset(flags)
-        self.depth = 0
 
     @property
     def flags(self) -> frozenset[str]:
@@ -78,17 +76,10 @@ class _Parser(CharacterReader):
         self._flags = flags
         self.ignore_case = "i" in flags
 
-    def parse(self) -> Expression:
-        tree = self.alternation()
-        if not self.at_end:
-            self.invalid("unmatched )")
-        return tree
-
-    def alternation(self) -> Expression:
-        branches = [self.concatenation()]
-        while self.take("|"):
-            branches.append(self.concatenation())
-        return branches[0] if len(branches) == 1 else Alternatives(tuple(branches))
+    @property
+    def any_character(self) -> CodePointSet:
+        """Any character but a line feed, with the flag ``s`` any."""
+        return ANY_CODE_POINT if "s" in self.flags else ~code_points("\n")
 
     def concatenation(self) -> Expression:
         parts: list[Expression] = []
@@ -97,12 +88,12 @@ class _Parser(CharacterReader):
             if self.at_end or self.text[self.position] in "|)":
                 break
             part = self.term()
-            if part is not None:
+            if part is not _NO_PART:
                 parts.append(part)
         return parts[0] if len(parts) == 1 else Series(tuple(parts))
 
-    def term(self) -> Expression | None:
-        """Read one part with its quantifiers; ``None`` for flags and anchors without effect."""
+    def term(self) -> Expression:
+        """Read one part with its quantifiers."""
         spend()
         start = self.position
         part = self.atom()
@@ -113,7 +104,7 @@ class _Parser(CharacterReader):
             bounds = self.quantifier()
             if bounds is None:
                 break
-            if part is None or isinstance(part, Start | End):
+            if part is _NO_PART or isinstance(part, Start | End):
                 self.invalid("a quantifier with nothing to repeat", here)
             marks += 1
             if marks > LIMITS.repetition_marks:
@@ -123,66 +114,29 @@ class _Parser(CharacterReader):
             before = self.text[:start]
             if self.depth or "m" in self.flags or re.sub(r"\(\?[a-z]+\)", "", before):
                 self.unsupported("an assertion", start, _NO_LOOK)
-            return None
+            return _NO_PART
         if isinstance(part, End):
             if self.depth or "m" in self.flags or not self.at_end:
                 self.unsupported("an assertion", start, _NO_LOOK)
-            return None
+            return _NO_PART
         return part
 
-    def quantifier(self) -> tuple[int, int | None] | None:
-        start = self.position
-        if self.at_end:
-            return None
-        bounds = REPETITION_MARKS.get(self.text[start])
-        if bounds is not None:
-            self.position += 1
-        else:
-            found = _QUANTIFIER.match(self.text, start)
-            if found is None:
-                return None
-            self.position = found.end()
-            bounds = self._counted(found)
-        if self.take("?"):
-            self.unsupported(
-                "a lazy quantifier", start, "The rule option [lazy] makes a whole terminal lazy"
-            )
-        return bounds
+    def lazy(self, start: int) -> None:
+        self.unsupported(
+            "a lazy quantifier", start, "The rule option [lazy] makes a whole terminal lazy"
+        )
 
-    def _counted(self, found: re.Match[str]) -> tuple[int, int | None]:
-        for digits in (found[1], found[3] or ""):
+    def bounds_of(self, braces: re.Match[str]) -> tuple[int, int | None]:
+        for digits in (braces[1], braces[3] or ""):
             if len(digits) > 9 or int(digits or 0) > LIMITS.repetition_count:
-                self.unsupported(f"a count of more than {LIMITS.repetition_count:,}", found.start())
-        min_count = int(found[1])
-        max_count = int(found[3]) if found[3] else min_count if found[2] is None else None
+                self.unsupported(
+                    f"a count of more than {LIMITS.repetition_count:,}", braces.start()
+                )
+        min_count = int(braces[1])
+        max_count = int(braces[3]) if braces[3] else min_count if braces[2] is None else None
         if max_count is not None and max_count < min_count:
-            self.invalid("the bounds of a quantifier are out of order", found.start())
+            self.invalid("the bounds of a quantifier are out of order", braces.start())
         return min_count, max_count
-
-    def atom(self) -> Expression | None:
-        start = self.position
-        character = self.next_character()
-        match character:
-            case "(":
-                return self.group(start)
-            case "[":
-                return Characters(self.bracketed(start))
-            case "\\":
-                return self.escape(start)
-            case ".":
-                return Characters(ANY_CODE_POINT if "s" in self.flags else ~code_points("\n"))
-            case "^":
-                return Start()
-            case "$":
-                return End()
-            case "*" | "+" | "?":
-                self.invalid("a quantifier with nothing to repeat", start)
-            case "{":
-                if _QUANTIFIER.match(self.text, start):
-                    self.invalid("a quantifier with nothing to repeat", start)
-                if re.compile(r"\{,[0-9]+\}").match(self.text, start):
-                    self.invalid("a quantifier without a lower bound", start, "Write {0,n}")
-        return Characters(self.folded(code_points(character)))
 
     def skip_space(self) -> None:
         if "x" in self.flags:
@@ -192,10 +146,7 @@ class _Parser(CharacterReader):
 
     # Groups
 
-    def group(self, start: int) -> Expression | None:
-        """Read a group after ``(``; ``None`` if it only sets flags."""
-        if self.depth >= LIMITS.nested_groups:
-            self.unsupported(f"more than {LIMITS.nested_groups} groups inside each other", start)
+    def group(self, start: int) -> Expression:
         for mark in ("?=", "?!", "?<=", "?<!"):
             if self.peek(mark):
                 name = "look-behind" if "<" in mark else "look-ahead"
@@ -213,13 +164,12 @@ class _Parser(CharacterReader):
             flags = self.changed_flags(found, start)
             if found[3] == ")":
                 self.flags = flags
-                return None
+                return _NO_PART
         outer, self.flags = self.flags, flags
-        self.depth += 1
-        body = self.alternation()
-        if not self.take(")"):
-            self.invalid("missing )", start)
-        self.depth -= 1
+        with self.nested(start):
+            body = self.alternation()
+            if not self.take(")"):
+                self.invalid("missing )", start)
         self.flags = outer
         return body
 
@@ -235,8 +185,6 @@ class _Parser(CharacterReader):
     # Escapes
 
     def escape(self, start: int) -> Expression:
-        if self.at_end:
-            self.invalid("nothing follows a backslash", start)
         letter = self.text[self.position]
         if letter in "Az":
             self.position += 1
@@ -248,7 +196,7 @@ class _Parser(CharacterReader):
         members = self.class_escape(start)
         if members is not None:
             return Characters(members)
-        return Characters(self.folded(code_points(self.character_escape(start))))
+        return self.single(self.character_escape(start))
 
     def class_escape(self, start: int) -> CodePointSet | None:
         letter = self.text[self.position]
@@ -299,29 +247,22 @@ class _Parser(CharacterReader):
 
     # Classes
 
-    def bracketed(self, start: int) -> CodePointSet:
+    def character_class(self, start: int) -> CodePointSet:
         """Read a class after its opening bracket, with nested classes and set operators."""
-        if self.depth >= LIMITS.nested_groups:
-            self.unsupported(f"more than {LIMITS.nested_groups} groups inside each other", start)
-        self.depth += 1
-        negated = self.take("^")
-        result, operator = _NOTHING, ""
-        while True:
-            operand = self.class_operand(start, is_first=not operator)
-            match operator:
-                case "":
-                    result = operand
-                case "&&":
-                    result = result & operand
-                case "--":
-                    result = result & ~operand
-                case "~~":
-                    result = (result | operand) & ~(result & operand)
-            if self.take("]"):
-                break
-            operator = self.text[self.position : self.position + 2]
-            self.position += 2
-        self.depth -= 1
+        with self.nested(start):
+            negated = self.take("^")
+            result = self.class_operand(start, is_first=True)
+            while not self.take("]"):
+                operator = self.text[self.position : self.position + 2]
+                self.position += 2
+                operand = self.class_operand(start, is_first=False)
+                match operator:
+                    case "&&":
+                        result = result & operand
+                    case "--":
+                        result = result & ~operand
+                    case "~~":
+                        result = (result | operand) & ~(result & operand)
         return ~result if negated else result
 
     def class_operand(self, start: int, *, is_first: bool) -> CodePointSet:
@@ -373,15 +314,10 @@ class _Parser(CharacterReader):
         if character == "[":
             named = _ASCII_CLASS.match(self.text, start)
             if named is None:
-                return self.bracketed(start)
+                return self.character_class(start)
             members = ascii_class(named[2])
             if members is None:
                 self.invalid(f"there is no class [:{named[2]}:]", start)
             self.position = named.end()
             return ~members if named[1] else members
-        if character != "\\":
-            return ord(character)
-        if self.at_end:
-            self.invalid("nothing follows a backslash", start)
-        members_or_none = self.class_escape(start)
-        return self.character_escape(start) if members_or_none is None else members_or_none
+        return self.class_character(character, start)
