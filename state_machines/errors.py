@@ -38,6 +38,7 @@ Each error carries its facts as attributes: the problem (``what``), its location
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -312,6 +313,16 @@ class InvalidArgumentError(ProxyError, ValueError):
     """
 
     argument: str
+
+
+def check_choice(argument: str, value: object, choices: Iterable[str]) -> None:
+    """Raise :class:`InvalidArgumentError` for a value that is none of the choices."""
+    known = tuple(choices)
+    if not isinstance(value, str) or value not in known:
+        raise InvalidArgumentError(
+            f"{argument} must be one of {', '.join(map(repr, known))}, not {value!r}",
+            argument=argument,
+        )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -12,6 +12,7 @@ from state_machines.errors import (
     InvalidArgumentError,
     InvalidPatternError,
     UnsupportedPatternError,
+    check_choice,
 )
 from state_machines.grammar.deep import compute_word_derivative
 from state_machines.grammar.encoding import RAW, encoded
@@ -138,13 +139,7 @@ class RegexStateMachine(StateMachine):
             raise InvalidArgumentError(
                 f"pattern must be a string, not {type(pattern).__name__}", argument="pattern"
             )
-        if syntax not in get_args(PatternSyntax):
-            known = ", ".join(map(repr, get_args(PatternSyntax)))
-            raise InvalidArgumentError(
-                f"there is no syntax {syntax!r} of patterns",
-                argument="syntax",
-                hint=f"Known are {known}",
-            )
+        check_choice("syntax", syntax, get_args(PatternSyntax))
         try:
             with step_budget(LIMITS.compile_steps):
                 language = compile_pattern(pattern, search=False, syntax=syntax)

@@ -11,7 +11,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from state_machines.budgets import step_budget
-from state_machines.errors import GrammarBudgetError, InvalidArgumentError, MissingSourceError
+from state_machines.errors import (
+    GrammarBudgetError,
+    InvalidArgumentError,
+    MissingSourceError,
+    check_choice,
+)
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EMPTY, Node
@@ -60,7 +65,7 @@ class SubstringStateMachine(StateMachine):
             raise InvalidArgumentError(
                 f"source must be a string, not {type(source).__name__}", argument="source"
             )
-        _check_unit(unit)
+        check_choice("unit", unit, UNITS)
         try:
             with step_budget(LIMITS.compile_steps):
                 quotes = substring_language(chunks_of(source, unit))
@@ -99,7 +104,7 @@ class QuoteFrom:
             raise InvalidArgumentError(
                 f"source must be a string, not {type(self.source).__name__}", argument="source"
             )
-        _check_unit(self.unit)
+        check_choice("unit", self.unit, UNITS)
 
     def __get_pydantic_json_schema__(
         self, core_schema: Any, handler: Callable[[Any], dict[str, Any]]
@@ -112,13 +117,6 @@ class QuoteFrom:
             )
         unit = {} if self.unit == "words" else {SUBSTRING_UNIT: self.unit}
         return {**schema, SUBSTRING_OF: self.source, **unit}
-
-
-def _check_unit(unit: Any) -> None:
-    if unit not in UNITS:
-        raise InvalidArgumentError(
-            f"unit must be 'words' or 'chars', not {unit!r}", argument="unit"
-        )
 
 
 def source_names(schema: Any) -> set[str]:

@@ -16,7 +16,7 @@ from collections.abc import Sequence as Several
 from dataclasses import dataclass, field, replace
 
 from state_machines.errors import CompositionError
-from state_machines.json_schema.compiler import AdditionalProperties
+from state_machines.json_schema.machine import AdditionalProperties
 from state_machines.root.parts import Choice, Marker, Optional, Part, Sequence, Text
 from state_machines.tool_calls.call import ToolSignature
 from state_machines.tool_calls.tool_format import NO_DELIMITERS, Delimiters, ToolFormat

@@ -60,21 +60,13 @@ class ArgumentCompiler:
             schema = dict(schema)
         self._schema = schema
         self.parser_schema: Mapping[str, Any] = schema if isinstance(schema, Mapping) else {}
-        self.compilation = compilation = Compilation(
-            schema,
-            assert_formats=options.assert_formats,
-            strict=options.strict,
-            registry=options.registry,
-            sources=options.sources,
-            additional_properties=options.additional_properties,
-            closes_arrays=options.closes_arrays,
-        )
+        self.compilation = compilation = Compilation(schema, options)
         self.evaluator = evaluator = compilation.evaluator
         self.translator = compilation.translator(syntax, options.property_order)
-        any_object = compilation.table.evaluated(ValueSet(objects=(ObjectShape(),)))
-        self.term = compilation.table.all_of((compilation.term, any_object))
+        texts = {}
         if options.input is not None:
-            self.term = self._with_input(self.term, options.input)
+            texts[INPUT] = evaluator.evaluated(ValueSet(strings=options.input))
+        self.term = self._objects_in(compilation.term, ObjectShape(properties=texts))
         with compilation.bounded(self.term):
             compilation.check(self.term, "no JSON object satisfies the schema")
             self._shapes = self._inhabited_shapes(self.term)
@@ -86,18 +78,16 @@ class ArgumentCompiler:
                 if found:
                     self.property_values[name] = found
 
-    def _with_input(self, term: Term, texts: Node) -> Term:
-        table = self.compilation.table
-        shape = ObjectShape(properties={INPUT: table.evaluated(ValueSet(strings=texts))})
-        return table.all_of((term, table.evaluated(ValueSet(objects=(shape,)))))
+    def _objects_in(self, term: Term, shape: ObjectShape) -> Term:
+        """Return the values of a term that are objects of a shape."""
+        return self.evaluator.all_of((term, self.evaluator.evaluated(ValueSet(objects=(shape,)))))
 
     def _inhabited_shapes(self, term: Term) -> list[ObjectShape]:
         shapes = self.evaluator.values(term).objects
         return [shape for shape in shapes if self.evaluator.shape_is_inhabited(shape)]
 
     def _property_terms(self, name: str) -> list[Term]:
-        table = self.compilation.table
-        return list(dict.fromkeys(shape.value_of(name, table) for shape in self._shapes))
+        return list(dict.fromkeys(shape.value_of(name, self.evaluator) for shape in self._shapes))
 
     def admits_only_strings(self, name: str, *, or_null: bool = False) -> bool:
         """Return whether all values of a listed property are strings, or ``null`` if allowed."""
@@ -125,10 +115,11 @@ class ArgumentCompiler:
         Raises:
             UnsupportedSchemaError: A listed property cannot be written at all.
         """
-        table = self.compilation.table
         listed = {name: term_of(name) for name in self.property_values}
         shape = ObjectShape(properties=listed, name_rules=_name_rules(names, others))
-        term = table.all_of((self.term, table.evaluated(ValueSet(objects=(shape,)))))
+        term = self.evaluator.all_of(
+            (self.term, self.evaluator.evaluated(ValueSet(objects=(shape,))))
+        )
         with self.compilation.bounded(term):
             for name, writable in listed.items():
                 self._check_property(name, writable, names, notation)
@@ -144,9 +135,8 @@ class ArgumentCompiler:
                 keyword="properties",
                 hint="Give the property another name",
             )
-        table = self.compilation.table
         terms = self._property_terms(name)
-        if all(self.evaluator.is_empty(table.all_of((term, writable))) for term in terms):
+        if all(self.evaluator.is_empty(self.evaluator.all_of((term, writable))) for term in terms):
             raise UnsupportedSchemaError(
                 f"{notation} cannot write any value of the property {name!r}",
                 pointer=pointer,

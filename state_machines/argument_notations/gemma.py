@@ -91,7 +91,7 @@ class MarkedNotation(Notation):
             check_names(schema, lambda name: bool(matches(name)), notation)
         else:
             scalars = ValueSet(True, ANY_VALUE.booleans, ANY_VALUE.numbers, texts)
-            values = compiler.compilation.table.evaluated(scalars)
+            values = compiler.evaluator.evaluated(scalars)
         return compiler.compiled_values(values, names, notation, self._read)
 
     def _read(self, text: str) -> dict[str, Any]:

@@ -200,7 +200,7 @@ class _NestedCompiler(ArgumentCompiler):
             term = self._writable(self.term, self.term, ())
             values = self.evaluator.values(term)
             for name in self.property_values:
-                terms = [shape.value_of(name, self.compilation.table) for shape in values.objects]
+                terms = [shape.value_of(name, self.evaluator) for shape in values.objects]
                 if all(map(self.evaluator.is_empty, terms)):
                     raise self._refused(name)
             self.compilation.check(term, f"no arguments of the schema fit {self._title}")
@@ -267,7 +267,7 @@ class _NestedCompiler(ArgumentCompiler):
                 keyword="uniqueItems",
                 hint="Leave uniqueItems out, or use another format",
             )
-        table = self.compilation.table
+        table = self.evaluator
 
         def item(index: int) -> Evaluated:
             read_as = table.any_of(each.item(index) for each in readings.arrays)
@@ -285,7 +285,7 @@ class _NestedCompiler(ArgumentCompiler):
     def _object(
         self, shape: ObjectShape, readings: ValueSet, least: int, path: tuple[str, ...]
     ) -> ObjectShape:
-        table, names = self.compilation.table, listed_names(shape)
+        table, names = self.evaluator, listed_names(shape)
         if path and not names and shape.max_members != 0 and not _is_closed(shape):
             raise self._refused(path[-1])
 
@@ -311,7 +311,7 @@ class _NestedCompiler(ArgumentCompiler):
     def _read_object(
         self, members: Iterable[tuple[str, Element]], values: ValueSet
     ) -> dict[str, Any]:
-        table, found = self.compilation.table, {}
+        table, found = self.evaluator, {}
         for name, element in members:
             if name in found:
                 raise ValueError(f"{name!r} is written twice")
@@ -327,7 +327,7 @@ class _NestedCompiler(ArgumentCompiler):
         if values.arrays and (items or not values.objects):
             if not items:
                 raise ValueError("an array has an element that is no item")
-            table = self.compilation.table
+            table = self.evaluator
             terms = (
                 table.any_of(shape.item(index) for shape in values.arrays)
                 for index in range(len(element))

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, get_args
 
-from referencing import Registry
-
 from state_machines.errors import CompositionError
 from state_machines.grammar.node import Node
 from state_machines.grammar.tokens import Spell
-from state_machines.json_schema.compiler import AdditionalProperties, PropertyOrder
+from state_machines.json_schema.compiler import PropertyOrder
+from state_machines.json_schema.dialects import AdditionalProperties, SchemaOptions
 from state_machines.json_schema.value_syntax import Whitespace
 
 Schema = Mapping[str, Any] | bool
@@ -21,8 +20,8 @@ INPUT = "input"
 """The only argument of a custom tool, a string."""
 
 
-@dataclass(frozen=True)
-class NotationOptions:
+@dataclass(frozen=True, kw_only=True)
+class NotationOptions(SchemaOptions):
     """Options of the arguments beside their schema.
 
     Attributes:
@@ -32,7 +31,7 @@ class NotationOptions:
         input: For a custom tool, the texts that its argument :data:`INPUT` may be, as a language of
             code points; ``None`` for other tools.
 
-    The other options are those of :class:`~state_machines.json_schema.compiler.Compilation`.
+    The other options are those of schemas.
     """
 
     avoid: Iterable[str] = ()
@@ -40,12 +39,6 @@ class NotationOptions:
     property_order: PropertyOrder = "schema"
     whitespace: Whitespace | None = None
     input: Node | None = None
-    assert_formats: bool = True
-    strict: bool = False
-    registry: Registry[Any] | None = None
-    sources: Mapping[str, str] | None = None
-    additional_properties: AdditionalProperties = "schema"
-    closes_arrays: bool = False
 
 
 _OPTIONS = {field.name for field in fields(NotationOptions)}

@@ -7,21 +7,19 @@ forms of its terms into grammar nodes; arrays and objects are unfolded lazily.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Literal, get_args
 
-from referencing import Registry
-
 from state_machines.budgets import step_budget
 from state_machines.caches import LruCache, WeakValueLruCache
 from state_machines.errors import (
     GrammarBudgetError,
-    InvalidArgumentError,
     UnsatisfiableSchemaError,
     UnsupportedSchemaError,
+    check_choice,
 )
 from state_machines.grammar.encoding import NUMBER, encoded
 from state_machines.grammar.exclusion import exclusion
@@ -37,6 +35,7 @@ from state_machines.json_schema.arrays.unique_items import (
     count_scalars,
 )
 from state_machines.json_schema.checks import check_reachable, located_errors, smallest_empty_schema
+from state_machines.json_schema.dialects import SchemaOptions
 from state_machines.json_schema.document import SchemaDocument
 from state_machines.json_schema.keywords import KEYWORD_NAMES_BY_VOCABULARY
 from state_machines.json_schema.numbers.number_sets import NumberSet
@@ -61,21 +60,13 @@ _CONSTANT_NODES = 16
 
 PropertyOrder = Literal["schema", "any"]
 
-AdditionalProperties = Literal["closed", "schema"]
-"""``"schema"``: objects have the properties that the schema permits. ``"closed"``: an object whose
-schema lists properties, and says nothing about others, has no others, unless it needs them."""
-
 
 class Compilation:
     """One schema as a term, with the evaluator of its terms.
 
-    The options are those of :class:`~state_machines.json_schema.JsonSchemaStateMachine`, and
-    ``closes_arrays``: whether an array of ``prefixItems`` alone has no further items.
-
     Attributes:
         schema: The schema, copied.
-        evaluator: Evaluates the terms of the schema.
-        table: Builds terms.
+        evaluator: Builds and evaluates the terms of the schema.
         root: The location of the whole schema.
         term: The term of the whole schema.
 
@@ -83,30 +74,15 @@ class Compilation:
         SchemaError: The schema is not JSON, or its root is malformed.
     """
 
-    def __init__(
-        self,
-        schema: Any,
-        *,
-        assert_formats: bool = True,
-        strict: bool = False,
-        registry: Registry[Any] | None = None,
-        sources: Mapping[str, str] | None = None,
-        additional_properties: AdditionalProperties = "schema",
-        closes_arrays: bool = False,
-    ) -> None:
-        self.evaluator = self.table = SchemaReader(
-            QuoteSources(sources),
-            strict=strict,
-            assert_formats=assert_formats,
-            closes_objects=additional_properties == "closed",
-            closes_arrays=closes_arrays,
-        )
+    def __init__(self, schema: Any, options: SchemaOptions | None = None) -> None:
+        options = options or SchemaOptions()
+        self.evaluator = SchemaReader(options, QuoteSources(options.sources))
         with located_errors(None), step_budget(LIMITS.compile_steps):
-            document = SchemaDocument(schema, registry, KEYWORD_NAMES_BY_VOCABULARY)
+            document = SchemaDocument(schema, options.registry, KEYWORD_NAMES_BY_VOCABULARY)
             self.schema = document.contents
             self.root = document.root
             self.evaluator.has_plain_integers = self.root.dialect.plain_integers
-            self.term = self.table.schema_ref(self.root)
+            self.term = self.evaluator.schema_ref(self.root)
 
     def translator(
         self, syntax: ValueSyntax, property_order: PropertyOrder = "schema"
@@ -116,11 +92,7 @@ class Compilation:
         Raises:
             InvalidArgumentError: ``property_order`` is unknown.
         """
-        if property_order not in get_args(PropertyOrder):
-            raise InvalidArgumentError(
-                f"property_order must be 'schema' or 'any', not {property_order!r}",
-                argument="property_order",
-            )
+        check_choice("property_order", property_order, get_args(PropertyOrder))
         return Translator(self.evaluator, syntax, any_order=property_order == "any")
 
     @contextmanager

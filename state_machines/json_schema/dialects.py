@@ -1,4 +1,4 @@
-"""The drafts of JSON Schema, and the dialects that custom metaschemas define.
+"""How schemas are read: options, drafts, and the dialects that custom metaschemas define.
 
 The ``$schema`` of a custom metaschema names its draft. Since 2019-09 its ``$vocabulary`` names the
 vocabularies in use (2020-12 core, sections 8.1.2 and 10 to 14); the keywords of the draft's other
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 from referencing import Registry, Specification
 from referencing.exceptions import Unresolvable
@@ -24,7 +24,43 @@ from referencing.jsonschema import (
     specification_with,
 )
 
-from state_machines.errors import InvalidSchemaError, UnsupportedSchemaError
+from state_machines.errors import InvalidSchemaError, UnsupportedSchemaError, check_choice
+
+AdditionalProperties = Literal["closed", "schema"]
+"""``"schema"``: objects have the properties that the schema permits. ``"closed"``: an object whose
+schema lists properties, and says nothing about others, has no others, unless it needs them."""
+
+
+@dataclass(frozen=True)
+class SchemaOptions:
+    """How a schema is read.
+
+    Attributes:
+        assert_formats: Whether ``format`` constrains strings. A dialect whose metaschema declares
+            the vocabulary ``format-assertion`` overrides this.
+        strict: Whether to refuse keywords that the draft does not define. The specification says to
+            ignore them.
+        registry: The documents that references may lead to. Nothing is fetched.
+        sources: The texts that strings with ``x-substring-of`` are quoted from, by name.
+        additional_properties: Whether objects are generated without properties that no schema
+            lists.
+        closes_arrays: Whether that holds for arrays and their ``prefixItems``, too.
+
+    Raises:
+        InvalidArgumentError: ``additional_properties`` is unknown.
+    """
+
+    assert_formats: bool = True
+    strict: bool = False
+    registry: Registry[Any] | None = None
+    sources: Mapping[str, str] | None = None
+    additional_properties: AdditionalProperties = "schema"
+    closes_arrays: bool = False
+
+    def __post_init__(self) -> None:
+        check_choice(
+            "additional_properties", self.additional_properties, get_args(AdditionalProperties)
+        )
 
 
 @dataclass(frozen=True)

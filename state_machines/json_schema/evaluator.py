@@ -16,6 +16,7 @@ from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.arrays.array_shape import ArrayShape
+from state_machines.json_schema.dialects import SchemaOptions
 from state_machines.json_schema.document import SchemaLocation
 from state_machines.json_schema.objects.clause_solver import object_is_inhabited
 from state_machines.json_schema.objects.object_shape import ObjectShape
@@ -84,25 +85,16 @@ class TermEvaluator(TermTable):
     schemas of a document.
 
     Args:
+        options: How schemas are read.
         sources: The texts that strings are quoted from.
-        closes_objects: Whether objects whose schema lists properties, and says nothing about
-            others, are generated without others.
-        closes_arrays: Whether that holds for arrays and their ``prefixItems``, too.
 
     Attributes:
         sources: As passed.
     """
 
-    def __init__(
-        self,
-        sources: QuoteSources,
-        *,
-        closes_objects: bool = False,
-        closes_arrays: bool = False,
-    ) -> None:
+    def __init__(self, options: SchemaOptions, sources: QuoteSources) -> None:
         super().__init__()
-        self._closes_objects = closes_objects
-        self._closes_arrays = closes_arrays
+        self._options = options
         self._closed: dict[Term, ValueSet] = {}
         self.sources = sources
         self._values: dict[Term, ValueSet] = {TRUE: ANY_VALUE, FALSE: NO_VALUE}
@@ -131,7 +123,7 @@ class TermEvaluator(TermTable):
         Raises:
             SchemaError: As for :meth:`admitted`.
         """
-        if not self._closes_objects:
+        if self._options.additional_properties == "schema":
             return self.admitted(term)
         known = self._closed.get(term)
         if known is None:
@@ -141,7 +133,7 @@ class TermEvaluator(TermTable):
     def _closed_values(self, values: ValueSet) -> ValueSet:
         objects = tuple(dict.fromkeys(map(self._closed_shape, values.objects)))
         arrays = values.arrays
-        if self._closes_arrays:
+        if self._options.closes_arrays:
             arrays = tuple(dict.fromkeys(shape.closed() for shape in arrays))
         return replace(values, arrays=arrays, objects=objects)
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, get_args
+from dataclasses import replace
+from typing import Any
 
 from referencing import Registry
 
-from state_machines.errors import InvalidArgumentError, InvalidSchemaError, SchemaError
+from state_machines.errors import InvalidSchemaError, SchemaError, check_choice
 from state_machines.grammar.node import Node
-from state_machines.json_schema.compiler import (
-    AdditionalProperties,
-    Compilation,
-    PropertyOrder,
-    Translator,
-)
+from state_machines.json_schema.compiler import Compilation, PropertyOrder, Translator
+from state_machines.json_schema.dialects import AdditionalProperties, SchemaOptions
 from state_machines.json_schema.value_syntax import JSON_SYNTAXES, Whitespace
 from state_machines.machine import StateMachine
 
@@ -73,27 +70,18 @@ class JsonSchemaStateMachine(StateMachine):
         sources: Mapping[str, str] | None = None,
         additional_properties: AdditionalProperties = "schema",
     ) -> None:
-        if additional_properties not in get_args(AdditionalProperties):
-            raise InvalidArgumentError(
-                f"additional_properties must be one of {sorted(get_args(AdditionalProperties))}, "
-                f"not {additional_properties!r}",
-                argument="additional_properties",
-            )
-        if not isinstance(whitespace, str) or whitespace not in JSON_SYNTAXES:
-            raise InvalidArgumentError(
-                f"whitespace must be one of {sorted(JSON_SYNTAXES)}, not {whitespace!r}",
-                argument="whitespace",
-            )
+        check_choice("whitespace", whitespace, JSON_SYNTAXES)
 
-        def compiled(closing: AdditionalProperties) -> tuple[Compilation, Translator, Node]:
-            compilation = Compilation(
-                schema,
-                strict=strict,
-                assert_formats=assert_formats,
-                registry=registry,
-                sources=sources,
-                additional_properties=closing,
-            )
+        options = SchemaOptions(
+            assert_formats=assert_formats,
+            strict=strict,
+            registry=registry,
+            sources=sources,
+            additional_properties=additional_properties,
+        )
+
+        def compiled(options: SchemaOptions) -> tuple[Compilation, Translator, Node]:
+            compilation = Compilation(schema, options)
             translator = compilation.translator(JSON_SYNTAXES[whitespace], property_order)
             term = compilation.term
             with compilation.bounded(term):
@@ -101,14 +89,16 @@ class JsonSchemaStateMachine(StateMachine):
                 return compilation, translator, translator.value(term)
 
         try:
-            compilation, translator, start = compiled(additional_properties)
+            compilation, translator, start = compiled(options)
         except InvalidSchemaError:
             raise
         except SchemaError:
             if additional_properties == "schema":
                 raise
             # Closed objects can be too few for an array of different items.
-            compilation, translator, start = compiled("schema")
+            compilation, translator, start = compiled(
+                replace(options, additional_properties="schema")
+            )
         super().__init__(start, translator.forget)
         self._schema = compilation.schema
         self._registry = registry

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from state_machines.budgets import spend
@@ -22,7 +23,6 @@ from state_machines.json_schema.value_sets import (
     disjoin,
     negate,
 )
-from state_machines.quotes import QuoteSources
 
 _CONDITIONAL = frozenset(keyword.name for keyword in KEYWORDS if keyword.is_conditional)
 
@@ -30,35 +30,16 @@ _CONDITIONAL = frozenset(keyword.name for keyword in KEYWORDS if keyword.is_cond
 class SchemaReader(TermEvaluator):
     """Reads the keywords of schemas, each by the draft of its schema.
 
-    Args:
-        sources: The texts that strings are quoted from.
-        strict: Whether to refuse keywords that the draft does not define. The specification says to
-            ignore them.
-        assert_formats: Whether ``format`` constrains strings. A dialect whose metaschema declares
-            the vocabulary ``format-assertion`` overrides this.
-        options: Those of :class:`~state_machines.json_schema.evaluator.TermEvaluator`.
-
     Attributes:
         has_plain_integers: Whether integers are written without a point, as in draft 4.
     """
 
     has_plain_integers = False
 
-    def __init__(
-        self,
-        sources: QuoteSources,
-        *,
-        strict: bool = False,
-        assert_formats: bool = True,
-        **options: bool,
-    ) -> None:
-        super().__init__(sources, **options)
-        self._strict = strict
-        self._assert_formats = assert_formats
-
     def empty_copy(self) -> SchemaReader:
-        """Return an evaluator for the same document that has evaluated no term."""
-        return SchemaReader(self.sources, strict=self._strict, assert_formats=self._assert_formats)
+        """Return an evaluator that has evaluated no term, and closes no objects."""
+        is_open = replace(self._options, additional_properties="schema")
+        return SchemaReader(is_open, self.sources)
 
     def scalar_values(self, location: SchemaLocation) -> ValueSet | None:
         """Return the head normal form of a schema that constrains only scalars, else ``None``."""
@@ -123,13 +104,13 @@ class SchemaReader(TermEvaluator):
                 continue
             elif (
                 keyword.vocabulary != "format"
-                or self._assert_formats
+                or self._options.assert_formats
                 or location.dialect.asserts_formats
             ):
                 yield name, value, keyword.read
 
     def _refuse_unknown(self, location: SchemaLocation, keyword: str) -> None:
-        if not self._strict:
+        if not self._options.strict:
             return
         dialect = location.dialect
         known_by = dialect.metaschema or f"draft {dialect.name}"

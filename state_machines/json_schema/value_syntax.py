@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Literal
 
@@ -30,58 +29,51 @@ QUOTE = literal(b'"')
 Whitespace = Literal["compact", "json", "spaced", "indented"]
 
 
-@dataclass(frozen=True)
 class WhitespaceLayout:
     """The whitespace between the tokens of JSON.
 
     All layouts are bounded, because a model may repeat unbounded whitespace forever.
 
+    Args:
+        space: What follows a comma or a colon.
+        around: What surrounds the parts of a container, and precedes a comma or a colon.
+        is_indented: Whether every member starts a new line, and ``around`` is indented.
+
     Attributes:
-        name: ``"compact"``: none. ``"json"``: an optional space after ``,`` and ``:``, so that
-            compact text matches as well as the default output of ``json.dumps``. ``"spaced"``:
-            exactly the default output of ``json.dumps``, so that more text is forced.
-            ``"indented"``: the output of ``json.dumps(indent=2)``.
         colon: The separator between a name and its value.
+        is_indented: As passed.
     """
 
-    name: Whitespace
-    colon: Node = field(init=False, compare=False)
-    _spaced_comma: Node = field(init=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "colon", concatenation(literal(b":"), self._space))
-        object.__setattr__(self, "_spaced_comma", concatenation(literal(b","), self._space))
-
-    @property
-    def is_indented(self) -> bool:
-        """Whether every member starts a new line."""
-        return self.name == "indented"
+    def __init__(self, space: Node, around: Node = EPSILON, *, is_indented: bool = False) -> None:
+        self._around = around
+        self.is_indented = is_indented
+        self.colon = concatenation(around, literal(b":"), space)
+        self._comma = concatenation(around, literal(b","), space)
 
     def comma(self, depth: int) -> Node:
         """Return the separator between two members at nesting level ``depth``."""
-        return literal(b",\n" + b"  " * depth) if self.is_indented else self._spaced_comma
+        return literal(b",\n" + b"  " * depth) if self.is_indented else self._comma
 
     def opening(self, depth: int) -> Node:
         """Return the whitespace between a bracket and its first member."""
-        return literal(b"\n" + b"  " * depth) if self.is_indented else EPSILON
+        return literal(b"\n" + b"  " * depth) if self.is_indented else self._around
 
     def closing(self, depth: int) -> Node:
         """Return the whitespace between the last member and the closing bracket."""
-        return literal(b"\n" + b"  " * (depth - 1)) if self.is_indented else EPSILON
-
-    @property
-    def _space(self) -> Node:
-        if self.name == "compact":
-            return EPSILON
-        return optional(literal(b" ")) if self.name == "json" else literal(b" ")
+        return self.opening(depth - 1)
 
 
 WHITESPACE_LAYOUTS: dict[Whitespace, WhitespaceLayout] = {
-    "compact": WhitespaceLayout("compact"),
-    "json": WhitespaceLayout("json"),
-    "spaced": WhitespaceLayout("spaced"),
-    "indented": WhitespaceLayout("indented"),
+    "compact": WhitespaceLayout(EPSILON),
+    "json": WhitespaceLayout(optional(literal(b" "))),
+    "spaced": WhitespaceLayout(literal(b" ")),
+    "indented": WhitespaceLayout(literal(b" "), is_indented=True),
 }
+"""``"compact"``: no whitespace. ``"json"``: an optional space after ``,`` and ``:``, so that
+compact text matches as well as the default output of ``json.dumps``. ``"spaced"``: exactly the
+default output of ``json.dumps``, so that more text is forced. ``"indented"``: the output of
+``json.dumps(indent=2)``.
+"""
 
 
 _SPACE_BYTES = byte_set(map(ord, " \n\r\t"))

@@ -25,6 +25,7 @@ from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.tokens import Spell
 from state_machines.grammar.words import word_language
 from state_machines.json_schema.compiler import Compilation, PropertyOrder
+from state_machines.json_schema.dialects import SchemaOptions
 from state_machines.json_schema.terms import Term
 from state_machines.json_schema.value_syntax import (
     JSON_SYNTAXES,
@@ -54,29 +55,14 @@ _MORE_KINDS = {"kimi_k3_xml": {"integer": 'integer"<|sep|>'}}
 _NAMES = compile_pattern(r"^[^<>\"&\s]+$", search=True)
 
 
-class _BoundedWhitespace(WhitespaceLayout):
-    """Up to a number of white space characters between any two tokens of JSON."""
-
-    def __init__(self, run: Node) -> None:
-        super().__init__("json")
-        object.__setattr__(self, "_run", run)
-        object.__setattr__(self, "colon", concatenation(run, literal(b":"), run))
-        object.__setattr__(self, "_spaced_comma", concatenation(run, literal(b","), run))
-
-    def opening(self, depth: int) -> Node:
-        """Return the white space after a bracket."""
-        return self._run  # type: ignore[attr-defined,no-any-return]
-
-    closing = opening
-
-
 def _json_syntax(max_whitespace: int | None) -> ValueSyntax:
     """Return the syntax of JSON with a bound on consecutive white space."""
     if max_whitespace is None:
         return JSON_SYNTAXES["json"]
     if max_whitespace == 0:
         return JSON_SYNTAXES["compact"]
-    return ValueSyntax(_BoundedWhitespace(white_space(max_whitespace)), plain_integers=False)
+    run = white_space(max_whitespace)
+    return ValueSyntax(WhitespaceLayout(run, run), plain_integers=False)
 
 
 def json_machine(
@@ -98,12 +84,14 @@ def json_machine(
     Raises:
         SchemaError: As for :class:`~state_machines.json_schema.JsonSchemaStateMachine`.
     """
-    compilation = Compilation(schema, additional_properties="closed", closes_arrays=True)
+    compilation = Compilation(
+        schema, SchemaOptions(additional_properties="closed", closes_arrays=True)
+    )
     translator = compilation.translator(_json_syntax(max_whitespace), order)
     term = compilation.term
     if excludes:
         texts = texts_without(excludes)
-        term = compilation.table.all_of((term, values_of(texts, texts)))
+        term = compilation.evaluator.all_of((term, values_of(texts, texts)))
     with compilation.bounded(term):
         compilation.check(term, "no JSON value satisfies the schema")
         return StateMachine(translator.value(term), translator.forget)
