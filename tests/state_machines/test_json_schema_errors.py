@@ -33,6 +33,7 @@ INVALID = [
     ({"minLength": -1}, "minLength", "/minLength"),
     ({"maxLength": 1.5}, "maxLength", "/maxLength"),
     ({"pattern": 7}, "pattern", "/pattern"),
+    ({"format": 1}, "format", "/format"),
     ({"minItems": None}, "minItems", "/minItems"),
     ({"uniqueItems": "yes"}, "uniqueItems", "/uniqueItems"),
     ({"prefixItems": {}}, "prefixItems", "/prefixItems"),

@@ -13,11 +13,8 @@ import pytest
 import regex
 from data_files import (
     NO_MASKBENCH,
-    NO_SUITE,
     maskbench_file,
     maskbench_schemas,
-    official_suite,
-    suite_groups,
 )
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
@@ -465,18 +462,3 @@ def test_patterns_of_real_schemas() -> None:
     assert judged > 20_000
     assert [type(error) for error in refused] == [UnsupportedPatternError]
     assert refused[0].what == "a back-reference"
-
-
-@pytest.mark.skipif(official_suite() is None, reason=NO_SUITE)
-def test_patterns_of_the_official_suite() -> None:
-    judged = 0
-    for group in suite_groups():
-        schema = group["schema"]
-        if not isinstance(schema, dict) or not isinstance(schema.get("pattern"), str):
-            continue
-        node = compile_pattern(schema["pattern"], search=True)
-        for test in group["tests"]:
-            if isinstance(test["data"], str):
-                judged += 1
-                assert spells(node, test["data"]) == test["valid"], (schema["pattern"], test)
-    assert judged > 300

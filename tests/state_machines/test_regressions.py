@@ -66,15 +66,6 @@ def test_array_with_a_failing_item_is_accepted(instance: str) -> None:
     assert machine.matches('{"x": [{"a": 1, "b": 2, "c": 3, "d": 4}]}')
 
 
-@pytest.mark.parametrize("keyword", ["dependentSchemas", "dependencies"])
-def test_dependencies_do_not_restrict_other_types(keyword: str) -> None:
-    drafts = {"dependencies": {"$schema": "http://json-schema.org/draft-07/schema#"}}
-    machine = JsonSchemaStateMachine({**drafts.get(keyword, {}), keyword: {"a": False}})
-    for text in ('"a"', "1", "[]", "{}", '{"b": 1}'):
-        assert machine.matches(text)
-    assert not machine.matches('{"a": 1}')
-
-
 def test_negated_length_bounds_are_enforced() -> None:
     machine = JsonSchemaStateMachine({"type": "string", "not": {"maxLength": 65536}})
     assert machine.matches('"' + 65537 * "a" + '"')

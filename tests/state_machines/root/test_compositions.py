@@ -93,15 +93,6 @@ def test_tool_names_with_a_common_prefix_are_distinguished() -> None:
     ]
 
 
-def test_ambiguous_text_belongs_to_the_earlier_option() -> None:
-    assert read(Choice(regex("one", "a+"), regex("two", "a*")), "aa") == [("one", "aa")]
-    assert read(Choice(regex("two", "a*"), regex("one", "a+")), "aa") == [("two", "aa")]
-    assert read(Sequence(regex("one", "a*"), regex("two", "a+")), "aaa") == [
-        ("one", "aa"),
-        ("two", "a"),
-    ]
-
-
 def test_marker_cannot_span_adjacent_texts() -> None:
     interleaved = Loop(Choice(Text(min_chars=1), CALL))
     assert read(interleaved, "<call>garbage") is None
@@ -114,22 +105,6 @@ def test_marker_cannot_span_adjacent_texts() -> None:
         ("call", "<call>"),
         ("arguments", '{"a": 2}'),
     ]
-
-
-def test_marker_after_empty_part_ends_the_text() -> None:
-    part = Sequence(Text(), regex("space", " *"), CALL)
-    assert read(part, '<call>x<call>{"a": 1}') is None
-    assert read(part, 'x<call>{"a": 1}') == [
-        ("text", "x"),
-        ("space", ""),
-        ("call", "<call>"),
-        ("arguments", '{"a": 1}'),
-    ]
-
-
-def test_text_with_end_marker_may_follow_a_text() -> None:
-    part = Sequence(Text("one"), Text("two", end="|"))
-    assert read(part, "ab|") == [("one", "ab"), ("two", "|")]
 
 
 def test_text_cannot_begin_with_an_alternative_marker() -> None:
@@ -150,13 +125,6 @@ def test_separator_of_rounds_counts_with_the_next_marker() -> None:
         ("text", "\nbye"),
     ]
     assert read(part, '<call>{"a": 1}\n<call>bye') is None
-
-
-def test_stop_strings_may_be_prefixes_of_each_other() -> None:
-    part = Text(stop=("\n", "\n\n"))
-    assert read(part, "a\n") == [("text", "a"), ("text", "\n")]
-    assert read(part, "a") == [("text", "a")]
-    assert read(part, "a\n\n") is None
 
 
 def test_marker_may_be_special_token_or_plain_text() -> None:
