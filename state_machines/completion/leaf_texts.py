@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from itertools import groupby, islice
 from operator import attrgetter
 
-from state_machines.best_first import Edge, Visit, best_first
 from state_machines.budgets import spend
 from state_machines.caches import WeakKeyLruCache
 from state_machines.completion.texts import SHORT, CompletionText, Segmenter, joined
@@ -21,6 +20,7 @@ from state_machines.grammar.nodes import Concatenation, Repetition, SymbolNode, 
 from state_machines.grammar.symbols import CodePointSet, byte_set, bytes_in
 from state_machines.grammar.tokens import TokenNode
 from state_machines.grammar.word_lists import Word
+from state_machines.graphs import Edge, Visit, best_first
 from state_machines.limits import LIMITS
 from state_machines.masks.spelled_tokens import SpelledTokens
 

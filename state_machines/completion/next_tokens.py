@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from state_machines.best_first import Edge, Visit, best_first
 from state_machines.budgets import recursion_budget, spend, step_budget
 from state_machines.caches import WeakKeyLruCache
 from state_machines.errors import GrammarBudgetError, UnwritableTextError
 from state_machines.grammar.configurations import configurations, split_lexeme
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import concatenation
+from state_machines.graphs import Edge, Visit, best_first
 from state_machines.limits import LIMITS
 from state_machines.masks.kernel import states_at_vertices
 from state_machines.masks.mask_store import MaskStore

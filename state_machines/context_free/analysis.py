@@ -11,10 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Set
 
-from state_machines.best_first import Edge, Visit, best_first
 from state_machines.budgets import spend
 from state_machines.errors import GrammarSyntaxError
-from state_machines.graphs import components
+from state_machines.graphs import Edge, Visit, best_first, components
 from state_machines.syntax_tree import (
     EXPRESSIONS_PER_STEP,
     Alternatives,

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from operator import attrgetter
 
-from state_machines.best_first import Edge, Visit, best_first
 from state_machines.budgets import Verdict, spend
 from state_machines.grammar.needed_symbols import SymbolProofs
 from state_machines.grammar.node import (
@@ -31,6 +30,7 @@ from state_machines.grammar.nodes import (
     union,
 )
 from state_machines.grammar.symbols import is_whole_alphabet
+from state_machines.graphs import Edge, Visit, best_first
 from state_machines.limits import LIMITS
 
 _FEW_STATES = 16

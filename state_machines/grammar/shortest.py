@@ -5,10 +5,10 @@ from __future__ import annotations
 from operator import attrgetter
 from weakref import WeakKeyDictionary
 
-from state_machines.best_first import Edge, Visit, best_first
 from state_machines.budgets import Verdict, spend
 from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import bytes_in
+from state_machines.graphs import Edge, Visit, best_first
 from state_machines.limits import LIMITS
 
 _LENGTHS: WeakKeyDictionary[Node, int] = WeakKeyDictionary()

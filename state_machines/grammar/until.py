@@ -187,14 +187,14 @@ class AhoCorasick:
             self._transitions[state] = transitions
         return transitions
 
-    def finds(self, string: str) -> bool:
-        """Whether a text that consists of a string ends where the first string is found in it."""
+    def first_in(self, text: str) -> str | None:
+        """Return the string whose first occurrence in a text ends first."""
         state = 0
-        for letter in string[:-1]:
+        for letter in text:
             state = self.next_state(state, letter)
             if self.found[state] is not None:
-                return False
-        return self.found[self.next_state(state, string[-1])] == string
+                return self.found[state]
+        return None
 
 
 _AUTOMATA: WeakValueLruCache[tuple[frozenset[str], frozenset[str]], AhoCorasick] = (
@@ -336,7 +336,7 @@ def text_until(
     string. There are ``min_chars`` to ``max_chars`` characters before ``wanted``.
     """
     automaton = aho_corasick(frozenset(strings) | {wanted}, frozenset(first))
-    if not automaton.finds(wanted):
+    if automaton.first_in(wanted) != wanted:
         return EMPTY
     # The counters include the wanted string, and a lower bound of zero is no bound.
     return _until(automaton, wanted, automaton.start, min_chars or -automaton.longest, max_chars)

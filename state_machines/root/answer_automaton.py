@@ -8,12 +8,10 @@ the same transitions to find which part wrote which bytes.
 from __future__ import annotations
 
 import itertools
-import re
-from collections import deque
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from state_machines.caches import LruCache
 from state_machines.errors import CompositionError
@@ -24,12 +22,14 @@ from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import EMPTY, EPSILON, Node, TransientDerivatives
 from state_machines.grammar.nodes import branch, concatenation, literal, optional, union
 from state_machines.grammar.tokens import Spell
-from state_machines.grammar.until import AhoCorasick, aho_corasick, text_until, text_without
+from state_machines.grammar.until import aho_corasick, text_until, text_without
+from state_machines.graphs import reachable
 from state_machines.limits import LIMITS
 from state_machines.root.parts import (
     DistinctSubState,
     DistinctValue,
     Marker,
+    MarkerPrefixes,
     Part,
     SubState,
     Text,
@@ -43,8 +43,6 @@ _ANSWER_POSITIONS = 2000
 
 _DISTINCT_STATES = 256
 """Positions of an answer behind tool calls that are held."""
-
-T = TypeVar("T")
 
 # Nodes may outlive their automaton, whose identity may then be reused, so keys hold a number.
 _serial_numbers = itertools.count()
@@ -63,29 +61,6 @@ class AutomatonState(NamedTuple):
     position: Position
     is_after_text: bool = False
     values: frozenset[DistinctValue] = frozenset()
-
-
-class MarkerPrefixes:
-    """The proper prefixes of the markers that may end a text.
-
-    Bytes at the end of the output that equal such a prefix may belong to the text or to a marker.
-    """
-
-    __slots__ = ("_last_bytes", "_max_length", "_prefixes")
-
-    def __init__(self, markers: Iterable[str]) -> None:
-        forms = [marker.encode() for marker in markers]
-        self._prefixes = {form[:n] for form in forms for n in range(1, len(form))}
-        self._max_length = max(map(len, self._prefixes), default=0)
-        self._last_bytes = {prefix[-1] for prefix in self._prefixes}
-
-    def length_at_end(self, text: bytes) -> int:
-        """Return the length of the longest prefix that ``text`` ends with."""
-        if text and text[-1] in self._last_bytes:
-            for length in range(min(self._max_length, len(text)), 0, -1):
-                if text[-length:] in self._prefixes:
-                    return length
-        return 0
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -186,7 +161,7 @@ class AnswerAutomaton:
 
     def _reaches_end(self, start: AutomatonState) -> bool:
         """Whether the answer can be completed without a sub-state that has no value left."""
-        states = _reachable(
+        states = reachable(
             start, lambda state: [each.target for each in self._find_transitions(state)]
         )
         return any(self.skipped_to_end(state.position) is not None for state in states)
@@ -287,7 +262,7 @@ class AnswerAutomaton:
         if not isinstance(part, DistinctSubState):
             return False
         follow = self._positions.follow
-        positions = _reachable(
+        positions = reachable(
             position, lambda each: [entry.target for entry in follow(each, False)]
         )
         return any(
@@ -337,17 +312,15 @@ class AnswerAutomaton:
         markers = [(entry, entry.part) for entry in following if isinstance(entry.part, Marker)]
         found = aho_corasick(frozenset((*text.excluding, *(marker.text for _, marker in markers))))
         for entry, marker in markers:
-            first = _first_in(marker.text, found)
+            first = found.first_in(marker.text)
             if first == marker.text or self._positions.spelling(marker).is_special:
                 continue
             # A stop string may begin with another one, since both lead to the same position.
             if not any(m.text == first and e.target is entry.target for e, m in markers):
+                ends = any(m.text == first for _, m in markers)
                 raise CompositionError(
-                    f"{marker.text!r} cannot follow the text {text.name!r}, which ends earlier, "
-                    f"with {first!r}"
-                    if any(m.text == first for _, m in markers)
-                    else f"{marker.text!r} cannot follow the text {text.name!r}, which "
-                    f"must not contain {first!r}",
+                    f"{marker.text!r} cannot follow the text {text.name!r}, which "
+                    f"{'ends earlier, with' if ends else 'must not contain'} {first!r}",
                     part=marker.name,
                     hint="Choose markers none of which contains another",
                 )
@@ -379,7 +352,7 @@ class AnswerAutomaton:
         Whether a later state has an error is not known. It is raised where the state is first
         reached: by the completion plan, which precedes every token, or by the mask.
         """
-        states = _reachable(
+        states = reachable(
             self.start, lambda state: [each.target for each in self.transitions(state)]
         )
         for state in islice(states, _ANSWER_POSITIONS):
@@ -425,49 +398,3 @@ class _DistinctText(Dispatch):
     def context_dependent(self) -> SuffixTest:
         """All suffixes: the text may have the last value that was left."""
         return always
-
-
-def _reachable(start: T, successors: Callable[[T], Iterable[T]]) -> Iterator[T]:
-    """Yield everything reachable from a start, breadth first."""
-    seen, queue = {start}, deque([start])
-    while queue:
-        each = queue.popleft()
-        yield each
-        for target in successors(each):
-            if target not in seen:
-                seen.add(target)
-                queue.append(target)
-
-
-def speller(special_tokens: Collection[str]) -> Spell:
-    """Return a function that spells texts in which the names of special tokens may occur.
-
-    A special token has the form that :class:`~state_machines.Vocabulary` gives it. Where several
-    names match, the longest counts.
-    """
-    if not special_tokens:
-        return str.encode
-    names = sorted(special_tokens, key=len, reverse=True)
-    pattern = re.compile("|".join(map(re.escape, names)))
-
-    def spell(text: str) -> bytes:
-        spelled = bytearray()
-        start = 0
-        for match in pattern.finditer(text):
-            spelled += (
-                text[start : match.start()].encode() + Vocabulary.SPECIAL_MARK + match[0].encode()
-            )
-            start = match.end()
-        return bytes(spelled + text[start:].encode())
-
-    return spell
-
-
-def _first_in(text: str, found: AhoCorasick) -> str | None:
-    """Return the string of an automaton whose first occurrence in a text ends first."""
-    state = 0
-    for letter in text:
-        state = found.next_state(state, letter)
-        if found.found[state] is not None:
-            return found.found[state]
-    return None

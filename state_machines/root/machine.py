@@ -14,9 +14,10 @@ from state_machines.limits import LIMITS
 from state_machines.machine import StateMachine
 from state_machines.masks.spelled_tokens import SpelledTokens
 from state_machines.matcher import Matcher
-from state_machines.root.answer_automaton import AnswerAutomaton, speller
+from state_machines.root.answer_automaton import AnswerAutomaton
 from state_machines.root.attribution import Attribution, Piece
 from state_machines.root.parts import Part, SubState
+from state_machines.root.positions import speller
 from state_machines.structural_tags import Format, bounded, parse
 from state_machines.vocabulary import Vocabulary
 

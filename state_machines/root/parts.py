@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
@@ -87,6 +87,29 @@ class Marker(Part):
                 part=self.name,
                 hint="Leave out a marker that writes nothing",
             )
+
+
+class MarkerPrefixes:
+    """The proper prefixes of the markers that may end a text.
+
+    Bytes at the end of the output that equal such a prefix may belong to the text or to a marker.
+    """
+
+    __slots__ = ("_last_bytes", "_max_length", "_prefixes")
+
+    def __init__(self, markers: Iterable[str]) -> None:
+        forms = [marker.encode() for marker in markers]
+        self._prefixes = {form[:n] for form in forms for n in range(1, len(form))}
+        self._max_length = max(map(len, self._prefixes), default=0)
+        self._last_bytes = {prefix[-1] for prefix in self._prefixes}
+
+    def length_at_end(self, text: bytes) -> int:
+        """Return the length of the longest prefix that ``text`` ends with."""
+        if text and text[-1] in self._last_bytes:
+            for length in range(min(self._max_length, len(text)), 0, -1):
+                if text[-length:] in self._prefixes:
+                    return length
+        return 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ sub-state, text or marker that can come next, with the position after it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -363,3 +364,27 @@ def _delimited(part: SubState | Text) -> Iterator[Part]:
         yield Optional(Choice(*(Marker(part.name, stop) for stop in part.stop)))
     if part.end:
         yield Marker(part.name, part.end)
+
+
+def speller(special_tokens: Collection[str]) -> Spell:
+    """Return a function that spells texts in which the names of special tokens may occur.
+
+    A special token has the form that :class:`~state_machines.Vocabulary` gives it. Where several
+    names match, the longest counts.
+    """
+    if not special_tokens:
+        return str.encode
+    names = sorted(special_tokens, key=len, reverse=True)
+    pattern = re.compile("|".join(map(re.escape, names)))
+
+    def spell(text: str) -> bytes:
+        spelled = bytearray()
+        start = 0
+        for match in pattern.finditer(text):
+            spelled += (
+                text[start : match.start()].encode() + Vocabulary.SPECIAL_MARK + match[0].encode()
+            )
+            start = match.end()
+        return bytes(spelled + text[start:].encode())
+
+    return spell

@@ -81,7 +81,7 @@ def _check_reachable(patterns: Sequence[str], pointer: str) -> None:
     """Raise for a pattern that contains another one, which would dispatch first."""
     automaton = aho_corasick(frozenset(patterns))
     for number, pattern in enumerate(patterns):
-        if automaton.finds(pattern):
+        if automaton.first_in(pattern) == pattern:
             continue
         inner = next(other for other in patterns if other != pattern and other in pattern)
         raise UnsupportedStructuralTagError(

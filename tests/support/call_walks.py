@@ -14,7 +14,7 @@ from state_machines.argument_notations import TaggedNotation
 from state_machines.grammar.node import EMPTY, Node, leading_bytes
 from state_machines.grammar.tokens import Spell
 from state_machines.root import Choice, Loop, Marker, Optional, Part, Piece, Sequence, SubState
-from state_machines.root.answer_automaton import speller
+from state_machines.root.positions import speller
 from state_machines.tool_calls import FORMATS, CallArguments, CallId, CallStart
 
 __all__ = ["Call", "a_walk", "a_word", "are_distinct", "calls_in", "ending", "longest_first"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from state_machines.best_first import Edge, Visit, best_first
 from state_machines.grammar.node import EMPTY, Node, leading_bytes
+from state_machines.graphs import Edge, Visit, best_first
 
 
 def shortest_word(node: Node, *, max_states: int = 100_000) -> bytes | None:

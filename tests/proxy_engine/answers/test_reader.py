@@ -37,8 +37,8 @@ from state_machines.root import (
     Structured,
     repeated_part_names,
 )
-from state_machines.root.answer_automaton import speller
 from state_machines.root.attribution import Attribution
+from state_machines.root.positions import speller
 from state_machines.tool_calls import FORMATS, Delimiters, ToolFormat, ToolSignature
 
 PARAMETERS = {
