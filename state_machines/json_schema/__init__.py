@@ -2,12 +2,12 @@
 
 In the order in which a schema passes through them:
 
-* ``keywords`` is the table of keywords. ``assertions``, ``applicators`` and ``unevaluated`` have
-  their readers, ``formats`` the languages of ``format``.
+* ``keywords`` is the table of keywords, and reads schemas by it. ``assertions``, ``applicators``
+  and ``unevaluated`` have the readers of keywords, ``formats`` the languages of ``format``.
 * ``document`` (``$ref``), ``dialects`` (``$schema``) and ``schema_copy`` have the schemas.
 * ``terms`` combines schemas by *and*, *or* and *not*; ``value_sets`` are sets of values by type,
   with ``numbers``, ``arrays`` and ``objects``; ``evaluator`` evaluates terms to value sets and
-  decides which are empty; ``schema_reader`` evaluates the schemas of a document.
+  decides which are empty.
 * ``checks`` evaluates everything that an answer can reach, and locates errors.
 * ``compiler`` makes grammar nodes of value sets, ``value_syntax`` says how values are written, and
   ``machine`` has the state machine.

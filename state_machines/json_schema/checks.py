@@ -1,8 +1,7 @@
-"""Checks of a schema before generation, and the places of its errors.
+"""Checks of a schema before generation.
 
-:func:`check_reachable` evaluates everything that an answer can reach. :class:`located_errors`
-attaches JSON Pointers to errors, and :func:`smallest_empty_schema` finds the part of a schema that
-no value satisfies.
+:func:`check_reachable` evaluates everything that an answer can reach, and
+:func:`smallest_empty_schema` finds the part of a schema that no value satisfies.
 """
 
 from __future__ import annotations
@@ -23,13 +22,14 @@ from state_machines.grammar.words import contains_word
 from state_machines.json_schema.arrays.array_shape import ArrayShape, ItemSteps
 from state_machines.json_schema.document import SchemaLocation
 from state_machines.json_schema.evaluator import TermEvaluator
-from state_machines.json_schema.keywords import COSTLY_KEYWORDS, KEYWORDS_BY_DRAFT
+from state_machines.json_schema.keywords import (
+    KEYWORDS_BY_DRAFT,
+    located_errors,
+    schema_locations,
+)
 from state_machines.json_schema.objects.names import listed_names, name_cells
 from state_machines.json_schema.objects.object_shape import Matching, ObjectShape, Present
 from state_machines.json_schema.terms import (
-    Conjunction,
-    Disjunction,
-    Negation,
     Term,
     TermTable,
 )
@@ -39,94 +39,6 @@ _SCHEMA_TERMS = 50_000
 
 PAIRED_TERMS = 4
 """Terms of conditions on one member up to which the conjunctions of pairs are checked."""
-
-
-class located_errors:
-    """Convert the errors of a ``with`` block to schema errors with a JSON Pointer.
-
-    Errors of patterns, budgets and recursion become
-    :class:`~state_machines.errors.UnsupportedSchemaError`. A schema error that already has a
-    pointer is left alone.
-
-    A class, because a generator-based context manager takes several times as long, and a block is
-    entered for every keyword of every schema.
-
-    Args:
-        source: The term that is being evaluated; ``None`` for the whole schema.
-        keyword: The keyword that is being read, if ``source`` is a schema.
-        parent: The schema that contains a term, searched after the schemas of the term.
-    """
-
-    __slots__ = ("_keyword", "_parent", "_source")
-
-    def __init__(
-        self,
-        source: Term | None,
-        keyword: str | None = None,
-        *,
-        parent: SchemaLocation | None = None,
-    ) -> None:
-        self._source = source
-        self._keyword = keyword
-        self._parent = parent
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: object, error: BaseException | None, traceback: object) -> None:
-        if error is None:
-            return
-        match error:
-            case SchemaError():
-                if error.is_located:
-                    return
-                found = error
-            case PatternError():
-                found = UnsupportedSchemaError(str(error))
-            case GrammarBudgetError():
-                found = UnsupportedSchemaError(error.what, hint=error.hint)
-            case RecursionError():
-                found = UnsupportedSchemaError("the schema is nested too deeply")
-            case _:
-                return
-        raise found.located(*self._find(found.keyword)) from error
-
-    def _find(self, keyword: str | None) -> tuple[str, str | None]:
-        """Return the JSON Pointer of an error, and its keyword.
-
-        Args:
-            keyword: The keyword that the error names, if any.
-        """
-        source = self._source
-        if isinstance(source, SchemaLocation) and self._keyword is not None:
-            name = keyword if keyword in source.schema else self._keyword
-            return source.pointer if name is None else source.keyword_pointer(name), name
-        locations = [] if source is None else list(schema_locations(source))
-        if self._parent is not None:
-            locations.append(self._parent)
-        for name in COSTLY_KEYWORDS if keyword is None else (keyword,):
-            for location in locations:
-                if name in location.schema:
-                    return location.keyword_pointer(name), name
-        return (locations[0].pointer, locations[0].keyword) if locations else ("", None)
-
-
-def schema_locations(term: Term) -> Iterator[SchemaLocation]:
-    """Yield the locations of the schemas that a term is built from, breadth-first."""
-    layer: dict[Term, None] = {term: None}
-    seen: set[Term] = set()
-    while layer:
-        seen |= layer.keys()
-        below: list[Term] = []
-        for each in layer:
-            match each:
-                case SchemaLocation():
-                    yield each
-                case Conjunction(parts) | Disjunction(parts):
-                    below.extend(parts)
-                case Negation(part):
-                    below.append(part)
-        layer = dict.fromkeys(each for each in below if each not in seen)
 
 
 def smallest_empty_schema(root: SchemaLocation, evaluator: TermEvaluator) -> SchemaLocation:

@@ -34,15 +34,18 @@ from state_machines.json_schema.arrays.unique_items import (
     check_distinct,
     count_scalars,
 )
-from state_machines.json_schema.checks import check_reachable, located_errors, smallest_empty_schema
+from state_machines.json_schema.checks import check_reachable, smallest_empty_schema
 from state_machines.json_schema.dialects import SchemaOptions
 from state_machines.json_schema.document import SchemaDocument
-from state_machines.json_schema.keywords import KEYWORD_NAMES_BY_VOCABULARY
+from state_machines.json_schema.keywords import (
+    KEYWORD_NAMES_BY_VOCABULARY,
+    SchemaReader,
+    located_errors,
+)
 from state_machines.json_schema.numbers.number_sets import NumberSet
 from state_machines.json_schema.numbers.number_text import every_spelling, number_language
 from state_machines.json_schema.objects.object_grammar import ObjectPlan
 from state_machines.json_schema.objects.object_shape import ObjectShape
-from state_machines.json_schema.schema_reader import SchemaReader
 from state_machines.json_schema.terms import Term
 from state_machines.json_schema.value_sets import ValueSet, constant, without_scalars
 from state_machines.json_schema.value_syntax import JSON_SYNTAXES, MemberSyntax, ValueSyntax

@@ -81,7 +81,7 @@ class TermEvaluator(TermTable):
     is held during an evaluation; threads share finished results. Two threads that need the same
     term at the same time may both evaluate it.
 
-    The subclass :class:`~state_machines.json_schema.schema_reader.SchemaReader` evaluates the
+    The subclass :class:`~state_machines.json_schema.keywords.SchemaReader` evaluates the
     schemas of a document.
 
     Args:

@@ -1,4 +1,4 @@
-"""The keywords of JSON Schema: one record for each.
+"""The keywords of JSON Schema: one record for each, and the reading of schemas by them.
 
 To add a keyword, write its reader (in :mod:`~state_machines.json_schema.assertions` or
 :mod:`~state_machines.json_schema.applicators`) and add one record to :data:`KEYWORDS`. Everything
@@ -9,19 +9,35 @@ is named when a budget is exceeded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from state_machines.budgets import spend
+from state_machines.errors import (
+    GrammarBudgetError,
+    PatternError,
+    SchemaError,
+    UnsupportedSchemaError,
+)
+from state_machines.grammar.boolean import intersection
+from state_machines.grammar.node import Node
 from state_machines.json_schema import applicators as apply
 from state_machines.json_schema import assertions as assert_
 from state_machines.json_schema.dialects import DIALECTS
 from state_machines.json_schema.document import SchemaLocation
 from state_machines.json_schema.evaluator import TermEvaluator
-from state_machines.json_schema.terms import Term
+from state_machines.json_schema.terms import Conjunction, Disjunction, Negation, Term
 from state_machines.json_schema.unevaluated import unevaluated_items, unevaluated_properties
-from state_machines.json_schema.value_sets import ValueSet
+from state_machines.json_schema.value_sets import (
+    ANY_TEXT,
+    ANY_VALUE,
+    ValueSet,
+    conjoin,
+    disjoin,
+    negate,
+)
 
 KeywordReader = Callable[[SchemaLocation, Any, TermEvaluator], ValueSet | Term]
 """Returns the values that a keyword alone admits, given its schema, its value and the evaluator.
@@ -184,3 +200,188 @@ COSTLY_KEYWORDS: tuple[str, ...] = tuple(
     keyword.name for keyword in sorted(KEYWORDS, key=lambda k: -k.cost) if keyword.cost
 )
 """The keywords that can exceed a budget, the costliest first."""
+
+_CONDITIONAL = frozenset(keyword.name for keyword in KEYWORDS if keyword.is_conditional)
+
+
+class located_errors:
+    """Convert the errors of a ``with`` block to schema errors with a JSON Pointer.
+
+    Errors of patterns, budgets and recursion become
+    :class:`~state_machines.errors.UnsupportedSchemaError`. A schema error that already has a
+    pointer is left alone.
+
+    A class, because a generator-based context manager takes several times as long, and a block is
+    entered for every keyword of every schema.
+
+    Args:
+        source: The term that is being evaluated; ``None`` for the whole schema.
+        keyword: The keyword that is being read, if ``source`` is a schema.
+        parent: The schema that contains a term, searched after the schemas of the term.
+    """
+
+    __slots__ = ("_keyword", "_parent", "_source")
+
+    def __init__(
+        self,
+        source: Term | None,
+        keyword: str | None = None,
+        *,
+        parent: SchemaLocation | None = None,
+    ) -> None:
+        self._source = source
+        self._keyword = keyword
+        self._parent = parent
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, traceback: object) -> None:
+        if error is None:
+            return
+        match error:
+            case SchemaError():
+                if error.is_located:
+                    return
+                found = error
+            case PatternError():
+                found = UnsupportedSchemaError(str(error))
+            case GrammarBudgetError():
+                found = UnsupportedSchemaError(error.what, hint=error.hint)
+            case RecursionError():
+                found = UnsupportedSchemaError("the schema is nested too deeply")
+            case _:
+                return
+        raise found.located(*self._find(found.keyword)) from error
+
+    def _find(self, keyword: str | None) -> tuple[str, str | None]:
+        """Return the JSON Pointer of an error, and its keyword.
+
+        Args:
+            keyword: The keyword that the error names, if any.
+        """
+        source = self._source
+        if isinstance(source, SchemaLocation) and self._keyword is not None:
+            name = keyword if keyword in source.schema else self._keyword
+            return source.pointer if name is None else source.keyword_pointer(name), name
+        locations = [] if source is None else list(schema_locations(source))
+        if self._parent is not None:
+            locations.append(self._parent)
+        for name in COSTLY_KEYWORDS if keyword is None else (keyword,):
+            for location in locations:
+                if name in location.schema:
+                    return location.keyword_pointer(name), name
+        return (locations[0].pointer, locations[0].keyword) if locations else ("", None)
+
+
+def schema_locations(term: Term) -> Iterator[SchemaLocation]:
+    """Yield the locations of the schemas that a term is built from, breadth-first."""
+    layer: dict[Term, None] = {term: None}
+    seen: set[Term] = set()
+    while layer:
+        seen |= layer.keys()
+        below: list[Term] = []
+        for each in layer:
+            match each:
+                case SchemaLocation():
+                    yield each
+                case Conjunction(parts) | Disjunction(parts):
+                    below.extend(parts)
+                case Negation(part):
+                    below.append(part)
+        layer = dict.fromkeys(each for each in below if each not in seen)
+
+
+class SchemaReader(TermEvaluator):
+    """Reads the keywords of schemas, each by the draft of its schema.
+
+    Attributes:
+        has_plain_integers: Whether integers are written without a point, as in draft 4.
+    """
+
+    has_plain_integers = False
+
+    def empty_copy(self) -> SchemaReader:
+        """Return an evaluator that has evaluated no term, and closes no objects."""
+        is_open = replace(self._options, additional_properties="schema")
+        return SchemaReader(is_open, self.sources)
+
+    def scalar_values(self, location: SchemaLocation) -> ValueSet | None:
+        """Return the head normal form of a schema that constrains only scalars, else ``None``."""
+        keywords = KEYWORDS_BY_DRAFT[location.dialect.name]
+        for name in location.schema:
+            keyword = keywords.get(name)
+            if keyword and keyword.read is not None and not keyword.is_scalar_assertion:
+                return None
+        return self.schema_values(location)
+
+    def schema_values(self, location: SchemaLocation) -> ValueSet:
+        """Return the values that a schema admits."""
+        result = ANY_VALUE
+        for name, value, read in self._keywords(location):
+            with located_errors(location, name):
+                part = read(location, value, self)
+                values = self.admitted(part) if isinstance(part, Term) else part
+                result = conjoin(result, values, self)
+        return result
+
+    def schema_complement(self, location: SchemaLocation) -> ValueSet:
+        """Return the values that a schema rejects, which violate at least one keyword."""
+        values, violating = ANY_VALUE, []
+        for name, value, read in self._keywords(location):
+            with located_errors(location, name):
+                part = read(location, value, self)
+                if isinstance(part, Term):
+                    violating.append(self.admitted(self.negation(part)))
+                else:
+                    values = conjoin(values, part, self)
+        return disjoin((negate(values, self), *violating))
+
+    def schema_strings(self, location: SchemaLocation) -> Node:
+        """Return the strings that a schema admits; only keywords for strings are read."""
+        result = ANY_TEXT
+        for name, value, read in self._keywords(location, for_type="string"):
+            with located_errors(location, name):
+                part = read(location, value, self)
+                strings = self.strings(part) if isinstance(part, Term) else part.strings
+                result = intersection((result, strings))
+        return result
+
+    def _keywords(
+        self, location: SchemaLocation, for_type: str | None = None
+    ) -> Iterator[tuple[str, Any, KeywordReader]]:
+        """Yield the name, the value and the reader of each keyword that constrains values."""
+        schema: Mapping[str, Any] = location.schema
+        if location.dialect.ref_overrides and "$ref" in schema:
+            schema = {"$ref": schema["$ref"]}
+        for name in location.ignored:
+            self._refuse_unknown(location, name)
+        members: Iterable[tuple[str, Any]] = schema.items()
+        if not _CONDITIONAL.isdisjoint(schema):
+            members = sorted(members, key=lambda member: member[0] in _CONDITIONAL)
+        keywords = KEYWORDS_BY_DRAFT[location.dialect.name]
+        for name, value in members:
+            spend()
+            keyword = keywords.get(name)
+            if keyword is None:
+                self._refuse_unknown(location, name)
+            elif keyword.read is None or (for_type is not None and for_type not in keyword.types):
+                continue
+            elif (
+                keyword.vocabulary != "format"
+                or self._options.assert_formats
+                or location.dialect.asserts_formats
+            ):
+                yield name, value, keyword.read
+
+    def _refuse_unknown(self, location: SchemaLocation, keyword: str) -> None:
+        if not self._options.strict:
+            return
+        dialect = location.dialect
+        known_by = dialect.metaschema or f"draft {dialect.name}"
+        raise UnsupportedSchemaError(
+            f"the keyword {keyword!r} is not known to {known_by}",
+            pointer=location.keyword_pointer(keyword),
+            keyword=keyword,
+            hint="Remove the keyword, or compile without strict=True",
+        )
