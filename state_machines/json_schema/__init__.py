@@ -8,7 +8,7 @@ In the order in which a schema passes through them:
 * ``terms`` combines schemas by *and*, *or* and *not*; ``value_sets`` are sets of values by type,
   with ``numbers``, ``arrays`` and ``objects``; ``evaluator`` evaluates terms to value sets and
   decides which are empty.
-* ``checks`` evaluates everything that an answer can reach, and locates errors.
+* ``checks`` evaluates everything that an answer can reach.
 * ``compiler`` makes grammar nodes of value sets, ``value_syntax`` says how values are written, and
   ``machine`` has the state machine.
 """
