@@ -176,16 +176,16 @@ class ChoiceStateMachine(StateMachine):
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
-        given: list[bytes] = []
-        for number, text in enumerate(_listed(texts)):
-            given.append(_encoded(text))
-            spend(len(given[-1]) // 65_536 + (number % 16 == 0))
-        if not given:
+        forms: list[bytes] = []
+        for number, text in enumerate(_as_list(texts)):
+            forms.append(_encoded(text))
+            spend(len(forms[-1]) // 65_536 + (number % 16 == 0))
+        if not forms:
             raise InvalidArgumentError("texts must hold at least one text", argument="texts")
-        super().__init__(literals(given))
+        super().__init__(literals(forms))
 
 
-def _listed(texts: object) -> list[object]:
+def _as_list(texts: object) -> list[object]:
     # A NumPy array without dimensions has ``__iter__``, but is not iterable.
     is_iterable = isinstance(texts, Iterable) and getattr(texts, "shape", None) != ()
     if isinstance(texts, str | bytes) or not is_iterable:

@@ -184,9 +184,9 @@ class _CoflSyntax(ValueSyntax):
             return EMPTY
         return concatenation(self._json, self._space, spellings, self._space, self._end)
 
-    def string(self, words: Node) -> Node:
+    def string(self, texts: Node) -> Node:
         """Return elements of the type ``raw``."""
-        return concatenation(self._raw, encoded(words, RAW), self._end)
+        return concatenation(self._raw, encoded(texts, RAW), self._end)
 
     def as_json(self, text: bytes) -> str:
         """Return the JSON of a value."""

@@ -134,9 +134,9 @@ class _MarkedSyntax(ValueSyntax):
         self._spelled = spell(notation.marker)
         self._marker = literal(self._spelled)
 
-    def string(self, words: Node) -> Node:
+    def string(self, texts: Node) -> Node:
         """Return the strings of a language between markers."""
-        return concatenation(self._marker, encoded(words, RAW), self._marker)
+        return concatenation(self._marker, encoded(texts, RAW), self._marker)
 
     def as_json(self, text: bytes) -> str:
         """Return the JSON of a value."""

@@ -218,9 +218,9 @@ class _PythonMembers(MemberSyntax):
         spelled = super().spellings(name)
         return spelled if max(name, default="") <= "\uffff" else list(spelled)[:1]
 
-    def names(self, words: Node) -> Node:
+    def names(self, language: Node) -> Node:
         """Return the spellings of a language of names."""
-        return encoded(words, PYTHON_STRING, b'"')
+        return encoded(language, PYTHON_STRING, b'"')
 
 
 class _PythonSyntax(ValueSyntax):
@@ -238,9 +238,9 @@ class _PythonSyntax(ValueSyntax):
             for word, other in both
         )
 
-    def string(self, words: Node) -> Node:
+    def string(self, texts: Node) -> Node:
         """Return the literals of a language of strings."""
-        return concatenation(QUOTE, encoded(words, PYTHON_STRING, b'"'))
+        return concatenation(QUOTE, encoded(texts, PYTHON_STRING, b'"'))
 
     def as_json(self, text: bytes) -> str:
         """Return the JSON of a literal."""

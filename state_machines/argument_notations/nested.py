@@ -178,9 +178,9 @@ class _NestedSyntax(ValueSyntax):
         item = notation.item
         self.items = _Items(spelled(notation.opening(item)), spelled(notation.closing(item)))
 
-    def string(self, words: Node) -> Node:
+    def string(self, texts: Node) -> Node:
         """Return strings as they are."""
-        return encoded(words, RAW)
+        return encoded(texts, RAW)
 
 
 class _NestedCompiler(ArgumentCompiler):

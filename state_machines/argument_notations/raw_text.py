@@ -169,11 +169,11 @@ class PlainMembers(MemberSyntax):
             name = name.replace(letter, written)
         return (name.encode() + self._terminator,)
 
-    def names(self, words: Node) -> Node:
+    def names(self, language: Node) -> Node:
         """Return the spellings of a language of names."""
         if not self._escapes:
-            return encoded(words, RAW, self._terminator)
-        return _escaped_names(words, self._escapes, self._terminator)
+            return encoded(language, RAW, self._terminator)
+        return _escaped_names(language, self._escapes, self._terminator)
 
     def read_name(self, text: bytes) -> str:
         """Return the name of a spelling."""

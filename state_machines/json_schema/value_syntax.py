@@ -147,9 +147,9 @@ class MemberSyntax(ContainerSyntax):
         if not name.isascii():
             yield encode_basestring_ascii(name).encode()[1:]
 
-    def names(self, words: Node) -> Node:
+    def names(self, language: Node) -> Node:
         """Return the spellings of a language of names, each with its terminator."""
-        return encoded(words, JSON_STRING, b'"')
+        return encoded(language, JSON_STRING, b'"')
 
     def read_name(self, text: bytes) -> str:
         """Return the name that a spelling with its terminator stands for."""
@@ -188,9 +188,9 @@ class ValueSyntax:
         """Return how ``null``, Booleans and numbers are written, given their spellings."""
         return spellings
 
-    def string(self, words: Node) -> Node:
+    def string(self, texts: Node) -> Node:
         """Return the spellings, with quotes, of a language of code points."""
-        return concatenation(QUOTE, encoded(words, JSON_STRING, b'"'))
+        return concatenation(QUOTE, encoded(texts, JSON_STRING, b'"'))
 
     def as_json(self, text: bytes) -> str:
         """Return the JSON text of a value that is spelled ``text``."""

@@ -196,8 +196,8 @@ class ClauseTracker:
                     outside = self.table.all_of((cell, self.table.negation(term)))
                     if not self._is_surely_empty(outside):
                         stack.append((index + 1, values, outside, bits))
-                    narrowed = self.table.all_of((values, term))
-                    stack.append((index + 1, narrowed, inside, bits | more))
+                    restricted = self.table.all_of((values, term))
+                    stack.append((index + 1, restricted, inside, bits | more))
                     continue
             stack.append((index + 1, values, cell, bits))
 
