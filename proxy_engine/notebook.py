@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from html import escape
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -20,7 +19,7 @@ from .results.events import (
     ToolInputDelta,
 )
 from .results.generation import GenerationResult
-from .results.notebook_view import BOX, DIM, Segment, kind_of, merged, segments_html
+from .results.notebook_view import Segment, kind_of, running_html
 from .results.streams import AsyncEventStream, EventStream
 from .runtime.extras import import_extra
 
@@ -127,8 +126,7 @@ class LiveView:
 
     def _repr_html_(self) -> str:
         """Return the answer so far as HTML, which notebooks show."""
-        answer = segments_html(merged(self._segments)) if self._segments else ""
-        return f'<div style="{BOX}">{answer}<div style="{DIM}">{escape(self.status)}</div></div>'
+        return running_html(self._segments, self.status)
 
 
 class _Display:

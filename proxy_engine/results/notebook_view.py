@@ -1,7 +1,7 @@
 """Results as HTML, for notebooks: values with confidences, and the output by part and token.
 
-The HTML has no scripts and no style sheets. Colours are those of the notebook: text inherits its
-colour, and shades are translucent, so that they fit light and dark themes. All content is escaped.
+``notebook_view.html`` is the template. Colours are those of the notebook: text inherits its colour,
+and shades are translucent, so that they fit light and dark themes. All content is escaped.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ import codecs
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from html import escape
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jinja2 import Environment
 
 from ..checks.pointers import reference_token
 from .parts import Logprob
@@ -21,45 +24,13 @@ from .parts import Logprob
 if TYPE_CHECKING:
     from .generation import GenerationResult
 
-
-BOX = "line-height:1.45"
-PRE = (
-    "margin:0.2em 0;white-space:pre-wrap;overflow-wrap:anywhere;word-break:normal;background:none;"
-    "color:inherit"
-)
-DIM = "opacity:0.65;font-size:85%"
-CELL = "text-align:left;vertical-align:top;padding:0.1em 0.8em 0.1em 0;white-space:pre-wrap"
-TABLE = "border-collapse:collapse;color:inherit;background:none"
-
-PARTS = {
-    "text": "",
-    "reasoning": "background:rgba(163,113,247,0.22)",
-    "structured": "background:rgba(56,139,253,0.20)",
-    "tool call": "background:rgba(46,160,67,0.22)",
-    "marker": "opacity:0.55",
-}
-"""By kind of a part, its shade."""
-
-ORIGINS = {
-    "s": "",
-    "f": "border-bottom:2px dotted rgba(128,128,128,0.9)",
-    "d": "border-bottom:2px solid rgba(46,160,67,0.8)",
-    "c": "border-bottom:2px solid rgba(163,113,247,0.8)",
-}
-"""By letter of ``GenerationResult.token_origins``, the underline."""
-
 ORIGIN_NAMES = {
     "s": "sampled",
     "f": "forced by the grammar",
     "d": "drafted and accepted",
     "c": "drawn from scored options",
 }
-
-
-def shade(probability: float) -> str:
-    """Return a background that is stronger the lower a probability is."""
-    return f"background:rgba(230,126,0,{0.45 * (1 - probability):.2f})"
-
+"""Names by letter of ``GenerationResult.token_origins``."""
 
 _TOOL_CALL = "tool_call"
 _REASONING = "reasoning"
@@ -72,72 +43,86 @@ MAX_OPEN_CHARS = 3000
 """Characters up to which an output is unfolded."""
 
 
+@cache
+def _template() -> Any:
+    source = Path(__file__).with_name("notebook_view.html").read_text(encoding="utf-8")
+    environment = Environment(autoescape=True)
+    environment.globals["names"] = ORIGIN_NAMES
+    return environment.from_string(source).module
+
+
 def to_html(result: GenerationResult[Any]) -> str:
     """Return a result as HTML.
 
     A value with a confidence is followed by the number. Its shade is stronger the lower the
     confidence is.
     """
-    answers = result.choices or (result,)
-    blocks = []
-    for number, answer in enumerate(answers, 1):
-        if len(answers) > 1:
-            blocks.append(f'<div style="{DIM}">answer {number} of {len(answers)}</div>')
-        if _is_text(answer) and says_more(answer):
-            blocks.append(text_html(answer))
-        else:
-            blocks += (*_answer(answer), *output_html(answer))
-    blocks += _particles(result)
-    blocks.append(f'<div style="{DIM}">{escape(_caption(result))}</div>')
-    return f'<div style="{BOX}">{"".join(blocks)}</div>'
+    answers = [_shown(answer) for answer in result.choices or (result,)]
+    return str(_template().view(answers, _particles(result), _caption(result)))
 
 
-def _is_text(answer: GenerationResult[Any]) -> bool:
-    """Whether the whole output is one free text."""
-    return len(answer.parts) == 1 and answer.parts[0].pointer is None
+def running_html(segments: Iterable[Segment], status: str) -> str:
+    """Return the answer so far of a stream, and its status, as HTML."""
+    return str(_template().running([*merged(segments)], status))
 
 
-def _answer(answer: GenerationResult[Any]) -> Iterator[str]:
-    if answer.reasoning:
-        yield (
-            f'<details><summary style="{DIM}">reasoning, {len(answer.reasoning):,} characters'
-            f'</summary><pre style="{PRE};{DIM}">{escape(answer.reasoning)}</pre></details>'
-        )
+def _shown(answer: GenerationResult[Any]) -> dict[str, Any]:
+    """Return the values of an answer, and its output by part and token if that says more."""
+    is_text = len(answer.parts) == 1 and answer.parts[0].pointer is None and says_more(answer)
+    return {
+        "reasoning": "" if is_text else answer.reasoning,
+        "blocks": [] if is_text else [*_blocks(answer)],
+        "is_text": is_text,
+        "segments": [*merged(segments_of(answer))] if says_more(answer) else [],
+        "counts": _counts(answer),
+        "is_unfolded": sum(len(part.text) for part in answer.parts) <= MAX_OPEN_CHARS,
+    }
+
+
+class _Piece(NamedTuple):
+    """A text of a value.
+
+    Attributes:
+        text: The text.
+        mark: The confidence of the value that it is, or begins.
+        is_value: Whether it is the whole value.
+        is_name: Whether it is the name of a tool.
+    """
+
+    text: str
+    mark: float | None = None
+    is_value: bool = True
+    is_name: bool = False
+
+
+class _Block(NamedTuple):
+    """Texts that follow each other, below a label."""
+
+    pieces: Iterable[_Piece]
+    label: str = ""
+
+
+def _blocks(answer: GenerationResult[Any]) -> Iterator[_Block]:
     marks = answer.confidences()
     if answer.tool_calls:
         if answer.text:
-            yield _pre(escape(answer.text))
+            yield _Block([_Piece(answer.text)])
         for index, call in enumerate(answer.tool_calls):
             pointer = f"/tool_calls/{index}"
-            name = _marked(f"<b>{escape(call.name)}</b>", f"{pointer}/name", marks)
+            name = _Piece(call.name, marks.get(f"{pointer}/name"), is_name=True)
             text = json.dumps(call.arguments, ensure_ascii=False)
-            yield _pre(f"{name} {_json(text, f'{pointer}/arguments', marks)}")
+            arguments = _json(text, f"{pointer}/arguments", marks)
+            yield _Block([name, _Piece(" "), *arguments])
         return
     values = [part for part in answer.parts if part.pointer is not None]
     if not values:
-        yield _pre(_marked(escape(answer.text), "", marks))
+        yield _Block([_Piece(answer.text, marks.get(""))])
     for part in answer.parts:
         if part.pointer is not None:
-            label = f'<div style="{DIM}">{escape(part.pointer)}</div>' if len(values) > 1 else ""
-            yield label + _pre(_json(part.text, part.pointer, marks))
+            label = part.pointer if len(values) > 1 else ""
+            yield _Block(_json(part.text, part.pointer, marks), label)
         elif values and not part.is_marker and part.name != _REASONING:
-            yield _pre(escape(part.text))
-
-
-def _pre(content: str) -> str:
-    return f'<pre style="{PRE}">{content}</pre>'
-
-
-def _marked(content: str, pointer: str, marks: Mapping[str, float]) -> str:
-    """Return a value with its confidence as a shade and a number."""
-    mark = marks.get(pointer)
-    if mark is None:
-        return content
-    return f'<span style="{shade(mark)};border-radius:0.2em">{content}</span>{_number(mark)}'
-
-
-def _number(mark: float) -> str:
-    return f'<sub style="{DIM}" title="confidence {mark:.6g}">&hairsp;{mark:.2f}</sub>'
+            yield _Block([_Piece(part.text)])
 
 
 class _Number(str):
@@ -146,36 +131,34 @@ class _Number(str):
     __slots__ = ()
 
 
-def _json(text: str, pointer: str, marks: Mapping[str, float]) -> str:
+def _json(text: str, pointer: str, marks: Mapping[str, float]) -> list[_Piece]:
     """Return a JSON text with indentation and marks; other text with the mark of the whole."""
     try:
         value = json.loads(text, parse_int=_Number, parse_float=_Number)
-        return "".join(_value(value, pointer, "\n", marks))
+        return [*_value(value, pointer, "\n", marks)]
     except (ValueError, RecursionError):
-        return _marked(escape(text), pointer, marks)
+        return [_Piece(text, marks.get(pointer))]
 
 
-def _value(value: Any, pointer: str, indent: str, marks: Mapping[str, float]) -> Iterator[str]:
+def _value(value: Any, pointer: str, indent: str, marks: Mapping[str, float]) -> Iterator[_Piece]:
     if not isinstance(value, dict | list) or not value:
-        text = value if isinstance(value, _Number) else json.dumps(value, ensure_ascii=False)
-        yield _marked(escape(text), pointer, marks)
+        text = str(value) if isinstance(value, _Number) else json.dumps(value, ensure_ascii=False)
+        yield _Piece(text, marks.get(pointer))
         return
     is_object = isinstance(value, dict)
-    mark = marks.get(pointer)
-    yield ("{" if is_object else "[") + ("" if mark is None else _number(mark))
+    yield _Piece("{" if is_object else "[", marks.get(pointer), is_value=False)
     members = value.items() if isinstance(value, dict) else enumerate(value)
     for number, (name, member) in enumerate(members):
-        yield ("," if number else "") + f"{indent}  "
-        if is_object:
-            yield f"{escape(json.dumps(name, ensure_ascii=False))}: "
+        label = f"{json.dumps(name, ensure_ascii=False)}: " if is_object else ""
+        yield _Piece(f"{',' if number else ''}{indent}  {label}")
         yield from _value(member, f"{pointer}/{reference_token(str(name))}", f"{indent}  ", marks)
-    yield indent + ("}" if is_object else "]")
+    yield _Piece(indent + ("}" if is_object else "]"))
 
 
-def _particles(result: GenerationResult[Any]) -> Iterator[str]:
-    """Yield a table of the different particles, the most probable first."""
+def _particles(result: GenerationResult[Any]) -> dict[str, Any] | None:
+    """Return a table of the different particles, the most probable first."""
     if not result.particles:
-        return
+        return None
     shares: dict[str, list[float]] = defaultdict(list)
     for particle in result.particles:
         calls = (
@@ -185,26 +168,19 @@ def _particles(result: GenerationResult[Any]) -> Iterator[str]:
         shares["\n".join(filter(None, (particle.text, *calls)))].append(particle.probability)
     ordered = sorted(shares.items(), key=lambda item: -sum(item[1]))
     rows = [
-        _row("td", f"{sum(shared):.3f}", str(len(shared)), _shortened(text))
+        (f"{sum(shared):.3f}", len(shared), _shortened(text))
         for text, shared in ordered[:_MAX_PARTICLES]
     ]
     if len(ordered) > _MAX_PARTICLES:
-        rows.append(_row("td", "", "", f"and {len(ordered) - _MAX_PARTICLES} more"))
-    yield (
-        f'<details><summary style="{DIM}">{len(result.particles)} particles, '
-        f"{len(ordered)} different</summary>"
-        f'<table style="{TABLE}">'
-        f"{_row('th', 'probability', 'particles', 'answer')}{''.join(rows)}</table></details>"
-    )
+        rows.append(("", "", f"and {len(ordered) - _MAX_PARTICLES} more"))
+    return {
+        "title": f"{len(result.particles)} particles, {len(ordered)} different",
+        "rows": rows,
+    }
 
 
 def _shortened(text: str) -> str:
     return text if len(text) <= _MAX_PARTICLE_CHARS else f"{text[: _MAX_PARTICLE_CHARS - 1]}…"
-
-
-def _row(tag: str, *cells: str) -> str:
-    inner = "".join(f'<{tag} style="{CELL}">{escape(cell)}</{tag}>' for cell in cells)
-    return f'<tr style="background:none">{inner}</tr>'
 
 
 def _caption(result: GenerationResult[Any]) -> str:
@@ -225,7 +201,7 @@ class Segment(NamedTuple):
     """Text of one part and one token, or of several tokens that are shown alike.
 
     Attributes:
-        kind: The kind of the part, a key of ``PARTS``.
+        kind: The kind of the part, see :func:`kind_of`.
         text: The text.
         origin: A letter of ``token_origins``; ``"s"`` if unknown.
         probability: The chosen token's probabilities.
@@ -236,26 +212,15 @@ class Segment(NamedTuple):
     origin: str = "s"
     probability: Logprob | None = None
 
+    @property
+    def after(self) -> float:
+        """The probability of the chosen token after the mask; 0 if it is not known."""
+        return 0.0 if self.probability is None else math.exp(self.probability.after_mask)
 
-def output_html(result: GenerationResult[Any]) -> Iterator[str]:
-    """Yield the output of a result by part and token, if that says more than its values do."""
-    if not says_more(result):
-        return
-    segments = list(merged(segments_of(result)))
-    size = sum(len(part.text) for part in result.parts)
-    unfolded = " open" if size <= MAX_OPEN_CHARS else ""
-    yield (
-        f'<details{unfolded}><summary style="{DIM}">output, {_counts(result)}</summary>'
-        f"{segments_html(segments)}{_legend(segments)}</details>"
-    )
-
-
-def text_html(result: GenerationResult[Any]) -> str:
-    """Return an output that is one text, with its tokens marked if they differ."""
-    segments = list(merged(segments_of(result)))
-    legend = _legend(segments)
-    counts = f'<div style="{DIM}">{_counts(result)}</div>' if legend else ""
-    return f"{segments_html(segments)}{legend}{counts}"
+    @property
+    def before(self) -> float:
+        """The probability of the chosen token before the mask; 0 if it is not known."""
+        return 0.0 if self.probability is None else math.exp(self.probability.before_mask)
 
 
 def says_more(result: GenerationResult[Any]) -> bool:
@@ -275,7 +240,7 @@ def _counts(result: GenerationResult[Any]) -> str:
 
 
 def kind_of(name: str, *, is_marker: bool = False, is_value: bool = False) -> str:
-    """Return the kind of a part, a key of ``PARTS``."""
+    """Return the kind of a part, which has a style in the template."""
     if name == _TOOL_CALL:
         return "tool call"
     if is_marker:
@@ -331,47 +296,3 @@ def merged(segments: Iterable[Segment]) -> Iterator[Segment]:
         if text:
             known = number < MAX_SEGMENTS
             yield Segment(kind, text, *((origin, probability) if known else ()))
-
-
-def segments_html(segments: Iterable[Segment]) -> str:
-    """Return segments as preformatted HTML."""
-    spans: list[str] = []
-    for kind, group in groupby(segments, lambda segment: segment.kind):
-        inner = "".join(map(_token_html, group))
-        style = PARTS[kind]
-        spans.append(f'<span style="{style}">{inner}</span>' if style else inner)
-    return f'<pre style="{PRE}">{"".join(spans)}</pre>'
-
-
-def _token_html(segment: Segment) -> str:
-    styles, title = [ORIGINS[segment.origin]], ORIGIN_NAMES[segment.origin]
-    if segment.probability is not None:
-        after, before = (
-            math.exp(segment.probability.after_mask),
-            math.exp(segment.probability.before_mask),
-        )
-        styles.append(shade(min(after, 1.0)))
-        title += f", probability {after:.3g}, without the grammar {before:.3g}"
-    style = ";".join(filter(None, styles))
-    text = escape(segment.text)
-    return f'<span style="{style}" title="{title}">{text}</span>' if style else text
-
-
-def _legend(segments: Sequence[Segment]) -> str:
-    chips = [
-        _chip(PARTS[kind], kind)
-        for kind in PARTS
-        if kind != "text" and any(segment.kind == kind for segment in segments)
-    ]
-    chips += [
-        _chip(ORIGINS[origin], name)
-        for origin, name in ORIGIN_NAMES.items()
-        if origin != "s" and any(segment.origin == origin for segment in segments)
-    ]
-    if any(segment.probability is not None for segment in segments):
-        chips.append(_chip(shade(0.0), "low probability"))
-    return f'<div style="{DIM}">{" ".join(chips)}</div>' if chips else ""
-
-
-def _chip(style: str, name: str) -> str:
-    return f'<span style="{style};margin-right:0.8em;padding:0 0.3em">{name}</span>'

@@ -54,7 +54,7 @@ def add(kind):
             called.append(city)
             return "12 degrees"
 
-        given = agent(kind, 200, tools=[weather], settings={"tool_choice": "required"})
+        given = agent(kind, 600, tools=[weather], settings={"tool_choice": "required"})
         await Runner.run(given, "Weather?", max_turns=4)
         assert called
 
