@@ -1,4 +1,4 @@
-"""The bridge as a process: threads for input and output, signals, and shutdown."""
+"""The bridge as a process: lines of input and output on threads, signals, and shutdown."""
 
 from __future__ import annotations
 
@@ -9,20 +9,87 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 import proxy_engine
 
 from ..media.options import MediaOptions
 from ..runtime import process_runtime
 from .commands import LoadCommand, ProtocolError
-from .lines import LineWriter, read_lines
 from .session import Session
 
 if TYPE_CHECKING:
     from ..engine.inference_engine import InferenceEngine
+
+
+_CHUNK = 1 << 16
+
+
+def read_lines(stream: BinaryIO, limit: int) -> Iterator[bytes | ProtocolError]:
+    """Yield the lines of an input.
+
+    Args:
+        stream: The input.
+        limit: The maximum length of a line in bytes, with its line break. In place of a longer line
+            an error is yielded, as soon as the limit is exceeded; the rest of the line is
+            discarded.
+    """
+    while line := stream.readline(limit + 1):
+        if len(line) <= limit:
+            yield line
+            continue
+        yield ProtocolError(f"the line has more than {limit} bytes")
+        while line and not line.endswith(b"\n"):
+            line = stream.readline(_CHUNK)
+
+
+class LineWriter:
+    """Writes lines on a dedicated thread, each without delay.
+
+    Args:
+        target: The file descriptor to write to.
+        on_broken: Called on that thread when the reader has closed the pipe.
+    """
+
+    def __init__(self, target: int, on_broken: Callable[[], None]) -> None:
+        self._target = target
+        self._on_broken = on_broken
+        self._is_broken = False
+        self._lines: SimpleQueue[bytes | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="bridge-output", daemon=True)
+        self._thread.start()
+
+    def write(self, line: bytes) -> None:
+        """Queue a line. Never blocks."""
+        if not self._is_broken:
+            self._lines.put(line)
+
+    def close(self, seconds: float | None = None) -> bool:
+        """Wait until all queued lines are written or the reader has closed the pipe.
+
+        Args:
+            seconds: The maximum time; ``None``: no limit.
+
+        Returns:
+            Whether that happened in time.
+        """
+        self._lines.put(None)
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            while (line := self._lines.get()) is not None:
+                rest = memoryview(line)
+                while rest:
+                    rest = rest[os.write(self._target, rest) :]
+        except OSError:
+            self._is_broken = True
+            self._on_broken()
+
 
 _DONE = 0
 _INTERRUPTED = 130
@@ -33,16 +100,8 @@ _POLL_SECONDS = 1.0
 # Lines that were read and not yet executed; each may be as long as a line may be.
 _MAX_PENDING_LINES = 8
 
-_ENGINE_ARGUMENTS = {
-    "tool_format",
-    "draft_model",
-    "num_draft_tokens",
-    "adapter_path",
-    "revision",
-    "trust_remote_code",
-    "tokenizer_config",
-    "chat_template",
-}
+_OTHER_FIELDS = {"cmd", "path", "allow_image_urls"}
+"""Fields of ``load`` that are no arguments of an engine of the same name."""
 
 
 def serve(source: int, target: int, *, max_line_bytes: int) -> NoReturn:
@@ -156,7 +215,7 @@ async def _reader_closed(target: int) -> None:
 
 def load_engine(command: LoadCommand) -> InferenceEngine:
     """Load the model of a command, which takes seconds; called on a thread."""
-    options = command.model_dump(include=_ENGINE_ARGUMENTS, exclude_none=True)
+    options = command.model_dump(exclude=_OTHER_FIELDS, exclude_none=True)
     media = MediaOptions(allow_urls=bool(command.allow_image_urls))
     # The attribute imports MLX, on this thread, while commands are read.
     engine = proxy_engine.InferenceEngine(command.path, media=media, **options)

@@ -32,20 +32,18 @@ from .extract_options import (
     resume_command,
 )
 from .extract_ray import run_on_ray, runs_on_ray
-from .extract_record import extract_record
-from .extract_records import RecordsRun
+from .extract_records import RecordsRun, extract_record, opened_page
+from .flags import given_load_arguments
 from .input_arguments import (
     STANDARD_INPUT,
     check_files,
     expanded,
     is_directory,
     opened_input,
+    read_answer_format,
     read_record,
 )
-from .load_flags import given_load_arguments
-from .page_file import opened_page
 from .progress import is_shown
-from .schema_argument import read_answer_format
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction

@@ -16,9 +16,8 @@ from ..options.generation import SpeculationOptions
 from ..prompt_cache.options import CacheOptions
 from .errors import CommandLineError
 from .extract_ray import add_ray_arguments
+from .flags import add_load_flags, add_option_flags, given_flags
 from .input_arguments import STANDARD_INPUT, is_directory
-from .load_flags import add_load_flags
-from .option_flags import add_option_flags, given_flags
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction

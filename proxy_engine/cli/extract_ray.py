@@ -16,8 +16,8 @@ from ..extraction.records import RecordReader
 from ..runtime.extras import import_extra
 from ..runtime.progress import to_stderr
 from .errors import CommandLineError, refused
-from .load_flags import given_load_arguments
-from .schema_argument import read_answer_format
+from .flags import given_load_arguments
+from .input_arguments import read_answer_format
 
 if TYPE_CHECKING:
     from ..integrations.ray.actors import ActorSettings

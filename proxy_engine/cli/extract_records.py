@@ -1,31 +1,168 @@
-"""Extraction from many records in batches; results are rows in the order of the input."""
+"""Extraction from one record, or from many in batches, whose rows are in the order of the input."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 from tqdm import tqdm
 
-from ..extraction.inputs import Inputs
+from ..errors import OutputFileError
+from ..extraction.inputs import Content, Inputs
 from ..extraction.outcomes import Extraction, Outcome
+from ..extraction.output_file import OutputFile
 from ..extraction.outputs import OutputOptions
+from ..extraction.page import head, record_of, section
 from ..extraction.progress import showing_bar
 from ..extraction.rows import JsonLines
 from ..extraction.run import Run
 from ..runtime.progress import to_stderr
+from .errors import CommandLineError
 from .output import writing_to_standard_output
-from .page_file import Page
-from .progress import is_shown
+from .progress import is_shown, text_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..engine.inference_engine import InferenceEngine
+    from ..options.overrides import OptionOverrides
+    from ..results.generation import GenerationResult
+    from ..results.parts import Usage
+
+
+def extract_record(
+    engine: InferenceEngine,
+    extraction: Extraction,
+    content: Content,
+    output: OutputFile | None,
+    *,
+    is_streaming: bool,
+    is_quiet: bool,
+) -> None:
+    """Extract from one record.
+
+    Args:
+        engine: The engine.
+        extraction: The format of the answer, the instruction and options.
+        content: The text and images.
+        output: Where to write the result; ``None`` for standard output.
+        is_streaming: Whether to write tokens to standard output as they are generated.
+        is_quiet: Whether to show no progress and no summary.
+
+    Raises:
+        OutputFileError: The result cannot be written.
+        ProxyError: As ``InferenceEngine.stream`` raises it.
+    """
+    result = _generate(engine, extraction, content, is_streaming=is_streaming, is_quiet=is_quiet)
+    text = extraction.answers.json_text(result)
+    if output is not None:
+        output.begin(0)
+        output.write(text)
+    else:
+        with writing_to_standard_output():
+            print("" if is_streaming else text, flush=True)
+    if not is_quiet:
+        to_stderr(_summary(result.usage))
+
+
+def _generate(
+    engine: InferenceEngine,
+    extraction: Extraction,
+    content: Content,
+    *,
+    is_streaming: bool,
+    is_quiet: bool,
+) -> GenerationResult[Any]:
+    # Deferred: `--help` need not wait for the engine's modules.
+    from ..results.events import Finished, PromptProgress, TextDelta  # noqa: PLC0415
+
+    answers = extraction.answers
+    sources = {"sources": extraction.sources(content)} if answers.quotes_input else {}
+    events = engine.stream(
+        extraction.prompt(None, content),
+        response_format=answers.response_format,
+        **cast("OptionOverrides", {**extraction.options, **sources}),
+    )
+    written = 0
+    with contextlib.closing(events), text_progress(is_quiet=is_quiet) as progress:
+        task = progress.add_task("waiting", total=None)
+        for event in events:
+            if isinstance(event, Finished):
+                result: GenerationResult[Any] = event.result
+                return result
+            if isinstance(event, PromptProgress):
+                prefilled = f"prefill: {event.processed} of {event.total} tokens"
+                progress.update(task, description=prefilled)
+            if not isinstance(event, TextDelta):
+                continue
+            written += len(event.text)
+            if is_streaming:
+                progress.stop()
+                with writing_to_standard_output():
+                    print(event.text, end="", flush=True)
+            else:
+                progress.update(task, description=f"generating: {written} characters")
+    raise AssertionError("a stream ends with Finished or an error")
+
+
+def _summary(usage: Usage) -> str:
+    accepted = f"{usage.accepted_tokens} of {usage.drafted_tokens} draft tokens accepted"
+    return (
+        f"prompt: {usage.prompt_tokens} tokens in {usage.prompt_seconds:.1f} s "
+        f"({usage.prompt_tokens_per_second:.1f} tokens/s), completion: "
+        f"{usage.completion_tokens} tokens in {usage.completion_seconds:.1f} s "
+        f"({usage.completion_tokens_per_second:.1f} tokens/s)"
+        + (f", {accepted}" if usage.drafted_tokens else "")
+    )
+
+
+Page = Callable[[Outcome], None]
+"""Writes the part of the page for an outcome."""
+
+
+@contextlib.contextmanager
+def opened_page(
+    path: str | None, extraction: Extraction, *, is_replaced: bool
+) -> Iterator[Page | None]:
+    """Open the page; ``None`` without a path. A run that does not finish leaves no page.
+
+    Raises:
+        CommandLineError: There is a file of the name, or it cannot be written.
+        OutputFileError: The page cannot be completed.
+    """
+    if path is None:
+        yield None
+        return
+    if not is_replaced and Path(path).exists():
+        raise CommandLineError(f"{path!r} already exists", hint="--overwrite replaces it.")
+    temporary = f"{path}.partial"
+    try:
+        file = open(temporary, "w", encoding="utf-8")  # noqa: SIM115 - closed below
+    except (OSError, ValueError) as error:
+        raise CommandLineError(f"cannot write {path!r}: {error}") from error
+    numbers = count()
+
+    def add(outcome: Outcome) -> None:
+        file.write(section(next(numbers), record_of(outcome, extraction.quotes(outcome))))
+
+    try:
+        with file:
+            file.write(head())
+            yield add
+        os.replace(temporary, path)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        if isinstance(error, OSError):
+            raise OutputFileError(f"cannot write {path!r}: {error.strerror}", path=path) from error
+        raise
 
 
 @dataclass

@@ -22,8 +22,8 @@ from ..extraction.output_file import OutputFile, open_output
 from ..runtime import process_runtime
 from ..runtime.progress import to_stderr
 from .errors import CommandLineError, refused
+from .flags import add_load_flags, given_load_arguments
 from .input_arguments import STANDARD_INPUT, check_files, opened_input, read_schema
-from .load_flags import add_load_flags, given_load_arguments
 from .transcription import Form, Recording, transcribe_recordings
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ from ..errors import MediaError, PromptError
 from ..media.audio_formats import audio_format
 from ..media.image_formats import image_format
 from ..media.pixels import encode_png
-from ..media.wav import encode_wav
+from ..media.samples import encode_wav
 from .parsing import (
     JsonValue,
     PromptText,

@@ -17,8 +17,8 @@ from ..checks.texts import short_repr
 from ..errors import InvalidOptionError
 from ..extraction.details import DetailColumns
 from ..extraction.progress import Progress
-from ..extraction.prompts import Instruction
 from ..extraction.records import Field as RecordField
+from ..extraction.records import Instruction
 from ..generation.sequence_samplers import LogitsProcessor, LogprobsSampler
 from ..media.options import MediaOptions
 from ..models.load_options import LoadArguments, LoadOptions

@@ -21,8 +21,7 @@ from ..extraction.inputs import Content
 from ..extraction.outcomes import Extraction
 from ..extraction.outputs import OutputOptions
 from ..extraction.progress import Progress, showing
-from ..extraction.prompts import Instruction
-from ..extraction.records import CHECKED_RECORDS, Field, RecordReader
+from ..extraction.records import CHECKED_RECORDS, Field, Instruction, RecordReader
 from ..extraction.results import ExtractedRecord, ExtractionResults, ExtractionStream, record_of
 from ..extraction.run import Run
 from ..extraction.sources import record_inputs

@@ -18,9 +18,8 @@ from ..media.audio import AudioSource, LoadedAudio, load_audio
 from ..requests.request import Request
 from ..results.generation import GenerationResult
 from ..results.parts import Usage
-from ..transcription.errors import DecodingCancelledError
 from ..transcription.options import OnSeconds, TranscriptionOptions
-from ..transcription.results import TranscriptSegment
+from ..transcription.results import DecodingCancelledError, TranscriptSegment
 from .arguments import RequestArguments, TranscriptionArguments
 from .core import EngineCore
 from .spoken import Spoken, SpokenText
@@ -215,7 +214,7 @@ class _Transcription:
 
     def constrained(self, whisper: Whisper, language: str | None, request: Request) -> Segments:
         """Transcribe one window in the engine's loop, under the masks of the response format."""
-        from ..transcription.constrained import encode_recording  # noqa: PLC0415 - mlx-audio.
+        from ..transcription.whisper import encode_recording  # noqa: PLC0415 - mlx-audio.
 
         recording, options = self.recording, self.options
         encoded = self.core.run_in_turn(

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from ..errors import InvalidOptionError, MissingExtraError
-from .column_types import ColumnType, ListOf, Struct, conform_column
+from .column_types import ColumnType, ListOf, Struct, conform_column, infer_type
 
 Library: TypeAlias = Literal["pandas", "polars", "pyarrow", "datasets"]
 
@@ -199,7 +199,7 @@ def _pandas_column(pandas: Any) -> Callable[[Sequence[Any], ColumnType | None], 
 
     def make(values: Sequence[Any], known: ColumnType | None) -> Any:
         from_python: Any = object
-        kind = infer_pandas(values) if known is None else known
+        kind = infer_type(values) if known is None else known
         if isinstance(kind, str) and kind in nullable:
             from_python = nullable[kind]
         elif kind == "string":
@@ -212,27 +212,6 @@ def _pandas_column(pandas: Any) -> Callable[[Sequence[Any], ColumnType | None], 
             return pandas.Series(list(values), dtype=object)
 
     return make
-
-
-def infer_pandas(values: Iterable[Any]) -> str:
-    """Return the scalar type of a column of pandas; ``"object"`` for all other columns."""
-    from_values = {_scalar_name(value) for value in values if value is not None}
-    if from_values == {"integer", "number"}:
-        return "number"
-    return from_values.pop() if len(from_values) == 1 else "object"
-
-
-def _scalar_name(value: Any) -> str:
-    match value:
-        case bool():
-            return "boolean"
-        case int():
-            return "integer" if -(1 << 63) <= value < 1 << 63 else "object"
-        case float():
-            return "number"
-        case str():
-            return "string"
-    return "object"
 
 
 def _polars_column(polars: Any, name: str) -> Callable[[Sequence[Any], ColumnType], Any]:

@@ -18,7 +18,7 @@ from .answer_format import INPUT, AnswerFormat
 from .chunks import Chunks
 from .inputs import Content, Inputs, Item
 from .merging import Piece
-from .prompts import Instruction, write_prompt
+from .records import Instruction, write_prompt
 
 if TYPE_CHECKING:
     from ..conversation.messages import Prompt

@@ -2,5 +2,5 @@
 
 Reading order: ``options`` (the limits), ``addresses`` and ``fetching`` (URLs), ``sources`` (the
 bytes of a medium), ``image_formats``, ``image_reduction`` (files without metadata) and ``images``,
-``audio_formats``, ``audio_decoding`` and ``audio``, ``wav``.
+``audio_formats``, ``audio_decoding``, ``samples`` and ``audio``.
 """

@@ -168,7 +168,7 @@ def _particles(result: GenerationResult[Any]) -> dict[str, Any] | None:
         shares["\n".join(filter(None, (particle.text, *calls)))].append(particle.probability)
     ordered = sorted(shares.items(), key=lambda item: -sum(item[1]))
     rows = [
-        (f"{sum(shared):.3f}", len(shared), _shortened(text))
+        (f"{sum(shared):.3f}", str(len(shared)), _shortened(text))
         for text, shared in ordered[:_MAX_PARTICLES]
     ]
     if len(ordered) > _MAX_PARTICLES:

@@ -257,7 +257,7 @@ def api_error(
         case MediaError():
             location = _LOCATION.match(error.where)
             if location is None or part_name is None:
-                return media_error(error, known.get("prompt", "prompt"))
+                return media_error(error, known.get("media") or known.get("prompt", "prompt"))
             return media_error(error, part_name(int(location[1]), int(location[2])))
         case AdapterError():
             # Without the directory.

@@ -6,20 +6,23 @@ import asyncio
 import contextlib
 import math
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from ..conversation.messages import RawPrompt, template_messages
 from ..conversation.prompts import Prompt
+from ..engine.transcripts import Transcript
 from ..options.overrides import OptionOverrides
 from ..results.events import Finished, PromptProgress, StreamEvent, TokenGenerated
 from ..results.generation import GenerationResult
 from ..results.streams import AsyncEventStream
 from ..runtime.extras import is_installed
+from ..transcription.results import TranscriptSegment
 from .errors import ApiError, shutting_down
 from .host import Host, Lease
 from .metrics import Metrics
@@ -112,13 +115,6 @@ class Generation:
     options: OptionOverrides = field(default_factory=OptionOverrides)
 
 
-class Running(Protocol):
-    """What runs for a request."""
-
-    def end(self) -> None:
-        """Cancel it; it ends at its next token."""
-
-
 @dataclass(slots=True)
 class _Progress:
     """Tokens of an answer so far. ``prompt_tokens`` counts prefilled tokens."""
@@ -129,35 +125,45 @@ class _Progress:
     is_counted: bool = False
 
 
-_Received: TypeAlias = "tuple[int, StreamEvent[Any] | Exception]"
+Event: TypeAlias = "StreamEvent[Any] | TranscriptSegment | Transcript[Any]"
+"""An event of an answer, or of a transcription, whose last event is its transcript."""
+
+Received: TypeAlias = "tuple[int, Event | Exception]"
 """The index of an answer, and an event or the error of its stream."""
 
 
-class RunningAnswers:
-    """The answers of one request. ``close`` ends them and frees their slots and the model."""
+class Running(ABC):
+    """What runs for a request. ``close`` ends it and frees its slots and the model.
+
+    Args:
+        lease: The model.
+        answers: The number of answers.
+        held: What is freed when it is closed.
+        metrics: Where to count.
+        started: When the request began, as ``time.perf_counter`` has it.
+    """
 
     def __init__(
-        self,
-        lease: Lease,
-        streams: Sequence[AsyncEventStream[Any]],
-        held: AsyncExitStack,
-        metrics: Metrics,
-        started: float,
+        self, lease: Lease, answers: int, held: AsyncExitStack, metrics: Metrics, started: float
     ) -> None:
         self.lease = lease
-        self._streams = streams
         self._held = held
         self._metrics = metrics
         self._started = started
-        self._progress = [_Progress() for _ in streams]
-        self._results: list[GenerationResult[Any]] = []
-        self._events: asyncio.Queue[_Received] = asyncio.Queue()
+        self._progress = [_Progress() for _ in range(answers)]
+        self._results: list[GenerationResult[Any] | Transcript[Any]] = []
+        self._events: asyncio.Queue[Received] = asyncio.Queue()
         # Received by `wait_for_output`, and not yielded yet.
-        self._early: deque[_Received] = deque()
-        metrics.started.inc(len(streams))
-        self._tasks = [
-            asyncio.create_task(self._pump(index, stream)) for index, stream in enumerate(streams)
-        ]
+        self._early: deque[Received] = deque()
+        metrics.started.inc(answers)
+
+    @abstractmethod
+    def end(self) -> None:
+        """Cancel it; it ends at its next token."""
+
+    @abstractmethod
+    async def _stop(self) -> None:
+        """Cancel it, and wait for its end. Idempotent."""
 
     @property
     def log_fields(self) -> dict[str, Any]:
@@ -187,49 +193,40 @@ class RunningAnswers:
                 while not self._early or isinstance(self._early[-1][1], PromptProgress):
                     self._early.append(await self._events.get())
         event = self._early[-1][1] if self._early else None
-        is_cancelled = isinstance(event, Finished) and event.result.finish_reason == "cancelled"
-        if isinstance(event, Exception) or is_cancelled:
+        if isinstance(event, Exception) or _is_cancelled(_result_of(event)):
             # Raises the error, and counts the answer.
             async for _ in self.events():
                 pass
 
-    async def events(self) -> AsyncGenerator[tuple[int, StreamEvent[Any]], None]:
+    async def events(self) -> AsyncGenerator[tuple[int, Event], None]:
         """Yield each event with the index of its answer, until all answers are finished.
 
         Raises:
             ApiError: 503 after ``end`` was called.
             Exception: The first error of any of the streams.
         """
-        left = len(self._streams)
+        left = len(self._progress)
         while left:
             early = self._early
             index, event = early.popleft() if early else await self._events.get()
             if isinstance(event, Exception):
                 self._count(index, "failed")
                 raise event
-            if isinstance(event, Finished):
-                left -= 1
-                self._results.append(event.result)
-                self._count(index, event.result.finish_reason)
-                self._metrics.count_usage(event.result.usage)
-                if event.result.finish_reason == "cancelled":
-                    raise shutting_down()
-            else:
+            result = _result_of(event)
+            if result is None:
                 self._follow(self._progress[index], event)
+            else:
+                left -= 1
+                self._results.append(result)
+                self._count(index, result.finish_reason)
+                self._metrics.count_usage(result.usage)
+                if _is_cancelled(result):
+                    raise shutting_down()
             yield index, event
 
-    def end(self) -> None:
-        """Cancel all answers; each ends at its next token."""
-        for stream in self._streams:
-            stream.cancel()
-
     async def close(self) -> None:
-        """Cancel the answers that still run, and free everything held. Idempotent."""
-        for task in self._tasks:
-            task.cancel()
-        for task in self._tasks:
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        """Cancel what still runs, and free everything held. Idempotent."""
+        await self._stop()
         for index, progress in enumerate(self._progress):
             if not progress.is_counted:
                 self._metrics.tokens["prompt_tokens"].inc(progress.prompt_tokens)
@@ -237,15 +234,7 @@ class RunningAnswers:
             self._count(index, "cancelled")
         await self._held.aclose()
 
-    async def _pump(self, index: int, stream: AsyncEventStream[Any]) -> None:
-        try:
-            async for event in stream:
-                self._events.put_nowait((index, event))
-        except Exception as error:
-            # `events` raises it.
-            self._events.put_nowait((index, error))
-
-    def _follow(self, progress: _Progress, event: StreamEvent[Any]) -> None:
+    def _follow(self, progress: _Progress, event: Event) -> None:
         if isinstance(event, PromptProgress):
             progress.prompt_tokens = event.processed
             return
@@ -259,6 +248,56 @@ class RunningAnswers:
             self._progress[index].is_counted = True
             self._metrics.answers.labels(outcome).inc()
             self._metrics.duration.observe(time.perf_counter() - self._started)
+
+
+def _result_of(event: Event | None) -> GenerationResult[Any] | Transcript[Any] | None:
+    """Return the result that the last event of an answer has; ``None`` for other events."""
+    if isinstance(event, Finished):
+        result: GenerationResult[Any] = event.result
+        return result
+    return event if isinstance(event, Transcript) else None
+
+
+def _is_cancelled(result: GenerationResult[Any] | Transcript[Any] | None) -> bool:
+    return result is not None and result.finish_reason == "cancelled"
+
+
+class RunningAnswers(Running):
+    """The answers of one request."""
+
+    def __init__(
+        self,
+        lease: Lease,
+        streams: Sequence[AsyncEventStream[Any]],
+        held: AsyncExitStack,
+        metrics: Metrics,
+        started: float,
+    ) -> None:
+        super().__init__(lease, len(streams), held, metrics, started)
+        self._streams = streams
+        self._tasks = [
+            asyncio.create_task(self._pump(index, stream)) for index, stream in enumerate(streams)
+        ]
+
+    def end(self) -> None:
+        """Cancel all answers; each ends at its next token."""
+        for stream in self._streams:
+            stream.cancel()
+
+    async def _stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def _pump(self, index: int, stream: AsyncEventStream[Any]) -> None:
+        try:
+            async for event in stream:
+                self._events.put_nowait((index, event))
+        except Exception as error:
+            # `events` raises it.
+            self._events.put_nowait((index, error))
 
 
 def _check_media(generations: Sequence[Generation], model: KnownModel) -> None:

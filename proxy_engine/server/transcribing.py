@@ -1,4 +1,4 @@
-"""A transcription that runs for one request: its slot, its model, its metrics, and its end."""
+"""A transcription that runs for one request."""
 
 from __future__ import annotations
 
@@ -6,27 +6,21 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from ..conversation.content import AudioContent
 from ..engine.transcripts import Transcript, TranscriptStream
 from ..transcription.options import TranscriptionOverrides
-from ..transcription.results import TranscriptSegment
-from .errors import shutting_down
 from .host import Lease
 from .metrics import Metrics
 from .models import ModelChoice
+from .running import Received, Running
 from .services import Services
 
 if TYPE_CHECKING:
     from fastapi import UploadFile
-
-
-TranscriptEvent: TypeAlias = TranscriptSegment | Transcript[Any]
-"""A segment, or the whole transcript, which is the last event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,44 +36,37 @@ class Upload:
         return AudioContent(data=await self.file.read())
 
 
-class RunningTranscription:
-    """A transcription on its own thread. ``close`` ends it, and frees its slot and the model.
+class RunningTranscription(Running):
+    """A transcription on its own thread.
 
-    A transcription waits for the model in turns, for minutes. The threads of the event loop's
-    executor are too few for that.
+    It waits for the model in turns, for minutes. The threads of the event loop's executor are too
+    few for that.
     """
 
     def __init__(
-        self, lease: Lease, audio: AudioContent, upload: Upload, metrics: Metrics, started: float
+        self,
+        lease: Lease,
+        audio: AudioContent,
+        upload: Upload,
+        held: AsyncExitStack,
+        metrics: Metrics,
+        started: float,
     ) -> None:
-        self.lease = lease
-        self._transcript: Transcript[Any] | None = None
+        super().__init__(lease, 1, held, metrics, started)
         self._audio = audio
         self._upload = upload
-        self._metrics = metrics
-        self._started = started
         self._stream: TranscriptStream[Any] | None = None
         self._is_ended = False
-        self._is_counted = False
-        self._items: asyncio.Queue[TranscriptEvent | Exception | None] = asyncio.Queue()
-        # Received by `wait_for_output`, and not yielded yet.
-        self._early: TranscriptEvent | None = None
         self._loop = asyncio.get_running_loop()
+        self._checked = asyncio.Event()
         self._finished = asyncio.Event()
-        metrics.started.inc()
         threading.Thread(target=self._work, name="transcription", daemon=True).start()
 
     @property
     def log_fields(self) -> dict[str, Any]:
         """Fields of the request's log line."""
-        transcript = self._transcript
-        if transcript is None:
-            return {}
-        return {
-            "audio_seconds": round(transcript.duration, 2),
-            "completion_tokens": transcript.usage.completion_tokens,
-            "finish_reason": transcript.finish_reason,
-        }
+        durations = [one.duration for one in self._results if isinstance(one, Transcript)]
+        return {"audio_seconds": round(sum(durations), 2), **super().log_fields}
 
     async def check(self) -> None:
         """Wait until the recording is decoded and the arguments are checked.
@@ -87,43 +74,11 @@ class RunningTranscription:
         Raises:
             ProxyError: The recording or an argument is invalid.
         """
-        await self._next()
-
-    async def wait_for_output(self, patience: float) -> None:
-        """Wait for the first segment, or for ``patience`` seconds.
-
-        Raises:
-            ApiError: 503 after ``end`` was called.
-            Exception: The error of a transcription that failed before it.
-        """
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(patience):
-                self._early = await self._next()
-        if isinstance(self._early, Transcript) and self._early.finish_reason == "cancelled":
-            # Raises the error, and counts the transcription.
+        await self._checked.wait()
+        if self._stream is None:
+            # Raises the error, and counts it.
             async for _ in self.events():
                 pass
-
-    async def events(self) -> AsyncGenerator[TranscriptEvent, None]:
-        """Yield the segments, and then the transcript.
-
-        Raises:
-            ApiError: 503 after ``end`` was called.
-            Exception: The error of the transcription.
-        """
-        has_begun = False
-        while not isinstance(event := await self._next(), Transcript):
-            if event is not None and not has_begun:
-                has_begun = True
-                self._metrics.first_token.observe(time.perf_counter() - self._started)
-            if event is not None:
-                yield event
-        self._transcript = event
-        self._count(event.finish_reason)
-        self._metrics.count_usage(event.usage)
-        if event.finish_reason == "cancelled":
-            raise shutting_down()
-        yield event
 
     def end(self) -> None:
         """Cancel the transcription; it ends at its next token."""
@@ -132,21 +87,9 @@ class RunningTranscription:
         if self._stream is not None:
             self._stream.cancel()
 
-    async def close(self) -> None:
-        """Cancel the transcription if it still runs, and wait for its thread. Idempotent."""
+    async def _stop(self) -> None:
         self.end()
         await self._finished.wait()
-        self._count("cancelled")
-
-    async def _next(self) -> TranscriptEvent | None:
-        if self._early is not None:
-            early, self._early = self._early, None
-            return early
-        item = await self._items.get()
-        if isinstance(item, Exception):
-            self._count("failed")
-            raise item
-        return item
 
     def _work(self) -> None:
         try:
@@ -155,35 +98,29 @@ class RunningTranscription:
             )
             if self._is_ended:
                 stream.cancel()
-            self._put(None)
+            self._call(self._checked.set)
             for segment in stream:
-                self._put(segment)
-            self._put(stream.result())
+                self._put((0, segment))
+            self._put((0, stream.result()))
         except Exception as error:
             # `events` raises it.
-            self._put(error)
+            self._put((0, error))
         finally:
+            self._call(self._checked.set)
             self._call(self._finished.set)
 
-    def _put(self, item: TranscriptEvent | Exception | None) -> None:
-        self._call(self._items.put_nowait, item)
+    def _put(self, received: Received) -> None:
+        self._call(self._events.put_nowait, received)
 
     def _call(self, function: Any, *arguments: Any) -> None:
         # The loop may be closed before the transcription has stopped.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function, *arguments)
 
-    def _count(self, outcome: str) -> None:
-        if not self._is_counted:
-            self._is_counted = True
-            self._metrics.answers.labels(outcome).inc()
-            self._metrics.duration.observe(time.perf_counter() - self._started)
 
-
-@contextlib.asynccontextmanager
-async def transcribing(
+async def begin_transcription(
     upload: Upload, model: str | None, services: Services
-) -> AsyncGenerator[RunningTranscription, None]:
+) -> RunningTranscription:
     """Take a slot and the model, start a transcription, and check its arguments.
 
     Args:
@@ -205,9 +142,12 @@ async def transcribing(
         # The server may have begun to shut down meanwhile.
         services.queue.check_open()
         audio = await upload.read()
-        running = RunningTranscription(lease, audio, upload, services.metrics, started)
-        stack.push_async_callback(running.close)
+        # From here on the returned object owns the slot and the model.
+        held = stack.pop_all()
+        running = RunningTranscription(lease, audio, upload, held, services.metrics, started)
         services.running.add(running)
-        stack.callback(services.running.discard, running)
+        held.callback(services.running.discard, running)
+        stack.push_async_callback(running.close)
         await running.check()
-        yield running
+        stack.pop_all()
+        return running

@@ -2,5 +2,5 @@
 
 Reading order: ``options``, ``results``; ``loading``; ``whisper`` (the model, and which parts are
 mlx-audio's), ``timestamp_rules`` and ``windows`` (mlx-audio's ``generate``), ``whisper_decoder``
-(its decoder in the engine's loop), ``constrained`` (one window as a prompt); ``parakeet``.
+(its decoder in the engine's loop); ``parakeet``.
 """

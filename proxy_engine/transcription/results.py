@@ -88,3 +88,7 @@ def _time(seconds: float, decimal_mark: str) -> str:
     hours, minutes = divmod(minutes, 60)
     whole, milliseconds = divmod(milliseconds, 1000)
     return f"{hours:02d}:{minutes:02d}:{whole:02d}{decimal_mark}{milliseconds:03d}"
+
+
+class DecodingCancelledError(Exception):
+    """The caller cancelled the transcription."""

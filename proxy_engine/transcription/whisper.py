@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -24,7 +25,10 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
+from ..conversation.prompts import EncodedPrompt
 from ..errors import InvalidOptionError
+from ..media.audio import LoadedAudio
+from .options import TranscriptionOptions
 from .whisper_decoder import WhisperDecoder
 
 SAMPLE_RATE: int = whisper_audio.SAMPLE_RATE
@@ -234,3 +238,43 @@ def _without_timestamps(tokenizer: Any) -> PreTrainedTokenizerFast:
     backend = Tokenizer.from_str(json.dumps(content))
     make: Callable[..., PreTrainedTokenizerFast] = PreTrainedTokenizerFast
     return make(tokenizer_object=backend, eos_token=tokenizer.eos_token)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedRecording:
+    """A recording that is encoded.
+
+    Attributes:
+        prompt: The prompt, whose inputs are the encoder's output.
+        language: Code of the spoken language.
+        no_speech_prob: Probability that it has no speech; ``None`` if no token states it.
+    """
+
+    prompt: EncodedPrompt
+    language: str
+    no_speech_prob: float | None
+
+
+def encode_recording(
+    whisper: Whisper, recording: LoadedAudio, language: str | None, options: TranscriptionOptions
+) -> EncodedRecording:
+    """Run the encoder on the first window of a recording. On the model thread.
+
+    Args:
+        whisper: The model.
+        recording: The recording.
+        language: Code of the spoken language; ``None``: it is detected.
+        options: The options.
+    """
+    spectrogram = whisper.spectrogram(recording.samples)
+    states = whisper.encode(whisper.window(spectrogram, 0, WINDOW_FRAMES))
+    language = language or whisper.detect_language(states)
+    token_ids = whisper.prompt_tokens(language, options.task, options.prompt)
+    key = np.array(token_ids, np.int64)
+    # All keys and values depend on the recording. A negative number is no token id.
+    key[0] = -1 - (int.from_bytes(recording.digest[:8], "big") >> 1)
+    return EncodedRecording(
+        EncodedPrompt(token_ids, key, WindowInputs(whisper.decoder, states)),
+        language,
+        whisper.no_speech_prob(states, token_ids),
+    )

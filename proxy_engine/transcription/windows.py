@@ -26,9 +26,8 @@ from mlx_audio.stt.models.whisper.decoding import (
     LogitFilter,
 )
 
-from .errors import DecodingCancelledError
 from .options import TranscriptionOptions
-from .results import TranscriptSegment, TranscriptWord
+from .results import DecodingCancelledError, TranscriptSegment, TranscriptWord
 from .timestamp_rules import TimestampRules
 from .whisper import SAMPLE_RATE, WINDOW_FRAMES, Whisper
 

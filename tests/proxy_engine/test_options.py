@@ -24,7 +24,7 @@ from proxy_engine import (
     ReasoningOptions,
     SpeculationOptions,
 )
-from proxy_engine.cli.option_flags import add_option_flags, given_flags
+from proxy_engine.cli.flags import add_option_flags, given_flags
 from proxy_engine.engine.arguments import ExtractionArguments
 from proxy_engine.options.fields import (
     OPTION_NAMES,

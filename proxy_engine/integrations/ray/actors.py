@@ -18,8 +18,7 @@ from ...extraction.answer_format import ERROR, AnswerFormat
 from ...extraction.column_types import ColumnType, answer_types, fit
 from ...extraction.frames import arrow_type, import_library
 from ...extraction.outcomes import Extraction, Outcome
-from ...extraction.prompts import Instruction
-from ...extraction.records import RecordReader
+from ...extraction.records import Instruction, RecordReader
 from ...extraction.rows import error_text
 from ...extraction.sources import record_inputs
 from ...runtime import process_runtime

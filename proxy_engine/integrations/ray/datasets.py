@@ -22,8 +22,7 @@ from ...checks.option_models import argument_names, check_names
 from ...checks.texts import short_repr
 from ...errors import InvalidOptionError, InvalidResponseFormatError
 from ...extraction.answer_format import AnswerFormat
-from ...extraction.prompts import Instruction
-from ...extraction.records import Field, RecordReader
+from ...extraction.records import Field, Instruction, RecordReader
 from ...models.load_options import LoadArguments, LoadOptions
 from ...options.fields import list_options, option_defaults
 from ...options.generation import GenerationOptions

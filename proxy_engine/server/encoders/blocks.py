@@ -17,10 +17,10 @@ from ...results.events import (
     ToolCallStarted,
     ToolInputDelta,
 )
-from .encoder import Answer, Encoder, EncoderOptions, Fields
+from .encoder import Answer, AnswerEncoder, EncoderOptions, Fields
 
 
-class BlocksEncoder(Encoder):
+class BlocksEncoder(AnswerEncoder):
     """Encodes one answer as blocks: reasoning, texts and calls. One is in progress at a time.
 
     ``_blocks`` are the blocks so far. The last one is in progress if ``_is_open``.

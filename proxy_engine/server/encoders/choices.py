@@ -23,10 +23,10 @@ from ...results.generation import GenerationResult
 from ...results.parts import TokenLogprobs
 from ..errors import ApiError
 from ..streaming import DONE, frame
-from .encoder import Encoder, EncoderOptions, Fields, new_id, prompt_details, seconds_now
+from .encoder import AnswerEncoder, EncoderOptions, Fields, new_id, prompt_details, seconds_now
 
 
-class ChoicesEncoder(Encoder):
+class ChoicesEncoder(AnswerEncoder):
     """Encodes answers as OpenAI's choices.
 
     Args:

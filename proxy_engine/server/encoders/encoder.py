@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from fastapi import Response
+
 from state_machines import Vocabulary
 from state_machines.tool_calls.call import CALL
 
@@ -17,7 +19,7 @@ from ...results.events import Finished, PartialValue, PromptProgress, StreamEven
 from ...results.generation import GenerationResult
 from ...results.parts import Logprob, TokenLogprobs, Usage
 from ..errors import ApiError
-from ..streaming import EVENT_STREAM
+from ..streaming import EVENT_STREAM, json_reply
 
 Fields: TypeAlias = dict[str, Any]
 """An object of a response, as it is written."""
@@ -82,17 +84,42 @@ class Encoder(ABC):
     """Encodes the events of one request's answers as the response of an endpoint.
 
     A stream is the frames of ``begin``, of ``encode`` for each event, and of ``end``; an error
-    replaces the rest by the frames of ``fail``. A response that is not streamed is ``response``,
-    after all events were encoded.
+    replaces the rest by the frames of ``fail``. A response that is not streamed is ``reply``, after
+    all events were encoded.
+    """
+
+    media_type = EVENT_STREAM
+    """The type of a stream."""
+
+    def begin(self) -> Iterable[bytes]:
+        """Return the frames before the first event."""
+        return ()
+
+    @abstractmethod
+    def encode(self, index: int, event: Any) -> Iterable[bytes]:
+        """Return the frames for an event of the answer number ``index``."""
+
+    @abstractmethod
+    def end(self) -> Iterable[bytes]:
+        """Return the frames after the last event."""
+
+    @abstractmethod
+    def fail(self, error: ApiError) -> Iterable[bytes]:
+        """Return the frames for an error."""
+
+    @abstractmethod
+    def reply(self) -> Response:
+        """Return the whole response."""
+
+
+class AnswerEncoder(Encoder):
+    """Encodes generated answers.
 
     Args:
         vocabulary: The model's vocabulary.
         options: The optional contents of the response.
         answers: The number of answers.
     """
-
-    media_type = EVENT_STREAM
-    """The type of a stream."""
 
     def __init__(self, vocabulary: Vocabulary, options: EncoderOptions, answers: int = 1) -> None:
         self._texts = TokenTexts(vocabulary)
@@ -118,21 +145,13 @@ class Encoder(ABC):
             case _:
                 yield from self._content(index, event)
 
-    def begin(self) -> Iterable[bytes]:
-        """Return the frames before the first event."""
-        return ()
-
-    @abstractmethod
-    def end(self) -> Iterable[bytes]:
-        """Return the frames after the last event."""
-
-    @abstractmethod
-    def fail(self, error: ApiError) -> Iterable[bytes]:
-        """Return the frames for an error."""
+    def reply(self) -> Response:
+        """Return ``response`` as JSON."""
+        return json_reply(self.response())
 
     @abstractmethod
     def response(self) -> Fields:
-        """Return the whole response."""
+        """Return the fields of the whole response."""
 
     @abstractmethod
     def _content(self, index: int, event: StreamEvent[Any]) -> Iterable[bytes]:

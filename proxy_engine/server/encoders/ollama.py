@@ -12,10 +12,10 @@ from state_machines import Vocabulary
 
 from ...results.events import ReasoningDelta, StreamEvent, TextDelta, ToolCallFinished
 from ..errors import ApiError
-from .encoder import Encoder, EncoderOptions, Fields
+from .encoder import AnswerEncoder, EncoderOptions, Fields
 
 
-class OllamaEncoder(Encoder):
+class OllamaEncoder(AnswerEncoder):
     """Encodes one answer.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 from fastapi import Response
@@ -10,9 +10,10 @@ from fastapi.responses import PlainTextResponse
 
 from ...engine.transcripts import Transcript
 from ...transcription.results import TranscriptSegment
+from ..errors import ApiError
 from ..schemas.transcriptions import Format
 from ..streaming import frame, json_reply
-from .encoder import Fields
+from .encoder import Encoder, Fields
 
 Task = Literal["transcribe", "translate"]
 _SEEK_STEPS_PER_SECOND = 100
@@ -49,12 +50,38 @@ def response(
     return json_reply(fields)
 
 
-def event_frame(event: TranscriptSegment | Transcript[Any]) -> bytes:
-    """Return the event of a stream for a segment, or for the whole transcript at its end."""
-    if isinstance(event, TranscriptSegment):
-        return frame({"type": "transcript.text.delta", "delta": event.text})
-    text = event.text.strip()
-    return frame({"type": "transcript.text.done", "text": text, "usage": _usage(event)})
+class TranscriptEncoder(Encoder):
+    """Encodes segments and the whole transcript.
+
+    Args:
+        make_response: Returns the response for the whole transcript.
+    """
+
+    def __init__(self, make_response: Callable[[Transcript[Any]], Response]) -> None:
+        self._make_response = make_response
+        self._transcript: Transcript[Any] | None = None
+
+    def encode(self, index: int, event: TranscriptSegment | Transcript[Any]) -> Iterator[bytes]:
+        """Return the event of a stream."""
+        if isinstance(event, TranscriptSegment):
+            yield frame({"type": "transcript.text.delta", "delta": event.text})
+        else:
+            self._transcript = event
+            text = event.text.strip()
+            yield frame({"type": "transcript.text.done", "text": text, "usage": _usage(event)})
+
+    def end(self) -> Iterable[bytes]:
+        """Return nothing: the whole transcript is the last event."""
+        return ()
+
+    def fail(self, error: ApiError) -> Iterator[bytes]:
+        """Return the error as the last event."""
+        yield frame(error.body)
+
+    def reply(self) -> Response:
+        """Return the response for the whole transcript."""
+        assert self._transcript is not None, "a transcription ends with its transcript"
+        return self._make_response(self._transcript)
 
 
 def _usage(transcript: Transcript[Any]) -> Fields:

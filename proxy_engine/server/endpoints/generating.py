@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from ...conversation.messages import RawPrompt
 from ...options.generation import GenerationOptions, ReasoningOptions
 from ...options.overrides import OptionOverrides
 from ...options.values import MAX_COUNT
-from ...results.events import Finished, StreamEvent
+from ...results.events import Finished
 from ..encoders.encoder import Encoder, EncoderOptions
 from ..errors import (
     INTERNAL_ERROR,
@@ -36,11 +37,11 @@ from ..generation_settings import merged_options
 from ..host import Lease
 from ..media_parts import check_urls, prompt_characters, without_media
 from ..models import ModelChoice
-from ..running import Generation, RunningAnswers, begin
+from ..running import Event, Generation, Running, begin
 from ..schemas.sampling import SamplingFields, TextFields
 from ..services import Services
 from ..settings import ServerSettings
-from ..streaming import ServerSentEvents, json_reply, unless_disconnected
+from ..streaming import ServerSentEvents, unless_disconnected
 
 T = TypeVar("T")
 
@@ -59,25 +60,57 @@ _MAX_INLINE_TOKENS = 256
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class GenerationRequest:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedRequest(ABC):
     """A request of an endpoint, converted for the engine.
 
     Attributes:
-        model: The model.
-        generations: The answers to generate, with the server's options where it has none.
         make_encoder: Makes the encoder, once the model is known.
         is_streamed: Whether to stream the response.
-        names: The endpoint's names for the engine's parameters, where they differ.
+        names: The endpoint's names for the engine's parameters, where they differ. ``media`` is
+            that for a recording or an image.
         part_name: The endpoint's names for content parts.
+        prompts: The prompts, for the log.
     """
 
-    model: ModelChoice
-    generations: Sequence[Generation]
     make_encoder: MakeEncoder
     is_streamed: bool
     names: Mapping[str, str]
     part_name: PartName | None = None
+    prompts: Sequence[Any]
+
+    @abstractmethod
+    async def begin(self, services: Services) -> Running:
+        """Take slots and the model, and start.
+
+        Raises:
+            ApiError: The queue is full, or there is no such model, or it is unsuitable.
+            ProxyError: The engine refuses the request.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationRequest(ServedRequest):
+    """A request for answers.
+
+    Attributes:
+        model: The model.
+        generations: The answers to generate, with the server's options where it has none.
+    """
+
+    model: ModelChoice
+    generations: Sequence[Generation]
+
+    async def begin(self, services: Services) -> Running:
+        """Start the answers, as :func:`proxy_engine.server.running.begin`."""
+        return await begin(
+            self.generations,
+            self.model,
+            queue=services.queue,
+            host=services.host,
+            metrics=services.metrics,
+            running=services.running,
+        )
 
 
 def read_request(
@@ -147,12 +180,13 @@ def read_request(
     if isinstance(body, TextFields):
         names = {"max_tokens": body.limit_name, **names}
     return GenerationRequest(
-        body.model_choice,
-        generations,
-        make_encoder,
-        body.is_streamed,
-        names,
-        part_name,
+        make_encoder=make_encoder,
+        is_streamed=body.is_streamed,
+        names=names,
+        part_name=part_name,
+        prompts=[one.prompt for one in generations],
+        model=body.model_choice,
+        generations=generations,
     )
 
 
@@ -182,21 +216,25 @@ async def reply(
         ApiError: The request is invalid, or cannot be served.
         ClientDisconnectedError: The client disconnected.
     """
-    begun: list[RunningAnswers] = []
 
-    async def replied() -> Response:
+    async def converted() -> ServedRequest:
         # A short body is read sooner than a thread begins.
         is_long = len(await request.body()) > _MAX_INLINE_BYTES
-        parsed = await asyncio.to_thread(read) if is_long else read()
-        with translated_errors(parsed.names, parsed.part_name):
-            running = await begin(
-                parsed.generations,
-                parsed.model,
-                queue=services.queue,
-                host=services.host,
-                metrics=services.metrics,
-                running=services.running,
-            )
+        return await asyncio.to_thread(read) if is_long else read()
+
+    return await respond(request, services, converted())
+
+
+async def respond(
+    request: Request, services: Services, converted: Coroutine[Any, Any, ServedRequest]
+) -> Response:
+    """Serve a request once it is converted, as :func:`reply`."""
+    begun: list[Running] = []
+
+    async def replied() -> Response:
+        served = await converted
+        with translated_errors(served.names, served.part_name):
+            running = await served.begin(services)
         begun.append(running)
         log_fields: dict[str, Any] = request.state.log_fields
         log_fields["model"] = running.lease.model.name
@@ -204,20 +242,20 @@ async def reply(
             log_fields["adapter"] = running.lease.model.adapter.name
         settings = services.settings
         if settings.log_prompts:
-            log_fields["prompts"] = [without_media(one.prompt) for one in parsed.generations]
+            log_fields["prompts"] = [without_media(prompt) for prompt in served.prompts]
         async with AsyncExitStack() as stack:
             stack.push_async_callback(running.close)
-            with translated_errors(parsed.names, parsed.part_name):
-                encoder = await parsed.make_encoder(running.lease)
-                if not parsed.is_streamed:
+            with translated_errors(served.names, served.part_name):
+                encoder = await served.make_encoder(running.lease)
+                if not served.is_streamed:
                     await _consume(encoder, running, log_fields)
-                    return json_reply(await _off_loop(encoder.response, running))
+                    return await _off_loop(encoder.reply, running)
                 # A failure before the headers are sent gets an HTTP status.
                 await running.wait_for_output(settings.keep_alive_seconds)
-            # From here on the response closes the answers.
+            # From here on the response closes what runs.
             stack.pop_all()
             return ServerSentEvents(
-                _frames(encoder, running, parsed, log_fields),
+                _frames(encoder, running, served, log_fields),
                 running.close,
                 keep_alive=settings.keep_alive_seconds,
                 patience=settings.write_seconds,
@@ -233,23 +271,21 @@ async def reply(
         raise
 
 
-async def _off_loop(work: Callable[[], T], running: RunningAnswers) -> T:
+async def _off_loop(work: Callable[[], T], running: Running) -> T:
     """Do the work on a thread if answers are long: meanwhile, no other request is served."""
     if running.completion_tokens > _MAX_INLINE_TOKENS:
         return await asyncio.to_thread(work)
     return work()
 
 
-async def _consume(encoder: Encoder, running: RunningAnswers, log_fields: dict[str, Any]) -> None:
+async def _consume(encoder: Encoder, running: Running, log_fields: dict[str, Any]) -> None:
     async with aclosing(running.events()) as events:
         async for index, event in events:
             await _encoded(encoder, running, index, event)
     log_fields.update(running.log_fields)
 
 
-async def _encoded(
-    encoder: Encoder, running: RunningAnswers, index: int, event: StreamEvent[Any]
-) -> list[bytes]:
+async def _encoded(encoder: Encoder, running: Running, index: int, event: Event) -> list[bytes]:
     if isinstance(event, Finished):
         # Confidences of a long answer take seconds, in which other requests must not wait.
         return await _off_loop(lambda: list(encoder.encode(index, event)), running)
@@ -257,10 +293,7 @@ async def _encoded(
 
 
 async def _frames(
-    encoder: Encoder,
-    running: RunningAnswers,
-    parsed: GenerationRequest,
-    log_fields: dict[str, Any],
+    encoder: Encoder, running: Running, served: ServedRequest, log_fields: dict[str, Any]
 ) -> AsyncIterator[bytes]:
     for data in encoder.begin():
         yield data
@@ -273,7 +306,7 @@ async def _frames(
     except ApiError as error:
         failure = error
     except ProxyError as error:
-        failure = api_error(error, parsed.names, parsed.part_name)
+        failure = api_error(error, served.names, served.part_name)
     except Exception:
         # A defect of the server, when the status is sent already.
         _logger.exception("stream failed")
@@ -337,9 +370,13 @@ def generating_router(prefix: str = "/v1", error: type[BaseModel] = ErrorRespons
         prefix: The beginning of their paths.
         error: The envelope of their errors.
     """
+    return APIRouter(prefix=prefix, route_class=_StrictRoute, responses=described_errors(error))
+
+
+def described_errors(error: type[BaseModel] = ErrorResponse) -> dict[int | str, dict[str, Any]]:
+    """Return OpenAPI's description of errors in an envelope."""
     statuses = (400, 401, 403, 404, 408, 413, 501, 503, 507)
-    errors: dict[int | str, dict[str, Any]] = {status: {"model": error} for status in statuses}
-    return APIRouter(prefix=prefix, route_class=_StrictRoute, responses=errors)
+    return {status: {"model": error} for status in statuses}
 
 
 STREAMED: dict[int | str, dict[str, Any]] = {

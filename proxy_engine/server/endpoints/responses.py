@@ -124,7 +124,9 @@ def _read_request(
         return ResponsesEncoder(
             _begun(body, lease.name, settings, is_stored=is_stored),
             lease.engine.vocabulary,
-            encoder_options(body, logprobs="logprobs" in options),
+            encoder_options(
+                body, logprobs="logprobs" in options, is_complete=not body.has_free_text
+            ),
             on_finished=store_response,
         )
 

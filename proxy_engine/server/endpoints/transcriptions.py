@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import AsyncExitStack, aclosing, contextmanager
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request, Response
@@ -13,21 +11,18 @@ from fastapi.routing import APIRoute
 from starlette.datastructures import FormData
 
 from ...engine.transcripts import Transcript
-from ...errors import MediaError
 from ...media.sources import check_size
 from ...transcription.options import TranscriptionOverrides
-from ..encoders import transcriptions as encoder
-from ..errors import INTERNAL_ERROR, ApiError, ErrorResponse, media_error, translated_errors
+from ..encoders.transcriptions import TranscriptEncoder, response
+from ..errors import ApiError, translated_errors
+from ..host import Lease
+from ..running import Running
 from ..schemas.transcriptions import TranscriptionRequest, TranslationRequest
 from ..services import Services, ServicesOfRequest
-from ..streaming import ServerSentEvents, frame, unless_disconnected
-from ..transcribing import RunningTranscription, Upload, transcribing
+from ..transcribing import Upload, begin_transcription
+from .generating import ServedRequest, described_errors, respond
 
 _MAX_FIELDS = 1000
-_STATUSES = (400, 401, 403, 404, 408, 413, 501, 503, 507)
-_ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": ErrorResponse} for status in _STATUSES
-}
 _FORMATS: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The transcript in the response format.",
@@ -43,8 +38,6 @@ _STREAMED: dict[int | str, dict[str, Any]] = {
         },
     }
 }
-
-_logger = logging.getLogger(__name__)
 
 
 class _FormRequest(Request):
@@ -65,7 +58,7 @@ class _FormRoute(APIRoute):
         return handling
 
 
-router = APIRouter(prefix="/v1/audio", route_class=_FormRoute, responses=_ERRORS)
+router = APIRouter(prefix="/v1/audio", route_class=_FormRoute, responses=described_errors())
 
 
 @router.post("/transcriptions", responses=_STREAMED)
@@ -89,9 +82,9 @@ async def create_transcription(
         options["language"] = body.language
 
     def encode(transcript: Transcript[Any]) -> Response:
-        return encoder.response(transcript, body.response_format, "transcribe", granularities)
+        return response(transcript, body.response_format, "transcribe", granularities)
 
-    return await _reply(request, services, body, options, None if body.stream else encode)
+    return await _reply(request, services, body, options, encode, is_streamed=bool(body.stream))
 
 
 @router.post("/translations", responses=_FORMATS)
@@ -106,9 +99,18 @@ async def create_translation(
     options["task"] = "translate"
 
     def encode(transcript: Transcript[Any]) -> Response:
-        return encoder.response(transcript, body.response_format, "translate", ["segment"])
+        return response(transcript, body.response_format, "translate", ["segment"])
 
     return await _reply(request, services, body, options, encode)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _TranscriptionRequest(ServedRequest):
+    upload: Upload
+    model: str | None
+
+    async def begin(self, services: Services) -> Running:
+        return await begin_transcription(self.upload, self.model, services)
 
 
 async def _reply(
@@ -116,81 +118,32 @@ async def _reply(
     services: Services,
     body: TranslationRequest,
     options: TranscriptionOverrides,
-    encode: Callable[[Transcript[Any]], Response] | None,
+    encode: Callable[[Transcript[Any]], Response],
+    *,
+    is_streamed: bool = False,
 ) -> Response:
-    """Transcribe, and return the response, or one that streams if ``encode`` is ``None``."""
-    limit = services.settings.max_audio_bytes
+    """Transcribe, and return the response, or one that streams."""
     field, response_format = body.constraint(None)
-    upload = Upload(body.file, response_format, options)
-    log_fields: dict[str, Any] = request.state.log_fields
-    with _translated_errors(field):
-        check_size("audio", body.file.size or 0, limit, "max_audio_bytes")
-        async with AsyncExitStack() as stack:
-            running = await unless_disconnected(
-                request.receive,
-                stack.enter_async_context(transcribing(upload, body.model, services)),
-            )
-            log_fields["model"] = running.lease.model.name
-            if services.settings.log_prompts:
-                log_fields["prompts"] = [body.prompt]
-            if encode is not None:
-                transcript = await unless_disconnected(request.receive, _consume(running))
-                log_fields.update(running.log_fields)
-                return await asyncio.to_thread(encode, transcript)
-            # A failure before the headers are sent gets an HTTP status.
-            waiting = running.wait_for_output(services.settings.keep_alive_seconds)
-            await unless_disconnected(request.receive, waiting)
-            # From here on the response closes the transcription.
-            held = stack.pop_all()
-    return ServerSentEvents(
-        _frames(running, field, log_fields),
-        held.aclose,
-        keep_alive=services.settings.keep_alive_seconds,
-        patience=services.settings.write_seconds,
-    )
+    # Some models neither take constraints nor translate.
+    names = {"prompt": "model", "task": "model", "response_format": field, "media": "file"}
 
+    async def encoder(lease: Lease) -> TranscriptEncoder:
+        return TranscriptEncoder(encode)
 
-async def _consume(running: RunningTranscription) -> Transcript[Any]:
-    async with aclosing(running.events()) as events:
-        async for event in events:
-            if isinstance(event, Transcript):
-                return event
-    raise AssertionError("a transcription ends with its transcript")
-
-
-async def _frames(
-    running: RunningTranscription, field: str, log_fields: dict[str, Any]
-) -> AsyncIterator[bytes]:
-    try:
-        with _translated_errors(field):
-            async with aclosing(running.events()) as events:
-                async for event in events:
-                    yield encoder.event_frame(event)
-    except ApiError as error:
-        failure = error
-    except Exception:
-        # A defect of the server, when the status is sent already.
-        _logger.exception("stream failed")
-        failure = INTERNAL_ERROR
-    else:
-        log_fields.update(running.log_fields)
-        return
-    log_fields["error"] = failure.code
-    yield frame(failure.body)
-
-
-@contextmanager
-def _translated_errors(field: str) -> Iterator[None]:
-    """Convert the engine's errors to ``ApiError``; ``field`` is that of the constraint."""
-    try:
-        # Some models neither take constraints nor translate.
-        names = {"prompt": "model", "task": "model", "response_format": field}
+    async def converted() -> ServedRequest:
+        limit = services.settings.max_audio_bytes
         with translated_errors(names):
-            yield
-    except ApiError as error:
-        if isinstance(error.__cause__, MediaError):
-            raise media_error(error.__cause__, "file") from error.__cause__
-        raise
+            check_size("audio", body.file.size or 0, limit, "max_audio_bytes")
+        return _TranscriptionRequest(
+            make_encoder=encoder,
+            is_streamed=is_streamed,
+            names=names,
+            prompts=[body.prompt],
+            upload=Upload(body.file, response_format, options),
+            model=body.model,
+        )
+
+    return await respond(request, services, converted())
 
 
 def _options(body: TranslationRequest) -> TranscriptionOverrides:

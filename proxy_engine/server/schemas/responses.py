@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ...options.fields import with_options
+from ...tools.choice import requires_call
 from .request_model import MAX_MESSAGES, RequestModel
 from .sampling import CONVERSATION_OPTIONS, Effort, SamplingFields, StreamOptions
 
@@ -70,6 +71,11 @@ class ResponsesRequest(SamplingFields):
     background: Literal[False] | None = None
     user: str | None = Field(default=None, description="Ignored.")
     metadata: Any = Field(default=None, description="Ignored.")
+
+    @property
+    def has_free_text(self) -> bool:
+        """Whether the answer is free text, or may be free text in place of a tool call."""
+        return super().has_free_text and not requires_call(self.tool_choice)
 
     @property
     def text_format(self) -> dict[str, Any] | None:

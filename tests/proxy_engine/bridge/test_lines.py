@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy_engine.bridge.commands import ProtocolError
-from proxy_engine.bridge.lines import read_lines
+from proxy_engine.bridge.process import read_lines
 
 BYTES = st.lists(st.sampled_from([b"\n", b"a", b"bcd", b"\n\n", b"\xff"])).map(b"".join)
 

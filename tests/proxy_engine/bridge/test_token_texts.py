@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy_engine.bridge.token_texts import TokenTexts
+from proxy_engine.bridge.session import TokenTexts
 from state_machines import Vocabulary
 
 FORMS = [bytes([byte]) for byte in "aé€𝄞".encode()]

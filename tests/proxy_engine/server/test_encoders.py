@@ -335,6 +335,16 @@ def test_confidences_are_in_choices_if_requested(tiny_engine: InferenceEngine) -
             )
 
 
+def test_response_in_a_format_is_completed_by_a_limit(tiny_engine: InferenceEngine) -> None:
+    schema: Any = {"type": "json_schema", "name": "a", "schema": {"type": "object"}}
+    limited = Finished(result=replace(CONFIDENT, finish_reason="length"))
+    with scripted(tiny_engine, [*CONFIDENT_EVENTS[:-1], limited]) as live:
+        client = live.client()
+        for text, status in (({"format": schema}, "completed"), ({}, "incomplete")):
+            response = respond(client, text=text)
+            assert response.status == response.output[0].status == status
+
+
 def test_confidences_are_in_responses_if_requested(tiny_engine: InferenceEngine) -> None:
     with scripted(tiny_engine, CONFIDENT_EVENTS) as live:
         client = live.client()
