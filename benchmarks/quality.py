@@ -97,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--first", type=int, default=0, help="first record (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of records and sampling (%(default)s)")
-    parser.add_argument("--batch", type=positive, default=8, help="records at once (%(default)s)")
+    parser.add_argument("--batch", type=positive, default=16, help="records at once (%(default)s)")
     parser.add_argument("--processes", type=positive, default=1, help="(%(default)s)")
     parser.add_argument("--model", help="a model directory (the embedded model)")
     return parser

@@ -30,6 +30,8 @@ class Arm:
         about: What distinguishes the arm, for the table.
         method: How the answer is obtained.
         prompt: How the prompt describes the form of the answer.
+        without: Keywords that are removed from an object's schema.
+        more_tokens: Added to the record's ``max_tokens``, for text before the answer.
         machine: Keyword arguments of ``JsonSchemaStateMachine`` that replace the engine's. Without
             any, the response format is the schema itself.
         options: Options of the request. They override those of the benchmark: temperature 0, a
@@ -41,6 +43,8 @@ class Arm:
     about: str
     method: Method = "constrained"
     prompt: PromptVariant = "schema"
+    without: tuple[str, ...] = ()
+    more_tokens: int = 0
     machine: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     tool_choice: str = ""
@@ -49,6 +53,11 @@ class Arm:
         """Return whether the arm runs a task."""
         return task == "calls" or not self.tool_choice
 
+
+_THOUGHT_TOKENS = 128
+"""Maximum number of tokens of reasoning and of a draft."""
+_MESSAGE_TOKENS = 48
+"""At least the tokens between such a text and the answer."""
 
 ARMS: Mapping[str, Arm] = {
     "repair": Arm("free text, json-repair", method="repair"),
@@ -73,6 +82,13 @@ ARMS: Mapping[str, Arm] = {
         prompt="task",
         machine={"whitespace": "spaced", "property_order": "any"},
     ),
+    "ours-open": Arm(
+        "objects may have other properties",
+        prompt="task",
+        without=("additionalProperties",),
+        options={"additional_properties": "schema"},
+    ),
+    "ours-optional": Arm("no property is required", prompt="task", without=("required",)),
     "ours-sampled": Arm("forced text is sampled", prompt="task", options={"fast_forward": False}),
     "ours-tools": Arm("functions as tools", prompt="task", tool_choice="auto"),
     "ours-tools-required": Arm(
@@ -86,6 +102,26 @@ ARMS: Mapping[str, Arm] = {
     ),
     "ours-endless": Arm(
         "values may repeat themselves", prompt="task", options={"stop_repetition": False}
+    ),
+    # Text before the answer, with the same prompt.
+    "ours-reasoning": Arm(
+        "reasoning first",
+        prompt="task",
+        options={"reasoning": True, "parts": {"reasoning": {"max_tokens": _THOUGHT_TOKENS}}},
+        more_tokens=_THOUGHT_TOKENS + _MESSAGE_TOKENS,
+    ),
+    "ours-bare": Arm("the question without its request for JSON", prompt="bare"),
+    "ours-draft-first": Arm(
+        "draft first, the question without its request for JSON",
+        prompt="bare",
+        options={"draft_first": {"max_tokens": _THOUGHT_TOKENS}},
+        more_tokens=_THOUGHT_TOKENS + _MESSAGE_TOKENS,
+    ),
+    "ours-draft-first-exact-choices": Arm(
+        "the same, finite choices are drawn exactly",
+        prompt="bare",
+        options={"draft_first": {"max_tokens": _THOUGHT_TOKENS}, "exact_choices": True},
+        more_tokens=_THOUGHT_TOKENS + _MESSAGE_TOKENS,
     ),
     # How tokens are chosen, with the same prompt.
     "ours-exact-choices": Arm(

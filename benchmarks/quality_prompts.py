@@ -7,6 +7,7 @@ The description precedes the question. It is the text that the engine writes for
 from __future__ import annotations
 
 import json
+import re
 from typing import Literal, TypeAlias, get_args
 
 from quality_tasks import Record
@@ -15,14 +16,16 @@ from proxy_engine.conversation.schema_text import SchemaInPrompt, schema_text
 
 __all__ = ["ENGINE_FORMS", "PROMPT_VARIANTS", "PromptVariant", "prompt_of", "question_of"]
 
-PromptVariant: TypeAlias = Literal["task", "outline", "schema", "example"]
-"""``"task"``: the question alone. Otherwise an outline of the schema, the JSON Schema, or an answer
-of the same form with other values precedes it."""
+PromptVariant: TypeAlias = Literal["task", "bare", "outline", "schema", "example"]
+"""``"task"``: the question alone. ``"bare"``: the question without its request for JSON. Otherwise
+an outline of the schema, the JSON Schema, or an answer of the same form with other values precedes
+it."""
 
 PROMPT_VARIANTS: tuple[PromptVariant, ...] = get_args(PromptVariant)
 
 ENGINE_FORMS: dict[PromptVariant, SchemaInPrompt] = {
     "task": "off",
+    "bare": "off",
     "outline": "outline",
     "schema": "json_schema",
     "example": "off",
@@ -30,10 +33,17 @@ ENGINE_FORMS: dict[PromptVariant, SchemaInPrompt] = {
 """The value of ``schema_in_prompt`` with which the engine writes the description itself."""
 
 
+_REQUEST_FOR_JSON = re.compile(
+    r"\n\n(State it|Give) as JSON: .*| Answer as JSON.*| as a JSON array\. .*|, as JSON(?=:)"
+)
+
+
 def prompt_of(record: Record, variant: PromptVariant) -> str:
     """Return the user's message with the description of the form."""
     if variant == "example":
         form = f"Answer with JSON in the form of this example:\n{json.dumps(record.example)}"
+    elif variant == "bare":
+        return _REQUEST_FOR_JSON.sub("", record.question)
     else:
         form = schema_text([("answer", record.schema)], ENGINE_FORMS[variant])
     return f"{form}\n\n{record.question}" if form else record.question

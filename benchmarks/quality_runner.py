@@ -30,6 +30,7 @@ __all__ = ["Answer", "ArmRunner", "value_of"]
 
 _MAX_TRIES = 3
 _RETRY_TEMPERATURE = 0.7
+_BATCH_SIZE = 16
 _SEEDS_APART = 100_000
 """Distance of the seeds of tries; more than there are records."""
 
@@ -74,7 +75,9 @@ class ArmRunner:
     def __init__(self, model: str | None = None, seed: int = 0) -> None:
         loaded = load_model(model)
         self._setting = Setting(loaded.model, loaded.tokenizer)
-        self._engine = InferenceEngine(loaded.model, loaded.tokenizer, on_progress=None)
+        self._engine = InferenceEngine(
+            loaded.model, loaded.tokenizer, on_progress=None, batch_size=_BATCH_SIZE
+        )
         self._llguidance: BatchedLLGuidance | None = None
         self._seed = seed
         self._free_texts: dict[Any, GenerationResult[Any] | Exception] = {}
@@ -113,16 +116,17 @@ class ArmRunner:
             return BatchRequest(
                 record.request, tools=record.tools, tool_choice=arm.tool_choice, options=options
             )
-        machine: Any = record.schema
+        schema = {key: value for key, value in record.schema.items() if key not in arm.without}
+        machine: Any = schema
         if arm.machine:
-            machine = JsonSchemaStateMachine(record.schema, **arm.machine)
+            machine = JsonSchemaStateMachine(schema, **arm.machine)
         return BatchRequest(question_of(record, arm.prompt), machine, options=options)
 
     def _options(self, arm: Arm, record: Record, *, seed_step: int = 0, **changes: Any) -> Any:
         base = {
             "temperature": 0.0,
             "seed": self._seed + record.number + seed_step,
-            "max_tokens": record.max_tokens,
+            "max_tokens": record.max_tokens + arm.more_tokens,
         }
         return {**base, **changes, **arm.options}
 

@@ -150,6 +150,9 @@ from .extraction.results import ExtractionStream as ExtractionStream
 from .generation.generate_step import generate_step as generate_step
 from .media.options import MediaOptions as MediaOptions
 from .options.generation import (
+    DraftFirstOptions as DraftFirstOptions,
+)
+from .options.generation import (
     GenerationOptions as GenerationOptions,
 )
 from .options.generation import (

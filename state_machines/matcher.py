@@ -202,13 +202,8 @@ class Matcher:
                 token_id=token_id,
                 hint="Create a new matcher for another text",
             )
-        if token_id in self.vocabulary.end_token_ids:
-            if not self.state.nullable:
-                raise TokenRejectedError(
-                    f"end token {token_id} cannot come here: the text is not complete",
-                    token_id=token_id,
-                    hint="Choose among allowed_tokens()",
-                )
+        is_end = token_id in self.vocabulary.end_token_ids
+        if is_end and self.state.nullable:
             return None
         forms = self.vocabulary.token_bytes
         form = forms[token_id] if 0 <= token_id < len(forms) else None
@@ -230,7 +225,9 @@ class Matcher:
                 state = Completion.of(self.vocabulary).after_token(self.state, state, token_id)
         if state is EMPTY:
             raise TokenRejectedError(
-                f"token {token_id} ({form!r}) cannot come here",
+                f"end token {token_id} cannot come here: the text is not complete"
+                if is_end
+                else f"token {token_id} ({form!r}) cannot come here",
                 token_id=token_id,
                 hint="Choose among allowed_tokens()",
             )

@@ -14,7 +14,9 @@ TASKS: Mapping[str, Callable[[int, int], Record]] = {
     extraction.TASK: extraction.make_record,
     classification.TASK: classification.make_record,
     calls.TASK: calls.make_record,
+    classification.TASK_WITH_RATIONALE: classification.make_rationale_record,
     arithmetic.TASK: arithmetic.make_record,
+    arithmetic.TASK_IN_WORDS: arithmetic.make_record_in_words,
     quotes.TASK: quotes.make_record,
 }
 """Functions by task that return the record of a seed and a number."""

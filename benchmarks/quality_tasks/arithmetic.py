@@ -1,10 +1,11 @@
-"""Arithmetic word problems of one to three steps, with and without reasoning before the answer.
+"""Arithmetic word problems of one to three steps, with numbers in digits or in words.
 
-Consecutive records of the kinds *direct* and *reasoned* have the same problem.
+In digits, consecutive records of the kinds *direct* and *reasoned* have the same problem.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, TypeAlias
@@ -12,9 +13,34 @@ from typing import Any, TypeAlias
 from quality_tasks.base import Record, object_schema, rng_of
 from quality_tasks.words import CITIES, FIRST_NAMES, PRODUCTS
 
-__all__ = ["make_record"]
+__all__ = ["make_record", "make_record_in_words"]
 
 TASK = "arithmetic"
+TASK_IN_WORDS = "word_problems"
+
+_ONES = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+]
+_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 
 _Problem: TypeAlias = Callable[[Random, str, str], tuple[str, int, str]]
 """Draws a problem about a person and a thing: the text, the answer, the steps."""
@@ -46,6 +72,36 @@ def make_record(seed: int, number: int) -> Record:
         example,
         max_tokens=128 if is_reasoned else 24,
     )
+
+
+def make_record_in_words(seed: int, number: int) -> Record:
+    """Return a record of the task whose problems have their numbers in words."""
+    rng = rng_of(TASK_IN_WORDS, seed, number)
+    level = number % len(_LEVELS)
+    text, answer, _ = _problem(rng, _LEVELS[level])
+    _, other, _ = _problem(rng, _LEVELS[level])
+    return Record(
+        TASK_IN_WORDS,
+        "one step" if level in (0, 1, 2, 4) else "two or three steps",
+        number,
+        f"{re.sub('[0-9]+', lambda found: _in_words(int(found[0])), text)}\n\n"
+        "State it as JSON: answer (a whole number).",
+        object_schema({"answer": {"type": "integer"}}),
+        {"answer": answer},
+        {"answer": other},
+        max_tokens=24,
+    )
+
+
+def _in_words(number: int) -> str:
+    """Return a number below 1,000 in words."""
+    if number >= 100:
+        rest = number % 100
+        return f"{_ONES[number // 100]} hundred" + (f" and {_in_words(rest)}" if rest else "")
+    if number >= 20:
+        ones = number % 10
+        return _TENS[number // 10 - 2] + (f"-{_ONES[ones]}" if ones else "")
+    return _ONES[number]
 
 
 def _problem(rng: Random, problems: Sequence[_Problem]) -> tuple[str, int, str]:

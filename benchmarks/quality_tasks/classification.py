@@ -1,9 +1,11 @@
-"""Classification with ``enum`` and Boolean fields: one or two labels for a text."""
+"""Classification with ``enum`` and Boolean fields: one or two labels for a text, with or without a
+rationale before them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -19,9 +21,10 @@ from quality_tasks.classification_texts import (
 )
 from quality_tasks.words import CITIES, COMPANIES, FIRST_NAMES, PRODUCTS
 
-__all__ = ["make_record"]
+__all__ = ["make_rationale_record", "make_record"]
 
 TASK = "classification"
+TASK_WITH_RATIONALE = "rationale"
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,22 @@ def make_record(seed: int, number: int) -> Record:
     kind = "two labels" if is_double else _kind(len(asked.texts))
     example = {name: rng.choice(values) for name, values in fields.items()}
     return Record(TASK, kind, number, question, _schema(fields), gold, example, max_tokens=32)
+
+
+def make_rationale_record(seed: int, number: int) -> Record:
+    """Return a record whose labels follow a rationale, which is not scored."""
+    record = make_record(seed, number)
+    rationale = {"type": "string", "maxLength": 160}
+    return replace(
+        record,
+        task=TASK_WITH_RATIONALE,
+        question=record.question.replace(
+            "Answer as JSON.", "Answer as JSON, with a rationale (one sentence) first."
+        ),
+        schema=object_schema({"rationale": rationale, **record.schema["properties"]}),
+        example={"rationale": "The words of the text show it.", **record.example},
+        max_tokens=96,
+    )
 
 
 def _kind(labels: int) -> str:

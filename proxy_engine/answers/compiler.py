@@ -75,7 +75,9 @@ class AnswerCompiler:
     ) -> bool:
         """Return whether the chat template should enable reasoning."""
         option = options.reasoning_option
-        return response.is_free or choice.may_call if option is None else option is not False
+        if option is not None:
+            return option is not False
+        return not options.draft_first and (response.is_free or choice.may_call)
 
     def compile(
         self,
@@ -86,6 +88,7 @@ class AnswerCompiler:
         *,
         has_tools: bool,
         open_reasoning: Delimiters | None,
+        draft: Delimiters | None = None,
         sources: Mapping[str, str] | None = None,
         job: CompileJob | None = None,
     ) -> Answer:
@@ -98,6 +101,7 @@ class AnswerCompiler:
             dialect: How the model writes tool calls and reasoning.
             has_tools: Whether the prompt describes tools, even if none may be called.
             open_reasoning: The markers of reasoning that the prompt has opened, if it has.
+            draft: The texts around a draft before the answer, if there is one.
             sources: The texts that arguments of tools are quoted from, by name.
             job: The job that the compilation is part of.
 
@@ -114,7 +118,7 @@ class AnswerCompiler:
         new_id = tool_format.new_id
         writes_format = has_tools or tool_format.answer != NO_DELIMITERS
         unwanted = _unwanted(options, dialect)
-        is_plain = not (reasoning or writes_format or response.part)
+        is_plain = not (reasoning or draft or writes_format or response.part)
         is_plain = is_plain and response.delimiters == NO_DELIMITERS
         if is_plain and (response.machine is not None or not (unwanted or _is_limited(options))):
             part = _FREE if response.machine is None else structured_part(response)
@@ -124,6 +128,7 @@ class AnswerCompiler:
             choice,
             options,
             reasoning,
+            draft,
             tool_format if writes_format else None,
             unwanted,
             self._stop_strings(options),
@@ -156,6 +161,7 @@ class _Composition:
     choice: ToolChoice
     options: GenerationOptions
     reasoning: Reasoning | None
+    draft: Delimiters | None
     tool_format: ToolFormat | None
     unwanted: tuple[str, ...]
     stop: tuple[str, ...]
@@ -175,6 +181,7 @@ class _Composition:
             _max_calls(self.choice, self.options),
             self.options.additional_properties,
             self.reasoning,
+            self.draft,
             self.tool_format,
             self.unwanted,
             self.stop,
@@ -202,6 +209,7 @@ class _Composition:
                 content,
                 calls=calls,
                 reasoning=self.reasoning,
+                draft=self.draft,
                 dialect=self.tool_format,
                 excluding=self.unwanted,
                 stop=self.stop,

@@ -7,6 +7,8 @@
     [reasoning]  text [calls text]…            the same, in formats with text between calls
     [reasoning]  structured output | calls     with tools and a response format
     [reasoning]  calls                         with required calls
+
+A draft, which is reasoning to those who read the answer, precedes the content or the calls.
 """
 
 from __future__ import annotations
@@ -94,6 +96,7 @@ def compose_answer(
     *,
     calls: Calls | None = None,
     reasoning: Reasoning | None = None,
+    draft: Delimiters | None = None,
     dialect: ToolFormat | None = None,
     excluding: Several[str] = (),
     stop: Several[str] = (),
@@ -105,6 +108,8 @@ def compose_answer(
         calls: Tool calls in place of the content or after it. If ``min_calls`` is positive, there
             is no content.
         reasoning: Reasoning before the content.
+        draft: The texts around a free draft before the content. The output goes on behind end
+            tokens in the second text.
         dialect: The model's tool format, also for answers without calls: free text does not
             contain its markers, and content is written between its answer delimiters.
         excluding: Texts that free text must not contain.
@@ -119,6 +124,9 @@ def compose_answer(
     rest = _answer(content, calls, dialect, tuple(without), tuple(stop))
     if dialect is not None and dialect.finish:
         rest = Sequence(rest, Marker(TEXT, dialect.finish))
+    if draft is not None:
+        end = Marker(REASONING, draft.end, continues=True)
+        rest = Sequence(Text(REASONING, begin=draft.begin), end, rest)
     if reasoning is None:
         return rest
     begin = "" if reasoning.is_open else reasoning.delimiters.begin

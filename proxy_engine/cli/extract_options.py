@@ -33,7 +33,9 @@ class CacheArguments(TypedDict, total=False):
 
 InputFormat: TypeAlias = Literal["text"] | FileFormat
 
-_OPTIONS = ("max_tokens", "temperature", "seed", "speculation", "additional_properties")
+_OPTIONS = (
+    *("max_tokens", "temperature", "seed", "draft_first", "speculation", "additional_properties"),
+)
 _DESCRIPTION = """\
 Reads a text, images, or both, and writes JSON that matches the schema to standard output; progress
 is written to standard error. An input file that is an image is recognised by its content. A

@@ -52,14 +52,17 @@ def given_load_arguments(options: argparse.Namespace) -> LoadArguments:
 def add_option_flags(parser: argparse._ActionsContainer, *names: str) -> None:
     """Add a flag for each of some options, such as ``--max-tokens N``.
 
-    Numbers and options with named values have flags. A flag accepts the named values only.
+    Numbers, Booleans and options with named values have flags. A flag accepts the named values
+    only; that of a Boolean has no value.
     """
     for name in names:
         field = GenerationOptions.model_fields[name]
         kinds = (field.annotation, *get_args(field.annotation))
         texts = [text for kind in kinds if get_origin(kind) is Literal for text in get_args(kind)]
         shape: dict[str, Any] = {"choices": texts}
-        if not texts:
+        if bool in kinds:
+            shape = {"action": "store_const", "const": True}
+        elif not texts:
             is_integer = int in kinds
             shape = {"type": int if is_integer else float, "metavar": "N" if is_integer else "X"}
         # `argparse` formats help texts with `%`.

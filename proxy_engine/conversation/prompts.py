@@ -4,9 +4,10 @@ that other prompts share.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any, Protocol
 
@@ -14,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
-from state_machines.tool_calls import ToolFormat
+from state_machines.tool_calls import Delimiters, ToolFormat
 
 from ..errors import PromptError
 from .chat_template import chat_template
@@ -24,6 +25,9 @@ from .schema_text import with_schema_text
 from .tool_text import PLAIN_FORMAT, with_calls_as_text, with_tool_text
 
 _INSTRUCTIONS = ("system", "developer")
+
+# Letters and digits, which no template escapes or trims.
+_ANSWER = f"answer{secrets.token_hex(16)}"
 
 __all__ = ["Message", "Prompt", "PromptStyle", "template_messages"]
 
@@ -178,6 +182,35 @@ class PromptStyle:
         """
         control = chat_template(tokenizer).control_tokens
         return str(self._rendered(messages, tokenizer, media_kinds, control=control))
+
+    def next_turn(self, message: str, tokenizer: TokenizerWrapper) -> Delimiters:
+        """Return the texts around an answer that is followed by a message and another answer.
+
+        Args:
+            message: The message of the user behind the first answer.
+            tokenizer: The tokenizer.
+
+        Returns:
+            The text between a prompt and the first answer, which most templates leave empty; and
+            the text between the answers.
+
+        Raises:
+            PromptError: The template refuses the message or omits the first answer, or the message
+                spells a control token.
+        """
+        style = replace(self, tools=(), schema_text="", continues=False)
+        question = {"role": "user", "content": "?"}
+        answer = {"role": "assistant", "content": _ANSWER}
+        prompt = style.render([question], tokenizer)
+        text = style.render([question, answer, {"role": "user", "content": message}], tokenizer)
+        before, _, between = text.partition(_ANSWER)
+        if not between.strip() or between != unmarked(between):
+            what = "the model's chat template omits the answer before a message"
+            if between:
+                what = "the message between draft and answer spells a control token"
+            raise PromptError(what)
+        begin = before.removeprefix(prompt) if before.startswith(prompt) else ""
+        return Delimiters(begin if begin.strip() else "", between)
 
     def _rendered(
         self,

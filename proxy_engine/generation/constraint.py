@@ -193,7 +193,8 @@ class Constraint:
                 allowed = self._weighted_within_limit(self.guard, allowed, exact=exact)
             elif exact or self._follows_limit:
                 allowed = self.guard.mask(allowed, exact=exact)
-        if self.generated < self.options.min_tokens:
+        is_complete = self.matcher is None or self.matcher.is_accepting
+        if is_complete and self.generated < self.options.min_tokens:
             allowed = self._without_end_tokens(allowed, size)
         closing = self._closing_token
         if allowed is not None and closing is not None and allowed[closing]:
@@ -272,7 +273,7 @@ class Constraint:
         if self.guard is not None:
             self._advance(self.guard, token_id, is_choice=is_choice)
         self.generated += 1
-        if token_id in self.options.end_token_ids:
+        if self.ends_at(token_id):
             return False
         is_full = self.generated >= self.options.max_tokens
         matcher, limits = self.matcher, self._limits
@@ -282,6 +283,14 @@ class Constraint:
         if not (self.is_limited or (matcher is not None and must_end(matcher.state))):
             self._cut(b"", is_late=not is_full)
         return True
+
+    def ends_at(self, token_id: int) -> bool:
+        """Whether the sequence has ended with the token that was taken last.
+
+        Between turns of one answer, end tokens do not end it.
+        """
+        is_over = self.matcher is None or self.matcher.is_finished
+        return is_over and token_id in self.options.end_token_ids
 
     def forced_tokens(self, tokens: Sequence[int]) -> Iterator[int]:
         """Iterate over the tokens that need no sampling: forced text, and a forced end.
@@ -393,7 +402,7 @@ class Constraint:
         is_known = exact or self._follows_limit or self._script
         if not (is_known or within is allowed or np.array_equal(within, allowed)):
             self.without_limit = allowed
-            if self.generated < self.options.min_tokens:
+            if guard.matcher.is_accepting and self.generated < self.options.min_tokens:
                 self.without_limit = self._without_end_tokens(allowed, len(allowed))
         return within
 

@@ -191,7 +191,9 @@ class Sequence(CachedText):
             if self.weights is not None:
                 ends = self.constraint.options.end_token_ids
                 # All end tokens write the same text.
-                ids = ends if token_id in ends else (token_id,)
+                matcher = self.constraint.matcher
+                is_end = token_id in ends and (matcher is None or matcher.is_accepting)
+                ids = ends if is_end else (token_id,)
                 self.weights.expect(len(self.tokens), ids, self._plain_sampler())
             appended.append(self._append(token_id, is_choice=False)._replace(is_forced=True))
             if self.finished:
@@ -202,7 +204,7 @@ class Sequence(CachedText):
         part = self.constraint.part
         is_full = self.constraint.take(token_id, is_choice=is_choice)
         self.tokens.append(token_id)
-        is_end = token_id in self.constraint.options.end_token_ids
+        is_end = self.constraint.ends_at(token_id)
         self.finished = is_end or is_full
         return Token(token_id, "stop" if is_end else "length" if is_full else None, part=part)
 
@@ -280,7 +282,7 @@ class Sequence(CachedText):
             appended = twin.advance_forced()
         except (GrammarBudgetError, TokenRejectedError):
             return None
-        return twin, tuple(token.token_id for token in appended if token.token_id not in ends)
+        return twin, tuple(token.token_id for token in appended if token.finish_reason != "stop")
 
     def _copy(self, constraint: Constraint) -> Sequence:
         twin = copy(self)

@@ -88,6 +88,17 @@ class ReasoningOptions(OptionModel):
         return marker
 
 
+class DraftFirstOptions(OptionModel):
+    """A free draft before a constrained answer."""
+
+    max_tokens: int = Field(default=512, ge=1, le=MAX_COUNT)
+    """Maximum number of tokens of the draft, and at most half of the request's `max_tokens`. The
+    limit of the part `reasoning` replaces both."""
+    instruction: str | None = Field(default=None, min_length=1)
+    """The message of the user between the draft and the answer. By default it asks for the answer,
+    for JSON if the answer is JSON."""
+
+
 class SpeculationOptions(OptionModel):
     """How drafts are made: several tokens that one forward pass verifies.
 
@@ -180,6 +191,11 @@ class GenerationOptions(OptionModel, SamplingParameters):
     reasoning: bool | ReasoningOptions | None = None
     """`true` requires reasoning, `false` disables it. By default the model may reason, but not
     before structured output alone."""
+    draft_first: bool | DraftFirstOptions = False
+    """Whether the model first answers freely, as a draft, and then writes the constrained answer
+    with the draft in its context. The draft ends where the model ends it, or at its limit; a
+    message of the user asks for the answer. Draft and message are reasoning, and count as
+    output."""
     schema_in_prompt: Literal["off", "outline", "json_schema"] = "off"
     """How the prompt describes the JSON of the response format: not at all, as an outline with
     names, types, alternatives and descriptions, or as its JSON Schema. The text begins the first
@@ -287,6 +303,13 @@ class GenerationOptions(OptionModel, SamplingParameters):
             if isinstance(value, bool):
                 return value
         return None
+
+    @property
+    def draft_first_options(self) -> DraftFirstOptions | None:
+        """``draft_first`` as options; ``None`` if it is off."""
+        if isinstance(self.draft_first, DraftFirstOptions):
+            return self.draft_first
+        return DraftFirstOptions() if self.draft_first else None
 
     @property
     def speculation_options(self) -> SpeculationOptions | None:

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ from state_machines import StateMachine, Vocabulary
 from state_machines.completion import Guard
 from state_machines.quotes import source_names
 from state_machines.root import Text, part_names
-from state_machines.tool_calls import ToolFormat
+from state_machines.tool_calls import Delimiters, ToolFormat
 from state_machines.tool_calls.call import CALL
 
 from ..answers.compile_queue import CompileJob, CompileQueue
@@ -33,7 +33,7 @@ from ..errors import InvalidOptionError, PromptError
 from ..generation import SamplingHooks
 from ..media.options import MediaOptions
 from ..models.loading import LoadedModel
-from ..options.generation import GenerationOptions
+from ..options.generation import GenerationOptions, PartOptions
 from ..options.overrides import OptionOverrides
 from ..prompt_cache.prompt_caches import PromptCaches
 from ..tools import Tool, ToolChoice, resolve_tools
@@ -45,6 +45,10 @@ _log = logging.getLogger(__name__)
 
 _SLOW_SECONDS = 1.0
 """Processor time from which on a compilation is logged."""
+
+_NOW_JSON = "Now write the answer as JSON, and nothing else."
+_NOW_ANSWER = "Now write only the final answer."
+"""The messages between a draft and the answer."""
 
 _PROMPT = "prompt"
 """The source that is the text of the user's last message, unless the request gives another."""
@@ -162,6 +166,11 @@ class Preparation:
             markers = reasoning_delimiters(options, dialect)
             tokenizer = self.loaded.tokenizer
             opened = next((pair for pair in markers if is_open(tokenizer, prompt_ids, pair)), None)
+        draft = None
+        is_constrained = choice.may_call or not response.is_free
+        if is_constrained and not isinstance(prompt, RawPrompt | EncodedPrompt):
+            draft = self._draft(prompt, style, options, opened, response, choice)
+            options = options if draft is None else _with_draft_limit(options)
         answer = self._answers.compile(
             response,
             choice,
@@ -169,6 +178,7 @@ class Preparation:
             dialect,
             has_tools=bool(known_tools),
             open_reasoning=opened,
+            draft=draft,
             sources=sources() if _tool_sources(choice.tools) else None,
             job=job,
         )
@@ -212,6 +222,37 @@ class Preparation:
                 tool_format = tool_format.with_delimiters(*options.tool_delimiters)
             return Dialect(tool_format, reasoning_of(tokenizer, tool_format))
 
+    def _draft(
+        self,
+        prompt: Prompt,
+        style: PromptStyle,
+        options: GenerationOptions,
+        opened: Delimiters | None,
+        response: ResponseFormat,
+        choice: ToolChoice,
+    ) -> Delimiters | None:
+        """Return the texts around a draft, if there is one: the second text asks for the answer.
+
+        Args:
+            prompt: The prompt.
+            style: How it is rendered.
+            options: The options of the request.
+            opened: The markers of reasoning that every prompt opens, if it does.
+            response: The response format.
+            choice: The tools that may be called.
+        """
+        given = options.draft_first_options
+        if given is None:
+            return None
+        is_json = bool(response.schemas) and not choice.may_call
+        message = given.instruction or (_NOW_JSON if is_json else _NOW_ANSWER)
+        with self.tokenizer_lock:
+            turn = style.next_turn(message, self.loaded.tokenizer)
+        if opened is not None and turn.end.rstrip().endswith(opened.begin):
+            turn = replace(turn, end=f"{turn.end}{opened.end}\n\n")
+        is_continued = to_interactions(prompt)[-1].role is Role.ASSISTANT
+        return replace(turn, begin="") if is_continued and options.continue_final_message else turn
+
     def _schema_text(
         self, response: ResponseFormat, choice: ToolChoice, options: GenerationOptions
     ) -> str:
@@ -222,6 +263,17 @@ class Preparation:
         max_chars = min(MAX_CHARS, self._context_length or MAX_CHARS)
         mode, may_call = options.schema_in_prompt, choice.may_call
         return schema_text(response.schemas, mode, may_call=may_call, max_chars=max_chars)
+
+
+def _with_draft_limit(options: GenerationOptions) -> GenerationOptions:
+    """Return options that limit the part of a draft, if they do not yet."""
+    part = options.parts.get(REASONING, PartOptions())
+    given = options.draft_first_options
+    if given is None or part.max_tokens is not None:
+        return options
+    limit = min(given.max_tokens, max(1, options.token_limit // 2))
+    limited = part.model_copy(update={"max_tokens": limit})
+    return options.override({"parts": {**options.parts, REASONING: limited}})
 
 
 def _sources(prompt: Prompt | EncodedPrompt, options: GenerationOptions) -> dict[str, str]:
@@ -338,6 +390,15 @@ def _check_answer_options(
         choice: The tools that may be called.
         has_messages: Whether the prompt is a conversation.
     """
+    if overrides.get("draft_first"):
+        if not has_messages:
+            raise PromptError("a raw prompt has no turns for a draft; give messages")
+        if response.is_free and not choice.may_call:
+            raise InvalidOptionError(
+                "draft_first has no effect on an answer without a response format and tools",
+                option="draft_first",
+                hint="Leave it out, or give a response format.",
+            )
     describes_schema = overrides.get("schema_in_prompt", "off") != "off"
     if not has_messages and (tools or describes_schema):
         what = "tools" if tools else "the schema"

@@ -25,6 +25,7 @@ from state_machines.root import (
 )
 
 from ..answers.compile_queue import CompileJob
+from ..answers.composition import REASONING
 from ..answers.reader import AnswerReader
 from ..conversation.content import ToolCall
 from ..errors import OutputValidationError
@@ -252,6 +253,9 @@ class Sample:
             prompt_tokens=len(prompt.token_ids),
             completion_tokens=len(self.tokens),
             cached_tokens=self.cached_tokens,
+            reasoning_tokens=sum(
+                getattr(token.part, "name", "") == REASONING for token in self.tokens
+            ),
             fast_forwarded_tokens=[token.is_forced for token in self.tokens].count(True),
             prompt_seconds=timings.prompt,
             completion_seconds=timings.completion,
@@ -302,7 +306,8 @@ class Sample:
             silent.update(self.request.options.stop_ids)
         texts = []
         for token in tokens:
-            form = b"" if token.token_id in silent else forms[token.token_id] or b""
+            is_silent = token.finish_reason == "stop" and token.token_id in silent
+            form = b"" if is_silent else forms[token.token_id] or b""
             if form.startswith(mark):
                 # Unconstrained, a model may generate special tokens; they are not in the text.
                 form = b"" if self._matcher is None else form.removeprefix(mark)

@@ -37,6 +37,8 @@ class Usage:
         prompt_seconds: Time until the first sampled token.
         completion_seconds: Time after that.
         cached_tokens: Tokens of the prompt whose KV cache was reused.
+        reasoning_tokens: Tokens of the output that are reasoning, or a draft with the message
+            behind it.
         fast_forwarded_tokens: Tokens of the output that the grammar forced and that were not
             sampled.
         mask_seconds: Part of ``completion_seconds`` for masks and matchers, while the device
@@ -68,6 +70,7 @@ class Usage:
     prompt_seconds: float
     completion_seconds: float
     cached_tokens: int = 0
+    reasoning_tokens: int = 0
     fast_forwarded_tokens: int = 0
     mask_seconds: float = 0.0
     draft_seconds: float = 0.0

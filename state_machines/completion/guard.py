@@ -301,9 +301,8 @@ class Guard:
 
     def _plan_after(self, token_id: int) -> _After | None:
         matcher, plan, left = self.matcher, self._plan, self.left
-        if token_id in matcher.vocabulary.end_token_ids:
-            is_accepted = matcher.is_accepting and not matcher.is_finished
-            return (None, COMPLETE) if is_accepted else None
+        if matcher.is_accepting and token_id in matcher.vocabulary.end_token_ids:
+            return None if matcher.is_finished else (None, COMPLETE)
         state = self.state_after(token_id) if left > 0 else None
         if state is None:
             return None

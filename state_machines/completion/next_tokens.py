@@ -145,7 +145,8 @@ class NextTokens:
             return known[1]
         needed = np.full(len(allowed), UNKNOWN, np.int32)
         open_tokens = allowed.copy()
-        open_tokens[self._ends] = False
+        if state.nullable:
+            open_tokens[self._ends] = False
         lengths: dict[Node, int] = {EMPTY: UNKNOWN}
 
         def length(node: Node) -> int:
@@ -288,7 +289,8 @@ class NextTokens:
         for target, ids in self._spelled.targets(state):
             add(target, int(ids[0]))
         allowed = self._store.allowed(state).copy()
-        allowed[self._ends] = False
+        if state.nullable:
+            allowed[self._ends] = False
         open_tokens = np.flatnonzero(allowed)
         try:
             if len(open_tokens) > FEW:

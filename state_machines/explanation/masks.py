@@ -111,7 +111,7 @@ def explain_mask(
     return MaskExplanation(
         allowed=len(ids),
         size=vocabulary.size,
-        is_end_allowed=any(bool(mask[token_id]) for token_id in vocabulary.end_token_ids),
+        is_end_allowed=bool(ids) and state.nullable,
         expected=continuations(state, vocabulary.special_tokens) if ids else (),
         groups=groups,
     )

@@ -160,9 +160,11 @@ class _Explainer:
                 else f"the vocabulary has {vocabulary.size:,} token ids, 0 to {vocabulary.size - 1}"
             )
             return self._silent(token_id, "", f"is refused: {why}")
-        if token_id not in vocabulary.end_token_ids:
+        is_end = token_id in vocabulary.end_token_ids
+        is_complete = self.state.nullable
+        if not is_end or (not is_complete and _fitting(self.state, form)[0] == len(form)):
             return self._followed(token_id, form)
-        if self.state.nullable and not self.is_finished:
+        if is_complete and not self.is_finished:
             reason = "ends the text, which is complete"
             return self._silent(token_id, _shown(form), reason, is_allowed=True)
         reason = "is refused: it ends the text, which is not complete"

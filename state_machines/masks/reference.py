@@ -12,15 +12,13 @@ from state_machines.vocabulary import Vocabulary
 def reference_mask(state: Node, vocabulary: Vocabulary) -> npt.NDArray[np.bool_]:
     """Return the allowed tokens of a state: bool, shape (vocabulary.size,).
 
-    An end token is allowed if the state accepts, another token if a word of the state's language
-    begins with its bytes. Tokens that a grammar names by number are left out.
+    A token is allowed if a word of the state's language begins with its bytes, and an end token
+    also if the state accepts. Tokens that a grammar names by number are left out.
     """
     mask = np.zeros(vocabulary.size, np.bool_)
     ends = vocabulary.end_token_ids
     forms = [
-        (form, token_id)
-        for token_id, form in enumerate(vocabulary.token_bytes)
-        if form is not None and token_id not in ends
+        (form, token_id) for token_id, form in enumerate(vocabulary.token_bytes) if form is not None
     ]
     # The states after the bytes of the token before; sorted tokens share most of them.
     path, before = [state], b""
@@ -33,5 +31,5 @@ def reference_mask(state: Node, vocabulary: Vocabulary) -> npt.NDArray[np.bool_]
             path.append(path[-1].derivative(byte) if path[-1] is not EMPTY else EMPTY)
         before = form
         mask[token_id] = path[-1] is not EMPTY
-    mask[list(ends)] = state.nullable
+    mask[list(ends)] |= state.nullable
     return mask

@@ -38,7 +38,7 @@ _NONE, _SEVERAL = -1, -2
 
 
 class TokenTrie:
-    """A trie of all tokens that are text; end tokens are left out.
+    """A trie of all tokens, special tokens by their forms.
 
     With *n* vertices and *t* tokens, which are ranked by their bytes:
 
@@ -56,12 +56,7 @@ class TokenTrie:
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        ends = vocabulary.end_token_ids
-        forms = [
-            b"" if form is None or token_id in ends else form
-            for token_id, form in enumerate(vocabulary.token_bytes)
-        ]
-        self._read(forms, vocabulary.tables)
+        self._read([form or b"" for form in vocabulary.token_bytes], vocabulary.tables)
 
     @classmethod
     def of_texts(cls, texts: Sequence[bytes]) -> TokenTrie:

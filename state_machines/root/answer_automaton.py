@@ -283,7 +283,11 @@ class AnswerAutomaton:
         The text cannot begin with a marker among its ``alternatives``.
         """
         following = self._positions.follow(target, True)
-        closing = [(entry.part, entry) for entry in following if isinstance(entry.part, Marker)]
+        closing = [
+            (entry.part, entry)
+            for entry in following
+            if isinstance(entry.part, Marker) and not self._positions.is_turn(entry.part)
+        ]
         strings = [*text.excluding, *(marker.text for marker, _ in closing)]
         excluded_starts = self._positions.leading_texts(alternatives)
         prefixes = MarkerPrefixes(marker.text for marker, _ in closing)

@@ -74,10 +74,16 @@ class Marker(Part):
     Attributes:
         name: The name of the part that the marker is attributed to.
         text: The text, not empty.
+        continues: Whether end tokens in the text are written, and the output goes on behind them,
+            as between two turns of a conversation. Otherwise an end token can only be last. The
+            generation loop must then ask the matcher whether the output has ended. Special tokens
+            in such a text cannot be written in ordinary tokens.
     """
 
     name: str
     text: str
+    _: KW_ONLY
+    continues: bool = False
 
     def __post_init__(self) -> None:
         check_texts(self, self.name, self.text)

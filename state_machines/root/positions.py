@@ -68,7 +68,7 @@ class FollowEntry:
 class Spelling:
     """The bytes of a marker.
 
-    An end token has no bytes in a vocabulary, so it is left to the end of the output.
+    An end token is left to the end of the output, unless the output continues behind it.
 
     Attributes:
         form: The bytes up to an end token.
@@ -166,6 +166,8 @@ class Positions:
         """Return the bytes of a marker that no text precedes."""
         form = self._spell(marker.text)
         before, mark, name = form.rpartition(Vocabulary.SPECIAL_MARK)
+        if marker.continues:
+            return Spelling(form, ends_output=False, is_special=bool(mark))
         ends_output = bool(mark) and name in self._end_tokens
         spelling = Spelling(before if ends_output else form, ends_output, is_special=bool(mark))
         for special in spelling.form.split(Vocabulary.SPECIAL_MARK)[1:]:
@@ -176,6 +178,10 @@ class Positions:
                     hint="Leave out what follows the token",
                 )
         return spelling
+
+    def is_turn(self, marker: Marker) -> bool:
+        """Whether a marker ends a turn by special tokens, for which no other tokens count."""
+        return marker.continues and self.spelling(marker).is_special
 
     def leading_texts(self, entries: tuple[FollowEntry, ...]) -> set[str]:
         """Return the texts of the markers among some entries.

@@ -21,6 +21,7 @@ from speculation_checks import check_logprobs, complete_masks, merged, outcome
 from vision_models import sample_image
 
 from proxy_engine import (
+    DraftFirstOptions,
     Event,
     Finished,
     GenerationResult,
@@ -115,6 +116,13 @@ KINDS: dict[str, Callable[[], dict[str, Any]]] = {
     "reasoning": lambda: {
         "response_format": LIST,
         "reasoning": ReasoningOptions(begin="<t>", end="</t>", max_chars=12),
+    },
+    "draft first": lambda: {
+        "response_format": LIST,
+        "draft_first": DraftFirstOptions(instruction="J", max_tokens=9),
+        "max_tokens": 90,
+        # The end token.
+        "logit_bias": {264: 3.0},
     },
     "exact choices": lambda: {"response_format": LIST, "exact_choices": True},
     "exact record": lambda: {"response_format": RECORD, "exact_choices": True, "logprobs": 1},

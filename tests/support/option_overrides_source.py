@@ -24,7 +24,7 @@ from typing import Any, Literal, TypedDict
 
 from state_machines.tool_calls import ToolFormat
 
-from .generation import PartOptions, ReasoningOptions, SpeculationOptions
+from .generation import DraftFirstOptions, PartOptions, ReasoningOptions, SpeculationOptions
 
 
 class OptionOverrides(TypedDict, total=False):

@@ -63,7 +63,8 @@ _EXTENSIONS = {
 CONVERSATION_OPTIONS = {
     name: extension(name)
     for name in (
-        *("schema_in_prompt", "chat_template_kwargs", "sources", "tool_format", "tool_delimiters"),
+        *("draft_first", "schema_in_prompt", "chat_template_kwargs", "sources"),
+        *("tool_format", "tool_delimiters"),
     )
 }
 """The options of requests with messages."""

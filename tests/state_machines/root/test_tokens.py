@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from root_compiling import compiled, joined, shortest_ending
 from root_strategies import compositions, vocabularies
 from schema_strategies import examples
-from small_vocabulary import brute_force_mask, cuttings
+from small_vocabulary import brute_force_mask, cuttings, small_vocabulary
 
 from state_machines import JsonSchemaStateMachine, TokenRejectedError, Vocabulary
+from state_machines.completion import Guard
+from state_machines.errors import CompositionError
 from state_machines.grammar.node import EMPTY
 from state_machines.root import (
     Loop,
@@ -241,3 +243,42 @@ def test_special_token_cannot_be_spelled_by_other_tokens() -> None:
     )
     assert matcher.allowed_tokens()[256]
     assert not matcher.allowed_tokens()[0xFF]
+
+
+TURNS = Sequence(
+    Text("draft"),
+    Marker("turn", "<end><s>b<end>a", continues=True),
+    Structured("answer", grammar=JsonSchemaStateMachine({"enum": ["ab", "ba"]})),
+)
+
+
+@examples(20)
+@given(st.integers(0, 2**32), st.integers(0, 12))
+def test_output_continues_behind_the_end_tokens_of_a_turn(seed: int, draft: int) -> None:
+    vocabulary = small_vocabulary()
+    end = vocabulary.special_tokens["<end>"]
+    guard = Guard(RootStateMachine(TURNS, vocabulary).matcher(vocabulary), 24)
+    matcher, random = guard.matcher, Random(seed)
+    assert isinstance(matcher, RootMatcher)
+    taken: list[int] = []
+    while not matcher.is_finished:
+        mask = matcher.allowed_tokens()
+        assert (mask == brute_force_mask(matcher.state, vocabulary)).all()
+        allowed = guard.mask(mask, exact=True)
+        assert matcher.explain(end).is_allowed == mask[end]
+        token_id = (
+            end if len(taken) >= draft and allowed[end] else random.choice(allowed.nonzero()[0])
+        )
+        guard.advance(int(token_id))
+        taken.append(int(token_id))
+    assert len(taken) <= 25
+    assert taken.count(end) == 3
+    pieces = joined(matcher.take_pieces(is_last=True))
+    assert b"".join(text for part, text in pieces if part is TURNS.parts[1]).count(b"<end>") == 2
+    assert pieces[-1][0] is TURNS.parts[2]
+    assert pieces[-1][1] in (b'"ab"', b'"ba"')
+
+
+def test_end_token_inside_a_marker_needs_a_turn() -> None:
+    with pytest.raises(CompositionError, match="ends the output"):
+        RootStateMachine(Sequence(Text(), Marker("m", "<end>a")), small_vocabulary())

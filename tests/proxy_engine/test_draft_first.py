@@ -1,0 +1,220 @@
+"""Constrained answers behind a free draft."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_models import make_tiny_model, make_tiny_tokenizer
+
+from proxy_engine import (
+    BatchRequest,
+    DraftFirstOptions,
+    Finished,
+    GenerationOptions,
+    InferenceEngine,
+    InvalidOptionError,
+    PartOptions,
+    PromptError,
+    RawPrompt,
+    ReasoningDelta,
+    ReasoningOptions,
+    TextDelta,
+)
+from state_machines import GrammarStateMachine, MaxTokensTooSmallError, RegexStateMachine
+from state_machines.root import Sequence, Structured, Text
+
+DRAFT = DraftFirstOptions(instruction="J", max_tokens=12)
+ASKED = "<|end|><|start|>user\nJ<|end|><|start|>assistant\n"
+ASKED_TOKENS = 20
+END = 264
+RECORD = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "maxLength": 4}, "ok": {"type": "boolean"}},
+    "required": ["name", "ok"],
+}
+TOOL = {"type": "function", "function": {"name": "paint", "parameters": RECORD}}
+
+
+class Color(Enum):
+    RED = "red"
+    GREEN = "green"
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "schema": {"response_format": RECORD},
+    "type": {"response_format": Color},
+    "pattern": {"response_format": RegexStateMachine("(ab|c){1,4}")},
+    "grammar": {"response_format": GrammarStateMachine.from_gbnf('root ::= "a" root "b" | "c"')},
+    "composition": {
+        "response_format": Sequence(
+            Text(begin="<", end=">", max_chars=5),
+            Structured("n", grammar=RegexStateMachine("[0-9]")),
+        )
+    },
+    "tool": {"tools": [TOOL], "tool_choice": "required"},
+    "tool or record": {"tools": [TOOL], "response_format": RECORD},
+    "tool or text": {"tools": [TOOL]},
+    "reasoning": {
+        "response_format": RECORD,
+        "reasoning": ReasoningOptions(begin="<t>", end="</t>", max_chars=6),
+    },
+    "exact choices": {"response_format": Color, "exact_choices": True},
+    "particles": {"response_format": RECORD, "particles": 3, "temperature": 1.0},
+    "several": {"response_format": RECORD, "n": 3, "temperature": 1.0},
+}
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[InferenceEngine]:
+    with InferenceEngine(make_tiny_model(), make_tiny_tokenizer(), batch_size=4) as engine:
+        assert engine.vocabulary.special_tokens["<|end|>"] == END
+        yield engine
+
+
+def check(result: Any, kind: str, max_tokens: int) -> None:
+    """Check the parts of an answer, which the engine has validated."""
+    for answer in result.choices or (result,):
+        usage = answer.usage
+        written = [(part.name, part.is_marker, part.text) for part in answer.parts]
+        assert ("reasoning", True, ASKED) in written
+        place = written.index(("reasoning", True, ASKED))
+        assert all(name == "reasoning" for name, _, _ in written[:place])
+        assert all(name != "reasoning" for name, _, _ in written[place + 1 :])
+        assert "J" not in answer.text
+        assert usage.completion_tokens == len(answer.token_ids) <= max_tokens
+        # The draft and the message.
+        assert ASKED_TOKENS <= usage.reasoning_tokens < usage.completion_tokens
+        if kind in ("schema", "reasoning", "particles", "several"):
+            assert json.loads(answer.text) == answer.parsed
+        if kind == "tool":
+            assert answer.tool_calls
+
+
+@settings(max_examples=25)
+@given(
+    kind=st.sampled_from(list(KINDS)),
+    seed=st.integers(0, 99),
+    end_bias=st.sampled_from([0.0, 4.0, 9.0]),
+    max_tokens=st.integers(120, 200),
+)
+def test_answer_behind_a_draft_is_valid_and_streams_equal(
+    engine: InferenceEngine, kind: str, seed: int, end_bias: float, max_tokens: int
+) -> None:
+    arguments = {
+        "draft_first": DRAFT,
+        "temperature": float(seed % 2),
+        "seed": seed,
+        "max_tokens": max_tokens,
+        "logit_bias": {END: end_bias},
+        **KINDS[kind],
+    }
+    result = engine.generate("12 abc", **arguments)
+    check(result, kind, max_tokens)
+    if result.choices:
+        return
+    events = list(engine.stream("12 abc", **arguments))
+    last = events[-1]
+    assert isinstance(last, Finished)
+    assert last.result.token_ids == result.token_ids
+    drafts = [event.text for event in events if isinstance(event, ReasoningDelta)]
+    texts = [event.text for event in events if isinstance(event, TextDelta)]
+    assert ("".join(drafts), "".join(texts)) == (result.reasoning, result.text)
+
+
+def test_batches_equal_single_requests(engine: InferenceEngine) -> None:
+    options: dict[str, Any] = {"draft_first": DRAFT, "max_tokens": 160, "temperature": 0.0}
+    kinds = [kind for kind, arguments in KINDS.items() if "temperature" not in arguments]
+    requests = [BatchRequest(f"{kind}?", **_request(kind, options)) for kind in kinds]
+    together = engine.generate_batch(requests)
+    for kind, request, result in zip(kinds, requests, together, strict=True):
+        check(result, kind, 160)
+        assert engine.generate(request.prompt, **KINDS[kind], **options).text == result.text
+
+
+def _request(kind: str, options: dict[str, Any]) -> dict[str, Any]:
+    names = ("response_format", "tools", "tool_choice")
+    own = KINDS[kind]
+    others = {name: value for name, value in own.items() if name not in names}
+    return {
+        **{name: value for name, value in own.items() if name in names},
+        "options": {**options, **others},
+    }
+
+
+def test_draft_ends_with_the_end_token_of_the_model(engine: InferenceEngine) -> None:
+    result = engine.generate("a", RECORD, draft_first=DRAFT, logit_bias={END: 100.0})
+    assert result.reasoning == ""
+    assert result.token_ids[0] == END
+    assert result.finish_reason == "stop"
+    assert result.parsed.keys() == {"name", "ok"}
+
+
+@pytest.mark.parametrize(
+    ("options", "limit"),
+    [
+        ({"draft_first": DRAFT}, 12),
+        ({"draft_first": True, "max_tokens": 220}, 110),
+        ({"draft_first": DRAFT, "parts": {"reasoning": PartOptions(max_tokens=5)}}, 5),
+    ],
+    ids=["own limit", "half of max_tokens", "limit of the part"],
+)
+def test_draft_ends_at_its_limit(
+    engine: InferenceEngine, options: dict[str, Any], limit: int
+) -> None:
+    result = engine.generate("a", RECORD, logit_bias={END: -100.0}, temperature=0, **options)
+    lengths = list(zip(result.token_ids, result.token_lengths, strict=True))
+    draft = 0
+    while draft < len(lengths) and lengths[draft][0] != END:
+        draft += 1
+    assert draft == limit
+    assert result.parsed.keys() == {"name", "ok"}
+
+
+def test_max_tokens_must_have_room_for_message_and_answer(engine: InferenceEngine) -> None:
+    with pytest.raises(MaxTokensTooSmallError) as caught:
+        engine.generate("a", RECORD, draft_first=DRAFT, max_tokens=30)
+    needed = caught.value.needed
+    result = engine.generate("a", RECORD, draft_first=DRAFT, max_tokens=needed)
+    assert result.usage.completion_tokens <= needed
+    assert result.parsed.keys() == {"name", "ok"}
+
+
+def test_answer_of_the_assistant_is_continued_by_the_draft(engine: InferenceEngine) -> None:
+    messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    result = engine.generate(messages, RECORD, draft_first=DRAFT, max_tokens=120)
+    check(result, "schema", 120)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "arguments", "error", "text"),
+    [
+        (RawPrompt("a"), {"response_format": RECORD}, PromptError, "raw prompt"),
+        ("a", {}, InvalidOptionError, "no effect"),
+        (
+            "a",
+            {"response_format": RECORD, "draft_first": DraftFirstOptions(instruction="<|end|>")},
+            PromptError,
+            "control token",
+        ),
+    ],
+    ids=["raw prompt", "free text", "control token"],
+)
+def test_draft_that_cannot_be_is_refused(
+    engine: InferenceEngine, prompt: Any, arguments: Any, error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        engine.generate(prompt, **{"draft_first": True, **arguments})
+
+
+def test_default_of_an_engine_leaves_free_text_alone() -> None:
+    options = GenerationOptions(draft_first=DRAFT, max_tokens=120)
+    with InferenceEngine(make_tiny_model(), make_tiny_tokenizer(), options=options) as engine:
+        assert engine.generate("a", max_tokens=4).reasoning == ""
+        assert engine.generate(RawPrompt("a"), RECORD).reasoning == ""
+        check(engine.generate("a", RECORD), "schema", 120)
