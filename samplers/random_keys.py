@@ -42,17 +42,17 @@ class RandomKeys:
 
     def take(self) -> mx.array:
         """Return the next key, uint32, shape (2,)."""
-        return mx.array(self._take(), mx.uint32)
+        return RandomKeys.take_rows((self,))[0]
 
     @staticmethod
     def take_rows(streams: Iterable[RandomKeys]) -> mx.array:
         """Return the next key of each stream, uint32, shape (streams, 2)."""
-        return mx.array([keys._take() for keys in streams], mx.uint32)
-
-    def _take(self) -> tuple[int, int]:
-        number = self._start + self.taken
-        self.taken += 1
-        return number // _WORD % _WORD, number % _WORD
+        rows = []
+        for keys in streams:
+            number = keys._start + keys.taken
+            keys.taken += 1
+            rows.append((number // _WORD % _WORD, number % _WORD))
+        return mx.array(rows, mx.uint32)
 
 
 def draw_rows(logits: mx.array, keys: mx.array) -> mx.array:

@@ -72,6 +72,7 @@ class Sampler:
         self.keys = RandomKeys(parameters.seed, stream)
         self._adjusts = bool(parameters.bias_pairs) or parameters.has_penalties
         self._has_filters = parameters.has_filters
+        self._has_xtc = parameters.has_xtc
         has_rows = not (self._adjusts or parameters.has_xtc)
         self.row_parameters = parameters.draw if has_rows else None
 
@@ -104,6 +105,8 @@ class Sampler:
             InvalidSamplingParameterError: ``logit_bias`` has an id outside the vocabulary, or
                 ``among`` another shape or type.
         """
+        if among is None and not self._adjusts:
+            return self._draw(logits.astype(mx.float32))[0]
         if among is None:
             return self._draw(self._adjusted(logits, tokens, None, prompt_tokens))[0]
         few = take_candidates(logits, self.parameters, among)
@@ -371,7 +374,7 @@ class Sampler:
             return mx.argmax(logits, axis=-1), None
         keys = RandomKeys.take_rows((self.keys,))
         excludes: mx.array | None = None
-        if parameters.has_xtc:
+        if self._has_xtc:
             keys, other = mx.random.split(keys[0])[:, None]
             excludes = mx.random.uniform(key=other[0]) < parameters.xtc_probability
         scaled = self._filtered(logits, ids, excludes)

@@ -32,7 +32,8 @@ from ..runtime.blas import has_fast_blas
 from .batch_rows import BatchRows
 from .cache_layers import can_merge, can_trim, padded_tokens
 from .exact_choices import ExactChoices
-from .forward_pass import ForwardPass, position_arguments
+from .forward_pass import ForwardPass, PassOutput, position_arguments
+from .lookahead import Lookahead
 from .model_checks import ModelChecks
 from .particles import KnownWeights
 from .sampling import NextToken
@@ -42,7 +43,7 @@ from .speculation.drafting import BatchDrafts
 from .speculation.model_drafter import ModelDrafter
 from .speculation.step_costs import StepCosts
 from .step import Step, sample_together
-from .timings import Timings
+from .timings import Work
 from .wired_memory import clear_cache
 
 _STEPS_BETWEEN_CACHE_CLEARINGS = 256
@@ -90,6 +91,7 @@ class Batch:
         self._costs = costs or StepCosts()
         self._drafts = BatchDrafts(self._rows, self._probe, draft_model, self._costs, pads=pads)
         self._choices = ExactChoices(self._pass.model, self._rows)
+        self._lookahead: Lookahead | None = None
         self._passes = 0
         self._pass_tokens = 0
         self._feed_seconds = 0.0
@@ -100,6 +102,11 @@ class Batch:
     def sequences(self) -> Items[Sequence]:
         """The sequences."""
         return self._rows.sequences
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether it has a batch cache."""
+        return self._rows.is_merged
 
     def can_add(self, cache: Items[Any]) -> bool:
         """Whether a sequence with this cache can be added."""
@@ -157,8 +164,7 @@ class Batch:
 
         To be called if no other sequence is about to be added.
         """
-        if self._rows.is_merged:
-            self._rows.unmerge()
+        self._rows.unmerge()
 
     def generate_step(self) -> list[Step]:
         """Sample a token for every sequence that has logits, and append what the token forces.
@@ -167,33 +173,50 @@ class Batch:
         here concerns all sequences.
         """
         started, pass_tokens = time.perf_counter(), self._pass_tokens
+        lookahead = self._lookahead or self._begin_lookahead()
+        if lookahead is not None and self._may_look_ahead(lookahead):
+            steps = self._step_ahead(lookahead)
+            self._measure(pass_tokens, time.perf_counter() - started, is_drafted=False)
+            return steps
         drafts = self._drafts.in_flight
         steps = [Step(sequence, drafts.get(sequence)) for sequence in self._rows.sequences]
         sampled = self._sample(steps)
         runs_ahead = len(sampled) == len(steps) and self._may_run_ahead()
-        drawn = [token for step in sampled for token in step.sampled]
+        drawn: list[NextToken] = []
+        for step in sampled:
+            drawn += step.sampled
+        shared: list[Work] = []
         # Apart from the forward pass: arrays of one async_eval are ready when all of them are, and
         # the tokens are read while the pass runs.
         mx.async_eval(NextToken.arrays(drawn))
         if runs_ahead:
             for step in sampled:
                 step.sequence.propose((_UNREAD,))
-            self._forward(NextToken.joined(drawn)[:, None], [1] * len(sampled))
-        self._read(sampled, drawn)
-        Step.perform([step for step in sampled if step.may_be_refused], Step.check)
-        accepted = [step for step in sampled if step.error is None and not step.is_slow]
-        if runs_ahead and any(step.is_redrawn for step in sampled):
-            self._rows.withdraw()
-        elif runs_ahead:
-            for step in accepted:
-                step.sequence.tail = [step.sampled[0].token_id]
-        Step.perform(accepted, Step.advance)
+            shared.append(self._forward(NextToken.joined(drawn)[:, None], [1] * len(sampled)))
+        shared.append(self._read(sampled, drawn))
+        accepted = Step.perform(sampled, Step.advance)
+        if runs_ahead:
+            self._settle_ahead(sampled, accepted)
         self._rows.settle()
         if drafts:
             self._drafts.record(sampled)
+        for step in steps:
+            timings = step.sequence.timings
+            timings.add_all(step.work + shared)
+            timings.step += runs_ahead
         if len(sampled) == len(steps):
             self._measure(pass_tokens, time.perf_counter() - started, is_drafted=bool(drafts))
+            return steps
         return [step for step in steps if step.tokens or step.is_slow or step.error is not None]
+
+    def _settle_ahead(self, sampled: list[Step], accepted: list[Step]) -> None:
+        """Keep the tokens of a pass that was dispatched before they were read."""
+        for step in sampled:
+            if step.is_redrawn:
+                self._rows.withdraw()
+                return
+        for step in accepted:
+            step.sequence.tail = [step.sampled[0].token_id]
 
     def _measure(self, tokens: int, seconds: float, *, is_drafted: bool) -> None:
         """Record the time of a step. The draft model's part in it is not the pass's."""
@@ -232,25 +255,64 @@ class Batch:
         lengths = [len(of_row) for of_row in tokens]
         if drafts or min(lengths) < max(lengths):
             self._rows.begin_trial(lengths)
-        self._forward(padded_tokens(tokens), lengths)
+        work = self._forward(padded_tokens(tokens), lengths)
+        for sequence in sequences:
+            sequence.timings.add_all((work,))
+            sequence.timings.step += 1
         if not drafts:
             self._rows.settle()
         self._feed_seconds = time.perf_counter() - started
 
+    def _begin_lookahead(self) -> Lookahead | None:
+        """Return the draws of the next tokens, if they need not wait for those before them."""
+        rows, model = self._rows, self._draft_model
+        if self._drafts.in_flight or not rows.is_one_each:
+            return None
+        for sequence in rows.sequences:
+            if sequence.constraint.has_grammar:
+                return None
+        if model is not None and model.reads_states:
+            return None
+        self._lookahead = Lookahead.of(rows.sequences)
+        return self._lookahead
+
+    def _may_look_ahead(self, lookahead: Lookahead) -> bool:
+        """Whether the next pass and the draw behind it are dispatched before a token is read."""
+        sequences = self._rows.sequences
+        if lookahead.sequences is not sequences:
+            return False
+        if all(sequence.is_at_limit for sequence in sequences):
+            return False
+        return not self._drafts.are_expected()
+
+    def _step_ahead(self, lookahead: Lookahead) -> list[Step]:
+        """Dispatch a pass over drawn tokens and the next draw, then read the tokens."""
+        started = time.perf_counter()
+        drawn = lookahead.drawn
+        output = self._run(drawn[:, None], lookahead.arguments)
+        lookahead.draw(output.behind_rows())
+        mx.async_eval(lookahead.drawn)
+        return lookahead.read(drawn, ("dispatch", started, time.perf_counter()))
+
     def _sample(self, steps: list[Step]) -> list[Step]:
         """Sample tokens for the sequences with logits, and return their steps."""
-        begun = [step for step in Step.perform(steps, self._begin) if step.sampled]
-        alone = sample_together(begun) if len(begun) > 1 else begun
+        lookahead, self._lookahead = self._lookahead, None
+        if lookahead is not None:
+            lookahead.hand_over()
+        if any(step.sequence.choices is not None for step in steps):
+            Step.perform(steps, self._draw_choice)
+        begun = [step for step in Step.perform(steps, Step.begin) if step.sampled]
+        left = begun
+        if lookahead is not None:
+            left = [step for step in begun if not step.sampled[0].is_drawn]
+        alone = sample_together(left) if len(left) > 1 else left
         if len(Step.perform(alone, Step.sample)) == len(alone):
             return begun
         return [step for step in begun if step.error is None and not step.is_slow]
 
-    def _begin(self, step: Step) -> None:
-        sequence = step.sequence
-        if sequence.choices is not None and sequence.is_at_choice:
-            step.tokens += self._choices.draw(sequence)
-        if sequence.processed == len(sequence.tokens) and not sequence.finished:
-            step.begin()
+    def _draw_choice(self, step: Step) -> None:
+        if step.sequence.is_at_choice:
+            step.tokens += self._choices.draw(step.sequence)
 
     def _may_run_ahead(self) -> bool:
         """Whether to dispatch the next pass before the sampled tokens are read.
@@ -274,16 +336,15 @@ class Batch:
             return False
         return not may_refuse or rows.is_plain or can_trim(rows.cache, 1)
 
-    def _read(self, sampled: Items[Step], drawn: Items[NextToken]) -> None:
-        """Wait for the sampled tokens."""
+    def _read(self, sampled: Items[Step], drawn: Items[NextToken]) -> Work:
+        """Wait for the sampled tokens, and return the time."""
         started = time.perf_counter()
         NextToken.read(drawn)
         ended = time.perf_counter()
-        timings = [sequence.timings for sequence in self._rows.sequences]
-        Timings.add_to_all(timings, "wait", started, ended)
         for step in sampled:
             if step.sequence.timings.first_token is None:
                 step.sequence.timings.first_token = ended
+        return "wait", started, ended
 
     def _token_counts(
         self, pending: Mapping[Sequence, Items[int]], drafts: Mapping[Sequence, Items[int]]
@@ -335,23 +396,22 @@ class Batch:
             for sequence, length in zip(pending, lengths, strict=True)
         ]
 
-    def _forward(self, tokens: mx.array, lengths: Items[int]) -> None:
+    def _forward(self, tokens: mx.array, lengths: Items[int]) -> Work:
         """Dispatch a pass and set each sequence's logits after its last token.
 
         Args:
             tokens: Shape (rows, longest length).
             lengths: Tokens of each row without padding.
+
+        Returns:
+            The time.
         """
         started = time.perf_counter()
-        rows = self._rows
-        sequences = rows.sequences
-        self._pass_tokens = tokens.size
+        sequences = self._rows.sequences
         deltas = [0] * len(lengths)
         for sequence in sequences:
             deltas[sequence.row] = sequence.rope_delta
-        output = self._pass(tokens, rows.cache, **position_arguments(deltas))
-        if self._quantize is not None:
-            self._quantize(rows.cache)
+        output = self._run(tokens, position_arguments(deltas))
         of_rows = output.last(lengths)
         model = self._draft_model
         weights: list[mx.array] = []
@@ -371,11 +431,17 @@ class Batch:
                 sequence.weigh_forced(output.logits[row, : lengths[row]], known.setdefault(row, {}))
                 weights += sequence.weights.unread
         mx.async_eval(output.inputs, *weights)
-        timings = [sequence.timings for sequence in sequences]
-        Timings.add_to_all(timings, "dispatch", started, time.perf_counter())
-        for sequence in sequences:
-            sequence.timings.step += 1
+        return "dispatch", started, time.perf_counter()
+
+    def _run(self, tokens: mx.array, arguments: Mapping[str, Any]) -> PassOutput:
+        """Run a pass. Nothing is evaluated."""
+        self._pass_tokens = tokens.size
+        output = self._pass(tokens, self._rows.cache, **arguments)
+        if self._quantize is not None:
+            self._quantize(self._rows.cache)
+        for sequence in self._rows.sequences:
             sequence.forward_passes += 1
         self._passes += 1
         if self._passes % _STEPS_BETWEEN_CACHE_CLEARINGS == 0:
             clear_cache()
+        return output

@@ -147,8 +147,12 @@ class Constraint:
 
     @property
     def is_scripted(self) -> bool:
-        """Whether the next token is one of :meth:`narrow`, or ends a value that repeats."""
-        return bool(self._script) or self._closing_token is not None
+        """Whether the next token is one of :meth:`narrow`, or brings a value that repeats nearer to
+        its end.
+        """
+        if self._repetition is not None and self._repetition.closing_token is not None:
+            return True
+        return bool(self._script)
 
     @property
     def has_choice(self) -> bool:
@@ -171,12 +175,18 @@ class Constraint:
 
     # Masks.
 
-    def mask(self, size: int, *, exact: bool = False) -> Mask | None:
+    @property
+    def missing_tokens(self) -> int:
+        """Tokens before which end tokens are masked."""
+        return max(0, self.options.min_tokens - self.generated)
+
+    def mask(self, size: int, *, exact: bool = False, unread: int = 0) -> Mask | None:
         """Return the mask of the next token, bool, shape (size,); ``None``: all are allowed.
 
         Args:
             size: Size of the vocabulary.
             exact: Allow only tokens that :meth:`accepts` accepts.
+            unread: Tokens in front of it that are not taken yet. Only without a grammar.
 
         Raises:
             SlowMaskError: The mask takes too long. The state is unchanged.
@@ -194,11 +204,12 @@ class Constraint:
             elif exact or self._follows_limit:
                 allowed = self.guard.mask(allowed, exact=exact)
         is_complete = self.matcher is None or self.matcher.is_accepting
-        if is_complete and self.generated < self.options.min_tokens:
+        if is_complete and self.generated + unread < self.options.min_tokens:
             allowed = self._without_end_tokens(allowed, size)
-        closing = self._closing_token
-        if allowed is not None and closing is not None and allowed[closing]:
-            allowed = _only(allowed, closing)
+        if self._repetition is not None and allowed is not None:
+            closing = self._repetition.closing_token
+            if closing is not None and allowed[closing]:
+                allowed = _only(allowed, closing)
         if allowed is not None and self._script:
             allowed = self._scripted(allowed, exact=exact)
         return allowed
@@ -375,11 +386,6 @@ class Constraint:
             self._repetition.advance(written, guard.matcher)
             if self.cut is None and self._repetition.unit is not None:
                 self.cut = Cut(self.written, self._repetition.unit, "repetition")
-
-    @property
-    def _closing_token(self) -> int | None:
-        """The token that brings a value that repeats nearer to its end."""
-        return None if self._repetition is None else self._repetition.closing_token
 
     def _in_time(self, matcher: Matcher) -> Mask:
         planned, self._planned = self._planned, None

@@ -144,6 +144,7 @@ class PassOutput:
         self._layer = layer
         self._states = self._hidden if states is None else states
         self._positions: list[tuple[int, int]] = []
+        self._is_behind_rows = True
         self._inputs: mx.array | None = None
         self._chosen: mx.array | None = None
 
@@ -153,9 +154,19 @@ class PassOutput:
         Args:
             lengths: Tokens of each row without padding.
         """
-        self._positions += [(row, length - 1) for row, length in enumerate(lengths)]
-        start = len(self._positions) - len(lengths)
-        return [NextLogits(self, number) for number in range(start, len(self._positions))]
+        found = []
+        for row, length in enumerate(lengths):
+            found.append(self.at(row, length - 1))
+        return found
+
+    def behind_rows(self) -> mx.array:
+        """Return the logits of all tokens behind the last token of each row.
+
+        Returns:
+            Shape (rows, vocabulary).
+        """
+        inputs = self._hidden[:, -1]
+        return inputs if self._layer is None else self._layer.logits(inputs)
 
     def states(self, row: int, length: int) -> RowStates:
         """Return the hidden states of a row.
@@ -171,8 +182,10 @@ class PassOutput:
 
         To be called for all tokens whose logits may be used, before any logits are.
         """
+        number = len(self._positions)
         self._positions.append((row, column))
-        return NextLogits(self, len(self._positions) - 1)
+        self._is_behind_rows &= row == number and column == self._hidden.shape[1] - 1
+        return NextLogits(self, number)
 
     @property
     def inputs(self) -> mx.array:
@@ -181,8 +194,7 @@ class PassOutput:
         Inputs of the output layer, shape (positions, hidden), or without one logits of all tokens.
         """
         if self._inputs is None:
-            height, width = self._hidden.shape[:2]
-            if self._positions == [(row, width - 1) for row in range(height)]:
+            if self._is_behind_rows and len(self._positions) == len(self._hidden):
                 self._inputs = self._hidden[:, -1]
             else:
                 rows, columns = zip(*self._positions, strict=True)

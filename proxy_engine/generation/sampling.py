@@ -97,6 +97,11 @@ class NextToken:
         return self.mask is None or self.mask.count != 1
 
     @property
+    def is_drawn(self) -> bool:
+        """Whether it is sampled."""
+        return self.drawn is not _UNSAMPLED
+
+    @property
     def row_parameters(self) -> object:
         """Tokens with equal values can be sampled by :meth:`sample_together`.
 
@@ -152,14 +157,16 @@ class NextToken:
     @staticmethod
     def arrays(tokens: Sequence[NextToken]) -> list[mx.array]:
         """Return the arrays of tokens that are to be evaluated."""
-        drawn = {id(token.drawn): token.drawn for token in tokens}
-        arrays = list(drawn.values())
-        if len(drawn) == 1 and len(tokens) > 1:
-            # Tokens that are sampled together have nothing else.
-            return arrays
+        arrays: list[mx.array] = []
         for token in tokens:
-            others = token.log_weight, token.returned, token.without_limit, *token._vectors
-            arrays += [array for array in others if array is not None]
+            if arrays and token.drawn is arrays[-1]:
+                # Tokens that are sampled together have nothing else.
+                continue
+            arrays.append(token.drawn)
+            for other in (token.log_weight, token.returned, token.without_limit):
+                if other is not None:
+                    arrays.append(other)
+            arrays += token._vectors
             if token._logprobs is not None:
                 arrays += token._logprobs.arrays
         return arrays
@@ -167,19 +174,26 @@ class NextToken:
     @staticmethod
     def read(tokens: Sequence[NextToken]) -> None:
         """Set the ids of tokens. Waits for the device."""
-        drawn = {id(token.drawn): token.drawn for token in tokens}
-        mx.eval(list(drawn.values()))
-        ids = {key: cast("list[int]", array.tolist()) for key, array in drawn.items()}
+        drawn: list[mx.array] = []
         for token in tokens:
-            token.token_id = ids[id(token.drawn)][token.row]
+            if not drawn or token.drawn is not drawn[-1]:
+                drawn.append(token.drawn)
+        mx.eval(drawn)
+        last, ids = None, cast("list[int]", [])
+        for token in tokens:
+            if token.drawn is not last:
+                last = token.drawn
+                ids = cast("list[int]", last.tolist())
+            token.token_id = ids[token.row]
 
     @staticmethod
     def joined(tokens: Sequence[NextToken]) -> mx.array:
         """Return the ids of tokens, not evaluated, shape (tokens,)."""
         drawn = tokens[0].drawn
-        if len(drawn) == len(tokens) and all(
-            token.drawn is drawn and token.row == row for row, token in enumerate(tokens)
-        ):
+        for row, token in enumerate(tokens):
+            if token.drawn is not drawn or token.row != row or len(drawn) != len(tokens):
+                break
+        else:
             return drawn
         return mx.concatenate([token.drawn[token.row : token.row + 1] for token in tokens])
 

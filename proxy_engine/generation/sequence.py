@@ -65,6 +65,7 @@ class Sequence(CachedText):
         tokens: Prompt and generated tokens.
         prompt_tokens: Length of the prompt.
         logits: Logits of the next token, once all tokens are processed.
+        drawn: The next token, if it was drawn before the tokens in front of it were read.
         finished: Whether the last token has been generated.
         weights: The importance weights of the generated tokens, if they are recorded.
         group: Identifies the sequences that were forked from the same one.
@@ -90,6 +91,7 @@ class Sequence(CachedText):
         super().__init__(list(prompt_ids))
         self.prompt_tokens = len(self.tokens)
         self.logits: NextLogits | None = None
+        self.drawn: NextToken | None = None
         self.finished = False
         self.constraint = constraint
         self.samplers = samplers
@@ -123,13 +125,29 @@ class Sequence(CachedText):
         constraint = self.constraint
         return constraint.generated + 1 >= constraint.options.max_tokens
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether the next token can be sampled: its logits are there."""
+        is_processed = self.processed == len(self.tokens) and not self.finished
+        return is_processed and self.logits is not None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a token depends on those before it by its logits and its sampler alone."""
+        constraint = self.constraint
+        is_boosted = constraint.options.soft_max_tokens is not None
+        return not constraint.has_grammar and self.weights is None and not is_boosted
+
     # Sampling.
 
-    def next_token(self, *, exact: bool = False, constraint: Constraint | None = None) -> NextToken:
+    def next_token(
+        self, *, exact: bool = False, constraint: Constraint | None = None, unread: int = 0
+    ) -> NextToken:
         """Return the next token, whose mask is computed, to be sampled.
 
         Args:
             exact: Allow only tokens that the constraint accepts.
+            unread: Tokens in front of it that are not appended yet, if the sequence is free.
             constraint: A copy of the constraint, for a token that is drawn for a draft: the mask
                 will be computed again for verification. ``None``: the sequence's own.
 
@@ -137,7 +155,8 @@ class Sequence(CachedText):
             SlowMaskError: The mask takes too long. The state is unchanged.
         """
         constraint = constraint or self.constraint
-        allowed = constraint.mask(self.next_logits.width, exact=exact)
+        logits = self.logits or self.next_logits
+        allowed = constraint.mask(logits.width, exact=exact, unread=unread)
         wide, options = constraint.without_limit, constraint.options
         return NextToken(
             self.samplers.sampler(constraint),
@@ -181,6 +200,11 @@ class Sequence(CachedText):
             return token
         logprobs, vectors = sampled.logprobs(), sampled.logprob_vectors()
         return token._replace(logprobs=logprobs, logprob_vectors=vectors)
+
+    def append_processed(self, token_id: int) -> Token:
+        """Append a token of a free sequence that the last pass has processed."""
+        self.processed += 1
+        return self._append(token_id, is_choice=True)
 
     def advance_forced(self) -> list[Token]:
         """Append the tokens that need no sampling: forced text, and a forced end."""
@@ -230,8 +254,7 @@ class Sequence(CachedText):
     @property
     def is_at_choice(self) -> bool:
         """Whether such a choice comes next, and its logits are there."""
-        is_ready = self.processed == len(self.tokens) and not self.finished
-        return is_ready and self.logits is not None and self.has_choice
+        return self.is_ready and self.has_choice
 
     # Copies.
 

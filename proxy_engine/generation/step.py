@@ -27,12 +27,12 @@ from .sampling import NextToken, Proposal
 from .sequence import Sequence
 from .sequence_samplers import RandomState
 from .speculation.drafts import Draft
-from .timings import Timings
+from .timings import Work
 from .tokens import Token
 
 
 class Step:
-    """A step of one sequence. Its phases are called in order: begin, sample, check, advance.
+    """A step of one sequence. Its phases are called in order: begin, sample, advance.
 
     The first position is that behind the pending tokens. Positions are sampled in order, so random
     keys are used as without a draft; those of positions that are not reached are given back.
@@ -51,6 +51,7 @@ class Step:
         error: The sequence failed with this error. Other sequences are not affected.
         is_slow: The mask exceeds the step budget of the model thread. The sequence has to
             :meth:`~Batch.remove` until :meth:`Constraint.compute_slow` has returned.
+        work: What has been done, with its times.
     """
 
     def __init__(self, sequence: Sequence, draft: Draft | None = None) -> None:
@@ -62,6 +63,7 @@ class Step:
         self.accepted = 0
         self.error: Exception | None = None
         self.is_slow = False
+        self.work: list[Work] = []
         self._logits: NextLogits | None = None
         # The random states before the positions, and behind the last one.
         self._random_states: list[RandomState] = []
@@ -95,21 +97,24 @@ class Step:
         return self._logits
 
     def begin(self) -> None:
-        """Compute the mask of the first position.
+        """Compute the mask of the first position, if its logits are there.
 
         Raises:
             SlowMaskError: It takes too long.
         """
         sequence = self.sequence
+        if sequence.processed < len(sequence.tokens) or sequence.finished:
+            return
         # A pass that is dispatched before the tokens are read replaces those of the sequence.
         self._logits = sequence.logits
         if not sequence.constraint.has_grammar:
             # Nothing is computed that would be worth measuring.
-            self.sampled.append(sequence.next_token())
+            drawn, sequence.drawn = sequence.drawn, None
+            self.sampled.append(drawn or sequence.next_token())
             return
         started = time.perf_counter()
         self.sampled.append(sequence.next_token())
-        sequence.timings.add("mask", started, time.perf_counter())
+        self.work.append(("mask", started, time.perf_counter()))
 
     def sample(self) -> None:
         """Sample all positions.
@@ -133,19 +138,14 @@ class Step:
                     token = step.state.next_token()
                     self._sample(token, logits, proposed)
                     self.sampled.append(token)
-        self.sequence.timings.add("sample", started, time.perf_counter())
+        self.work.append(("sample", started, time.perf_counter()))
 
     def _sample(self, token: NextToken, logits: NextLogits, proposed: Proposal | None) -> None:
         """Sample a position of a draft."""
         token.sample(logits, proposed)
         self._random_states.append(self.sequence.random_state)
 
-    @property
-    def may_be_refused(self) -> bool:
-        """Whether the sampled token has to be checked."""
-        return self.sequence.constraint.has_grammar or self.sampled[0].returned is not None
-
-    def check(self) -> None:
+    def _check(self) -> None:
         """Sample the first position again if the sequence does not accept its token.
 
         The text could not be completed within the limit after it. The second mask may have a token
@@ -185,9 +185,15 @@ class Step:
 
         Raises:
             GrammarBudgetError: The state after a token exceeds the step budget.
+            InvalidOptionError: A sampler of the caller has returned an invalid token.
+            SlowMaskError: The sampled token is not accepted, and the mask of the others takes too
+                long.
         """
         sequence = self.sequence
-        if self.draft is None and not sequence.constraint.has_grammar:
+        has_grammar = sequence.constraint.has_grammar
+        if has_grammar or self.sampled[0].returned is not None:
+            self._check()
+        if self.draft is None and not has_grammar:
             self.tokens.append(sequence.advance(self.sampled[0]))
             return
         started = time.perf_counter()
@@ -196,7 +202,7 @@ class Step:
         if self.draft is not None:
             self._advance_over(self.draft, tokens)
         self.tokens += tokens
-        sequence.timings.add("advance", started, time.perf_counter())
+        self.work.append(("advance", started, time.perf_counter()))
 
     def _advance_over(self, draft: Draft, tokens: list[Token]) -> None:
         """Advance over the accepted tokens of a draft. ``tokens`` begins with the first one."""
@@ -252,6 +258,7 @@ def sample_together(steps: Iterable[Step]) -> list[Step]:
         started = time.perf_counter()
         logits = NextLogits.stacked([step.logits for step in group])
         NextToken.sample_together([step.sampled[0] for step in group], logits)
-        timings = [step.sequence.timings for step in group]
-        Timings.add_to_all(timings, "sample", started, time.perf_counter())
+        ended = time.perf_counter()
+        for step in group:
+            step.work.append(("sample", started, ended))
     return others

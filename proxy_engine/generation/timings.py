@@ -6,11 +6,14 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from ..results.parts import Span
 
 Phase = Literal["prompt", "mask", "sample", "draft", "dispatch", "wait", "advance"]
+
+Work: TypeAlias = tuple[Phase, float, float]
+"""The phase of a piece of work, its start and its end."""
 
 
 @dataclass(slots=True)
@@ -39,18 +42,17 @@ class Timings:
 
     def add(self, phase: Phase, started: float, ended: float) -> None:
         """Record a piece of work."""
-        Timings.add_to_all((self,), phase, started, ended)
+        self.add_all(((phase, started, ended),))
 
-    @staticmethod
-    def add_to_all(requests: Iterable[Timings], phase: Phase, started: float, ended: float) -> None:
-        """Record a piece of work that requests share."""
-        seconds = ended - started
-        for timings in requests:
-            if timings.first_token is not None:
-                timings.seconds[phase] = timings.seconds.get(phase, 0.0) + seconds
-            if timings.is_traced:
-                begin = timings.started
-                timings.spans.append(Span(phase, timings.step, started - begin, ended - begin))
+    def add_all(self, work: Iterable[Work]) -> None:
+        """Record pieces of work."""
+        first, seconds = self.first_token, self.seconds
+        for phase, started, ended in work:
+            if first is not None and started >= first:
+                seconds[phase] = seconds.get(phase, 0.0) + ended - started
+            if self.is_traced:
+                begin = self.started
+                self.spans.append(Span(phase, self.step, started - begin, ended - begin))
 
     @contextmanager
     def during(self, phase: Phase) -> Iterator[None]:

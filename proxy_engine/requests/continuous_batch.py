@@ -155,7 +155,7 @@ class ContinuousBatch:
             if processed is not None:
                 self._start(*processed)
         if self._batch.sequences:
-            if not (self._prefills.running or others_wait):
+            if self._batch.is_merged and not (self._prefills.running or others_wait):
                 self._batch.unmerge()
             self._generate()
         elif self._groups and not self._prefills.running:
@@ -242,7 +242,8 @@ class ContinuousBatch:
         finally:
             # Other tokens are reported while the device works, and even if the pass fails.
             for group in stepped:
-                if group.is_single and group in self._groups:
+                has_report = group.first.reads_tokens or not group.rows
+                if has_report and group.is_single and group in self._groups:
                     self._report(group)
 
     def _report(self, group: Group) -> None:

@@ -61,6 +61,7 @@ class Sample:
         mask_job: Computes its slow masks.
         cached_tokens: Tokens of the prompt whose KV cache was reused.
         has_reported: Whether a token has been reported.
+        reads_tokens: Whether tokens are read as they are generated.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Sample:
         self._vocabulary = vocabulary
         self._model = model
         self._matcher = sequence.constraint.matcher
+        self.reads_tokens = request.watches or isinstance(self._matcher, RootMatcher)
         part = request.answer.response.part
         self._reader = AnswerReader(
             new_id=request.answer.new_id,

@@ -28,7 +28,7 @@ from .draft_length import (
 )
 from .drafts import MAX_TOKENS_PER_STEP, Draft, Drafter
 from .model_drafter import ModelDrafter
-from .step_costs import StepCosts
+from .step_costs import STEPS_BETWEEN_UPDATES, StepCosts
 
 _log = logging.getLogger(__name__)
 
@@ -76,6 +76,14 @@ class Drafting:
         """Whether the length of drafts follows the acceptance rate."""
         return self._options.is_adaptive
 
+    def may_pay(self, sequence: GeneratedSequence, rows: int) -> bool:
+        """Whether a draft of the sequence can pay; see :meth:`expected_draft`."""
+        if self._model is not None:
+            return True
+        self._advance(sequence)
+        part = sequence.constraint.part_name
+        return any(self._pays(part, drafter, rows) for drafter in self._drafters)
+
     def expected_draft(self, sequence: GeneratedSequence, rows: int) -> RowOutlook | None:
         """Return the draft that is likely once the next token is known; ``None``: there is none.
 
@@ -86,10 +94,10 @@ class Drafting:
         self._advance(sequence)
         part = sequence.constraint.part_name
         for drafter in list(self._drafters):
-            rate = self._rates.rate(part, drafter.source)
-            if self.is_adaptive and not self._costs.cost.pays(rate, rows):
+            if not self._pays(part, drafter, rows):
                 # It takes the tokens once they may be of use.
                 continue
+            rate = self._rates.rate(part, drafter.source)
             try:
                 drafter.update(sequence.tokens)
                 if drafter.expects_draft(sequence.constraint.matcher):
@@ -171,6 +179,11 @@ class Drafting:
         """Draft without the draft model or head from now on."""
         self._model = None
 
+    def _pays(self, part: str, drafter: Drafter, rows: int) -> bool:
+        if not self.is_adaptive:
+            return True
+        return self._costs.cost.pays(self._rates.rate(part, drafter.source), rows)
+
     def _advance(self, sequence: GeneratedSequence) -> None:
         self._rates.advance(sequence.generated - self._counted)
         self._counted = sequence.generated
@@ -247,13 +260,23 @@ class BatchDrafts:
         self._draft_model = draft_model
         self._pads = pads
         self._costs = costs
+        # The sequences for which no draft pays, and for how many steps they are not asked.
+        self._resting: Sequence[GeneratedSequence] = ()
+        self._rest = 0
 
     def are_expected(self) -> bool:
         """Whether the next pass is likely to have drafts."""
-        drafting = self._drafting()
-        if not drafting:
+        sequences = self._rows.sequences
+        if self._rest and self._resting is sequences:
+            self._rest -= 1
             return False
-        rows = 1 if self._pads else len(self._rows.sequences)
+        drafting = self._drafting()
+        rows = 1 if self._pads else len(sequences)
+        if not any(drafters.may_pay(sequence, rows) for sequence, drafters in drafting.items()):
+            # A grammar may begin another part, whose drafts pay.
+            if all(sequence.is_free for sequence in sequences):
+                self._resting, self._rest = sequences, STEPS_BETWEEN_UPDATES
+            return False
         expected = {
             sequence: drafters.expected_draft(sequence, rows)
             for sequence, drafters in drafting.items()

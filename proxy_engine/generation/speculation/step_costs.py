@@ -29,7 +29,7 @@ _FORGETTING = 0.99
 """Factor of the evidence of drafts after each step without one. Once it is forgotten, after some
 hundred steps, a draft is tried again."""
 
-_STEPS_BETWEEN_UPDATES = 8
+STEPS_BETWEEN_UPDATES = 8
 """Steps without drafts after which the cost is computed again."""
 
 _MAX_BASE = 32.0
@@ -84,7 +84,7 @@ class StepCosts:
                 self._added.append((seconds - self._plain_seconds) / (tokens - few))
                 self._evidence = min(self._evidence + 1, _DRAFTED_STEPS)
         self._steps += 1
-        if self._evidence and (is_drafted or self._steps % _STEPS_BETWEEN_UPDATES == 0):
+        if self._evidence and (is_drafted or self._steps % STEPS_BETWEEN_UPDATES == 0):
             weight = self._evidence / (self._evidence + _ASSUMED_EVIDENCE)
             base = weight * self._measured_base() + (1 - weight) * self._assumed.base
             self.cost = replace(self._assumed, base=self._share * base)

@@ -87,7 +87,7 @@ class ScriptedSequence(GeneratedSequence):
         return len(self.stretches) == 1
 
     def next_token(
-        self, *, exact: bool = False, constraint: Constraint | None = None
+        self, *, exact: bool = False, constraint: Constraint | None = None, unread: int = 0
     ) -> ScriptedToken:
         token = self.stretches[0][0]
         if self.chosen in self.rejected and not exact:
