@@ -134,9 +134,9 @@ def _bias_pairs(bias: Any) -> tuple[tuple[int, float], ...]:
     return tuple(sorted(pairs))
 
 
-def _token_id(given: Any) -> Any:
-    is_text = isinstance(given, str) and given.isascii() and given.isdecimal() and len(given) <= 10
-    return int(given) if is_text else _python_number(given)
+def _token_id(key: Any) -> Any:
+    is_text = isinstance(key, str) and key.isascii() and key.isdecimal() and len(key) <= 10
+    return int(key) if is_text else _python_number(key)
 
 
 LogitBias = Annotated[

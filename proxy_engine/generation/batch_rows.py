@@ -174,7 +174,7 @@ class BatchRows(Generic[T]):
             key = sequence.row, tuple(tokens[sequence])
             sequence.row = numbers.setdefault(key, len(numbers))
         self._copy_rows([row for row, _ in numbers])
-        return [own for _, own in numbers]
+        return [row_tokens for _, row_tokens in numbers]
 
     def begin_trial(self, lengths: Sequence[int]) -> None:
         """Prepare for a pass whose tokens are partly on trial, or whose rows are padded.

@@ -276,5 +276,5 @@ def _state(layer: Any) -> dict[str, Any]:
 def _shared(value: Any) -> Any:
     """Copy containers, and arrays such that an assignment to a slice leaves the copy as it is."""
     if isinstance(value, list | tuple):
-        return type(value)(_shared(one) for one in value)
+        return type(value)(_shared(item) for item in value)
     return copy.copy(value) if isinstance(value, mx.array) else value

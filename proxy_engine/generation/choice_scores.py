@@ -190,12 +190,14 @@ class ChoiceScorer:
     def _open(self, prefix: _Prefix, options: Sequence[int], search: _Search) -> None:
         """Score the options that end at a prefix, and queue the rows of the others."""
         candidates = search.candidates
-        ended = [one for one in options if candidates[one].tokens == prefix.tokens]
+        ended = [option for option in options if candidates[option].tokens == prefix.tokens]
         if ended:
-            masses = self._masses(prefix.logits[None], [candidates[one].allowed for one in ended])
-            for one, mass in zip(ended, masses, strict=True):
-                search.found.set(one, prefix.logprob, mass - prefix.total)
-        rows = _rows(prefix, [one for one in options if one not in ended], candidates)
+            masses = self._masses(
+                prefix.logits[None], [candidates[option].allowed for option in ended]
+            )
+            for option, mass in zip(ended, masses, strict=True):
+                search.found.set(option, prefix.logprob, mass - prefix.total)
+        rows = _rows(prefix, [option for option in options if option not in ended], candidates)
         if not rows:
             return
         firsts = mx.take(prefix.logits, mx.array([row.tokens[0] for row in rows])) - prefix.total
@@ -264,11 +266,11 @@ class ChoiceScorer:
         masses = [0.0] * len(allowed)
         for numbers in by_mask.values():
             on_device = self.masks.on_device(allowed[numbers[0]])
-            given = logits if len(logits) == 1 else logits[mx.array(numbers)]
+            chosen = logits if len(logits) == 1 else logits[mx.array(numbers)]
             if on_device.ids is not None:
-                kept = mx.take(given, on_device.ids, axis=-1)
+                kept = mx.take(chosen, on_device.ids, axis=-1)
             else:
-                kept = mx.where(on_device.mask, given, -mx.inf)
+                kept = mx.where(on_device.mask, chosen, -mx.inf)
             values = mx.broadcast_to(mx.logsumexp(kept, axis=-1), (len(numbers),))
             for number, value in zip(numbers, cast("list[float]", values.tolist()), strict=True):
                 masses[number] = value
@@ -279,16 +281,18 @@ def _rows(prefix: _Prefix, options: Sequence[int], candidates: Sequence[Candidat
     """Return the rows behind a prefix; options share one where that saves enough tokens."""
     depth = len(prefix.tokens)
     by_first: dict[int, list[int]] = {}
-    for one in options:
-        by_first.setdefault(candidates[one].tokens[depth], []).append(one)
+    for option in options:
+        by_first.setdefault(candidates[option].tokens[depth], []).append(option)
     rows = []
     for group in by_first.values():
-        tokens = [candidates[one].tokens[depth:] for one in group]
+        tokens = [candidates[option].tokens[depth:] for option in group]
         shared = _common_length(tokens)
         if shared * (len(group) - 1) >= _MIN_SHARED_TOKENS:
             rows.append(_Row(prefix, tokens[0][:shared], group))
         else:
-            rows += [_Row(prefix, own, [one]) for own, one in zip(tokens, group, strict=True)]
+            rows += [
+                _Row(prefix, rest, [option]) for rest, option in zip(tokens, group, strict=True)
+            ]
     return rows
 
 
@@ -376,7 +380,7 @@ class _Search:
         """Estimate the scores of the options whose rows still wait."""
         found = self.found
         found.log_estimates[:] = found.log_scores
-        scored = [one for one in self._leaves if np.isfinite(found.log_scores[one])]
+        scored = [leaf for leaf in self._leaves if np.isfinite(found.log_scores[leaf])]
         ratio = min(0.0, _log_sum(found.log_scores[scored]) - _log_sum(self._log_bounds))
         for _, _, row in self._open:
             estimate = row.bound - math.log(len(row.options)) + (ratio if scored else 0.0)

@@ -263,7 +263,7 @@ def _has_one_temperature(matcher: Matcher, options: Sequence[ChoiceOption]) -> b
         return True
     try:
         with step_budget(_TEMPERATURE_STEPS):
-            return all(same_temperature(matcher.state, one.text) for one in options)
+            return all(same_temperature(matcher.state, option.text) for option in options)
     except GrammarBudgetError:
         return False
 
@@ -286,7 +286,7 @@ def _record(
     return ScoredChoice(
         offset - len(forced) + before,
         scored,
-        next(one for one in scored if one.text == label),
+        next(choice for choice in scored if choice.text == label),
         # What precedes the label in the option's own text belongs to the choice.
         forced_bytes=before,
     )

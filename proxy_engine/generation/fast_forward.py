@@ -125,14 +125,14 @@ class FastForward:
             context, is not UTF-8, or spells a special token in ordinary ones.
         """
         before = self._context(context)
-        own, mark, rest = text.partition(Vocabulary.SPECIAL_MARK)
+        text_before, mark, rest = text.partition(Vocabulary.SPECIAL_MARK)
         for start in range(max(len(before), 1)):
-            tokens = self._encode_after(before[start:], own)
+            tokens = self._encode_after(before[start:], text_before)
             if tokens is not None and mark:
                 # Nothing merges across a special token.
                 return tokens + self._tokenize((), mark + rest, following, is_end=False)
             if tokens is not None:
-                return self._without_merges(before[start:], own, tokens, following)
+                return self._without_merges(before[start:], text_before, tokens, following)
         return None
 
     def _context(self, generated: Sequence[int]) -> tuple[int, ...]:
@@ -242,6 +242,6 @@ def _is_special(form: bytes | None) -> bool:
     return form is None or form.startswith(Vocabulary.SPECIAL_MARK)
 
 
-def _common_prefix(one: list[int], other: list[int]) -> list[int]:
-    same = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+def _common_prefix(first: list[int], second: list[int]) -> list[int]:
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))
     return [token for token, _ in same]

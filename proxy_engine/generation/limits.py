@@ -197,8 +197,8 @@ class SequenceOptions:
 
 def end_token_ids(vocabulary: Vocabulary, tokenizer: TokenizerWrapper) -> tuple[int, ...]:
     """Return the end tokens, the tokenizer's own first."""
-    own = tokenizer.eos_token_id
-    ends = sorted(vocabulary.end_token_ids, key=lambda token_id: (token_id != own, token_id))
+    preferred = tokenizer.eos_token_id
+    ends = sorted(vocabulary.end_token_ids, key=lambda token_id: (token_id != preferred, token_id))
     return tuple(ends)
 
 

@@ -112,11 +112,11 @@ class ParticleSystem(Generic[P]):
         for slot, ancestor in enumerate(ancestors):
             self.particles[slot] = copy(old[ancestor]) if is_used[ancestor] else old[ancestor]
             is_used[ancestor] = True
-        self._corrections = log_mean - _own(self.particles, measure)
+        self._corrections = log_mean - _log_weights(self.particles, measure)
         return True
 
     def _log_weights(self, log_weight: Callable[[P], float]) -> Floats:
-        return _own(self.particles, log_weight) + self._corrections
+        return _log_weights(self.particles, log_weight) + self._corrections
 
     def draw(self, count: int = 1) -> list[int]:
         """Return the indices of independent draws from the weighted particles."""
@@ -128,7 +128,7 @@ def _whole(particle: Weighted) -> float:
     return particle.log_weight
 
 
-def _own(particles: Sequence[P], log_weight: Callable[[P], float]) -> Floats:
+def _log_weights(particles: Sequence[P], log_weight: Callable[[P], float]) -> Floats:
     return np.array([log_weight(particle) for particle in particles], np.float64)
 
 
@@ -283,8 +283,8 @@ class TokenWeights:
 
     def read(self) -> None:
         """Read the log-weights that are known by now. May wait for the device."""
-        for one in self._unread:
-            value = cast(float, one.item())
+        for weight in self._unread:
+            value = cast(float, weight.item())
             # A model that computes NaN gives no weight.
             self.sums.append(
                 self.total + self._factor + (-math.inf if math.isnan(value) else value)

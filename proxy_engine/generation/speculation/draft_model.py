@@ -186,7 +186,7 @@ class DraftModel(ModelDrafter):
         while True:
             mx.async_eval(logits)
             drawn = [
-                (job, self._draw(job.draft, own)) for job, own in zip(jobs, logits, strict=True)
+                (job, self._draw(job.draft, row)) for job, row in zip(jobs, logits, strict=True)
             ]
             mx.eval([proposal for _, proposal in drawn if proposal is not None])
             jobs = [
@@ -217,6 +217,6 @@ class DraftModel(ModelDrafter):
             with right_padded(rows.cache, lengths):
                 logits = self._call(padded, cache=rows.cache)
         return [
-            fitted(logits[text.row : text.row + 1, len(own) - 1], self._width)
-            for text, own in fed.items()
+            fitted(logits[text.row : text.row + 1, len(pending) - 1], self._width)
+            for text, pending in fed.items()
         ]

@@ -217,10 +217,10 @@ class Drafting:
         while proposed and (gain.pays(rate) or not self.is_adaptive):
             if not draft.append(proposed[0], drafter.source):
                 break
-            own = draft.steps[-1].forced
-            gain.add(rate, 1 + len(own))
-            forced, proposed = proposed[1 : 1 + len(own)], proposed[1 + len(own) :]
-            if tuple(forced) != own[: len(forced)]:
+            follow = draft.steps[-1].forced
+            gain.add(rate, 1 + len(follow))
+            forced, proposed = proposed[1 : 1 + len(follow)], proposed[1 + len(follow) :]
+            if tuple(forced) != follow[: len(forced)]:
                 break
         return len(draft.steps) > steps
 
