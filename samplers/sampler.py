@@ -373,6 +373,8 @@ class Sampler:
         if parameters.temperature == 0:
             return mx.argmax(logits, axis=-1), None
         keys = RandomKeys.take_rows((self.keys,))
+        if not self._has_filters and parameters.temperature == 1:
+            return draw_rows(logits.reshape(1, -1), keys).reshape(logits.shape[:-1]), None
         excludes: mx.array | None = None
         if self._has_xtc:
             keys, other = mx.random.split(keys[0])[:, None]

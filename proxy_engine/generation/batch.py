@@ -92,6 +92,9 @@ class Batch:
         self._drafts = BatchDrafts(self._rows, self._probe, draft_model, self._costs, pads=pads)
         self._choices = ExactChoices(self._pass.model, self._rows)
         self._lookahead: Lookahead | None = None
+        # Sequences whose tokens cannot be drawn ahead.
+        self._unfit: Items[Sequence] | None = None
+        self._awaits_drafts = False
         self._passes = 0
         self._pass_tokens = 0
         self._feed_seconds = 0.0
@@ -102,11 +105,6 @@ class Batch:
     def sequences(self) -> Items[Sequence]:
         """The sequences."""
         return self._rows.sequences
-
-    @property
-    def is_merged(self) -> bool:
-        """Whether it has a batch cache."""
-        return self._rows.is_merged
 
     def can_add(self, cache: Items[Any]) -> bool:
         """Whether a sequence with this cache can be added."""
@@ -173,11 +171,14 @@ class Batch:
         here concerns all sequences.
         """
         started, pass_tokens = time.perf_counter(), self._pass_tokens
-        lookahead = self._lookahead or self._begin_lookahead()
-        if lookahead is not None and self._may_look_ahead(lookahead):
-            steps = self._step_ahead(lookahead)
-            self._measure(pass_tokens, time.perf_counter() - started, is_drafted=False)
-            return steps
+        if self._may_look_ahead():
+            lookahead = self._lookahead or Lookahead.of(self._rows.sequences)
+            self._lookahead = lookahead
+            if lookahead is not None:
+                steps = self._step_ahead(lookahead)
+                self._measure(pass_tokens, time.perf_counter() - started, is_drafted=False)
+                return steps
+            self._unfit = self._rows.sequences
         drafts = self._drafts.in_flight
         steps = [Step(sequence, drafts.get(sequence)) for sequence in self._rows.sequences]
         sampled = self._sample(steps)
@@ -263,27 +264,27 @@ class Batch:
             self._rows.settle()
         self._feed_seconds = time.perf_counter() - started
 
-    def _begin_lookahead(self) -> Lookahead | None:
-        """Return the draws of the next tokens, if they need not wait for those before them."""
-        rows, model = self._rows, self._draft_model
-        if self._drafts.in_flight or not rows.is_one_each:
-            return None
-        for sequence in rows.sequences:
-            if sequence.constraint.has_grammar:
-                return None
-        if model is not None and model.reads_states:
-            return None
-        self._lookahead = Lookahead.of(rows.sequences)
-        return self._lookahead
-
-    def _may_look_ahead(self, lookahead: Lookahead) -> bool:
+    def _may_look_ahead(self) -> bool:
         """Whether the next pass and the draw behind it are dispatched before a token is read."""
-        sequences = self._rows.sequences
-        if lookahead.sequences is not sequences:
+        rows, model = self._rows, self._draft_model
+        sequences = rows.sequences
+        self._awaits_drafts = False
+        if self._drafts.in_flight or not rows.is_one_each or self._unfit is sequences:
             return False
-        if all(sequence.is_at_limit for sequence in sequences):
+        if self._lookahead is not None:
+            if self._lookahead.sequences is not sequences:
+                return False
+        elif model is not None and model.reads_states:
             return False
-        return not self._drafts.are_expected()
+        is_at_limit = True
+        for sequence in sequences:
+            if sequence.constraint.has_grammar:
+                return False
+            is_at_limit = is_at_limit and sequence.is_at_limit
+        if is_at_limit:
+            return False
+        self._awaits_drafts = self._drafts.are_expected()
+        return not self._awaits_drafts
 
     def _step_ahead(self, lookahead: Lookahead) -> list[Step]:
         """Dispatch a pass over drawn tokens and the next draw, then read the tokens."""
@@ -332,7 +333,7 @@ class Batch:
                 may_refuse = True
             may_draft = may_draft or sequence.drafting is not None
             is_at_limit = is_at_limit and sequence.is_at_limit
-        if is_at_limit or (may_draft and self._drafts.are_expected()):
+        if is_at_limit or self._awaits_drafts or (may_draft and self._drafts.are_expected()):
             return False
         return not may_refuse or rows.is_plain or can_trim(rows.cache, 1)
 
@@ -411,7 +412,7 @@ class Batch:
         deltas = [0] * len(lengths)
         for sequence in sequences:
             deltas[sequence.row] = sequence.rope_delta
-        output = self._run(tokens, position_arguments(deltas))
+        output = self._run(tokens, position_arguments(deltas) if any(deltas) else {})
         of_rows = output.last(lengths)
         model = self._draft_model
         weights: list[mx.array] = []

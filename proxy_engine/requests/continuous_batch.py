@@ -68,7 +68,10 @@ class ContinuousBatch:
         self._prefills = Prefills(self._forward, caches, draft_model)
         self._batch = self._new_batch()
         self._groups: list[Group] = []
+        # The sequences of the batch.
         self._members: dict[Sequence, tuple[Group, Sample]] = {}
+        # Whether they have changed since the last round in which a batch cache could be converted.
+        self._has_changed = False
 
     def __len__(self) -> int:
         """Return the number of requests that have begun and are not finished."""
@@ -154,8 +157,9 @@ class ContinuousBatch:
             processed = self._prefills.step(self._batch, shares=shares)
             if processed is not None:
                 self._start(*processed)
-        if self._batch.sequences:
-            if self._batch.is_merged and not (self._prefills.running or others_wait):
+        if self._members:
+            if self._has_changed and not (self._prefills.running or others_wait):
+                self._has_changed = False
                 self._batch.unmerge()
             self._generate()
         elif self._groups and not self._prefills.running:
@@ -316,6 +320,7 @@ class ContinuousBatch:
             self._end(group)
 
     def _set_rows(self, group: Group, sequences: list[Sequence]) -> None:
+        self._has_changed = True
         for sequence in group.rows:
             self._members.pop(sequence, None)
         group.rows = sequences

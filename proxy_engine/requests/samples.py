@@ -8,6 +8,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 import jsonschema
@@ -194,7 +195,7 @@ class Sample:
             parts=reader.parts,
             logprobs=None if request.options.logprobs is None else tuple(logprobs),
             logprob_vectors=tuple(vectors) if keeps_vectors else None,
-            trace=tuple(sequence.timings.spans),
+            trace=tuple(sorted(sequence.timings.spans, key=attrgetter("started"))),
             scored_choices=tuple(sequence.scored_choices),
             token_origins=_token_origins(tokens, self._lengths, sequence.scored_choices),
             token_lengths=tuple(self._lengths),

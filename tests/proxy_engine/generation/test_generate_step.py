@@ -15,8 +15,7 @@ from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.sample_utils import make_sampler
 
 from proxy_engine import CacheOptions, InferenceEngine, InvalidOptionError, RawPrompt, generate_step
-from proxy_engine.generation import batch as batch_module
-from proxy_engine.generation import constraint
+from proxy_engine.generation import ForwardPass, constraint
 from proxy_engine.models.loading import logits_width
 from samplers import SamplingParameters
 from state_machines import ChoiceStateMachine, JsonSchemaStateMachine, StateMachine, Vocabulary
@@ -219,19 +218,19 @@ def test_closed_generator_runs_no_more_passes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     passes = 0
-    forward = batch_module.Batch._forward
+    forward = ForwardPass.__call__
 
-    def counting(self: Any, *arguments: Any) -> None:
+    def counting(self: Any, *arguments: Any, **named: Any) -> Any:
         nonlocal passes
         passes += 1
-        forward(self, *arguments)
+        return forward(self, *arguments, **named)
 
-    monkeypatch.setattr(batch_module.Batch, "_forward", counting)
+    monkeypatch.setattr(ForwardPass, "__call__", counting)
     steps = generate_step(prompt_ids, tiny_model, tokenizer=tiny_tokenizer, max_tokens=400)
     assert len(list(islice(steps, 2))) == 2
     steps.close()
     assert list(steps) == []
-    assert passes <= 3
+    assert passes <= 4
 
 
 def test_slow_masks_do_not_change_the_tokens(
