@@ -20,7 +20,7 @@ from state_machines.root import Part, RootMatcher
 from .device_masks import SMALL_MASK_TOKENS, DeviceMasks, Mask
 from .fast_forward import MASK_STEPS, FastForward, must_end
 from .limits import PartLimits, SequenceOptions, end_boost
-from .tokens import Cut
+from .tokens import Cut, TextEnd
 
 SLOW_MASK_STEPS = 500
 """The same after a slow mask, since slow masks tend to follow each other."""
@@ -268,7 +268,7 @@ class Constraint:
         usable = self.options.usable_tokens
         return 0 <= token_id < size and (usable is None or bool(usable[token_id]))
 
-    def take(self, token_id: int, *, is_choice: bool) -> bool:
+    def take(self, token_id: int, *, is_choice: bool) -> TextEnd | None:
         """Take a token.
 
         Args:
@@ -276,7 +276,8 @@ class Constraint:
             is_choice: Whether it had alternatives.
 
         Returns:
-            Whether the sequence ends because a limit is reached.
+            Why the sequence ends with the token; ``None``: it does not. Between turns of one
+            answer, end tokens do not end it.
 
         Raises:
             GrammarBudgetError: The state after the token exceeds the step budget.
@@ -284,24 +285,16 @@ class Constraint:
         if self.guard is not None:
             self._advance(self.guard, token_id, is_choice=is_choice)
         self.generated += 1
-        if self.ends_at(token_id):
-            return False
-        is_full = self.generated >= self.options.max_tokens
         matcher, limits = self.matcher, self._limits
+        if token_id in self.options.end_token_ids and (matcher is None or matcher.is_finished):
+            return "stop"
+        is_full = self.generated >= self.options.max_tokens
         is_late = limits.has_any and limits.is_late and (matcher is None or matcher.is_accepting)
         if not (is_full or is_late):
-            return False
+            return None
         if not (self.is_limited or (matcher is not None and must_end(matcher.state))):
             self._cut(b"", is_late=not is_full)
-        return True
-
-    def ends_at(self, token_id: int) -> bool:
-        """Whether the sequence has ended with the token that was taken last.
-
-        Between turns of one answer, end tokens do not end it.
-        """
-        is_over = self.matcher is None or self.matcher.is_finished
-        return is_over and token_id in self.options.end_token_ids
+        return "length"
 
     def forced_tokens(self, tokens: Sequence[int]) -> Iterator[int]:
         """Iterate over the tokens that need no sampling: forced text, and a forced end.

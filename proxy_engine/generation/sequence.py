@@ -226,11 +226,10 @@ class Sequence(CachedText):
 
     def _append(self, token_id: int, *, is_choice: bool) -> Token:
         part = self.constraint.part
-        is_full = self.constraint.take(token_id, is_choice=is_choice)
+        finish_reason = self.constraint.take(token_id, is_choice=is_choice)
         self.tokens.append(token_id)
-        is_end = self.constraint.ends_at(token_id)
-        self.finished = is_end or is_full
-        return Token(token_id, "stop" if is_end else "length" if is_full else None, part=part)
+        self.finished = finish_reason is not None
+        return Token(token_id, finish_reason, part=part)
 
     def weigh_forced(self, logits: mx.array, known: KnownWeights) -> None:
         """Weigh the forced tokens that follow the tokens of a forward pass.

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from state_machines.root import Part
 
 from ..results.parts import LogprobVectors, TokenLogprobs
+
+TextEnd: TypeAlias = Literal["stop", "length"]
+"""An end token, or a limit."""
 
 
 class Token(NamedTuple):
@@ -25,7 +28,7 @@ class Token(NamedTuple):
     """
 
     token_id: int
-    finish_reason: Literal["stop", "length"] | None = None
+    finish_reason: TextEnd | None = None
     is_forced: bool = False
     part: Part | None = None
     logprobs: TokenLogprobs | None = None
