@@ -166,6 +166,9 @@ from .options.generation import (
 )
 from .prompt_cache.options import CacheOptions as CacheOptions
 from .results.events import (
+    AnswerRejected as AnswerRejected,
+)
+from .results.events import (
     Event as Event,
 )
 from .results.events import (
@@ -209,6 +212,7 @@ from .results.parts import Logprob as Logprob
 from .results.parts import LogprobVectors as LogprobVectors
 from .results.parts import Particle as Particle
 from .results.parts import Quotation as Quotation
+from .results.parts import RejectedAnswer as RejectedAnswer
 from .results.parts import ScoredChoice as ScoredChoice
 from .results.parts import ScoredOption as ScoredOption
 from .results.parts import Span as Span

@@ -294,9 +294,12 @@ class OutputValidationError(EngineError):
 
     Attributes:
         text: The output.
+        attempts: The ``RejectedAnswer`` of each attempt (``max_retries``), this one last; empty if
+            the output is not complete.
     """
 
     text: str
+    attempts: Sequence[Any] = ()
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from .errors import EngineError
 from .results.events import (
+    AnswerRejected,
     Event,
     Finished,
     PromptProgress,
@@ -91,6 +92,8 @@ class LiveView:
                 self._last = self._clock()
                 self._first = self._first or self._last
                 self._tokens += 1
+            case AnswerRejected():
+                self._segments.clear()
             case ReasoningDelta(part=part, text=text):
                 self._append(kind_of(part), text)
             case TextDelta(part=part, text=text):

@@ -170,7 +170,11 @@ class _Composition:
     @property
     def key(self) -> Hashable:
         """Equal for compositions with equal machines, as long as the objects are alive."""
-        tools = [[tool.name, tool.arguments_schema] for tool in self.choice.tools]
+        excluded = self.choice.excluded
+        tools = [
+            [tool.name, tool.arguments_schema, excluded.get(tool.name)]
+            for tool in self.choice.tools
+        ]
         return (
             id(self.response.part or self.response.machine),
             self.response.delimiters,
@@ -198,7 +202,7 @@ class _Composition:
             if self.choice.may_call:
                 calls = Calls(
                     format=self.tool_format,
-                    tools=[tool.signature for tool in self.choice.tools],
+                    tools=self.choice.signatures,
                     min_calls=0 if self.choice.may_answer else 1,
                     max_calls=_max_calls(self.choice, self.options),
                     sources=self.sources,

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -171,6 +171,7 @@ class ResponseFormatCompiler:
         job: CompileJob | None = None,
         sources: Callable[[], Mapping[str, str]] = dict,
         additional_properties: AdditionalProperties = "closed",
+        excluding: Sequence[Any] = (),
     ) -> ResponseFormat:
         """Compile a response format of any kind, as part of ``job``.
 
@@ -180,6 +181,7 @@ class ResponseFormatCompiler:
             sources: Returns the texts that strings are quoted from, by name. Called if a schema has
                 quotes.
             additional_properties: That of the machines of schemas.
+            excluding: JSON values that answers must not have.
 
         Raises:
             InvalidResponseFormatError: It is of no accepted kind.
@@ -189,7 +191,8 @@ class ResponseFormatCompiler:
         """
         job = job or CompileJob()
         caches = self._machines, self._quoting
-        return _Compilation(*caches, job, sources, additional_properties).compile(response_format)
+        compilation = _Compilation(*caches, job, sources, additional_properties, excluding)
+        return compilation.compile(response_format)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +204,7 @@ class _Compilation:
     job: CompileJob
     sources: Callable[[], Mapping[str, str]]
     additional_properties: AdditionalProperties
+    excluding: Sequence[Any]
 
     def compile(self, response_format: Any) -> ResponseFormat:
         """Compile a response format of any kind."""
@@ -290,9 +294,13 @@ class _Compilation:
                 whitespace="spaced",
                 sources=texts,
                 additional_properties=self.additional_properties,
+                excluding=self.excluding,
             )
             return _json_format(machine)
 
+        if self.excluding:
+            # Of one request alone.
+            return self.job.run(compile_schema)
         if not texts:
             return self._cached(key, compile_schema)
         if sum(map(len, texts.values())) > _CACHED_CHARACTERS:

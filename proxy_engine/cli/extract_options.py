@@ -35,6 +35,7 @@ InputFormat: TypeAlias = Literal["text"] | FileFormat
 
 _OPTIONS = (
     *("max_tokens", "temperature", "seed", "draft_first", "speculation", "additional_properties"),
+    "max_retries",
 )
 _DESCRIPTION = """\
 Reads a text, images, or both, and writes JSON that matches the schema to standard output; progress

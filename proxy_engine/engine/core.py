@@ -50,8 +50,9 @@ from ..requests.continuous_batch import ContinuousBatch
 from ..requests.groups import SequenceFactory
 from ..requests.preparation import Preparation
 from ..requests.request import Request
+from ..requests.retries import Attempts
 from ..requests.scheduler import Scheduler
-from ..requests.streams import QueuedRequest, Submit
+from ..requests.streams import QueuedRequest
 from ..requests.worker import Worker
 from ..runtime.progress import OnProgress
 from .arguments import (
@@ -186,14 +187,18 @@ class EngineCore:
         """Check and queue a request of a batch, which decides how long it is queued."""
         request = self.preparation.request(prompt, response_format, arguments)
         request.counts_waiting = False
-        future = self.scheduler.submit(request)
-        return QueuedRequest(future, request.cancelled, request.prompt.media_bytes)
+        return QueuedRequest(self.attempts(request))
 
-    def submitter(self, request: Request) -> Submit:
-        """Return a function that queues a request whose events are read."""
-        request.watches = True
+    def attempts(self, request: Request, *, watches: bool = False) -> Attempts:
+        """Return the attempts at a request, the first of which is not queued yet.
+
+        Args:
+            request: The request.
+            watches: Whether its events are read.
+        """
+        request.watches = watches
         # Does not refer to the engine: a stream that has not begun must not keep it alive.
-        return partial(self.scheduler.submit, request)
+        return Attempts(request, self.scheduler.submit)
 
     def run_in_turn(self, call: Callable[[], T]) -> T:
         """Run a call on the model thread, in turns with the requests there.

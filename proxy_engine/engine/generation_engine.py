@@ -134,14 +134,13 @@ class GenerationEngine(EngineProperties):
             CompileLimitError: Compiling takes longer than ``max_compile_seconds``.
             MaxTokensTooSmallError: The shortest answer is longer than ``max_tokens``.
             GrammarBudgetError: No completion of the answer is found within the work budget.
-            OutputValidationError: A validator of the response format's type rejects the answer.
+            OutputValidationError: A validator of the response format's type rejects the answer, or
+                with ``max_retries`` one of a tool its arguments. ``attempts`` has all answers.
             EngineClosedError: The engine is closed.
         """
         request = self._core.preparation.request(prompt, response_format, arguments)
         try:
-            finish = self._core.scheduler.submit(request).result()
-            # Not on the model's thread: the caller's validators may take any time.
-            return finish()
+            return self._core.attempts(request).run()
         finally:
             request.cancelled.set()
 
@@ -166,12 +165,16 @@ class GenerationEngine(EngineProperties):
     ) -> GenerationResult[Any]:
         """:meth:`generate` for event loops. Cancelling the task cancels the request."""
         request = await self._core.aprepare(prompt, response_format, arguments)
+        attempts, loop = self._core.attempts(request), asyncio.get_running_loop()
+        result = None
         try:
-            finish = await asyncio.wrap_future(self._core.scheduler.submit(request))
-            # Not on the loop: the caller's validators may take any time.
-            return await asyncio.get_running_loop().run_in_executor(self._core.threads, finish)
+            while result is None:
+                finish = await asyncio.wrap_future(attempts.submit())
+                # Not on the loop: the caller's validators may take any time.
+                result = await loop.run_in_executor(self._core.threads, attempts.finish, finish)
+            return result
         finally:
-            request.cancelled.set()
+            attempts.cancel()
 
     @overload
     def stream(
@@ -191,11 +194,12 @@ class GenerationEngine(EngineProperties):
 
         The request is checked by this call, and queued when the first event is requested. The
         model does not wait for the reader. Closing or dropping the stream cancels the request.
+        With ``max_retries``, ``AnswerRejected`` is between the events of two attempts.
         Arguments and exceptions are those of :meth:`generate`.
         """
         request = self._core.preparation.request(prompt, response_format, arguments)
-        events = events_of(self._core.submitter(request), request.cancelled)
-        return EventStream(events, request.cancelled.set)
+        attempts = self._core.attempts(request, watches=True)
+        return EventStream(events_of(attempts), attempts.cancel)
 
     @overload
     async def astream(
@@ -213,8 +217,8 @@ class GenerationEngine(EngineProperties):
     ) -> AsyncEventStream[Any]:
         """:meth:`stream` for event loops: ``async for event in await engine.astream(…)``."""
         request = await self._core.aprepare(prompt, response_format, arguments)
-        submit, cancelled = self._core.submitter(request), request.cancelled
-        return AsyncEventStream(aevents_of(submit, cancelled, self._core.threads), cancelled.set)
+        attempts = self._core.attempts(request, watches=True)
+        return AsyncEventStream(aevents_of(attempts, self._core.threads), attempts.cancel)
 
     @overload
     def run_tools(

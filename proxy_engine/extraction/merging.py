@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +12,7 @@ from state_machines.grammar.substring import quote_places
 from state_machines.quotes import source_names
 
 from ..errors import InvalidOptionError, OutputValidationError
-from ..results.parts import DraftUsage, Quotation, Usage
+from ..results.parts import Quotation, total_usage
 from .answer_format import INPUT, AnswerFormat, definition
 from .json_values import join_members, pointer_of, split_items, split_members
 
@@ -161,7 +160,7 @@ class ItemList:
             text=text,
             parsed=parsed,
             finish_reason=_finish_reason(results),
-            usage=_total([result.usage for result in results]),
+            usage=total_usage([result.usage for result in results]),
             quotes=quotes,
             cut_short=None if cut is None else replace(cut, pointer=self._pointer),
             # They describe one output, and this is the answer of several.
@@ -239,20 +238,3 @@ def _canonical(text: str) -> str:
 
 def _finish_reason(results: Sequence[GenerationResult[Any]]) -> FinishReason:
     return next((one.finish_reason for one in results if one.finish_reason != "stop"), "stop")
-
-
-def _total(usages: Sequence[Usage]) -> Usage:
-    """Return the sums of counts and times."""
-    drafts: dict[str, DraftUsage] = {}
-    for source in dict.fromkeys(source for usage in usages for source in usage.drafts):
-        counts = [usage.drafts[source] for usage in usages if source in usage.drafts]
-        drafts[source] = DraftUsage(
-            sum(count.drafted_tokens for count in counts),
-            sum(count.accepted_tokens for count in counts),
-        )
-    sums = {
-        field.name: sum(getattr(usage, field.name) for usage in usages)
-        for field in dataclasses.fields(Usage)
-        if field.name not in ("drafts", "particles_per_pass")
-    }
-    return replace(usages[0], **sums, drafts=drafts)

@@ -34,6 +34,9 @@ from .values import (
 MAX_DRAFT_TOKENS = 64
 """The longest draft, in tokens."""
 
+MAX_RETRIES = 100
+"""The most further attempts at an answer. The prompt has all rejected answers."""
+
 _HINTS = {
     # The names of other libraries, which are too far for a spelling distance.
     "temp": "Did you mean 'temperature'?",
@@ -231,6 +234,10 @@ class GenerationOptions(OptionModel, SamplingParameters):
     """Sample this many answers together and weigh each by what the constraints removed, so that the
     answer is a draw from the model's own distribution among the valid answers (sequential Monte
     Carlo). At most the engine's `batch_size`; needs a temperature above 0. 1 is off."""
+    max_retries: int = Field(default=0, ge=0, le=MAX_RETRIES)
+    """Number of further attempts after a validator of a pydantic type rejects an answer, or the
+    arguments of a tool. Each has the rejected answers and the validators' messages in its prompt,
+    and cannot repeat a rejected value. `max_tokens` and `max_seconds` apply to each attempt."""
     n: int = Field(default=1, ge=1, le=MAX_COUNT)
     """Number of answers. With `particles`, independent draws from the weighted particles;
     otherwise independent samples that share the prompt, at most the engine's `batch_size`."""

@@ -48,6 +48,7 @@ class OptionOverrides(TypedDict, total=False):
     max_tool_calls: int
     logprobs: int | None
     particles: int
+    max_retries: int
     n: int
     chat_template_kwargs: Mapping[str, Any]
     tool_format: str | ToolFormat | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
@@ -36,9 +36,11 @@ from ..models.loading import LoadedModel
 from ..options.generation import GenerationOptions, PartOptions
 from ..options.overrides import OptionOverrides
 from ..prompt_cache.prompt_caches import PromptCaches
+from ..results.parts import RejectedAnswer
 from ..tools import Tool, ToolChoice, resolve_tools
 from .prompt_encoding import PromptEncoder
 from .request import Request
+from .retries import excluded_arguments, excluded_values, with_rejected
 from .worker import ProcessGuard
 
 _log = logging.getLogger(__name__)
@@ -104,6 +106,7 @@ class Preparation:
         response_format: Any,
         arguments: Mapping[str, Any],
         cancelled: threading.Event | None = None,
+        rejected: Sequence[RejectedAnswer] = (),
     ) -> Request:
         """Check and compile a request.
 
@@ -112,6 +115,7 @@ class Preparation:
             response_format: The response format.
             arguments: Tools, the caller's functions for sampling, and options, by name.
             cancelled: Cancels the request, even while it is compiled.
+            rejected: The answers of earlier attempts, which are in the prompt and excluded.
 
         Raises:
             EngineForkedError: The process was forked.
@@ -140,10 +144,14 @@ class Preparation:
         _check_sampling(options, overrides, hooks)
         sources = partial(_sources, prompt, options)
         response = self._formats.compile(
-            response_format, job, sources, options.additional_properties
+            response_format,
+            job,
+            sources,
+            options.additional_properties,
+            excluded_values(rejected),
         )
         known_tools = resolve_tools(tools)
-        choice = ToolChoice.of(tool_choice, known_tools)
+        choice = ToolChoice.of(tool_choice, known_tools).excluding(excluded_arguments(rejected))
         has_messages = not isinstance(prompt, RawPrompt | EncodedPrompt)
         _check_answer_options(overrides, response, known_tools, choice, has_messages=has_messages)
         dialect = self._dialect(options)
@@ -157,7 +165,8 @@ class Preparation:
             variables=options.chat_template_kwargs,
             continues=options.continue_final_message,
         )
-        encoded, boundaries = self._prompts.encode(prompt, style, options, cancelled)
+        written = with_rejected(prompt, rejected, continues=style.continues)
+        encoded, boundaries = self._prompts.encode(written, style, options, cancelled)
         prompt_ids, context_length = encoded.token_ids, self._context_length
         check_length(len(prompt_ids), context_length)
         if options.exact_choices:
@@ -208,6 +217,8 @@ class Preparation:
             has_messages=has_messages,
             cancelled=cancelled,
             preparation_seconds=time.perf_counter() - started,
+            rejected=tuple(rejected),
+            repeat=partial(self.request, prompt, response_format, arguments, cancelled),
         )
 
     def _dialect(self, options: GenerationOptions) -> Dialect:
@@ -342,6 +353,10 @@ def _check_sampling(
         overrides: The options of the request.
         hooks: The caller's functions for sampling.
     """
+    if options.max_retries and (options.particles > 1 or options.n > 1):
+        raise InvalidOptionError(
+            "max_retries is for requests with one answer", option="max_retries"
+        )
     if options.particles > 1 and not any(part.temperature for part in _samplings(options)):
         raise InvalidOptionError(
             "particles are samples, and at temperature 0 all of them would be equal",
@@ -412,6 +427,12 @@ def _check_answer_options(
                 option="parts",
                 hint=f"Known are {', '.join(map(repr, known))}.",
             )
+    if overrides.get("max_retries") and response.part is not None:
+        raise InvalidOptionError(
+            "max_retries is for response formats that are types, and for tools",
+            option="max_retries",
+            hint="Validate the parts of a composition after the request.",
+        )
     used = response.sources | _tool_sources(tools)
     unused = sorted(set(overrides.get("sources") or ()) - used)
     if unused:

@@ -20,6 +20,7 @@ from ..options.generation import GenerationOptions
 from ..prompt_cache.store import TokenIds, token_array
 from ..results.events import Event
 from ..results.generation import GenerationResult
+from ..results.parts import RejectedAnswer
 from ..runtime.tracing import PROVIDER, begin_span, end_span
 from ..tools import Tool
 
@@ -36,12 +37,19 @@ It is called by the thread that waits for the result: the caller's validators ma
 the model thread serves other requests meanwhile. May emit the last events of the request.
 """
 
+Repeat: TypeAlias = "Callable[[Sequence[RejectedAnswer]], Request]"
+"""Prepares another attempt at a request, given the answers that validators have rejected."""
+
 _USAGE = (
     *("preparation_seconds", "queue_seconds", "prompt_seconds", "completion_seconds"),
     *("mask_seconds", "fast_forwarded_tokens", "drafted_tokens", "accepted_tokens"),
     "forward_passes",
 )
 """Counts and times that the semantic conventions have no name for."""
+
+
+def _not_repeatable(rejected: Sequence[RejectedAnswer]) -> Request:
+    raise AssertionError("the request was not prepared")
 
 
 @dataclass(slots=True)
@@ -65,6 +73,8 @@ class Request:
         preparation_seconds: Time that its preparation took.
         counts_waiting: ``max_seconds`` includes preparation and queue, otherwise it counts from
             the first pass.
+        rejected: The answers of earlier attempts.
+        repeat: Prepares the next attempt.
     """
 
     prompt: EncodedPrompt
@@ -81,6 +91,8 @@ class Request:
     created: float = field(default_factory=time.perf_counter)
     preparation_seconds: float = 0.0
     counts_waiting: bool = True
+    rejected: tuple[RejectedAnswer, ...] = ()
+    repeat: Repeat = field(default=_not_repeatable, repr=False)
 
     def cache_key(self, token_ids: Sequence[int] | None = None) -> TokenIds:
         """Return the identity of a text in prompt caches.

@@ -29,16 +29,17 @@ from ..answers.compile_queue import CompileJob
 from ..answers.composition import REASONING
 from ..answers.reader import AnswerReader
 from ..conversation.content import ToolCall
-from ..errors import OutputValidationError
+from ..errors import OutputValidationError, ToolArgumentsError
 from ..generation import Sequence as GeneratedSequence
 from ..generation import Token
 from ..results.confidence import open_pointer
 from ..results.events import PromptProgress, TokenGenerated
 from ..results.generation import FinishReason, GenerationResult
-from ..results.parts import CutShort, DraftUsage, ScoredChoice, Usage
+from ..results.parts import CutShort, DraftUsage, RejectedAnswer, ScoredChoice, Usage, total_usage
 from ..tools import Tool
 from ..validation import JsonValidator
 from .request import Emit, Request
+from .retries import reason_of
 
 _log = logging.getLogger(__name__)
 
@@ -178,6 +179,8 @@ class Sample:
         is_complete = finish_reason != "cancelled"
         tool_calls = tuple(_checked_calls(reader.calls, request.tools))
         values = reader.values if is_complete else []
+        if is_complete and request.options.max_retries:
+            self._check_arguments(tool_calls)
         quotes = None if reader.calls else response.quotes
         logprobs = [token.logprobs for token in tokens if token.logprobs is not None]
         vectors = [token.logprob_vectors for token in tokens if token.logprob_vectors is not None]
@@ -201,6 +204,7 @@ class Sample:
             token_lengths=tuple(self._lengths),
             captures=_captured_texts(values),
             cut_short=self._cut_short() if is_complete else None,
+            rejected=request.rejected,
         )
 
     def _finish_reason(self) -> FinishReason:
@@ -222,7 +226,12 @@ class Sample:
         if response.part is None:
             if response.is_free or self._reader.calls:
                 return None
-            return response.parse(values[0][1] if values else "")
+            try:
+                return response.parse(values[0][1] if values else "")
+            except OutputValidationError as error:
+                rejected = self._rejected(error.text, reason_of(error))
+                error.attempts = (*self.request.rejected, rejected)
+                raise
         parsed: dict[str, Any] = {}
         repeated = repeated_part_names(response.part)
         for part, text in values:
@@ -239,6 +248,31 @@ class Sample:
                 parsed[part.name] = value
         return next(iter(parsed.values())) if len(parsed) == 1 else parsed or None
 
+    def _check_arguments(self, calls: tuple[ToolCall, ...]) -> None:
+        """Raise ``OutputValidationError`` if a tool's validators reject arguments."""
+        reasons: dict[int, str] = {}
+        for index, call in enumerate(calls):
+            tool = self.request.tools[call.name]
+            if call.parsed is None and tool.reader is not None:
+                try:
+                    tool.validate(call.arguments)
+                except ToolArgumentsError as error:
+                    reasons[index] = reason_of(error)
+        if not reasons:
+            return
+        names = ", ".join(repr(calls[index].name) for index in reasons)
+        reason = "\n".join(reasons.values())
+        rejected = self._rejected(self._reader.text, reason, tool_calls=calls, reasons=reasons)
+        raise OutputValidationError(
+            f"invalid arguments for {names}: {reason}",
+            text=calls[next(iter(reasons))].raw,
+            attempts=(*self.request.rejected, rejected),
+        )
+
+    def _rejected(self, text: str, reason: str, **calls: Any) -> RejectedAnswer:
+        usage, reasoning = self._attempt_usage(), self._reader.reasoning
+        return RejectedAnswer(text, reason, usage, reasoning, **calls)
+
     def _cut_short(self) -> CutShort | None:
         cut = self.sequence.constraint.cut
         if cut is None:
@@ -246,6 +280,13 @@ class Sample:
         return CutShort(open_pointer(self._reader.parts, cut.offset, cut.refused), cut.reason)
 
     def _usage(self) -> Usage:
+        rejected = [answer.usage for answer in self.request.rejected]
+        if not rejected:
+            return self._attempt_usage()
+        usage = total_usage([self._attempt_usage(), *rejected])
+        return replace(usage, retries=len(rejected))
+
+    def _attempt_usage(self) -> Usage:
         request, sequence, prompt = self.request, self.sequence, self.request.prompt
         timings, drafting = sequence.timings, sequence.drafting
         drafts = {}

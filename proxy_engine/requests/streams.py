@@ -6,9 +6,8 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable
-from concurrent.futures import CancelledError, Executor, Future
+from concurrent.futures import CancelledError, Executor
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeAlias
@@ -18,7 +17,7 @@ from ..errors import EngineClosedError
 from ..results.events import Event, Finished
 from ..results.generation import GenerationResult
 from ..results.streams import BatchItem, BatchRequest
-from .request import Emit, Finish
+from .retries import Attempts
 from .worker import ProcessGuard, on_own_thread
 
 REQUESTS_AHEAD = 4
@@ -27,58 +26,58 @@ REQUESTS_AHEAD = 4
 _MEDIA_BYTES_AHEAD = 256 << 20
 """Beyond ``batch_size``, requests are read ahead while media of unfinished ones take less."""
 
-Submit: TypeAlias = Callable[[Emit], "Future[Finish]"]
-"""Queues the request; the argument receives its events."""
 
-
-def events_of(submit: Submit, cancelled: threading.Event) -> Generator[Any]:
+def events_of(attempts: Attempts) -> Generator[Any]:
     """Queue a request, and yield its events; the last one is ``Finished``.
 
-    Args:
-        submit: Queues the request.
-        cancelled: Stops the request. It is set when the generator ends.
+    The request is cancelled when the generator ends.
     """
     guard = ProcessGuard()
     events: SimpleQueue[Event | None] = SimpleQueue()
-    future = submit(events.put)
-    future.add_done_callback(lambda _: events.put(None))
     try:
-        while (event := events.get()) is not None:
-            yield event
-            guard.check()
-        result = future.result()()
-        while not events.empty():
-            yield events.get()
-        yield Finished(result=result)
+        while True:
+            future = attempts.submit(events.put)
+            future.add_done_callback(lambda _: events.put(None))
+            while (event := events.get()) is not None:
+                yield event
+                guard.check()
+            result = attempts.finish(future.result())
+            while not events.empty():
+                yield events.get()
+            if result is not None:
+                yield Finished(result=result)
+                return
+            yield attempts.rejection()
     finally:
-        cancelled.set()
+        attempts.cancel()
 
 
-async def aevents_of(
-    submit: Submit, cancelled: threading.Event, threads: Executor
-) -> AsyncGenerator[Any]:
+async def aevents_of(attempts: Attempts, threads: Executor) -> AsyncGenerator[Any]:
     """:func:`events_of` for event loops.
 
     Args:
-        submit: Queues the request. It does not block: the request is compiled.
-        cancelled: Stops the request. It is set when the generator ends.
+        attempts: The request, which is compiled: queueing it does not block.
         threads: Finish the answer: the caller's validators may take any time.
     """
     guard = ProcessGuard()
     loop = asyncio.get_running_loop()
     events = _Mailbox(loop)
-    future = submit(events.put)
-    future.add_done_callback(lambda _: events.put(None))
     try:
-        while (event := await events.get()) is not None:
-            yield event
-            guard.check()
-        result = await loop.run_in_executor(threads, future.result())
-        while not events.is_empty():
-            yield await events.get()
-        yield Finished(result=result)
+        while True:
+            future = attempts.submit(events.put)
+            future.add_done_callback(lambda _: events.put(None))
+            while (event := await events.get()) is not None:
+                yield event
+                guard.check()
+            result = await loop.run_in_executor(threads, attempts.finish, future.result())
+            while not events.is_empty():
+                yield await events.get()
+            if result is not None:
+                yield Finished(result=result)
+                return
+            yield attempts.rejection()
     finally:
-        cancelled.set()
+        attempts.cancel()
 
 
 class _Mailbox:
@@ -114,23 +113,36 @@ class _Mailbox:
         return not self._events
 
 
-@dataclass(frozen=True, slots=True)
 class QueuedRequest:
-    """A request that is queued or runs. Setting ``cancelled`` stops it at its next token.
+    """A request that is queued or runs.
 
     Attributes:
-        future: The end of its answer.
-        cancelled: Stops it.
-        media_bytes: Memory of its decoded images and recordings, in bytes.
+        future: The end of the answer of its latest attempt.
     """
 
-    future: Future[Finish]
-    cancelled: threading.Event
-    media_bytes: int = 0
+    def __init__(self, attempts: Attempts) -> None:
+        self._attempts = attempts
+        self.future = attempts.submit()
 
-    def result(self) -> GenerationResult[Any]:
-        """Wait for the answer, then parse and validate it. To be called once."""
-        return self.future.result()()
+    @property
+    def media_bytes(self) -> int:
+        """Memory of its decoded images and recordings, in bytes."""
+        return self._attempts.request.prompt.media_bytes
+
+    def cancel(self) -> None:
+        """Stop it at its next token. For any thread."""
+        self._attempts.cancel()
+
+    def result(self) -> GenerationResult[Any] | None:
+        """Wait for the answer, then parse and validate it. To be called once for each attempt.
+
+        Returns:
+            ``None`` if the answer is rejected and another attempt is queued.
+        """
+        result = self._attempts.finish(self.future.result())
+        if result is None:
+            self.future = self._attempts.submit()
+        return result
 
 
 Queue: TypeAlias = Callable[[BatchRequest], QueuedRequest]
@@ -173,7 +185,7 @@ class RunningBatch:
         """Stop all requests at their next token, and read no more. For any thread."""
         self._cancelled.set()
         for queued in list(self._queued.values()):
-            queued.cancelled.set()
+            queued.cancel()
 
     def items(self) -> Generator[BatchItem[Any]]:
         """Yield the outcomes. Closing the generator cancels the requests."""
@@ -192,7 +204,12 @@ class RunningBatch:
                     following += 1
                 elif self._queued:
                     index = self._ended.get()
-                    self._finished[index] = _item(index, self._queued.pop(index))
+                    item = _item(index, self._queued[index])
+                    if item is None:
+                        self._await(index)
+                    else:
+                        del self._queued[index]
+                        self._finished[index] = item
                 else:
                     return
         finally:
@@ -213,21 +230,27 @@ class RunningBatch:
         if not isinstance(request, BatchRequest):
             request = BatchRequest(request)
         try:
-            queued = self._queued[index] = self._queue(request)
+            self._queued[index] = self._queue(request)
         except EngineClosedError:
             raise
         except Exception as error:
             self._finished[index] = BatchItem(index, error=error)
             return
+        self._await(index)
+
+    def _await(self, index: int) -> None:
+        """Note when the latest attempt at a request ends."""
+        queued, ended = self._queued[index], self._ended
         if self._cancelled.is_set():
-            queued.cancelled.set()
-        ended = self._ended
+            queued.cancel()
         queued.future.add_done_callback(lambda _: ended.put(index))
 
 
-def _item(index: int, queued: QueuedRequest) -> BatchItem[Any]:
+def _item(index: int, queued: QueuedRequest) -> BatchItem[Any] | None:
+    """Return the outcome of a request; ``None`` if another attempt is queued."""
     try:
-        return BatchItem(index, queued.result())
+        result = queued.result()
+        return None if result is None else BatchItem(index, result)
     except (Exception, CancelledError) as error:
         return BatchItem(index, error=error)
 

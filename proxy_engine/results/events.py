@@ -1,6 +1,7 @@
 """Events of a stream: one pydantic model each, discriminated by ``type``.
 
 Events are final: the concatenated texts of one kind are the text of the result, without markers.
+With ``max_retries``, those are the texts since the last ``AnswerRejected``.
 ``EVENT_ADAPTER`` converts events to JSON and back::
 
     event.model_dump_json()
@@ -130,6 +131,17 @@ class PartialValue(Event):
     value: Any
 
 
+class AnswerRejected(Event):
+    """A validator rejects the answer so far, and another attempt follows (``max_retries``).
+
+    The texts and calls of earlier events are not part of the result.
+    """
+
+    type: Literal["answer_rejected"] = "answer_rejected"
+    text: str
+    reason: str
+
+
 class Finished(Event, Generic[R]):
     """The last event of a stream, unless the request fails."""
 
@@ -147,6 +159,7 @@ StreamEvent: TypeAlias = (
     | ToolInputDelta
     | ToolCallFinished
     | PartialValue
+    | AnswerRejected
     | Finished[R]
 )
 """Any event. Only type checkers use the type parameter, the result."""

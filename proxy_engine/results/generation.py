@@ -18,6 +18,7 @@ from .parts import (
     LogprobVectors,
     Particle,
     Quotation,
+    RejectedAnswer,
     ScoredChoice,
     Span,
     TokenLogprobs,
@@ -80,6 +81,7 @@ class GenerationResult(Generic[T]):
             was cancelled, or if reading it again takes too much work, which the log then says.
         cut_short: The limit that ended the answer, and where; ``None`` if none did, and if the
             output was cancelled.
+        rejected: The answers before this one that validators rejected (``max_retries``).
     """
 
     text: str
@@ -103,6 +105,7 @@ class GenerationResult(Generic[T]):
     token_lengths: tuple[int, ...] = ()
     captures: Mapping[str, str | list[str]] = field(default_factory=dict)
     cut_short: CutShort | None = None
+    rejected: tuple[RejectedAnswer, ...] = ()
 
     def confidence(self, pointer: str = "") -> float | None:
         """Return the probability of a value of the answer among the alternatives that it had.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Generic, Literal, TypeVar
 
 import numpy as np
@@ -63,6 +63,8 @@ class Usage:
         audio_tokens: Tokens of the prompt that stand for audio recordings.
         inexact_choice_tokens: Tokens at which ``exact_choices`` could not score a finite choice, so
             that a token was sampled in place of an option.
+        retries: Answers before this one that validators rejected (``max_retries``). The other
+            counts and the times are sums over all attempts.
     """
 
     prompt_tokens: int
@@ -86,6 +88,7 @@ class Usage:
     audio_tokens: int = 0
     inexact_choice_tokens: int = 0
     drafts: Mapping[str, DraftUsage] = field(default_factory=dict)
+    retries: int = 0
 
     @property
     def total_tokens(self) -> int:
@@ -103,6 +106,44 @@ class Usage:
         """Speed of generation after the first token; 0 for a single token."""
         after_first = self.completion_tokens - 1
         return after_first / self.completion_seconds if self.completion_seconds else 0.0
+
+
+def total_usage(usages: Sequence[Usage]) -> Usage:
+    """Return the sums of counts and times."""
+    drafts: dict[str, DraftUsage] = {}
+    for source in dict.fromkeys(source for usage in usages for source in usage.drafts):
+        counts = [usage.drafts[source] for usage in usages if source in usage.drafts]
+        drafts[source] = DraftUsage(
+            sum(count.drafted_tokens for count in counts),
+            sum(count.accepted_tokens for count in counts),
+        )
+    sums = {
+        field.name: sum(getattr(usage, field.name) for usage in usages)
+        for field in fields(Usage)
+        if field.name not in ("drafts", "particles_per_pass")
+    }
+    return replace(usages[0], **sums, drafts=drafts)
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedAnswer:
+    """An answer that matches its schema, and that a validator of the caller rejects.
+
+    Attributes:
+        text: The structured output; with tool calls the free text before them.
+        reason: What the validators say, as the next attempt's prompt has it.
+        usage: Token counts and times of this attempt.
+        reasoning: The reasoning before the answer.
+        tool_calls: The tool calls.
+        reasons: Why arguments are invalid, by the index of the call in ``tool_calls``.
+    """
+
+    text: str
+    reason: str
+    usage: Usage
+    reasoning: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    reasons: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

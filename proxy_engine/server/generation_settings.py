@@ -99,7 +99,8 @@ def request_defaults(settings: BaseModel, *, is_raw: bool = False) -> OptionOver
         settings: A model with the settings.
         is_raw: Whether the request continues a text without a chat template.
     """
-    options: dict[str, Any] = {"temperature": _TEMPERATURE}
+    # Clients validate the values, and ask again themselves.
+    options: dict[str, Any] = {"temperature": _TEMPERATURE, "max_retries": 0}
     if is_raw:
         options["max_tokens"] = _RAW_MAX_TOKENS
     else:

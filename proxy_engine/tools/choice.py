@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
+
+from state_machines.tool_calls import ToolSignature
 
 from ..checks.problems import suggestion
 from ..checks.texts import as_list, short_repr
@@ -55,10 +57,24 @@ class ToolChoice:
         mode: ``"auto"``: the model answers or calls tools. ``"required"``: it calls tools.
             ``"none"``: it answers. ``"named"``: it calls the only tool in ``tools``.
         tools: The tools that may be called.
+        excluded: Arguments that no call has, by the tool's name.
     """
 
     mode: ToolChoiceMode
     tools: tuple[Tool, ...]
+    excluded: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+    @property
+    def signatures(self) -> list[ToolSignature]:
+        """What the grammar of calls needs to know about each tool."""
+        return [
+            replace(tool.signature, excluding=tuple(self.excluded.get(tool.name, ())))
+            for tool in self.tools
+        ]
+
+    def excluding(self, arguments: Mapping[str, Sequence[Any]]) -> ToolChoice:
+        """Return the same choice without calls that have some arguments, by the tool's name."""
+        return replace(self, excluded=arguments)
 
     @property
     def may_answer(self) -> bool:

@@ -47,7 +47,7 @@ from state_machines.json_schema.numbers.number_text import every_spelling, numbe
 from state_machines.json_schema.objects.object_grammar import ObjectPlan
 from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import Term
-from state_machines.json_schema.value_sets import ValueSet, constant, without_scalars
+from state_machines.json_schema.value_sets import ValueSet, constant, constants, without_scalars
 from state_machines.json_schema.value_syntax import JSON_SYNTAXES, MemberSyntax, ValueSyntax
 from state_machines.limits import LIMITS
 from state_machines.quotes import QuoteSources
@@ -86,6 +86,9 @@ class Compilation:
             self.root = document.root
             self.evaluator.has_plain_integers = self.root.dialect.plain_integers
             self.term = self.evaluator.schema_ref(self.root)
+            if options.excluding:
+                values = self.evaluator.evaluated(constants(options.excluding, self.evaluator))
+                self.term = self.evaluator.all_of((self.term, self.evaluator.negation(values)))
 
     def translator(
         self, syntax: ValueSyntax, property_order: PropertyOrder = "schema"

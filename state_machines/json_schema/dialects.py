@@ -7,7 +7,7 @@ vocabularies are unknown keywords in that dialect.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -45,6 +45,7 @@ class SchemaOptions:
         additional_properties: Whether objects are generated without properties that no schema
             lists.
         closes_arrays: Whether that holds for arrays and their ``prefixItems``, too.
+        excluding: JSON values that are not accepted although they satisfy the schema.
 
     Raises:
         InvalidArgumentError: ``additional_properties`` is unknown.
@@ -56,6 +57,7 @@ class SchemaOptions:
     sources: Mapping[str, str] | None = None
     additional_properties: AdditionalProperties = "schema"
     closes_arrays: bool = False
+    excluding: Sequence[Any] = ()
 
     def __post_init__(self) -> None:
         check_choice(

@@ -143,7 +143,7 @@ class TermEvaluator(TermTable):
         Required members are the same in both shapes. Further members, up to the least number, may
         be recursive: the recursion may end only in objects with names that no schema lists.
         """
-        closed = shape.closed()
+        closed = shape.closed(self)
         if closed is shape or not self.shape_is_inhabited(closed):
             return shape
         needs_more = closed.min_members > len(closed.required)
@@ -156,7 +156,7 @@ class TermEvaluator(TermTable):
 
         def closed_values(inner: Term) -> ValueSet:
             values = self.admitted(inner)
-            return replace(values, objects=tuple(shape.closed() for shape in values.objects))
+            return replace(values, objects=tuple(shape.closed(self) for shape in values.objects))
 
         known = self._is_empty_closed
         if term not in known:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -44,6 +44,7 @@ class JsonSchemaStateMachine(StateMachine):
         additional_properties: ``"schema"`` accepts the properties that the schema permits, as the
             specification says. ``"closed"`` is for generation: an object whose schema lists
             properties and says nothing about others has no others.
+        excluding: JSON values that are not accepted although they satisfy the schema.
 
     Raises:
         InvalidSchemaError: The schema violates its specification.
@@ -69,6 +70,7 @@ class JsonSchemaStateMachine(StateMachine):
         registry: Registry[Any] | None = None,
         sources: Mapping[str, str] | None = None,
         additional_properties: AdditionalProperties = "schema",
+        excluding: Iterable[Any] = (),
     ) -> None:
         check_choice("whitespace", whitespace, JSON_SYNTAXES)
 
@@ -78,6 +80,7 @@ class JsonSchemaStateMachine(StateMachine):
             registry=registry,
             sources=sources,
             additional_properties=additional_properties,
+            excluding=list(excluding),
         )
 
         def compiled(options: SchemaOptions) -> tuple[Compilation, Translator, Node]:

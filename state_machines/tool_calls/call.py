@@ -55,11 +55,13 @@ class ToolSignature:
         parameters: The JSON Schema.
         input: For a custom tool, the machine of its input, which is the only argument; ``None`` for
             other tools.
+        excluding: Arguments that no call has.
     """
 
     name: str
     parameters: Mapping[str, Any] | bool
     input: StateMachine | None = None
+    excluding: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -236,6 +238,7 @@ class CallArguments(DistinctSubState):
                 avoid=self.avoid,
                 spell=spell,
                 input=None if self.tool.input is None else decoded(self.tool.input.start),
+                excluding=self.tool.excluding,
                 **self.options,
             )
         except SchemaError as error:

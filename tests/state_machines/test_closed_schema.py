@@ -181,3 +181,42 @@ def test_names_of_properties_are_no_keywords() -> None:
     machine = closed({"properties": {"not": {"properties": {}}}, "default": {"not": 1}})
     assert machine.matches('{"not":{}}')
     assert not machine.matches('{"not":{"a":1}}')
+
+
+@pytest.mark.parametrize("additional", ["closed", "schema"])
+@examples(40)
+@given(st.data())
+def test_excluded_values_alone_are_refused(additional: Any, data: st.DataObject) -> None:
+    schema = data.draw(st.one_of(composed(), schemas(depth=1)))
+    options: Any = {"additional_properties": additional, "property_order": "any"}
+    try:
+        machine = JsonSchemaStateMachine(schema, **options)
+    except SchemaError:
+        return
+    excluded = data.draw(st.lists(values_near(schema), min_size=1, max_size=3))
+    others = data.draw(st.lists(values_near(schema), max_size=3))
+    try:
+        rest = JsonSchemaStateMachine(schema, excluding=excluded, **options)
+    except SchemaError:
+        # No other value satisfies the schema, or the others are too few for an array.
+        return
+    for value in excluded:
+        assert not rest.matches(json.dumps(value))
+    listed = JsonSchemaStateMachine({"enum": excluded}, property_order="any")
+    for text in map(json.dumps, others):
+        assert rest.matches(text) or listed.matches(text) or not machine.matches(text)
+
+
+def test_objects_stay_closed_if_values_are_excluded() -> None:
+    machine = JsonSchemaStateMachine(
+        {"properties": {"a": {"type": "array", "items": A}, "b": A}},
+        additional_properties="closed",
+        excluding=[{"a": [{"a": 1}], "b": {"a": 1}}],
+    )
+    rejected = '{"a": [{"a": 1}], "b": {"a": 1}}'
+    assert not machine.matches(rejected)
+    assert machine.matches(rejected.replace("1", "2"))
+    assert machine.matches('{"a": [{"a": 1}]}')
+    for longer in ('{"a": 1, "c": 1}', '{"a": 2, "c": 1}'):
+        assert not machine.matches(rejected.replace('{"a": 1}', longer))
+    assert not machine.matches(rejected[:-1] + ', "c": 1}')

@@ -263,7 +263,7 @@ class ObjectShape:
             required=tuple(dict.fromkeys((*self.required, name))),
         )
 
-    def closed(self) -> ObjectShape:
+    def closed(self, table: TermTable) -> ObjectShape:
         """Return the objects whose names are all listed in schemas.
 
         The shape itself, if no schema lists names, if one says something about other names, or if
@@ -272,14 +272,17 @@ class ObjectShape:
         if not self.lists_names or self.limits_others:
             return self
         listed = frozenset(self.order)
-        needed = {name for clause in self.clauses for name in _names_of(clause)}
-        if None in needed or not needed.union(self.required) <= listed:
+        clauses = [tuple(_among(clause, self.order)) for clause in self.clauses]
+        needed = {condition.name for clause in clauses for condition in clause}
+        if () in clauses or not needed.union(self.required) <= listed:
             return self
-        return replace(
+        closed = replace(
             self,
             properties={name: t for name, t in self.properties.items() if name in listed},
             name_rules=NO_OTHER_NAMES,
+            clauses=(),
         )
+        return closed.with_clauses((), clauses, table)
 
     def complement(self, table: TermTable) -> tuple[ObjectShape, ...]:
         """Return the complement of the set, as a union of shapes."""
@@ -373,10 +376,15 @@ def _none_of(clause: Clause, table: TermTable) -> ObjectShape:
     return shape
 
 
-def _names_of(clause: Clause) -> Iterator[str | None]:
-    """Yield the names in the conditions of a clause; ``None`` for a language of names."""
+def _among(clause: Clause, names: Iterable[str]) -> Iterator[Absent | Present]:
+    """Yield the conditions of a clause for objects that have no other names."""
     for condition in clause:
-        yield None if isinstance(condition, Matching) else condition.name
+        if not isinstance(condition, Matching):
+            yield condition
+            continue
+        for name in names:
+            if contains_word(condition.names, name):
+                yield Present(name, condition.term)
 
 
 def _mentions(clause: Clause, names: Container[str]) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from contextvars import ContextVar
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ from proxy_engine.generation import Batch
 from proxy_engine.requests import scheduler
 from proxy_engine.requests.preparation import Preparation
 from proxy_engine.requests.request import Request
+from proxy_engine.requests.retries import Attempts
 from proxy_engine.requests.scheduler import Scheduler
 from proxy_engine.requests.streams import QueuedRequest, RunningBatch
 from proxy_engine.results.events import Event
@@ -382,8 +384,15 @@ def test_announced_requests_are_not_waited_for_long(engine: InferenceEngine) -> 
         assert core.queue("x", None, {"max_tokens": 3}).result().usage.completion_tokens
 
 
+def _queued(future: Future[Any], media_bytes: int = 0) -> tuple[QueuedRequest, Any]:
+    """Return a queued request that the future ends, and the request."""
+    prompt = SimpleNamespace(media_bytes=media_bytes)
+    request: Any = SimpleNamespace(prompt=prompt, cancelled=threading.Event())
+    return QueuedRequest(Attempts(request, lambda *_: future)), request
+
+
 def test_error_of_the_iterable_cancels_the_batch() -> None:
-    queued = QueuedRequest(Future(), threading.Event())
+    queued, request = _queued(Future())
 
     def prompts() -> Iterator[str]:
         yield "x"
@@ -392,7 +401,7 @@ def test_error_of_the_iterable_cancels_the_batch() -> None:
     items = RunningBatch(lambda _: queued, prompts(), batch_size=4, announced=nullcontext).items()
     with pytest.raises(LookupError):
         next(items)
-    assert queued.cancelled.is_set()
+    assert request.cancelled.is_set()
 
 
 def test_request_cancelled_during_preparation_is_never_queued(
@@ -527,7 +536,7 @@ def test_large_media_are_not_read_ahead(megabytes: int, unfinished: int, ordered
 
     def queue(_: BatchRequest) -> QueuedRequest:
         futures.append(Future())
-        return QueuedRequest(futures[-1], threading.Event(), megabytes << 20)
+        return _queued(futures[-1], megabytes << 20)[0]
 
     def prompts() -> Iterator[str]:
         yield "first"

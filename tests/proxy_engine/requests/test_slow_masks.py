@@ -71,7 +71,7 @@ def test_request_with_a_slow_mask_can_be_cancelled(
     held = Held(monkeypatch)
     slow = engine._core.queue("x", SCHEMAS[0], {"max_tokens": 60})
     held.began.wait(10)
-    slow.cancelled.set()
+    slow.cancel()
     assert slow.future.result(10)().finish_reason == "cancelled"
     held.release.set()
 
@@ -85,7 +85,7 @@ def test_cancelling_while_masks_are_computed_is_no_error(
 
     def cancel() -> None:
         # As a mask that notices the cancelling ends: the error is there before the next round.
-        slow.cancelled.set()
+        slow.cancel()
         raise RequestCancelledError("the request was cancelled")
 
     held.before_error = cancel
