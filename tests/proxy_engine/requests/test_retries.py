@@ -163,7 +163,7 @@ def test_tool_loop_runs_accepted_calls_alone(roomy_engine: InferenceEngine) -> N
         return "done"
 
     run = roomy_engine.run_tools(
-        PROMPT, [choose], tool_choice="required", max_rounds=1, max_retries=15, max_tokens=60
+        PROMPT, [choose], tool_choice="required", max_rounds=1, max_retries=15, max_tokens=120
     )
     assert [choice.number for choice in ran] == [2]
     assert [turn.role for turn in run.conversation] == ["user", "assistant", "tool", "assistant"]
