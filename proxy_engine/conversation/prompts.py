@@ -209,6 +209,9 @@ class PromptStyle:
             if between:
                 what = "the message between draft and answer spells a control token"
             raise PromptError(what)
+        if tokenizer.has_chat_template:
+            # Models end a turn with its end token, where some templates write a space before it.
+            between = between.lstrip()
         begin = before.removeprefix(prompt) if before.startswith(prompt) else ""
         return Delimiters(begin if begin.strip() else "", between)
 

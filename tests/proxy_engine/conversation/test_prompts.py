@@ -6,12 +6,12 @@ import copy
 from typing import Any
 
 import pytest
-from chat_templates import with_chat_template
+from chat_templates import CHAT_TEMPLATES, with_chat_template
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from rendered_prompts import encode_prompt
 
 from proxy_engine import AudioContent, Interaction, JsonContent, PromptError
-from proxy_engine.conversation.prompts import template_messages
+from proxy_engine.conversation.prompts import PromptStyle, template_messages
 
 
 def decoded(prompt: Any, tokenizer: TokenizerWrapper) -> str:
@@ -122,3 +122,35 @@ def test_a_template_that_refuses_is_reported(tiny_tokenizer: TokenizerWrapper) -
     picky._tokenizer.chat_template = "{{ raise_exception('only users may speak') }}"
     with pytest.raises(PromptError, match="only users may speak"):
         encode_prompt("x", picky)
+
+
+HARMONY = (
+    "{% for m in messages %}<|start|>{{ m.role }}{% if m.role == 'assistant' %}<|channel|>final"
+    "{% endif %}<|message|>{{ m.content }}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|start|>assistant{% endif %}"
+)
+THINKING = (
+    "{% for m in messages %}<|start|>{{ m.role }}\n{{ m.content }}<|end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|start|>assistant\n"
+    "{% if enable_thinking is false %}<think>\n\n</think>\n\n{% endif %}{% endif %}"
+)
+
+
+@pytest.mark.parametrize(
+    ("template", "begin", "end"),
+    [
+        (CHAT_TEMPLATES["llama2"], "", "</s><s>[INST] J [/INST]"),
+        (CHAT_TEMPLATES["mistral3"], "", "</s>[INST] J[/INST]"),
+        (CHAT_TEMPLATES["zephyr"], "", "</s>\n<|user|>\nJ</s>\n<|assistant|>\n"),
+        (HARMONY, "<|channel|>final<|message|>", "<|end|><|start|>user<|message|>J<|end|><|start|>assistant"),
+        (THINKING, "", "<|end|>\n<|start|>user\nJ<|end|>\n<|start|>assistant\n<think>\n\n</think>\n\n"),
+        (None, "", "\nuser: J\nassistant:"),
+    ],
+    ids=["llama2", "mistral3", "zephyr", "channels", "thinking", "no template"],
+)  # fmt: skip
+def test_next_turn_is_the_text_of_the_template_between_answers(
+    tiny_tokenizer: TokenizerWrapper, template: str | None, begin: str, end: str
+) -> None:
+    tokenizer = with_chat_template(tiny_tokenizer, template)
+    turn = PromptStyle(thinking=False).next_turn("J", tokenizer)
+    assert (turn.begin, turn.end) == (begin, end)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Literal
 
+import httpx
 import openai
 import pytest
 from pydantic import BaseModel, Field
@@ -231,6 +233,49 @@ def test_reasoning_is_reasoning_content(client: openai.OpenAI) -> None:
     for chunk in chat(client, stream=True, **given):
         streamed += getattr(chunk.choices[0].delta, "reasoning_content", None) or ""
     assert streamed == message.reasoning_content
+
+
+def test_draft_is_reasoning_content(client: openai.OpenAI) -> None:
+    given: dict[str, Any] = {
+        "extra_body": {
+            "draft_first": {"max_tokens": 8, "instruction": "J"},
+            "choice": ["yes", "no"],
+        },
+        "max_tokens": 60,
+        "temperature": 0,
+    }
+    whole = chat(client, **given)
+    message = whole.choices[0].message
+    assert message.content in ("yes", "no")
+    assert message.reasoning_content
+    details = whole.usage.completion_tokens_details
+    assert 8 < details.reasoning_tokens < whole.usage.completion_tokens <= 60
+    streamed = ["", ""]
+    for chunk in chat(client, stream=True, **given):
+        delta = chunk.choices[0].delta
+        streamed[0] += getattr(delta, "reasoning_content", None) or ""
+        streamed[1] += delta.content or ""
+    assert streamed == [message.reasoning_content, message.content]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/responses", {"input": "Hello", "max_output_tokens": 60}),
+        ("/v1/messages", {"messages": HELLO, "max_tokens": 60}),
+        ("/api/chat", {"messages": HELLO, "stream": False, "options": {"num_predict": 60}}),
+    ],
+)
+def test_other_endpoints_with_messages_take_drafts(
+    client: openai.OpenAI, path: str, body: dict[str, Any]
+) -> None:
+    draft = {"max_tokens": 8, "instruction": "J"}
+    model = client.models.list().data[0].id
+    content = {"model": model, "choice": ["yes", "no"], "draft_first": draft, **body}
+    base = str(client.base_url).removesuffix("/v1/")
+    answer = httpx.post(f"{base}{path}", json=content, timeout=60)
+    assert answer.status_code == 200, answer.text
+    assert re.search(r"\"(yes|no)\"", answer.text)
 
 
 def test_every_kind_of_message_is_accepted(client: openai.OpenAI) -> None:
