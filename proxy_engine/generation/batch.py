@@ -91,10 +91,7 @@ class Batch:
         self._costs = costs or StepCosts()
         self._drafts = BatchDrafts(self._rows, self._probe, draft_model, self._costs, pads=pads)
         self._choices = ExactChoices(self._pass.model, self._rows)
-        self._lookahead: Lookahead | None = None
-        # Sequences whose tokens cannot be drawn ahead.
-        self._unfit: Items[Sequence] | None = None
-        self._awaits_drafts = False
+        self._lookahead = Lookahead(self._rows, self._drafts)
         self._passes = 0
         self._pass_tokens = 0
         self._feed_seconds = 0.0
@@ -171,14 +168,10 @@ class Batch:
         here concerns all sequences.
         """
         started, pass_tokens = time.perf_counter(), self._pass_tokens
-        if self._may_look_ahead():
-            lookahead = self._lookahead or Lookahead.of(self._rows.sequences)
-            self._lookahead = lookahead
-            if lookahead is not None:
-                steps = self._step_ahead(lookahead)
-                self._measure(pass_tokens, time.perf_counter() - started, is_drafted=False)
-                return steps
-            self._unfit = self._rows.sequences
+        ahead = self._lookahead.step(self._run)
+        if ahead is not None:
+            self._measure(pass_tokens, time.perf_counter() - started, is_drafted=False)
+            return ahead
         drafts = self._drafts.in_flight
         steps = [Step(sequence, drafts.get(sequence)) for sequence in self._rows.sequences]
         sampled = self._sample(steps)
@@ -264,47 +257,14 @@ class Batch:
             self._rows.settle()
         self._feed_seconds = time.perf_counter() - started
 
-    def _may_look_ahead(self) -> bool:
-        """Whether the next pass and the draw behind it are dispatched before a token is read."""
-        rows, model = self._rows, self._draft_model
-        sequences = rows.sequences
-        self._awaits_drafts = False
-        if self._drafts.in_flight or not rows.is_one_each or self._unfit is sequences:
-            return False
-        if self._lookahead is not None:
-            if self._lookahead.sequences is not sequences:
-                return False
-        elif model is not None and model.reads_states:
-            return False
-        is_at_limit = True
-        for sequence in sequences:
-            if sequence.constraint.has_grammar:
-                return False
-            is_at_limit = is_at_limit and sequence.is_at_limit
-        if is_at_limit:
-            return False
-        self._awaits_drafts = self._drafts.are_expected()
-        return not self._awaits_drafts
-
-    def _step_ahead(self, lookahead: Lookahead) -> list[Step]:
-        """Dispatch a pass over drawn tokens and the next draw, then read the tokens."""
-        started = time.perf_counter()
-        drawn = lookahead.drawn
-        output = self._run(drawn[:, None], lookahead.arguments)
-        lookahead.draw(output.behind_rows())
-        mx.async_eval(lookahead.drawn)
-        return lookahead.read(drawn, ("dispatch", started, time.perf_counter()))
-
     def _sample(self, steps: list[Step]) -> list[Step]:
         """Sample tokens for the sequences with logits, and return their steps."""
-        lookahead, self._lookahead = self._lookahead, None
-        if lookahead is not None:
-            lookahead.hand_over()
+        is_handed_over = self._lookahead.hand_over()
         if any(step.sequence.choices is not None for step in steps):
             Step.perform(steps, self._draw_choice)
         begun = [step for step in Step.perform(steps, Step.begin) if step.sampled]
         left = begun
-        if lookahead is not None:
+        if is_handed_over:
             left = [step for step in begun if not step.sampled[0].is_drawn]
         alone = sample_together(left) if len(left) > 1 else left
         if len(Step.perform(alone, Step.sample)) == len(alone):
@@ -333,7 +293,9 @@ class Batch:
                 may_refuse = True
             may_draft = may_draft or sequence.drafting is not None
             is_at_limit = is_at_limit and sequence.is_at_limit
-        if is_at_limit or self._awaits_drafts or (may_draft and self._drafts.are_expected()):
+        if is_at_limit or self._lookahead.awaits_drafts:
+            return False
+        if may_draft and self._drafts.are_expected():
             return False
         return not may_refuse or rows.is_plain or can_trim(rows.cache, 1)
 

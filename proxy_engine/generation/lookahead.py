@@ -9,20 +9,99 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import mlx.core as mx
 
-from .forward_pass import NextLogits, position_arguments
+from .batch_rows import BatchRows
+from .forward_pass import NextLogits, PassOutput, position_arguments
 from .sampling import NextToken
 from .sequence import Sequence as GeneratedSequence
+from .speculation.drafting import BatchDrafts
 from .step import Step
 from .timings import Work
 
+RunPass: TypeAlias = Callable[[mx.array, Mapping[str, Any]], PassOutput]
+"""Runs a pass over tokens, shape (rows, 1), with arguments of the model's call."""
+
 
 class Lookahead:
-    """Draws the next tokens of a batch's sequences; each has one row, in the same order.
+    """Performs the steps of a batch whose sequences have no grammar.
+
+    Args:
+        rows: The sequences with their cache.
+        drafts: Their drafts. Where a draft is expected, the token in front of it is read first.
+
+    Attributes:
+        awaits_drafts: Whether the last :meth:`step` performed none because drafts are expected.
+    """
+
+    def __init__(self, rows: BatchRows[GeneratedSequence], drafts: BatchDrafts) -> None:
+        self.awaits_drafts = False
+        self._rows = rows
+        self._drafts = drafts
+        self._draws: _Draws | None = None
+        # Sequences whose tokens cannot be drawn ahead.
+        self._unfit: Sequence[GeneratedSequence] | None = None
+
+    def step(self, run: RunPass) -> list[Step] | None:
+        """Dispatch a pass over drawn tokens and the next draw, then read the tokens.
+
+        Args:
+            run: Runs the pass.
+
+        Returns:
+            The steps of the sequences, until the next call; ``None`` if a token has to be read
+            before the next pass or the next draw.
+        """
+        if not self._may_step():
+            return None
+        draws = self._draws = self._draws or _Draws.of(self._rows.sequences)
+        if draws is None:
+            self._unfit = self._rows.sequences
+            return None
+        started = time.perf_counter()
+        drawn = draws.drawn
+        output = run(drawn[:, None], draws.arguments)
+        draws.draw(output.behind_rows())
+        mx.async_eval(draws.drawn)
+        return draws.read(drawn, ("dispatch", started, time.perf_counter()))
+
+    def hand_over(self) -> bool:
+        """Let the steps of the sequences begin with the tokens that were drawn last.
+
+        Returns:
+            Whether there are such tokens.
+        """
+        draws, self._draws = self._draws, None
+        if draws is not None:
+            draws.hand_over()
+        return draws is not None
+
+    def _may_step(self) -> bool:
+        sequences, draws = self._rows.sequences, self._draws
+        self.awaits_drafts = False
+        if self._drafts.in_flight or not self._rows.is_one_each or self._unfit is sequences:
+            return False
+        if draws is None:
+            if self._drafts.read_states:
+                return False
+        elif draws.sequences is not sequences:
+            return False
+        is_at_limit = True
+        for sequence in sequences:
+            if sequence.constraint.has_grammar:
+                return False
+            is_at_limit = is_at_limit and sequence.is_at_limit
+        if is_at_limit:
+            return False
+        self.awaits_drafts = self._drafts.are_expected()
+        return not self.awaits_drafts
+
+
+class _Draws:
+    """Draws the next tokens of sequences; each has one row, in the same order.
 
     Args:
         sequences: The sequences.
@@ -36,9 +115,7 @@ class Lookahead:
 
     def __init__(self, sequences: Sequence[GeneratedSequence], tokens: Sequence[NextToken]) -> None:
         self.sequences = sequences
-        self.arguments: Mapping[str, Any] = position_arguments(
-            [sequence.rope_delta for sequence in sequences]
-        )
+        self.arguments = position_arguments([sequence.rope_delta for sequence in sequences])
         self._steps = [Step(sequence) for sequence in sequences]
         self._set_tokens(tokens)
         self.draw(NextLogits.stacked([sequence.next_logits for sequence in sequences]))
@@ -46,7 +123,7 @@ class Lookahead:
         mx.async_eval(self.drawn)
 
     @classmethod
-    def of(cls, sequences: Sequence[GeneratedSequence]) -> Lookahead | None:
+    def of(cls, sequences: Sequence[GeneratedSequence]) -> _Draws | None:
         """Draw the next tokens of sequences.
 
         Returns:
@@ -67,17 +144,17 @@ class Lookahead:
         Args:
             logits: Their logits, shape (rows, vocabulary).
         """
-        if self._draws == 0:
+        if self._left == 0:
             self._set_tokens([sequence.next_token(unread=1) for sequence in self.sequences], 1)
         NextToken.sample_together(self._tokens, logits)
-        self._draws -= 1
+        self._left -= 1
         self.drawn = self._tokens[0].drawn
 
     def _set_tokens(self, tokens: Sequence[NextToken], unread: int = 0) -> None:
         self._tokens = tokens
         # The draws before a mask changes, because a text has its least number of tokens.
         missing = [sequence.constraint.missing_tokens - unread for sequence in self.sequences]
-        self._draws = min((count for count in missing if count > 0), default=math.inf)
+        self._left = min((count for count in missing if count > 0), default=math.inf)
 
     def read(self, drawn: mx.array, dispatch: Work) -> list[Step]:
         """Wait for drawn tokens, and append them to their sequences.
@@ -85,9 +162,6 @@ class Lookahead:
         Args:
             drawn: The tokens, whose pass is dispatched.
             dispatch: The time of that.
-
-        Returns:
-            The steps of the sequences, until the next tokens are read.
         """
         started = time.perf_counter()
         mx.eval(drawn)
@@ -105,6 +179,6 @@ class Lookahead:
         return self._steps
 
     def hand_over(self) -> None:
-        """Let the steps of the sequences continue with the tokens that were drawn last."""
+        """Give each sequence the token that was drawn last."""
         for sequence, token in zip(self.sequences, self._tokens, strict=True):
             sequence.drawn = token

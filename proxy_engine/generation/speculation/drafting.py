@@ -242,6 +242,7 @@ class BatchDrafts:
     Attributes:
         in_flight: The drafts whose pass is dispatched and not verified.
         model_seconds: Time in which the draft model has made them.
+        read_states: Whether the draft model reads the hidden states of all passes.
     """
 
     def __init__(
@@ -255,6 +256,7 @@ class BatchDrafts:
     ) -> None:
         self.in_flight: dict[GeneratedSequence, Draft] = {}
         self.model_seconds = 0.0
+        self.read_states = draft_model is not None and draft_model.reads_states
         self._rows = rows
         self._probe = probe
         self._draft_model = draft_model

@@ -97,13 +97,6 @@ def test_equal_counts_trim_the_cache_of_a_single_sequence() -> None:
     assert [layer.offset for layer in cache] == [3, 3]
 
 
-def test_trimming_nothing_leaves_the_cache_as_it_is() -> None:
-    cache = cache_of([[1, 2], [3]])
-    arrays = [layer.keys for layer in cache]
-    trim_rows(cache, [0, 0])
-    assert all(layer.keys is array for layer, array in zip(cache, arrays, strict=True))
-
-
 TEXT = [(7919 * n * n + 31) % VOCABULARY for n in range(6 * WINDOW)]
 DRAFT = [5, 90, 41, 7, 300, 2]
 
@@ -151,29 +144,6 @@ def test_refused_tokens_leave_no_trace(architecture: str) -> None:
     assert len(text) > 2 * WINDOW
     expected = logits_of(model, text[:-1], make_prompt_cache(model))[2:]
     assert all(is_close(*pair) for pair in zip(found, expected, strict=True))
-
-
-@every_architecture
-def test_nothing_accepted_restores_the_cache(architecture: str) -> None:
-    model = small_model(architecture)
-    text = TEXT[: 2 * WINDOW]
-    cache = processed(model, text)
-    rollback = Rollback.before(cache, len(DRAFT))
-    read(model, DRAFT, cache)
-    assert rollback.keep(0) == 0
-    found = [read(model, [token], cache) for token in (17, 3)]
-    expected = logits_of(model, [*text, 17, 3], make_prompt_cache(model))[-2:]
-    assert all(is_close(*pair) for pair in zip(found, expected, strict=True))
-
-
-def test_accepted_draft_stays_in_the_cache() -> None:
-    model = small_model("jamba")
-    cache = processed(model, TEXT[:20])
-    expected = processed(model, TEXT[:20] + DRAFT)
-    rollback = Rollback.before(cache, len(DRAFT))
-    read(model, DRAFT, cache)
-    assert rollback.keep(len(DRAFT)) == len(DRAFT)
-    assert is_close(read(model, [3], cache), read(model, [3], expected))
 
 
 def test_only_states_without_positions_are_replayed() -> None:

@@ -23,9 +23,9 @@ from proxy_engine.generation import (
     Prefill,
     SequenceOptions,
     SequenceSamplers,
+    lookahead,
 )
 from proxy_engine.generation import Sequence as GeneratedSequence
-from proxy_engine.generation.lookahead import Lookahead
 from proxy_engine.options.generation import GenerationOptions
 
 # More tokens than a small mask has, whose logits are computed for each text alone.
@@ -124,7 +124,7 @@ def written(texts: Sequence[FreeText], architecture: str) -> list[tuple[Any, ...
 def test_lookahead_changes_no_token(architecture: str, texts: list[FreeText]) -> None:
     found = written(texts, architecture)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Lookahead, "of", lambda sequences: None)
+        patch.setattr(lookahead._Draws, "of", lambda sequences: None)
         assert found == written(texts, architecture)
 
 
@@ -132,7 +132,9 @@ def test_free_texts_are_drawn_ahead() -> None:
     options = GenerationOptions(max_tokens=8, temperature=1.0, seed=1, min_tokens=8)
     begun = []
     with pytest.MonkeyPatch.context() as patch:
-        of = Lookahead.of
-        patch.setattr(Lookahead, "of", lambda sequences: begun.append(of(sequences)) or begun[-1])
+        of = lookahead._Draws.of
+        patch.setattr(
+            lookahead._Draws, "of", lambda sequences: begun.append(of(sequences)) or begun[-1]
+        )
         written([FreeText(1, 0, 8, options), FreeText(2, 0, 8, options)], "llama")
-    assert [lookahead is not None for lookahead in begun] == [True]
+    assert [draws is not None for draws in begun] == [True]
