@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -76,21 +76,12 @@ def _schema_of(output: object) -> Any:
     )
 
 
-def vocabulary_of(
-    tokenizer: object,
-    end_token_ids: EndTokens = None,
-    *,
-    read: Callable[[object, frozenset[int] | None], Vocabulary] | None = None,
-    state: object = None,
-) -> Vocabulary:
+def vocabulary_of(tokenizer: object, end_token_ids: EndTokens = None) -> Vocabulary:
     """Return the vocabulary of a tokenizer, from a weak cache if it was read before.
 
     Args:
-        tokenizer: A vocabulary, which is returned, or a tokenizer.
+        tokenizer: A vocabulary, which is returned, a tokenizer, or a ``llama_cpp.Llama``.
         end_token_ids: Replaces the tokenizer's end tokens.
-        read: Reads the tokenizer; by default :meth:`Vocabulary.from_tokenizer`.
-        state: What else the result depends on, hashable. By default the tokenizer's number of
-            tokens and its end tokens.
 
     Raises:
         InvalidArgumentError: End tokens are given with a vocabulary, which has its own.
@@ -105,19 +96,17 @@ def vocabulary_of(
                 hint="Build the vocabulary with these end tokens",
             )
         return tokenizer
-    key = (ends or None, _state(tokenizer) if state is None else state)
+    is_llama = type(tokenizer).__module__.partition(".")[0] == "llama_cpp"
+    read = read_llama if is_llama else Vocabulary.from_tokenizer
+    key = (ends or None, "llama" if is_llama else _state(tokenizer))
     try:
         with _lock:
             known = _vocabularies.setdefault(tokenizer, {})
     except TypeError:  # Objects of the tokenizers library have no weak references.
         known = {}
     if key not in known:
-        known[key] = (read or _read)(tokenizer, ends or None)
+        known[key] = read(tokenizer, end_token_ids=ends or None)
     return known[key]
-
-
-def _read(tokenizer: object, end_token_ids: frozenset[int] | None) -> Vocabulary:
-    return Vocabulary.from_tokenizer(tokenizer, end_token_ids=end_token_ids)
 
 
 def _state(tokenizer: object) -> object:

@@ -18,7 +18,6 @@ from state_machines.errors import InvalidArgumentError
 from state_machines.processors.arguments import (
     EndTokens,
     machine_of,
-    read_llama,
     vocabulary_of,
 )
 from state_machines.processors.row_masks import Mask, MaskCopies, RowMasks, RowProcessor
@@ -50,16 +49,13 @@ def logits_processor(
         MaxTokensTooSmallError: No text fits into ``max_tokens``.
         VocabularyError: The tokenizer is not supported.
     """
-    if type(tokenizer).__module__.partition(".")[0] == "llama_cpp":
-        if getattr(tokenizer, "draft_model", None) is not None:
-            raise InvalidArgumentError(
-                "logits processors do not work with a draft model of llama-cpp-python",
-                argument="tokenizer",
-                hint="Create the Llama without draft_model",
-            )
-        vocabulary = vocabulary_of(tokenizer, end_token_ids, read=read_llama, state="llama")
-    else:
-        vocabulary = vocabulary_of(tokenizer, end_token_ids)
+    if getattr(tokenizer, "draft_model", None) is not None:
+        raise InvalidArgumentError(
+            "logits processors do not work with a draft model of llama-cpp-python",
+            argument="tokenizer",
+            hint="Create the Llama without draft_model",
+        )
+    vocabulary = vocabulary_of(tokenizer, end_token_ids)
     return LogitsProcessor(RowMasks(machine_of(output), vocabulary, max_tokens))
 
 
