@@ -34,6 +34,7 @@ from state_machines.json_schema.value_syntax import (
     WHITESPACE_LAYOUTS,
     ItemSyntax,
     ValueSyntax,
+    WhitespaceLayout,
     white_space,
 )
 
@@ -146,22 +147,6 @@ def _members(space: Node, spell: Spell, begin: Node = EPSILON, end: Node = EPSIL
     )
 
 
-class _Items(ItemSyntax):
-    """Items without names."""
-
-    def __init__(self, space: Node, begin: Node, tag: Node, end: Node) -> None:
-        super().__init__(WHITESPACE_LAYOUTS["compact"])
-        self.begin, self.end = concatenation(begin, space), concatenation(space, end)
-        self._tag = tag
-
-    def opening(self, depth: int) -> Node:
-        """Return the beginning of an item's tag."""
-        del depth
-        return self._tag
-
-    comma = opening
-
-
 class _CoflSyntax(ValueSyntax):
     """Values from the type of their element to its end."""
 
@@ -176,7 +161,12 @@ class _CoflSyntax(ValueSyntax):
         self._end = literal(spell(_END))
         self._raw, self._json, self._space = begin("raw"), begin("json"), space
         self.members = _members(space, spell, begin("dict"), self._end)
-        self.items = _Items(space, begin("list"), literal(spell(_BEGIN)), self._end)
+        tag = literal(spell(_BEGIN))
+        self.items = ItemSyntax(
+            WhitespaceLayout(comma=tag, opening=tag),
+            concatenation(begin("list"), space),
+            concatenation(space, self._end),
+        )
 
     def scalar(self, spellings: Node) -> Node:
         """Return elements of the type ``json``."""

@@ -44,6 +44,7 @@ from state_machines.json_schema.value_syntax import (
     WHITESPACE_LAYOUTS,
     ItemSyntax,
     ValueSyntax,
+    WhitespaceLayout,
 )
 from state_machines.regex import compile_pattern
 
@@ -134,31 +135,6 @@ class NestedNotation(Notation):
         return compiler.compiled(compiler.writable_term(), compiler.read)
 
 
-class _Items(ItemSyntax):
-    """Items as elements of one name."""
-
-    begin = end = EPSILON
-
-    def __init__(self, opening: Node, closing: Node) -> None:
-        super().__init__(WHITESPACE_LAYOUTS["compact"])
-        self._opening, self._closing = opening, closing
-
-    def opening(self, depth: int) -> Node:
-        """Return the tag before the first item."""
-        del depth
-        return self._opening
-
-    def comma(self, depth: int) -> Node:
-        """Return the tags between two items."""
-        del depth
-        return concatenation(self._closing, self._opening)
-
-    def closing(self, depth: int) -> Node:
-        """Return the tag after the last item."""
-        del depth
-        return self._closing
-
-
 class _NestedSyntax(ValueSyntax):
     """The content of elements."""
 
@@ -175,8 +151,11 @@ class _NestedSyntax(ValueSyntax):
             before_name=spelled(f"{notation.mark}<"),
             after_value=lambda name: spelled(notation.closing(name or "")),
         )
-        item = notation.item
-        self.items = _Items(spelled(notation.opening(item)), spelled(notation.closing(item)))
+        opening = spelled(notation.opening(notation.item))
+        closing = spelled(notation.closing(notation.item))
+        between = concatenation(closing, opening)
+        tags = WhitespaceLayout(comma=between, opening=opening, closing=closing)
+        self.items = ItemSyntax(tags, EPSILON, EPSILON)
 
     def string(self, texts: Node) -> Node:
         """Return strings as they are."""

@@ -25,7 +25,7 @@ from state_machines.grammar.nodes import concatenation, literal, optional, symbo
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet
 from state_machines.grammar.until import text_without
 from state_machines.grammar.words import count_words, word_language
-from state_machines.json_schema.value_syntax import WHITESPACE_LAYOUTS, MemberSyntax
+from state_machines.json_schema.value_syntax import MemberSyntax, WhitespaceLayout
 from state_machines.limits import LIMITS
 from state_machines.regex import compile_pattern
 
@@ -147,17 +147,10 @@ class PlainMembers(MemberSyntax):
         end: Node = EPSILON,
         escapes: tuple[tuple[str, str], ...] = (),
     ) -> None:
-        super().__init__(WHITESPACE_LAYOUTS["compact"])
-        self.begin, self.end = begin, end
-        self.name_begin, self.colon, self._after_value = before_name, after_name, after_value
+        super().__init__(WhitespaceLayout(after_name, between), begin, end)
+        self.name_begin, self._after_value = before_name, after_value
         self._terminator = terminator
-        self._between = between
         self._escapes = escapes
-
-    def comma(self, depth: int) -> Node:
-        """Return the text between two members."""
-        del depth
-        return self._between
 
     def value_end(self, name: str | None) -> Node:
         """Return the text after a value."""

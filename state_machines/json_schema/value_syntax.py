@@ -25,49 +25,64 @@ from state_machines.grammar.nodes import (
 from state_machines.grammar.symbols import ANY_CODE_POINT, byte_set
 
 QUOTE = literal(b'"')
+_COLON, _COMMA = literal(b":"), literal(b",")
+_BRACKETS = literal(b"["), literal(b"]")
+_BRACES = literal(b"{"), literal(b"}")
 
 Whitespace = Literal["compact", "json", "spaced", "indented"]
 
 
 class WhitespaceLayout:
-    """The whitespace between the tokens of JSON.
+    """What separates the parts of containers, and names from values.
 
-    All layouts are bounded, because a model may repeat unbounded whitespace forever.
+    All layouts of JSON are bounded, because a model may repeat unbounded whitespace forever.
 
     Args:
-        space: What follows a comma or a colon.
-        around: What surrounds the parts of a container, and precedes a comma or a colon.
-        is_indented: Whether every member starts a new line, and ``around`` is indented.
-
-    Attributes:
         colon: The separator between a name and its value.
-        is_indented: As passed.
+        comma: The separator between two parts.
+        opening: The text between a bracket and the first part.
+        closing: The text between the last part and the closing bracket.
+        is_indented: Whether every part starts a new line, in place of the last three.
     """
 
-    def __init__(self, space: Node, around: Node = EPSILON, *, is_indented: bool = False) -> None:
-        self._around = around
+    def __init__(
+        self,
+        colon: Node = _COLON,
+        comma: Node = _COMMA,
+        opening: Node = EPSILON,
+        closing: Node = EPSILON,
+        *,
+        is_indented: bool = False,
+    ) -> None:
+        self.colon = colon
         self.is_indented = is_indented
-        self.colon = concatenation(around, literal(b":"), space)
-        self._comma = concatenation(around, literal(b","), space)
+        self._comma, self._opening, self._closing = comma, opening, closing
 
     def comma(self, depth: int) -> Node:
-        """Return the separator between two members at nesting level ``depth``."""
+        """Return the separator between two parts at nesting level ``depth``."""
         return literal(b",\n" + b"  " * depth) if self.is_indented else self._comma
 
     def opening(self, depth: int) -> Node:
-        """Return the whitespace between a bracket and its first member."""
-        return literal(b"\n" + b"  " * depth) if self.is_indented else self._around
+        """Return the text before the first part."""
+        return literal(b"\n" + b"  " * depth) if self.is_indented else self._opening
 
     def closing(self, depth: int) -> Node:
-        """Return the whitespace between the last member and the closing bracket."""
-        return self.opening(depth - 1)
+        """Return the text after the last part."""
+        return literal(b"\n" + b"  " * (depth - 1)) if self.is_indented else self._closing
+
+
+def _with_spaces(space: Node, *, is_indented: bool = False) -> WhitespaceLayout:
+    """Return a layout with spaces after ``,`` and ``:``."""
+    return WhitespaceLayout(
+        concatenation(_COLON, space), concatenation(_COMMA, space), is_indented=is_indented
+    )
 
 
 WHITESPACE_LAYOUTS: dict[Whitespace, WhitespaceLayout] = {
-    "compact": WhitespaceLayout(EPSILON),
-    "json": WhitespaceLayout(optional(literal(b" "))),
-    "spaced": WhitespaceLayout(literal(b" ")),
-    "indented": WhitespaceLayout(literal(b" "), is_indented=True),
+    "compact": WhitespaceLayout(),
+    "json": _with_spaces(optional(literal(b" "))),
+    "spaced": _with_spaces(literal(b" ")),
+    "indented": _with_spaces(literal(b" "), is_indented=True),
 }
 """``"compact"``: no whitespace. ``"json"``: an optional space after ``,`` and ``:``, so that
 compact text matches as well as the default output of ``json.dumps``. ``"spaced"``: exactly the
@@ -84,56 +99,45 @@ def white_space(max_chars: int | None) -> Node:
     return repetition(symbols(_SPACE_BYTES), 0, max_chars)
 
 
-class ContainerSyntax:
-    """How the parts of an array or object are separated.
+class ItemSyntax:
+    """How the items of an array are written; the default brackets are those of JSON.
 
-    Attributes:
-        begin: The text before all parts.
-        end: The text after all parts.
+    Args:
+        layout: What separates the items.
+        begin: The text before all items.
+        end: The text after all items.
     """
 
-    begin: Node
-    end: Node
-
-    def __init__(self, layout: WhitespaceLayout) -> None:
-        self.layout = layout
-
-    def opening(self, depth: int) -> Node:
-        """Return the text before the first part."""
-        return self.layout.opening(depth)
-
-    def comma(self, depth: int) -> Node:
-        """Return the text between two parts."""
-        return self.layout.comma(depth)
-
-    def closing(self, depth: int) -> Node:
-        """Return the text after the last part."""
-        return self.layout.closing(depth)
+    def __init__(
+        self,
+        layout: WhitespaceLayout,
+        begin: Node = _BRACKETS[0],
+        end: Node = _BRACKETS[1],
+    ) -> None:
+        self.begin, self.end = begin, end
+        self.opening, self.comma, self.closing = layout.opening, layout.comma, layout.closing
 
 
-class ItemSyntax(ContainerSyntax):
-    """How the items of an array are written; this class writes JSON."""
-
-    begin: Node = literal(b"[")
-    end: Node = literal(b"]")
-
-
-class MemberSyntax(ContainerSyntax):
+class MemberSyntax(ItemSyntax):
     """How the members of an object are written; this class writes JSON.
 
     Attributes:
+        colon: The text between the terminator of a name and the value.
         name_begin: The text before a name. A name's terminator is part of its spelling.
         any_name: The spellings of all names with their terminators; ``None`` if names are not JSON
             strings.
     """
 
-    begin: Node = literal(b"{")
-    end: Node = literal(b"}")
     name_begin: Node = QUOTE
     any_name: Node | None = encoded(everything(ANY_CODE_POINT), JSON_STRING, b'"')
 
-    def __init__(self, layout: WhitespaceLayout) -> None:
-        super().__init__(layout)
+    def __init__(
+        self,
+        layout: WhitespaceLayout,
+        begin: Node = _BRACES[0],
+        end: Node = _BRACES[1],
+    ) -> None:
+        super().__init__(layout, begin, end)
         self.colon = layout.colon
 
     def value_end(self, name: str | None) -> Node:

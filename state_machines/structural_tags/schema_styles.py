@@ -62,7 +62,8 @@ def _json_syntax(max_whitespace: int | None) -> ValueSyntax:
     if max_whitespace == 0:
         return JSON_SYNTAXES["compact"]
     run = white_space(max_whitespace)
-    return ValueSyntax(WhitespaceLayout(run, run), plain_integers=False)
+    colon, comma = (concatenation(run, literal(mark), run) for mark in (b":", b","))
+    return ValueSyntax(WhitespaceLayout(colon, comma, run, run), plain_integers=False)
 
 
 def json_machine(
