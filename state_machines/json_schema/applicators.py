@@ -54,8 +54,8 @@ _Kind = TypeVar("_Kind")
 
 
 def _subschemas(location: SchemaLocation, keyword: str, value: Any) -> Iterator[SchemaLocation]:
-    if not isinstance(value, list) or not value:
-        raise location.error(f"{keyword} is not a non-empty array of schemas", keyword)
+    if not value:
+        raise location.error(f"{keyword} is an empty array", keyword)
     for index, schema in enumerate(value):
         yield location.child(schema, keyword, index)
 
@@ -63,8 +63,6 @@ def _subschemas(location: SchemaLocation, keyword: str, value: Any) -> Iterator[
 def _named_subschemas(
     location: SchemaLocation, keyword: str, value: Any
 ) -> Iterator[tuple[str, SchemaLocation]]:
-    if not isinstance(value, dict):
-        raise location.error(f"{keyword} is not an object of schemas", keyword)
     for name, schema in value.items():
         yield name, location.child(schema, keyword, name)
 
@@ -140,8 +138,6 @@ def dependent_schemas(location: SchemaLocation, value: Any, evaluator: TermEvalu
 
 def dependencies(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     """``dependencies``: required properties or a schema (draft 7 validation, 6.5.7)."""
-    if not isinstance(value, dict):
-        raise location.error("dependencies is not an object", "dependencies")
     parts = []
     for name, needed in value.items():
         if isinstance(needed, list):

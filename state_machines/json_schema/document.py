@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 from jsonschema_specifications import REGISTRY as SPECIFICATIONS
@@ -33,7 +33,7 @@ CHARACTERS_PER_STEP = 64
 LOOKUP_STEPS = 8
 """Steps charged for the resolution of one reference."""
 
-_KINDS: dict[type, str] = {dict: "an object", list: "an array"}
+_KINDS: dict[type, str] = {dict: "an object", list: "an array", str: "a string", bool: "a Boolean"}
 
 _Resolver = Any
 """``referencing._core.Resolver``, which its package does not export."""
@@ -94,12 +94,15 @@ class SchemaLocation(Term):
         Raises:
             InvalidSchemaError: The value has another type than ``kind``.
         """
-        if keyword not in self.schema:
-            return None
-        value = self.schema[keyword]
+        value = self.schema.get(keyword)
+        if keyword in self.schema:
+            self.check_kind(keyword, value, kind)
+        return cast("_Kind | None", value)
+
+    def check_kind(self, keyword: str, value: object, kind: type) -> None:
+        """Raise :class:`InvalidSchemaError` for a value of another type."""
         if not isinstance(value, kind):
             raise self.error(f"{keyword} is not {_KINDS[kind]}", keyword)
-        return value
 
     def keyword_pointer(self, keyword: str) -> str:
         """Return the JSON Pointer of a keyword of this schema."""
@@ -238,8 +241,7 @@ class SchemaDocument:
             InvalidSchemaError: The reference cannot be resolved, or its target is not a schema.
         """
         reference = location.schema[keyword]
-        if not isinstance(reference, str):
-            raise location.error(f"{keyword} is not a string", keyword)
+        location.check_kind(keyword, reference, str)
         if keyword == "$recursiveRef" and reference != "#":
             raise location.error("$recursiveRef is not '#'", keyword)
         resolver = location.resolver

@@ -78,6 +78,7 @@ class Keyword:
         drafts: The drafts that define the keyword. Annotations count as defined by all.
         vocabulary: The vocabulary of 2020-12 that defines the keyword; ``"format"`` stands for
             both format vocabularies, ``"openapi"`` for OpenAPI's annotations.
+        kind: The type of the keyword's value; ``object`` if the reader checks it.
         applies_schemas: Whether the keyword applies other schemas.
         is_conditional: Whether the keyword tests properties that may be absent. Conditional
             keywords are read last, so that listed properties come first in the property order.
@@ -90,6 +91,7 @@ class Keyword:
     types: frozenset[str] = _ANY
     drafts: frozenset[str] = _ALL
     vocabulary: str = "core"
+    kind: type = object
     applies_schemas: bool = False
     is_conditional: bool = False
     cost: int = 0
@@ -108,6 +110,15 @@ _reference = partial(Keyword, applies_schemas=True)
 _applicator = partial(Keyword, vocabulary="applicator", applies_schemas=True)
 _unevaluated = partial(_applicator, vocabulary="unevaluated", is_conditional=True, cost=2)
 _assertion = partial(Keyword, vocabulary="validation")
+_dependency = partial(
+    Keyword,
+    types=_OBJECT,
+    drafts=_SINCE_2019,
+    vocabulary="applicator",
+    kind=dict,
+    is_conditional=True,
+    cost=3,
+)
 
 KEYWORDS: tuple[Keyword, ...] = (
     # References.
@@ -115,30 +126,23 @@ KEYWORDS: tuple[Keyword, ...] = (
     _reference("$dynamicRef", apply.dynamic_ref, drafts=_SINCE_2020),
     _reference("$recursiveRef", apply.recursive_ref, drafts=frozenset({"2019-09"})),
     # Applicators to the value itself.
-    _applicator("oneOf", apply.one_of, cost=5),
-    _applicator("anyOf", apply.any_of, cost=5),
-    _applicator("allOf", apply.all_of, cost=5),
+    _applicator("oneOf", apply.one_of, kind=list, cost=5),
+    _applicator("anyOf", apply.any_of, kind=list, cost=5),
+    _applicator("allOf", apply.all_of, kind=list, cost=5),
     _applicator("not", apply.not_, is_conditional=True, cost=4),
     _applicator("if", apply.if_, drafts=_SINCE_7, is_conditional=True, cost=4),
     _applicator("then", drafts=_SINCE_7),
     _applicator("else", drafts=_SINCE_7),
-    _applicator("dependencies", apply.dependencies, _OBJECT, _UNTIL_7, is_conditional=True, cost=3),
-    _applicator(
-        "dependentSchemas",
-        apply.dependent_schemas,
-        _OBJECT,
-        _SINCE_2019,
-        is_conditional=True,
-        cost=3,
-    ),
+    _dependency("dependencies", apply.dependencies, drafts=_UNTIL_7, applies_schemas=True),
+    _dependency("dependentSchemas", apply.dependent_schemas, applies_schemas=True),
     # Applicators to the members of objects.
-    _applicator("properties", apply.properties, _OBJECT),
-    _applicator("patternProperties", apply.pattern_properties, _OBJECT, cost=7),
+    _applicator("properties", apply.properties, _OBJECT, kind=dict),
+    _applicator("patternProperties", apply.pattern_properties, _OBJECT, kind=dict, cost=7),
     _applicator("additionalProperties", apply.additional_properties, _OBJECT, cost=1),
     _applicator("propertyNames", apply.property_names, _OBJECT, _SINCE_6, cost=1),
     _unevaluated("unevaluatedProperties", unevaluated_properties, _OBJECT, _SINCE_2019),
     # Applicators to the items of arrays.
-    _applicator("prefixItems", apply.prefix_items, _ARRAY, _SINCE_2020),
+    _applicator("prefixItems", apply.prefix_items, _ARRAY, _SINCE_2020, kind=list),
     _applicator("items", apply.items, _ARRAY, _SINCE_2020),
     _applicator("items", apply.items_or_tuple, _ARRAY, _UNTIL_2019),
     _applicator("additionalItems", drafts=_UNTIL_2019),
@@ -146,7 +150,7 @@ KEYWORDS: tuple[Keyword, ...] = (
     _unevaluated("unevaluatedItems", unevaluated_items, _ARRAY, _SINCE_2019),
     # Assertions.
     _assertion("type", assert_.type_),
-    _assertion("enum", assert_.enum, cost=1),
+    _assertion("enum", assert_.enum, kind=list, cost=1),
     _assertion("const", assert_.const, drafts=_SINCE_6),
     _assertion("minimum", assert_.minimum, _NUMBER),
     _assertion("maximum", assert_.maximum, _NUMBER),
@@ -157,26 +161,19 @@ KEYWORDS: tuple[Keyword, ...] = (
     _assertion("multipleOf", assert_.multiple_of, _NUMBER),
     _assertion("minLength", assert_.min_length, _STRING),
     _assertion("maxLength", assert_.max_length, _STRING),
-    _assertion("pattern", assert_.pattern, _STRING, cost=1),
-    Keyword("format", assert_.format_, _STRING, vocabulary="format"),
-    Keyword("x-substring-of", assert_.substring_of, _STRING, cost=1),
+    _assertion("pattern", assert_.pattern, _STRING, kind=str, cost=1),
+    Keyword("format", assert_.format_, _STRING, vocabulary="format", kind=str),
+    Keyword("x-substring-of", assert_.substring_of, _STRING, kind=str, cost=1),
     Keyword("x-substring-unit"),
     _assertion("minItems", assert_.min_items, _ARRAY),
     _assertion("maxItems", assert_.max_items, _ARRAY),
-    _assertion("uniqueItems", assert_.unique_items, _ARRAY, cost=6),
+    _assertion("uniqueItems", assert_.unique_items, _ARRAY, kind=bool, cost=6),
     _assertion("minContains", drafts=_SINCE_2019),
     _assertion("maxContains", drafts=_SINCE_2019),
     _assertion("minProperties", assert_.min_properties, _OBJECT),
     _assertion("maxProperties", assert_.max_properties, _OBJECT),
     _assertion("required", assert_.required, _OBJECT),
-    _assertion(
-        "dependentRequired",
-        assert_.dependent_required,
-        _OBJECT,
-        _SINCE_2019,
-        is_conditional=True,
-        cost=3,
-    ),
+    _dependency("dependentRequired", assert_.dependent_required, vocabulary="validation"),
     # Identifiers and annotations.
     *_annotations("core", "$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"),
     *_annotations("core", "$comment", "$vocabulary", "$defs", "definitions"),
@@ -372,6 +369,7 @@ class SchemaReader(TermEvaluator):
                 or self._options.assert_formats
                 or location.dialect.asserts_formats
             ):
+                location.check_kind(name, value, keyword.kind)
                 yield name, value, keyword.read
 
     def _refuse_unknown(self, location: SchemaLocation, keyword: str) -> None:
