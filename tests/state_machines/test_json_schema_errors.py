@@ -51,6 +51,22 @@ INVALID = [
     ({"$schema": "http://example.com/other"}, "$schema", "/$schema"),
     ({"$schema": 7}, "$schema", "/$schema"),
     ({"dependencies": 7, **DRAFT_7}, "dependencies", "/dependencies"),
+    ({"dependencies": {"a": ["b", 1]}, **DRAFT_7}, "dependencies", "/dependencies"),
+    ({"dependentRequired": {"a": [1]}}, "dependentRequired", "/dependentRequired"),
+    ({"$id": 5}, "$id", "/$id"),
+    ({"properties": {"a": {"$id": {}}}}, "$id", "/properties/a/$id"),
+    ({"$id": "http://["}, "$id", "/$id"),
+    ({"id": {"type": "string"}, **DRAFT_4}, "id", "/id"),
+    ({"allOf": [{"$id": None}], **DRAFT_7}, "$id", "/allOf/0/$id"),
+    ({"$ref": "http://["}, "$ref", "/$ref"),
+    ({"unevaluatedProperties": False, "$ref": []}, "$ref", "/$ref"),
+    ({"items": False, "prefixItems": 5}, "prefixItems", "/prefixItems"),
+    ({"additionalProperties": False, "properties": 5}, "properties", "/properties"),
+    (
+        {"additionalProperties": False, "patternProperties": []},
+        "patternProperties",
+        "/patternProperties",
+    ),
 ]
 
 NO_SCHEMA = [

@@ -183,49 +183,6 @@ def test_reference_to_a_document_that_is_not_a_schema_is_refused(contents: Any) 
                 assert error.is_located
 
 
-@pytest.mark.parametrize(
-    ("schema", "pointer"),
-    [
-        ({"$id": 5}, "/$id"),
-        ({"properties": {"a": {"$id": {}}}}, "/properties/a/$id"),
-        ({"$id": "http://["}, "/$id"),
-        ({"$schema": URIS["4"], "id": {"type": "string"}}, "/id"),
-        ({"$schema": URIS["7"], "allOf": [{"$id": None}]}, "/allOf/0/$id"),
-        ({"$ref": "http://["}, "/$ref"),
-        ({"$ref": {}}, "/$ref"),
-        ({"unevaluatedProperties": False, "$ref": []}, "/$ref"),
-        ({"items": False, "prefixItems": 5}, "/prefixItems"),
-        ({"additionalProperties": False, "properties": 5}, "/properties"),
-        ({"additionalProperties": False, "patternProperties": []}, "/patternProperties"),
-        ({"$schema": URIS["7"], "dependencies": {"a": ["b", 1]}}, "/dependencies"),
-        ({"dependentRequired": {"a": [1]}}, "/dependentRequired"),
-    ],
-)
-def test_error_names_the_keyword(schema: Any, pointer: str) -> None:
-    with pytest.raises(InvalidSchemaError) as caught:
-        JsonSchemaStateMachine(schema)
-    assert caught.value.pointer == pointer
-    assert caught.value.keyword == pointer.split("/")[-1]
-
-
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"id": {"type": "string"}},
-        {"$schema": URIS["7"], "id": 5},
-        {"properties": {"id": {"type": "integer"}, "$id": {"type": "integer"}}},
-        {"$schema": URIS["4"], "properties": {"id": {"type": "integer"}}},
-        {"$schema": URIS["4"], "$ref": "#/definitions/a", "id": 5, "definitions": {"a": {}}},
-        {"default": {"$id": 5, "id": 5}, "examples": [{"$id": 5}]},
-        {"const": {"$id": 5, "$ref": 5}},
-        {"enum": [{"$id": 5}, {"id": []}]},
-        {"x-own": {"$id": 5, "properties": 5}},
-    ],
-)
-def test_identifier_outside_of_a_schema_is_ignored(schema: Any) -> None:
-    assert JsonSchemaStateMachine(schema).start is not EMPTY
-
-
 ODD_REFERENCES: list[Any] = [
     *("%", "#/%zz", "//[", "http://a:b:c/", "a b", "\x00", "#\n", "http://[::1", "mailto:x"),
     *("#/allOf/x", "#/allOf/9", "#/allOf/-1", "#/title", "#/title/0", "#/enum/0/a", "#/$defs"),
