@@ -7,7 +7,7 @@ are resolved before there is a grammar, and a property without a writable value 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -117,9 +117,7 @@ class ArgumentCompiler:
         """
         listed = {name: term_of(name) for name in self.property_values}
         shape = ObjectShape(properties=listed, name_rules=_name_rules(names, others))
-        term = self.evaluator.all_of(
-            (self.term, self.evaluator.evaluated(ValueSet(objects=(shape,))))
-        )
+        term = self._objects_in(self.term, shape)
         with self.compilation.bounded(term):
             for name, writable in listed.items():
                 self._check_property(name, writable, names, notation)
@@ -251,7 +249,8 @@ class ArgumentCompiler:
         nodes = []
         for text in dict.fromkeys(kinds.values()):
             types = [each for each, before in kinds.items() if before == text]
-            some = self.evaluator.all_of((term, self.evaluator.evaluated(_values_of_types(types))))
+            of_types = self.evaluator.evaluated(disjoin(VALUES_BY_TYPE[each] for each in types))
+            some = self.evaluator.all_of((term, of_types))
             if types == ["string"]:
                 node = encoded(self.evaluator.values(some).strings, RAW)
             else:
@@ -259,11 +258,6 @@ class ArgumentCompiler:
             if node is not EMPTY:
                 nodes.append(concatenation(literal(spell(text)), node))
         return union(nodes)
-
-
-def _values_of_types(types: Iterable[str]) -> ValueSet:
-    """Return all values of some types of JSON Schema."""
-    return disjoin(VALUES_BY_TYPE[each] for each in types)
 
 
 def values_of(strings: Node, names: Node) -> Term:

@@ -92,10 +92,9 @@ class MarkedNotation(Notation):
         else:
             scalars = ValueSet(True, ANY_VALUE.booleans, ANY_VALUE.numbers, texts)
             values = compiler.evaluator.evaluated(scalars)
-        return compiler.compiled_values(values, names, notation, self._read)
-
-    def _read(self, text: str) -> dict[str, Any]:
-        return read_json_object(self.as_json(text))
+        return compiler.compiled_values(
+            values, names, notation, lambda text: read_json_object(self.as_json(text))
+        )
 
     def as_json(self, text: str) -> str:
         """Return the JSON of a text, which must be of the notation."""

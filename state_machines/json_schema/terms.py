@@ -139,22 +139,17 @@ class TermTable:
 
     def _with_known_conjoined(self, flat: dict[Term, None]) -> dict[Term, None]:
         """Replace the parts whose values are known by one term."""
-        known = [
-            part
-            for part in flat
-            if isinstance(part, Evaluated)
-            or (isinstance(part, Negation) and isinstance(part.part, Evaluated))
-        ]
+        known: dict[Term, Evaluated] = {}
+        for part in flat:
+            inner = part.part if isinstance(part, Negation) else part
+            if isinstance(inner, Evaluated):
+                known[part] = inner
         if len(known) < 2:
             return flat
         key = frozenset(known)
         if key not in self._known_conjunctions:
-            included = [part for part in known if isinstance(part, Evaluated)]
-            excluded = [
-                part.part
-                for part in known
-                if isinstance(part, Negation) and isinstance(part.part, Evaluated)
-            ]
+            included = [inner for part, inner in known.items() if part is inner]
+            excluded = [inner for part, inner in known.items() if part is not inner]
             self._known_conjunctions[key] = (
                 self.conjoin_known(included, excluded) if included else None
             )

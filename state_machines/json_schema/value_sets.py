@@ -119,7 +119,7 @@ def conjoin(left: ValueSet, right: ValueSet, table: TermTable) -> ValueSet:
         left.null and right.null,
         _common(left.booleans, right.booleans, ANY_VALUE.booleans, and_),
         _common(left.numbers, right.numbers, ANY_VALUE.numbers, and_),
-        _common(left.strings, right.strings, ANY_TEXT, _common_strings),
+        _common(left.strings, right.strings, ANY_TEXT, lambda a, b: intersection((a, b))),
         _common(left.arrays, right.arrays, ANY_VALUE.arrays, array_products),
         _common(left.objects, right.objects, ANY_VALUE.objects, object_products),
     )
@@ -130,10 +130,6 @@ def _common(left: T, right: T, every: T, intersect: Callable[[T, T], T]) -> T:
     if left is right or right is every:
         return left
     return right if left is every else intersect(left, right)
-
-
-def _common_strings(left: Node, right: Node) -> Node:
-    return intersection((left, right))
 
 
 def disjoin(parts: Iterable[ValueSet]) -> ValueSet:
