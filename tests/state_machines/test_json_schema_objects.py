@@ -34,6 +34,9 @@ def test_properties_come_in_the_order_of_the_schema() -> None:
         [member_text(n) for n in ("abc", "cb", "acb", "xbc", "bxc", "b", "ba", "cba")],
         judged=False,
     )
+    # A required member cannot be skipped, since it could not come later.
+    start = JsonSchemaStateMachine(THREE).start
+    assert start.compute_word_derivative(b'{"').first_bytes == 1 << ord("b")
 
 
 def test_property_order_any_admits_every_order() -> None:
