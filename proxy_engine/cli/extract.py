@@ -18,6 +18,7 @@ from ..extraction.outputs import OutputOptions, format_of
 from ..extraction.records import CHECKED_RECORDS, RecordReader, is_url
 from ..extraction.sources import csv_inputs, file_inputs, line_inputs, parquet_inputs
 from ..runtime import process_runtime
+from ..runtime.extras import import_extra
 from ..runtime.progress import to_stderr
 from .errors import CommandLineError, refused
 from .extract_options import (
@@ -31,7 +32,7 @@ from .extract_options import (
     overrides,
     resume_command,
 )
-from .extract_ray import run_on_ray, runs_on_ray
+from .extract_ray import run_on_ray
 from .extract_records import RecordsRun, extract_record, opened_page
 from .flags import given_load_arguments
 from .input_arguments import (
@@ -68,12 +69,14 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _extract(options: argparse.Namespace) -> int:
-    if runs_on_ray(options):
-        return run_on_ray(options, overrides(options), cache_arguments(options))
-    if options.distributed:
+    if options.ray is not None:
+        import_extra("ray", "ray.data", purpose="--ray")
+    elif options.distributed:
         _lead()
     check_combination(options)
     given = overrides(options)
+    if options.ray is not None:
+        return run_on_ray(options, given, cache_arguments(options))
     answers = read_answer_format(options.schema, options.prefix, given, options.columns)
     hint = "Name a multimodal model with --model."
     with refused():

@@ -15,7 +15,6 @@ from ..extraction.outputs import FileFormat, format_of
 from ..options.generation import SpeculationOptions
 from ..prompt_cache.options import CacheOptions
 from .errors import CommandLineError
-from .extract_ray import add_ray_arguments
 from .flags import add_load_flags, add_option_flags, given_flags
 from .input_arguments import STANDARD_INPUT, is_directory
 
@@ -68,7 +67,7 @@ def add_arguments(
     _add_answer_arguments(parser.add_argument_group("answers"))
     _add_output_arguments(parser.add_argument_group("output"))
     _add_model_arguments(parser.add_argument_group("model"))
-    add_ray_arguments(parser)
+    _add_ray_arguments(parser)
     return parser
 
 
@@ -186,6 +185,33 @@ def _add_model_arguments(group: argparse._ActionsContainer) -> None:
     add_load_flags(group)
 
 
+def _add_ray_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "many machines",
+        "With --ray, the tables, texts and images of the input are extracted from by actors of a "
+        "Ray cluster, and --output is a directory with a file for each table and each group of "
+        "texts.",
+    )
+    group.add_argument(
+        "--ray",
+        metavar="ADDRESS",
+        help="address of a Ray cluster; auto: the cluster of RAY_ADDRESS or of this machine, else "
+        "one that is started here",
+    )
+    group.add_argument(
+        "--input", metavar="DIR", help="directory or file, or its URI such as s3://bucket/directory"
+    )
+    group.add_argument(
+        "--concurrency", type=int, metavar="N", help="actors, each with an engine (default: 1)"
+    )
+    group.add_argument(
+        "--num-cpus", type=float, metavar="N", help="CPUs reserved for each actor (default: 1)"
+    )
+    group.add_argument(
+        "--num-gpus", type=float, metavar="N", help="GPUs reserved for each actor (default: 0)"
+    )
+
+
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(","))
 
@@ -244,17 +270,41 @@ def is_table(options: argparse.Namespace) -> bool:
 
 def check_combination(options: argparse.Namespace) -> None:
     """Raise ``CommandLineError`` for invalid options, and such that have no effect together."""
+    needs: _Needs = []
+    if options.ray is not None:
+        _check_ray(options)
+    else:
+        needs = _needs(options)
+    has_draft_model = options.draft_model is not None
+    drafts = options.num_draft_tokens is not None
+    needs.append(("--num-draft-tokens", drafts, "--draft-model", has_draft_model))
+    for name, is_given, needed, has_needed in needs:
+        if is_given and not has_needed:
+            raise CommandLineError(f"{name} requires {needed}")
+    for name in ("concurrency", "batch_size"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise CommandLineError(f"--{name.replace('_', '-')} must be at least 1, not {value}")
+    if options.ray is None and options.stream and (has_many(options) or options.output is not None):
+        raise CommandLineError("--stream requires a single input and standard output")
+    cache_arguments(options)
+
+
+_Needs: TypeAlias = list[tuple[str, bool, str, bool]]
+"""An option, whether it is given, what it requires, and whether there is that."""
+
+
+def _needs(options: argparse.Namespace) -> _Needs:
+    """Return what options require without ``--ray``."""
     is_many = has_many(options)
     kind = input_format(options)
     many = "--jsonl or files"
-    needs = [
-        ("--batch-size", options.batch_size is not None, many, is_many),
-        (
-            "--num-draft-tokens",
-            options.num_draft_tokens is not None,
-            "--draft-model",
-            options.draft_model is not None,
+    return [
+        *(
+            (f"--{name.replace('_', '-')}", getattr(options, name) is not None, "--ray", False)
+            for name in ("input", "concurrency", "num_cpus", "num_gpus")
         ),
+        ("--batch-size", options.batch_size is not None, many, is_many),
         ("--resume", options.resume, many, is_many),
         ("--columns", bool(options.columns), many, is_many),
         ("--html", options.html is not None, many, is_many),
@@ -277,14 +327,21 @@ def check_combination(options: argparse.Namespace) -> None:
             options.output is not None or options.html is not None,
         ),
     ]
-    for name, is_given, needed, has_needed in needs:
-        if is_given and not has_needed:
-            raise CommandLineError(f"{name} requires {needed}")
-    if options.stream and (is_many or options.output is not None):
-        raise CommandLineError("--stream requires a single input and standard output")
-    if options.batch_size is not None and options.batch_size < 1:
-        raise CommandLineError(f"--batch-size must be at least 1, not {options.batch_size}")
-    cache_arguments(options)
+
+
+def _check_ray(options: argparse.Namespace) -> None:
+    """Raise ``CommandLineError`` for options that do not fit ``--ray``."""
+    for name in ("input", "output"):
+        if getattr(options, name) is None:
+            raise CommandLineError(f"--ray requires --{name}")
+    if options.inputs:
+        raise CommandLineError("--ray cannot be used with files")
+    for name in (
+        *("image", "jsonl", "format", "stream", "overwrite", "columns", "html"),
+        *("chunk_tokens", "chunk_overlap", "distributed"),
+    ):
+        if getattr(options, name):
+            raise CommandLineError(f"--ray cannot be used with --{name.replace('_', '-')}")
 
 
 def cache_arguments(options: argparse.Namespace) -> CacheArguments:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from ..extraction.answer_format import AnswerFormat
 from ..extraction.progress import is_terminal, showing_bar
 from ..extraction.records import RecordReader
-from ..runtime.extras import import_extra
 from ..runtime.progress import to_stderr
 from .errors import CommandLineError, refused
 from .flags import given_load_arguments
@@ -26,51 +25,6 @@ if TYPE_CHECKING:
 _SECONDS_BETWEEN_LINES = 30
 # They change how answers are computed, and not which ones.
 _OTHER_ARGUMENTS = ("batch_size", "cache", "draft_model", "num_draft_tokens")
-
-
-def add_ray_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of runs on Ray."""
-    group = parser.add_argument_group(
-        "many machines",
-        "With --ray, the tables, texts and images of the input are extracted from by actors of a "
-        "Ray cluster, and --output is a directory with a file for each table and each group of "
-        "texts.",
-    )
-    group.add_argument(
-        "--ray",
-        metavar="ADDRESS",
-        help="address of a Ray cluster; auto: the cluster of RAY_ADDRESS or of this machine, else "
-        "one that is started here",
-    )
-    group.add_argument(
-        "--input", metavar="DIR", help="directory or file, or its URI such as s3://bucket/directory"
-    )
-    group.add_argument(
-        "--concurrency", type=int, metavar="N", help="actors, each with an engine (default: 1)"
-    )
-    group.add_argument(
-        "--num-cpus", type=float, metavar="N", help="CPUs reserved for each actor (default: 1)"
-    )
-    group.add_argument(
-        "--num-gpus", type=float, metavar="N", help="GPUs reserved for each actor (default: 0)"
-    )
-
-
-def runs_on_ray(options: argparse.Namespace) -> bool:
-    """Whether a run is one on Ray.
-
-    Raises:
-        CommandLineError: Options do not fit together.
-        MissingExtraError: Ray is not installed.
-    """
-    if options.ray is not None:
-        import_extra("ray", "ray.data", purpose="--ray")
-        _check_combination(options)
-        return True
-    for name in ("input", "concurrency", "num_cpus", "num_gpus"):
-        if getattr(options, name) is not None:
-            raise CommandLineError(f"--{name.replace('_', '-')} requires --ray")
-    return False
 
 
 def run_on_ray(
@@ -210,32 +164,3 @@ def _manifest(
         "options": dict(settings.options),
         "input": hashlib.sha256(json.dumps(files).encode()).hexdigest(),
     }
-
-
-def _check_combination(options: argparse.Namespace) -> None:
-    """Raise ``CommandLineError`` for options that do not fit to ``--ray``."""
-    for name in ("input", "output"):
-        if getattr(options, name) is None:
-            raise CommandLineError(f"--ray requires --{name}")
-    given = {
-        "files": options.inputs,
-        "--image": options.image,
-        "--jsonl": options.jsonl,
-        "--format": options.format,
-        "--stream": options.stream,
-        "--overwrite": options.overwrite,
-        "--columns": options.columns,
-        "--html": options.html,
-        "--chunk-tokens": options.chunk_tokens,
-        "--chunk-overlap": options.chunk_overlap,
-        "--distributed": options.distributed,
-    }
-    for name, value in given.items():
-        if value:
-            raise CommandLineError(f"--ray cannot be used with {name}")
-    if options.num_draft_tokens is not None and options.draft_model is None:
-        raise CommandLineError("--num-draft-tokens requires --draft-model")
-    for name in ("concurrency", "batch_size"):
-        value = getattr(options, name)
-        if value is not None and value < 1:
-            raise CommandLineError(f"--{name.replace('_', '-')} must be at least 1, not {value}")

@@ -265,7 +265,7 @@ def test_output_directory_is_continued_by_a_run_with_equal_settings(tmp_path: Pa
 @pytest.fixture
 def has_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     """The checks of the command line come after that of the extra."""
-    monkeypatch.setattr("proxy_engine.cli.extract_ray.import_extra", lambda *_, **__: None)
+    monkeypatch.setattr("proxy_engine.cli.extract.import_extra", lambda *_, **__: None)
 
 
 @pytest.mark.usefixtures("has_ray")
