@@ -266,6 +266,18 @@ def test_late_error_ends_a_stream_with_an_error_event(
         assert text.endswith("data: [DONE]\n\n")
         last = text.split("\n\n")[-3].removeprefix("data: ")
         assert json.loads(last)["error"]["code"] == code
+        claude = anthropic.Anthropic(base_url=live.url, api_key="k", max_retries=0)
+        turns: Any = [{"role": "user", "content": "a"}]
+        with pytest.raises(anthropic.APIStatusError) as ended:
+            list(
+                claude.messages.create(
+                    model="SmolLM2-135M-Instruct", messages=turns, max_tokens=9, stream=True
+                )
+            )
+        assert "secret" not in str(ended.value)
+        with pytest.raises(ollama.ResponseError) as told:
+            list(ollama.Client(live.url).chat("SmolLM2-135M-Instruct", turns, stream=True))
+        assert "secret" not in str(told.value)
 
 
 @pytest.mark.parametrize("begun", [EVENTS[:0], EVENTS[:1]], ids=["at once", "in the prompt"])

@@ -14,7 +14,6 @@ from live_server import Live
 from PIL import Image
 from pydantic import BaseModel
 
-from proxy_engine import InferenceEngine
 from proxy_engine.server.unknown_fields import HEADER
 
 HELLO: Any = [{"role": "user", "content": "Hello"}]
@@ -251,34 +250,3 @@ def test_cached_tokens_are_counted_apart_from_the_beginning(claude: anthropic.An
         assert begun.input_tokens == ended.input_tokens
         assert begun.cache_read_input_tokens == ended.cache_read_input_tokens
     assert begun.cache_read_input_tokens > 0
-
-
-def test_failing_stream_ends_with_an_error_event(
-    live: Live, claude: anthropic.Anthropic, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine = live.services.host.current
-    assert engine is not None
-    astream = InferenceEngine.astream
-
-    async def failing(self: InferenceEngine, *args: Any, **options: Any) -> Any:
-        stream = await astream(self, *args, **options)
-        follow = type(stream).__anext__
-
-        class Failing:
-            cancel, aclose = stream.cancel, stream.aclose
-            count = 0
-
-            def __aiter__(self) -> Any:
-                return self
-
-            async def __anext__(self) -> Any:
-                self.count += 1
-                if self.count > 6:
-                    raise RuntimeError("a defect")
-                return await follow(stream)
-
-        return Failing()
-
-    monkeypatch.setattr(InferenceEngine, "astream", failing)
-    with pytest.raises(anthropic.APIStatusError, match="internal server error"):
-        list(create(claude, stream=True))
