@@ -1,8 +1,9 @@
-"""Tokens per pass with a draft head, as a function of its agreement with the model.
+"""Tokens per pass and time per token with a draft head, by its agreement with the model.
 
 The head is scripted: it knows the greedy answer of the model, and proposes another token at a share
-of the positions. So the agreement is exact, and the same with and without a constraint. Run with
-``make bench-heads``; needs mlx-vlm.
+of the positions. So the agreement is exact, and the same with and without a constraint. mlx-vlm's
+own loop, which takes no constraint, runs in turns with ours, on the same weights and with the same
+mistakes. Run with ``make bench-heads``; needs mlx-vlm.
 """
 
 from __future__ import annotations
@@ -10,16 +11,23 @@ from __future__ import annotations
 import argparse
 import json
 import random
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import mlx.core as mx
 import mlx_vlm.speculative.drafters.eagle3 as eagle3
 import numpy as np
-from mlx.utils import tree_map
-from mlx_lm.models import llama
+from mlx.utils import tree_flatten, tree_map
+from mlx_lm.models import gemma4_text
+from mlx_lm.models.cache import make_prompt_cache
+from mlx_vlm.models.gemma4 import config as peer_config
+from mlx_vlm.models.gemma4 import language as peer_language
+from mlx_vlm.speculative.mtp import _mtp_rounds
 
-from proxy_engine import InferenceEngine, RawPrompt, SpeculationOptions
+from proxy_engine import GenerationResult, InferenceEngine, RawPrompt, SpeculationOptions
 from proxy_engine.generation import HeadOutput
 from proxy_engine.models.loading import load_model
 
@@ -35,8 +43,9 @@ SCHEMA: dict[str, Any] = {
     "required": ["customer", "notes", "total", "paid"],
     "additionalProperties": False,
 }
+TEXT_TOKENS = 120
 KINDS: dict[str, dict[str, Any]] = {
-    "free text": {"max_tokens": 120, "min_tokens": 120},
+    "free text": {"max_tokens": TEXT_TOKENS, "min_tokens": TEXT_TOKENS},
     "schema": {"max_tokens": 160, "response_format": SCHEMA},
     "schema, no forced text": {
         "max_tokens": 160,
@@ -45,6 +54,20 @@ KINDS: dict[str, dict[str, Any]] = {
     },
 }
 DRAFTED = 4
+ROWS, WIDE = 8, 7
+
+
+def always(tokens: int) -> SpeculationOptions:
+    """Drafts of the head of a fixed length."""
+    return SpeculationOptions(
+        prompt_lookup=False, is_adaptive=False, num_draft_tokens=tokens, max_draft_tokens=tokens
+    )
+
+
+def mistakes(text: Sequence[int], agreement: float) -> set[int]:
+    """Return the places of a text whose tokens a head does not propose."""
+    draw = random.Random(len(text))
+    return {place for place in range(2, len(text)) if draw.random() >= agreement}
 
 
 class ScriptedHead:
@@ -64,13 +87,10 @@ class ScriptedHead:
 
     def __init__(self, text: Sequence[int], agreement: float, width: int) -> None:
         self._next: dict[tuple[int, int], int] = {}
-        self._wrong: set[tuple[int, int]] = set()
-        draw = random.Random(len(text))
+        wrong = mistakes(text, agreement)
         for place in range(len(text) - 2):
-            key = place, text[place + 1]
-            self._next[key] = text[place + 2]
-            if draw.random() >= agreement:
-                self._wrong.add(key)
+            if place + 2 not in wrong:
+                self._next[place, text[place + 1]] = text[place + 2]
         self._noise = np.random.default_rng(0).normal(size=(97, width)).astype(np.float32)
 
     def make_cache(self) -> list[Any]:
@@ -93,28 +113,73 @@ class ScriptedHead:
         for index in np.ndindex(rows.shape[:2]):
             place, token = (int(value) for value in rows[index])
             found[index] = self._noise[(place + 31 * token) % len(self._noise)]
-            if (place, token) in self._next and (place, token) not in self._wrong:
+            if (place, token) in self._next:
                 found[index][self._next[place, token]] = 30.0
         return mx.array(found)
 
+    def logits_after(self, token_id: int, features: mx.array, logits: mx.array) -> mx.array:
+        """Return the logits of a block, which this is not."""
+        return logits
 
-def scripted_engine() -> InferenceEngine:
-    """Return an engine of a random model with a head that :func:`measure` replaces."""
-    loaded = load_model()
-    width = loaded.logits_width
-    arguments = {
-        "model_type": "llama",
+
+class ScriptedPeer:
+    """The same head as mlx-vlm's loop calls it.
+
+    Args:
+        text: The text.
+        start: Place of the first generated token.
+        wrong: Places at which it proposes another token.
+    """
+
+    prefer_requested_block_size = True
+
+    def __init__(self, text: Sequence[int], start: int, wrong: Collection[int]) -> None:
+        self.config = SimpleNamespace(block_size=DRAFTED + 1, target_layer_ids=[])
+        self.accept_lens: list[int] = []
+        self.draft_lens: list[int] = []
+        self._text, self._start, self._wrong = text, start, wrong
+
+    def reset(self, model: Any) -> list[Any]:
+        """Return an empty cache."""
+        return []
+
+    def set_shared_kv(self, *_: Any, **__: Any) -> None:
+        """Take keys and values of the target, which are not read."""
+
+    def draft_block(self, bonus: Any, hidden: Any, cache: Any, size: int, *_: Any) -> mx.array:
+        """Return the tokens behind the last accepted one."""
+        place = self._start + sum(self.accept_lens) + len(self.accept_lens) + 1
+        padded = [*self._text, *[0] * size]
+        places = range(place, place + size - 1)
+        return mx.array([[padded[at] ^ (at in self._wrong) for at in places]], mx.int32)
+
+
+def configuration(width: int) -> dict[str, Any]:
+    """Return the configuration of a small Gemma 4, which mlx-lm and mlx-vlm both have."""
+    return {
+        "model_type": "gemma4_text",
         "hidden_size": WIDTH,
         "num_hidden_layers": LAYERS,
         "intermediate_size": 2 * WIDTH,
         "num_attention_heads": 4,
         "num_key_value_heads": 2,
-        "rms_norm_eps": 1e-5,
+        "head_dim": 16,
+        "global_head_dim": 16,
         "vocab_size": width,
-        "tie_word_embeddings": True,
+        "num_kv_shared_layers": 0,
+        "hidden_size_per_layer_input": 0,
+        "use_double_wide_mlp": False,
+        "layer_types": ["full_attention"] * LAYERS,
     }
+
+
+def scripted_engine() -> tuple[InferenceEngine, Any]:
+    """Return an engine with a head that is replaced, and mlx-vlm's model with its weights."""
+    loaded = load_model()
+    width = loaded.logits_width
+    arguments = configuration(width)
     mx.random.seed(0)
-    model = llama.Model(llama.ModelArgs.from_dict(arguments))
+    model = gemma4_text.Model(gemma4_text.ModelArgs.from_dict(arguments))
     layers = {key: arguments[key] for key in ("hidden_size", "intermediate_size", "vocab_size")}
     config = {
         "transformer_layer_config": {
@@ -131,51 +196,148 @@ def scripted_engine() -> InferenceEngine:
             tree_map(lambda weight: mx.random.normal(weight.shape) * 0.3, module.parameters())
         )
         mx.eval(module.parameters())
-    return InferenceEngine(model, loaded.tokenizer, draft_model=head)
+    peer = peer_language.LanguageModel(peer_config.TextConfig.from_dict(arguments))
+    peer.load_weights(tree_flatten(model.parameters()))
+    return InferenceEngine(model, loaded.tokenizer, draft_model=head), peer
+
+
+def _greedy(logits: mx.array) -> mx.array:
+    return mx.argmax(logits, axis=-1)
+
+
+def peer_text(peer: Any, ids: Sequence[int]) -> list[int]:
+    """Return the prompt and the model's greedy answer, by passes over one token each."""
+    cache, text = make_prompt_cache(peer), list(ids)
+    fed = mx.array([text])
+    for _ in range(TEXT_TOKENS):
+        token = int(_greedy(peer(fed, cache=cache).logits[0, -1]).item())
+        text.append(token)
+        fed = mx.array([[token]])
+    return text
+
+
+def peer_rounds(peer: Any, ids: Sequence[int], text: Sequence[int], agreement: float) -> int:
+    """Generate the text by mlx-vlm's loop with the scripted head; return the number of passes."""
+    drafter = ScriptedPeer(text, len(ids), mistakes(text, agreement))
+    cache, prompt = make_prompt_cache(peer), mx.array([list(ids)])
+    output = peer(prompt, cache=cache, return_hidden=True, return_shared_kv=True)
+    first = int(_greedy(output.logits[0, -1]).item())
+    rounds = _mtp_rounds(
+        peer,
+        drafter,
+        cache,
+        output.hidden_states[-1],
+        output.shared_kv_states,
+        first_bonus=first,
+        max_tokens=TEXT_TOKENS,
+        sampler=_greedy,
+        draft_block_size=DRAFTED + 1,
+        greedy_sampling=True,
+    )
+    found = [first, *(token for token, _ in rounds)]
+    assert found == list(text[len(ids) :])
+    return len(drafter.accept_lens)
+
+
+def timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    """Return a result, and the processor time in seconds."""
+    started = time.process_time()
+    return work(), time.process_time() - started
 
 
 def measure(documents: int, agreements: Sequence[float]) -> list[dict[str, Any]]:
-    """Return tokens per pass for each kind of answer and each agreement."""
+    """Return tokens per pass and milliseconds per token for each kind of answer and agreement."""
     rows = []
-    always = SpeculationOptions(
-        prompt_lookup=False, is_adaptive=False, num_draft_tokens=DRAFTED, max_draft_tokens=DRAFTED
-    )
-    with scripted_engine() as engine:
+    engine, peer = scripted_engine()
+    with engine:
         drafter: Any = engine._core.drafter
         encode = engine._core.loaded.tokenizer.encode
         prompts = [
             encode(f"Order {4711 + n} of customer {n}: " + "gear " * n) for n in range(documents)
         ]
         width = engine._core.loaded.logits_width
-        for kind, arguments in KINDS.items():
-            plain = [engine.generate(RawPrompt(p), speculation="off", **arguments) for p in prompts]
-            for agreement in agreements:
-                found = []
-                for ids, result in zip(prompts, plain, strict=True):
-                    text = [*ids, *result.token_ids]
+
+        def answer(ids: Sequence[int], arguments: Mapping[str, Any]) -> GenerationResult[Any]:
+            return engine.generate(RawPrompt(ids), **arguments)
+
+        peer_texts = [peer_text(peer, ids) for ids in prompts]
+        texts = {
+            kind: [
+                [*ids, *answer(ids, {**arguments, "speculation": "off"}).token_ids]
+                for ids in prompts
+            ]
+            for kind, arguments in KINDS.items()
+        }
+        for agreement in agreements:
+            passes, seconds = 0, 0.0
+            for ids, text in zip(prompts, peer_texts, strict=True):
+                found, spent = timed(partial(peer_rounds, peer, ids, text, agreement))
+                passes, seconds = passes + found, seconds + spent
+            rows.append(
+                {
+                    "kind": "mlx-vlm, free text",
+                    "agreement": agreement,
+                    "tokens per pass": round(documents * (TEXT_TOKENS - 1) / passes, 2),
+                    "ms per token": round(1000 * seconds / documents / TEXT_TOKENS, 2),
+                }
+            )
+            print(json.dumps(rows[-1]), flush=True)
+            for kind, arguments in KINDS.items():
+                results, seconds = [], 0.0
+                for ids, text in zip(prompts, texts[kind], strict=True):
                     drafter._head = ScriptedHead(text, agreement, width)
-                    drafter.clear_prompt_cache()
-                    found.append(engine.generate(RawPrompt(ids), speculation=always, **arguments))
-                assert [one.token_ids for one in found] == [one.token_ids for one in plain]
-                tokens = sum(one.usage.completion_tokens for one in found)
-                forced = sum(one.usage.fast_forwarded_tokens for one in found)
-                passes = sum(one.usage.forward_passes for one in found)
-                drafted = sum(one.usage.drafted_tokens for one in found)
-                accepted = sum(one.usage.accepted_tokens for one in found)
-                rows.append(
-                    {
-                        "kind": kind,
-                        "agreement": agreement,
-                        "tokens per pass": round(tokens / passes, 2),
-                        "sampled tokens per pass": round((tokens - forced) / passes, 2),
-                        "accepted of drafted": round(accepted / drafted, 3),
-                    }
-                )
+                    engine.clear_prompt_cache()
+                    given = {**arguments, "speculation": always(DRAFTED)}
+                    result, spent = timed(partial(answer, ids, given))
+                    assert [*ids, *result.token_ids] == text
+                    results.append(result)
+                    seconds += spent
+                rows.append({"kind": kind, "agreement": agreement, **figures(results, seconds)})
                 print(json.dumps(rows[-1]), flush=True)
     return rows
+
+
+def figures(results: Sequence[GenerationResult[Any]], seconds: float) -> dict[str, float]:
+    """Return the figures of some answers."""
+    usages = [result.usage for result in results]
+    tokens = sum(usage.completion_tokens for usage in usages)
+    forced = sum(usage.fast_forwarded_tokens for usage in usages)
+    passes = sum(usage.forward_passes for usage in usages)
+    accepted = sum(usage.accepted_tokens for usage in usages)
+    return {
+        "tokens per pass": round(tokens / passes, 2),
+        "sampled tokens per pass": round((tokens - forced) / passes, 2),
+        "accepted of drafted": round(accepted / sum(usage.drafted_tokens for usage in usages), 3),
+        "ms per token": round(1000 * seconds / tokens, 2),
+    }
+
+
+def mask_work() -> dict[str, Any]:
+    """Return the time of masks in a pass of eight rows with eight tokens each."""
+    engine, _ = scripted_engine()
+    with engine:
+        encode = engine._core.loaded.tokenizer.encode
+        prompts = [RawPrompt(encode(f"Order {4711 + n} of customer {n}")) for n in range(ROWS)]
+        for _ in range(2):
+            # The states of the second run are known.
+            results = engine.generate_batch(
+                prompts, max_tokens=160, response_format=SCHEMA, speculation=always(WIDE)
+            )
+        usages = [result.usage for result in results]
+        passes = max(usage.forward_passes for usage in usages)
+        seconds = sum(usage.mask_seconds for usage in usages)
+        drafted = sum(usage.drafted_tokens for usage in usages)
+        row = {
+            "kind": f"masks, {ROWS} rows",
+            "ms per pass": round(1000 * seconds / passes, 3),
+            "drafted per pass": round(drafted / passes, 1),
+        }
+        print(json.dumps(row), flush=True)
+    return row
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--documents", type=int, default=6)
     measure(parser.parse_args().documents, (0.6, 0.8, 0.95))
+    mask_work()

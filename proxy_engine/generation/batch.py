@@ -8,8 +8,8 @@ do this: it is called between two passes, while the device is idle.
 
 Forced text is not sampled: its tokens are processed in one pass. Where forced text is likely to
 follow in any sequence, the pass waits until the last tokens are read, so that the forced tokens
-join it; masks are computed while it runs. Caches that do not support padding (sliding windows,
-recurrent states) process forced tokens one per pass.
+join it; masks are computed while it runs. Rows of caches that cannot drop padding process forced
+tokens one per pass.
 
 A single sequence is a batch of one, in mlx-lm's caches for a single sequence.
 """
@@ -30,7 +30,7 @@ from mlx.nn.layers.base import Module
 
 from ..runtime.blas import has_fast_blas
 from .batch_rows import BatchRows
-from .cache_layers import can_merge, can_trim, padded_tokens
+from .cache_layers import can_merge, can_retract, can_trim, padded_tokens
 from .exact_choices import ExactChoices
 from .forward_pass import ForwardPass, PassOutput, position_arguments
 from .lookahead import Lookahead
@@ -247,7 +247,7 @@ class Batch:
                 fed[sequence] += sequence.tail
         tokens = self._rows.arrange(fed)
         lengths = [len(of_row) for of_row in tokens]
-        if drafts or min(lengths) < max(lengths):
+        if drafts or min(lengths) < max(lengths) or (self._rows.is_merged and max(lengths) > 1):
             self._rows.begin_trial(lengths)
         work = self._forward(padded_tokens(tokens), lengths)
         for sequence in sequences:
@@ -343,7 +343,7 @@ class Batch:
             if sequence.weights is not None:
                 groups.setdefault(sequence.group, []).append(length)
         wants_padding = self._pads or (groups and has_fast_blas())
-        if not (wants_padding and rows.is_plain and self._probe.can_pad()):
+        if not (wants_padding and can_retract(rows.cache) and self._probe.can_pad()):
             # Without padding, every row takes one token; the rest is left for later passes.
             return [1] * len(lengths)
         if self._pads:

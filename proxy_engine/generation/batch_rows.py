@@ -19,6 +19,7 @@ import mlx.core as mx
 from ..prompt_cache.layers import copy_cache
 from .cache_layers import (
     Rollback,
+    RowsRollback,
     can_pad,
     drop_padding,
     extend,
@@ -106,7 +107,7 @@ class BatchRows(Generic[T]):
         self.is_plain = True
         self.is_one_each = True
         self._count = 0
-        self._rollback: Rollback | None = None
+        self._rollback: Rollback | RowsRollback | None = None
 
     def is_shared(self, sequence: T) -> bool:
         """Whether other sequences have the same row."""
@@ -187,6 +188,8 @@ class BatchRows(Generic[T]):
             sequence.padding = longest - lengths[sequence.row]
         if not self.is_merged:
             self._rollback = Rollback.before(self.cache, longest)
+        elif not self.is_plain:
+            self._rollback = RowsRollback.before(self.cache, lengths)
 
     def settle(self) -> None:
         """End all trials: drop refused tokens and padding from the cache."""
@@ -200,6 +203,11 @@ class BatchRows(Generic[T]):
         if rollback is None:
             trim_rows(self.cache, counts)
             self._drop_padding()
+        elif isinstance(rollback, RowsRollback):
+            again = rollback.drop(counts)
+            self._drop_padding()
+            for sequence in self.sequences:
+                sequence.processed -= again[sequence.row]
         else:
             kept = rollback.token_count - counts[0]
             replayed = kept - rollback.keep(kept)

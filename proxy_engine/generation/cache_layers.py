@@ -14,6 +14,7 @@ from typing import Any
 
 import mlx.core as mx
 from mlx_lm.models.cache import (
+    ArraysCache,
     BatchKVCache,
     BatchRotatingKVCache,
     KVCache,
@@ -40,15 +41,25 @@ def can_merge(cache: Sequence[Any]) -> bool:
 
 
 def can_pad(cache: Sequence[Any]) -> bool:
-    """Whether rows of a batch cache can take different numbers of tokens in one pass.
-
-    Models with recurrent states differ in how they treat padding, and rotating caches lose the
-    entries behind it.
+    """Whether rows of a batch cache can take different numbers of tokens in any pass.
 
     Args:
         cache: A batch cache, or a plain cache that is to be a row of one.
     """
     return all(type(layer) in (KVCache, BatchKVCache) for layer in cache)
+
+
+def can_retract(cache: Sequence[Any]) -> bool:
+    """Whether rows can take, and drop again, different numbers of tokens of a prepared pass.
+
+    See :class:`RowsRollback`. Models with recurrent states differ in how they treat padding, which
+    :class:`ModelChecks` determines.
+
+    Args:
+        cache: A batch cache, or a plain cache that is to be a row of one.
+    """
+    kinds = KVCache, BatchKVCache, RotatingKVCache, BatchRotatingKVCache, ArraysCache
+    return can_merge(cache) and all(type(layer) in kinds for layer in cache)
 
 
 @replicated(creates=True)
@@ -170,19 +181,25 @@ def trim_rows(cache: Sequence[Any], counts: Sequence[int]) -> None:
     the right, so that all rows still end at the same column.
 
     Args:
-        cache: A batch cache of ``BatchKVCache`` layers, or any cache if all counts are equal, such
-            as that of a single sequence.
+        cache: A batch cache of layers with keys and values, or any cache if all counts are equal,
+            such as that of a single sequence.
         counts: Tokens to remove from each row; no row has fewer.
     """
     common = min(counts)
-    if common:
-        trim(cache, common)
-    if max(counts) == common:
-        return
     for layer in cache:
         # To mlx-lm, the tokens to remove are right padding.
-        layer.prepare(right_padding=[count - common for count in counts])
-        layer.finalize()
+        if isinstance(layer, BatchRotatingKVCache):
+            layer._temporal_order()
+            parts: list[Any] = [layer.keys, layer.values]
+            layer.keys, layer.values = (part[:, :, : layer._idx] for part in parts)
+            layer.prepare(lengths=[-count for count in counts], right_padding=list(counts))
+            layer.finalize()
+            continue
+        if common:
+            trim([layer], common)
+        if max(counts) > common:
+            layer.prepare(right_padding=[count - common for count in counts])
+            layer.finalize()
 
 
 class Rollback:
@@ -192,6 +209,7 @@ class Rollback:
     """
 
     def __init__(self, cache: list[Any], token_count: int) -> None:
+        _sort_entries(cache)
         self._cache = cache
         self.token_count = token_count
         """The tokens of the pass."""
@@ -240,6 +258,86 @@ class Rollback:
         return accepted
 
 
+class RowsRollback:
+    """The state of a batch cache before a pass whose rows may drop tokens.
+
+    Keys and values of dropped tokens move behind the left edge: a rotating cache keeps as many
+    entries before a pass as its window has, so that none is lost. A recurrent state cannot drop
+    tokens: it is restored to that before the pass.
+
+    Use :meth:`before` to create it, run the pass, then call :meth:`drop` once.
+    """
+
+    def __init__(self, cache: list[Any], lengths: Sequence[int]) -> None:
+        self._cache = cache
+        self._lengths = lengths
+        self._width = max(lengths)
+        self._states = [
+            (layer, _shared(layer.cache)) for layer in cache if isinstance(layer, ArraysCache)
+        ]
+        if min(lengths) < self._width:
+            for layer, _ in self._states:
+                layer.prepare(lengths=list(lengths))
+        _sort_entries(cache)
+
+    @staticmethod
+    @replicated(creates=True)
+    def before(cache: list[Any], lengths: Sequence[int]) -> RowsRollback:
+        """Return to the state of a cache before a pass with this.
+
+        Args:
+            cache: A batch cache, see :func:`can_retract`.
+            lengths: Tokens of each row in the pass, without padding.
+        """
+        return RowsRollback(cache, lengths)
+
+    @replicated()
+    def drop(self, counts: Sequence[int]) -> list[int]:
+        """Remove the last columns of each row. The device is not waited for.
+
+        Args:
+            counts: The columns to remove, padding included.
+
+        Returns:
+            How many tokens of each row are to be processed again, because its states could only be
+            restored.
+        """
+        refused = [
+            count - (self._width - length)
+            for count, length in zip(counts, self._lengths, strict=True)
+        ]
+        is_restored = [bool(self._states) and count > 0 for count in refused]
+        for layer, states in self._states:
+            layer.finalize()
+            if any(is_restored):
+                layer.cache = _chosen_rows(is_restored, states, layer.cache)
+        dropped = [
+            self._width if restored else count
+            for restored, count in zip(is_restored, counts, strict=True)
+        ]
+        trim_rows([layer for layer in self._cache if not isinstance(layer, ArraysCache)], dropped)
+        return [
+            length - count if restored else 0
+            for restored, length, count in zip(is_restored, self._lengths, refused, strict=True)
+        ]
+
+
+def _chosen_rows(is_first: Sequence[bool], first: Sequence[Any], second: Sequence[Any]) -> Any:
+    """Return arrays with some rows of the first ones and the other rows of the second ones."""
+    chosen = mx.array(list(is_first))
+    return [
+        mx.where(chosen.reshape(-1, *[1] * (two.ndim - 1)), one, two)
+        for one, two in zip(first, second, strict=True)
+    ]
+
+
+def _sort_entries(cache: Sequence[Any]) -> None:
+    """Order the entries of rotating batch caches, as masks of passes over several tokens expect."""
+    for layer in flat(cache):
+        if isinstance(layer, BatchRotatingKVCache):
+            layer._temporal_order()
+
+
 def must_replay(cache: Sequence[Any]) -> bool:
     """Whether accepted tokens of a pass have to be processed again if others are refused."""
     return any(not (_is_trimmable(layer, 1) or _keeps_pass(layer)) for layer in flat(cache))
@@ -249,6 +347,8 @@ def _is_trimmable(layer: Any, count: int) -> bool:
     """Whether the last ``count`` tokens of the next pass can be trimmed again."""
     if isinstance(layer, RotatingKVCache):
         return bool(layer.offset + count < layer.max_size)
+    if isinstance(layer, BatchRotatingKVCache):
+        return bool(layer._offset + count < layer.max_size)
     return bool(layer.is_trimmable())
 
 

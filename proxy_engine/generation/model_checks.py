@@ -18,7 +18,12 @@ import numpy as np
 import numpy.typing as npt
 from mlx.nn.layers.base import Module
 from mlx.utils import tree_flatten
-from mlx_lm.models.cache import RotatingKVCache, make_prompt_cache
+from mlx_lm.models.cache import (
+    ArraysCache,
+    BatchRotatingKVCache,
+    RotatingKVCache,
+    make_prompt_cache,
+)
 
 from ..prompt_cache.layers import copy_cache, flat
 from ..replication import replicated
@@ -260,9 +265,7 @@ def _read(model: Module, tokens: mx.array, cache: list[Any], passes: int) -> _Lo
 @replicated()
 def _wide_pass_error(model: Module, cache: list[Any], token_ids: Sequence[int]) -> float:
     """Return the error of one pass over some tokens. The cache is restored."""
-    batches = (layer for layer in cache if getattr(layer, "left_padding", None) is not None)
-    rows = next((layer.left_padding.size for layer in batches), 1)
-    tokens = mx.array([list(token_ids)] * rows)
+    tokens = mx.array([list(token_ids)] * _row_count(cache))
     found = []
     for passes in (1, len(token_ids)):
         rollback = Rollback.before(cache, len(token_ids))
@@ -271,14 +274,25 @@ def _wide_pass_error(model: Module, cache: list[Any], token_ids: Sequence[int]) 
     return logits_error(*found)
 
 
+def _row_count(cache: Sequence[Any]) -> int:
+    for layer in flat(cache):
+        if isinstance(layer, ArraysCache):
+            return int(layer.batch_size)
+        if getattr(layer, "left_padding", None) is not None:
+            return int(layer.left_padding.size)
+    return 1
+
+
 _WITHIN_WINDOW = "a pass over several tokens"
 _BEYOND_WINDOW = "a pass over several tokens beyond the window"
 
 
 def _kind_of_wide_pass(cache: Sequence[Any], count: int = 0) -> str:
     """Return whether a rotating cache drops entries with ``count`` more tokens."""
-    drops = any(
-        isinstance(layer, RotatingKVCache) and layer.offset + count >= layer.max_size
-        for layer in flat(cache)
-    )
-    return _BEYOND_WINDOW if drops else _WITHIN_WINDOW
+    for layer in flat(cache):
+        is_batch = isinstance(layer, BatchRotatingKVCache)
+        if is_batch or isinstance(layer, RotatingKVCache):
+            offset = layer._offset if is_batch else layer.offset
+            if offset + count >= layer.max_size:
+                return _BEYOND_WINDOW
+    return _WITHIN_WINDOW

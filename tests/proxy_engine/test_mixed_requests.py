@@ -42,6 +42,7 @@ ENGINES = {
     "recurrent": ("recurrent", CacheOptions(), False, True),
     "slow masks": ("plain", CacheOptions(), False, True),
     "head": ("", CacheOptions(), True, True),
+    "hybrid head": ("", CacheOptions(), False, True),
     "vision": ("", CacheOptions(), False, False),
 }
 """Kind of model, options of caches, whether rows are padded as on a GPU, whether a model drafts."""
@@ -68,15 +69,16 @@ def engines(name: str, tokenizer: TokenizerWrapper) -> Iterator[tuple[InferenceE
         if name == "vision":
             directory = Path(stack.enter_context(TemporaryDirectory()))
             make = partial(InferenceEngine, vision_checkpoint("qwen2_vl", directory), batch_size=4)
-        elif name == "head":
-            target, head = FAMILIES["eagle3"]()
+        elif name.endswith("head"):
+            family = "eagle3" if name == "head" else "qwen3_5_mtp"
+            target, head = FAMILIES[family]()
             make = partial(InferenceEngine, target, tokenizer, batch_size=4)
         else:
             make = partial(InferenceEngine, model(kind=kind), tokenizer, batch_size=4)
         alone = Alone(stack.enter_context(make(cache=alone_cache)))
         stack.enter_context(drafting(alone))
         stack.enter_context(patch.multiple(repetition, _PROBE=3, ITEM_BYTES=8, REPEATS=3, BYTES=8))
-        draft = head if name == "head" else model(dissent=1.0) if drafts else None
+        draft = head if name.endswith("head") else model(dissent=1.0) if drafts else None
         yield stack.enter_context(make(cache=cache, draft_model=draft)), alone
 
 

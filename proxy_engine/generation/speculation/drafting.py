@@ -14,7 +14,7 @@ from state_machines.errors import GrammarBudgetError
 
 from ...options.generation import SpeculationOptions
 from ..batch_rows import BatchRows
-from ..cache_layers import can_pad
+from ..cache_layers import can_retract
 from ..constraint import ADVANCE_STEPS
 from ..model_checks import ModelChecks
 from ..sequence import Sequence as GeneratedSequence
@@ -384,6 +384,6 @@ class BatchDrafts:
             if any(sequence.weights is not None for sequence in rows.sequences):
                 return {}
             rows.merge()
-            if not (can_pad(rows.cache) and self._probe.can_pad()):
+            if not (can_retract(rows.cache) and self._probe.can_pad()):
                 return {}
         return found

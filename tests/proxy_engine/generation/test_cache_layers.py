@@ -17,7 +17,7 @@ from architectures import (
     small_model,
 )
 from cached_models import VOCABULARY as SMALL
-from cached_models import is_close, model_of, read
+from cached_models import cold, is_close, model_of, read
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlx.nn.layers.base import Module
@@ -31,9 +31,12 @@ from mlx_lm.models.cache import (
 
 from proxy_engine.generation.cache_layers import (
     Rollback,
+    RowsRollback,
+    can_retract,
     extract_row,
     merge,
     must_replay,
+    padded_tokens,
     right_padded,
     trim_rows,
 )
@@ -87,6 +90,43 @@ def test_trimmed_rows_equal_rows_that_never_took_the_tokens(data: st.DataObject)
     expected_logits = next_logits(cache_of(kept), following)
     for found, logits in zip(next_logits(taken, following), expected_logits, strict=True):
         assert is_close(found, logits)
+
+
+@pytest.mark.parametrize("kind", ["sliding", "mixed"])
+@settings(max_examples=8)
+@given(data=st.data())
+def test_rows_of_windows_and_states_that_drop_tokens_never_took_them(
+    kind: str, data: st.DataObject
+) -> None:
+    """Tokens whose states are only restored are processed again."""
+    model = model_of(kind)
+    texts = [data.draw(st.lists(TOKENS, min_size=1, max_size=WINDOW + 6)) for _ in range(3)]
+    caches = []
+    for text in texts:
+        caches.append(make_prompt_cache(model))
+        read(model, text, caches[-1])
+    cache = merge(caches)
+    assert can_retract(cache)
+    pending: list[list[int]] = [[], [], []]
+    for _ in range(6):
+        fed = [
+            [*row, *data.draw(st.lists(TOKENS, min_size=not row, max_size=3))] for row in pending
+        ]
+        lengths = [len(row) for row in fed]
+        rollback = RowsRollback.before(cache, lengths)
+        found = model(padded_tokens(fed), cache=cache)
+        for row, text in enumerate(texts):
+            expected = cold(model, [*text, *fed[row]])
+            assert is_close(np.array(found[row, lengths[row] - 1]), expected)
+        # The first token is never refused.
+        refused = [data.draw(st.integers(0, length - 1)) for length in lengths]
+        counts = [max(lengths) - length + n for length, n in zip(lengths, refused, strict=True)]
+        again = rollback.drop(counts)
+        for row, text in enumerate(texts):
+            kept = fed[row][: lengths[row] - refused[row]]
+            pending[row] = kept if again[row] else []
+            assert again[row] in (0, len(kept))
+            text += [] if again[row] else kept
 
 
 def test_equal_counts_trim_the_cache_of_a_single_sequence() -> None:
