@@ -366,4 +366,5 @@ def overrides(options: argparse.Namespace) -> OptionOverrides:
         given = given_flags(options, *_OPTIONS)
     except InvalidOptionError as error:
         raise CommandLineError(str(error)) from error
-    return {"exact_choices": True, **given} if "confidence" in options.columns else given
+    scored: OptionOverrides = {"exact_choices": True, "confidence": True}
+    return {**scored, **given} if "confidence" in options.columns else given

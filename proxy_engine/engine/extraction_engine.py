@@ -78,8 +78,8 @@ class ExtractionEngine(BatchEngine):
             columns: Further columns of frames and output files: ``"tokens"`` (``prompt_tokens`` and
                 ``completion_tokens``), ``"cut_short"`` (``cut_short``, why an answer ended early,
                 and ``cut_short_at``, the JSON Pointer of the value) and ``"confidence"``
-                (``<property>_confidence`` for each property; ``exact_choices`` is then on by
-                default).
+                (``<property>_confidence`` for each property; the options ``exact_choices`` and
+                ``confidence`` are then on by default). ``confidence=True`` adds the last one.
             chunk_tokens: Divide longer texts at sentences into pieces of about this many tokens,
                 and merge the items of their answers by their quotes. The answer must be a list of
                 items with quotes from ``"input"``, or an object whose only property is one.
@@ -153,10 +153,12 @@ class ExtractionEngine(BatchEngine):
         """Check all arguments; the model does not run before."""
         reader = RecordReader(text, image)
         check_names(options, GenerationOptions.model_fields, GenerationOptions.name_hints)
+        if options.get("confidence") and "confidence" not in columns:
+            columns = (*columns, "confidence")
         answers = AnswerFormat.of(response_format, prefix, options, columns)
         chunks = Chunks.of(chunk_tokens, chunk_overlap, answers)
         if "confidence" in columns and "particles" not in options:
-            options = {"exact_choices": True, **options}
+            options = {"exact_choices": True, "confidence": True, **options}
         frame = as_frame(records)
         if frame is None:
             if not is_iterable(records):

@@ -170,6 +170,7 @@ class ItemList:
             scored_choices=(),
             token_origins="",
             token_lengths=(),
+            token_logprobs=(),
         )
 
     @property

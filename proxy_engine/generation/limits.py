@@ -172,6 +172,7 @@ class SequenceOptions:
         soft_max_tokens: From here on, tokens that bring the end nearer are boosted.
         logprobs: Number of most likely tokens that are reported; ``None``: no log-probabilities.
         logprob_vectors: Report the log-probabilities of all tokens.
+        confidence: Record the log-probabilities of sampled tokens.
         usable_tokens: Mask of unconstrained text, bool, shape (vocabulary,): excludes ids that are
             no tokens. ``None``: all tokens are usable.
         stop_repetition: End arrays and strings of JSON that repeat themselves and have no bound.
@@ -184,6 +185,7 @@ class SequenceOptions:
     soft_max_tokens: int | None = None
     logprobs: int | None = None
     logprob_vectors: bool = False
+    confidence: bool = False
     usable_tokens: npt.NDArray[np.bool_] | None = None
     weighs: bool = False
     stop_repetition: bool = False

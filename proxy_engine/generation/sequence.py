@@ -167,7 +167,7 @@ class Sequence(CachedText):
             weighs=self.weights is not None,
             wide=None if wide is None else self.masks.on_device(wide),
             is_redrawn=exact,
-            top=options.logprobs,
+            top=0 if options.logprobs is None and options.confidence else options.logprobs,
             vectors=options.logprob_vectors,
         )
 
@@ -198,8 +198,13 @@ class Sequence(CachedText):
                 token = self._append(sampled.token_id, is_choice=sampled.has_alternatives)
         if sampled.top is None and not sampled.vectors:
             return token
-        logprobs, vectors = sampled.logprobs(), sampled.logprob_vectors()
-        return token._replace(logprobs=logprobs, logprob_vectors=vectors)
+        logprobs, options = sampled.logprobs(), self.constraint.options
+        if options.confidence and logprobs is not None and sampled.has_alternatives:
+            token = token._replace(log_probability=logprobs.chosen.after_mask)
+        return token._replace(
+            logprobs=None if options.logprobs is None else logprobs,
+            logprob_vectors=sampled.logprob_vectors(),
+        )
 
     def append_processed(self, token_id: int) -> Token:
         """Append a token of a free sequence that the last pass has processed."""

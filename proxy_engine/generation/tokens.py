@@ -25,6 +25,8 @@ class Token(NamedTuple):
         logprobs: Log-probabilities, where the request asks for them.
         is_drafted: The token was drafted and accepted.
         logprob_vectors: Log-probabilities of all tokens, where the request asks for them.
+        log_probability: Of the token among the allowed ones, where the request records it and
+            several were allowed.
     """
 
     token_id: int
@@ -34,6 +36,7 @@ class Token(NamedTuple):
     logprobs: TokenLogprobs | None = None
     is_drafted: bool = False
     logprob_vectors: LogprobVectors | None = None
+    log_probability: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ class OptionOverrides(TypedDict, total=False):
     continue_final_message: bool
     speculation: Literal["auto", "off"] | SpeculationOptions
     exact_choices: bool
+    confidence: bool
     additional_properties: Literal["closed", "schema"]
     sources: Mapping[str, str] | None
     parallel_tool_calls: bool

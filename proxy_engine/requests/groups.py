@@ -314,6 +314,7 @@ class SequenceFactory:
                 soft_max_tokens=options.soft_max_tokens,
                 logprobs=options.logprobs,
                 logprob_vectors=request.hooks.logprob_vectors,
+                confidence=options.confidence,
                 usable_tokens=usable_tokens,
                 weighs=options.particles > 1,
                 stop_repetition=options.stop_repetition,

@@ -202,6 +202,9 @@ class Sample:
             scored_choices=tuple(sequence.scored_choices),
             token_origins=_token_origins(tokens, self._lengths, sequence.scored_choices),
             token_lengths=tuple(self._lengths),
+            token_logprobs=tuple([token.log_probability for token in tokens])
+            if request.options.confidence
+            else (),
             captures=_captured_texts(values),
             cut_short=self._cut_short() if is_complete else None,
             rejected=request.rejected,

@@ -9,11 +9,13 @@ that write the value is the probability of these choices, given the other text.
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, Literal, TypeAlias
@@ -26,6 +28,8 @@ from .json_cursor import JsonCursor
 from .parts import AnswerPart, Particle, ScoredChoice, ScoredOption
 
 _POINTER = re.compile(r"(?:/(?:[^~/]|~[01])*)*")
+
+_NUMBER_STARTS = [bytes((byte,)) for byte in b"-0123456789"]
 
 _Span: TypeAlias = tuple[int, int]
 _Entries: TypeAlias = frozenset[tuple[str, Hashable]]
@@ -180,6 +184,47 @@ def confidences(
     }
 
 
+def token_confidences(
+    values: AnswerValues,
+    choices: Iterable[ScoredChoice],
+    lengths: Sequence[int],
+    logprobs: Sequence[float | None],
+    *,
+    normalized: bool = False,
+) -> dict[str, float]:
+    """Return the probabilities of all values, by the tokens and choices that wrote them.
+
+    Args:
+        values: The answer.
+        choices: The choices that were drawn exactly.
+        lengths: Bytes of the output that each token wrote.
+        logprobs: The log-probability of each token; ``None`` if it was not sampled.
+        normalized: Return geometric means over tokens and choices in place of products.
+    """
+    starts = [0, *itertools.accumulate(lengths)]
+    sums = [0.0, *itertools.accumulate(logprob or 0.0 for logprob in logprobs)]
+    counts = [0, *itertools.accumulate(logprob is not None for logprob in logprobs)]
+    drawn: dict[str, list[float]] = defaultdict(list)
+    for pointer, probability in _decisions(values, choices, []):
+        drawn[pointer].append(math.log(probability) if probability > 0 else -math.inf)
+    texts = {region.pointer for region in values.regions if region.kind == "text"}
+    found: dict[str, float] = {}
+    for pointer, span in values.spans.items():
+        if span is None:
+            continue
+        # The token that contains a byte is the last one that begins before the next byte.
+        first = bisect_left(starts, span[0] + 1) - 1
+        end = bisect_left(starts, span[1])
+        is_open = pointer in texts or values.output[span[0] : span[0] + 1] in _NUMBER_STARTS
+        if is_open and end < len(logprobs) and starts[end] == span[1]:
+            # Only the next token says that the value has ended.
+            end += 1
+        total = sums[end] - sums[first] + sum(drawn[pointer])
+        count = counts[end] - counts[first] + len(drawn[pointer])
+        found[pointer] = math.exp(total / max(count, 1) if normalized else total)
+    return found
+
+
 def open_pointer(parts: Sequence[AnswerPart], offset: int, refused: bytes) -> str:
     """Return the pointer of the value that was open where an output departs from another.
 
@@ -246,19 +291,8 @@ def _choice_confidences(values: AnswerValues, choices: Iterable[ScoredChoice]) -
     """
     product: dict[str, float] = defaultdict(lambda: 1.0)
     written: list[_Span] = []
-    cursors: dict[int, JsonCursor] = {}
-    for choice in choices:
-        text = choice.chosen.text.encode()
-        if not text or not values.output.startswith(text, choice.offset):
-            # Cut off.
-            continue
-        span = (choice.offset, choice.offset + len(text))
-        for pointer, probability in _shares(values, choice, span, cursors).items():
-            product[pointer] *= probability
-        start = choice.offset - choice.forced_bytes
-        if written and written[-1][1] >= start:
-            start = written.pop()[0]
-        written.append((start, span[1]))
+    for pointer, probability in _decisions(values, choices, written):
+        product[pointer] *= probability
     unknown = {
         outer
         for pointer in values.leaves
@@ -268,6 +302,30 @@ def _choice_confidences(values: AnswerValues, choices: Iterable[ScoredChoice]) -
     return {
         pointer: min(product[pointer], 1.0) for pointer in values.spans if pointer not in unknown
     }
+
+
+def _decisions(
+    values: AnswerValues, choices: Iterable[ScoredChoice], written: list[_Span]
+) -> Iterator[tuple[str, float]]:
+    """Yield the probability of each choice for each value that it writes a part of.
+
+    Args:
+        values: The answer.
+        choices: The choices that wrote it, in the order of the output.
+        written: Receives what the choices have written, in order.
+    """
+    cursors: dict[int, JsonCursor] = {}
+    for choice in choices:
+        text = choice.chosen.text.encode()
+        if not text or not values.output.startswith(text, choice.offset):
+            # Cut off.
+            continue
+        span = (choice.offset, choice.offset + len(text))
+        yield from _shares(values, choice, span, cursors).items()
+        start = choice.offset - choice.forced_bytes
+        if written and written[-1][1] >= start:
+            start = written.pop()[0]
+        written.append((start, span[1]))
 
 
 def _is_within(span: _Span | None, written: Sequence[_Span]) -> bool:

@@ -10,7 +10,8 @@ import pydantic
 
 from ..conversation.content import ToolCall
 from ..conversation.interaction import Interaction, Role
-from .confidence import AnswerValues, confidences
+from ..errors import InvalidOptionError
+from .confidence import AnswerValues, confidences, token_confidences
 from .notebook_view import to_html
 from .parts import (
     AnswerPart,
@@ -82,6 +83,9 @@ class GenerationResult(Generic[T]):
         cut_short: The limit that ended the answer, and where; ``None`` if none did, and if the
             output was cancelled.
         rejected: The answers before this one that validators rejected (``max_retries``).
+        token_logprobs: With the option ``confidence``, the natural logarithm of the probability of
+            each token among those that its mask allowed, at temperature 1. ``None`` for a token
+            that had no alternatives, or that writes an option that was drawn exactly.
     """
 
     text: str
@@ -106,9 +110,14 @@ class GenerationResult(Generic[T]):
     captures: Mapping[str, str | list[str]] = field(default_factory=dict)
     cut_short: CutShort | None = None
     rejected: tuple[RejectedAnswer, ...] = ()
+    token_logprobs: tuple[float | None, ...] = ()
 
-    def confidence(self, pointer: str = "") -> float | None:
+    def confidence(self, pointer: str = "", *, normalized: bool = False) -> float | None:
         """Return the probability of a value of the answer among the alternatives that it had.
+
+        With the option ``confidence``, every value has the product of the probabilities of the
+        tokens that write it, each among the tokens that its mask allowed. Forced tokens have the
+        probability 1. The token that ends a number belongs to it.
 
         A string, number or literal name that was drawn from exactly scored options
         (``exact_choices``) has the total probability of the options with an equal value, given the
@@ -118,6 +127,9 @@ class GenerationResult(Generic[T]):
         1.0 are, 1 and ``true`` are not.
 
         Args:
+            normalized: Return the geometric mean over the tokens and choices that were drawn, in
+                place of their product, which is smaller the longer a value is. Needs the option
+                ``confidence``.
             pointer: A JSON Pointer (RFC 6901) into ``parsed`` as JSON. If the answer has tool
                 calls, pointers are ``/tool_calls/0/name``, ``/tool_calls/0/arguments`` and below.
                 ``""`` is the whole answer.
@@ -130,11 +142,28 @@ class GenerationResult(Generic[T]):
         """
         values = self._values()
         values.check(pointer)
-        return confidences(values, self.scored_choices, self.particles).get(pointer)
+        return self._confidences(values, normalized).get(pointer)
 
-    def confidences(self) -> dict[str, float]:
+    def confidences(self, *, normalized: bool = False) -> dict[str, float]:
         """Return :meth:`confidence` of all values that have one, by pointer, in document order."""
-        return confidences(self._values(), self.scored_choices, self.particles)
+        return self._confidences(self._values(), normalized)
+
+    def _confidences(self, values: AnswerValues, normalized: bool) -> dict[str, float]:
+        if self.token_logprobs and not self.particles:
+            return token_confidences(
+                values,
+                self.scored_choices,
+                self.token_lengths,
+                self.token_logprobs,
+                normalized=normalized,
+            )
+        if normalized:
+            raise InvalidOptionError(
+                "only the probabilities of tokens are normalized by length",
+                option="normalized",
+                hint="Generate with confidence=True, and without particles.",
+            )
+        return confidences(values, self.scored_choices, self.particles)
 
     def _values(self) -> AnswerValues:
         answer = Particle(self.text, self.parsed, 0.0, 1.0, self.tool_calls, parts=self.parts)

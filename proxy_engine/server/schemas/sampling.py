@@ -130,7 +130,8 @@ class SamplingFields(Constraints):
     )
     include_confidence: bool | None = Field(
         default=None,
-        description="Extension: add the confidence of each value that has one, by JSON Pointer.",
+        description="Extension: add the confidence of each value, by JSON Pointer: the probability "
+        "of the value given the text before it, and its geometric mean over tokens.",
     )
 
     @field_validator("logit_bias", mode="before", check_fields=False)
@@ -170,6 +171,8 @@ class SamplingFields(Constraints):
         options = given_options(self)
         # The server runs each of the `n` answers as a separate request.
         options.pop("n", None)
+        if self.include_confidence:
+            options["confidence"] = True
         if self.temperature is not None and self.temperature < _LEAST_TEMPERATURE:
             options["temperature"] = 0.0
         if self.top_p == 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy_engine import InferenceEngine, SpeculationOptions
 from proxy_engine.conversation.content import ToolCall
 from proxy_engine.errors import InvalidOptionError
 from proxy_engine.results.generation import GenerationResult
@@ -369,3 +371,103 @@ def test_choice_of_whole_texts_and_particles_of_them_agree(
     options = tuple(ScoredOption(json.dumps(each), share) for each in (value, *others))
     whole = ScoredChoice(0, options, options[0])
     assert json_answer(text, whole).confidences() == pytest.approx(expected)
+
+
+PRICES = '{"a": "xy", "b": [12, 3]}'
+
+
+def test_tokens_give_each_value_a_confidence() -> None:
+    # Each token with its probability; `None` if it was not sampled.
+    tokens: list[tuple[str, float | None]] = [
+        *(('{"a": ', None), ('"x', 0.5), ("y", 0.8), ('", ', 0.9), ('"b": [', None)),
+        *(("1", 0.4), ("2", 0.5), (", ", 0.25), ("3]", 0.1), ("}", None)),
+    ]
+    texts, shares = zip(*tokens, strict=True)
+    result = dataclasses.replace(
+        json_answer(PRICES),
+        token_lengths=tuple(map(len, texts)),
+        token_logprobs=tuple(None if share is None else math.log(share) for share in shares),
+    )
+    everything = 0.5 * 0.8 * 0.9 * 0.4 * 0.5 * 0.25 * 0.1
+    expected = {
+        "": (everything, 7),
+        "/a": (0.5 * 0.8 * 0.9, 3),
+        "/b": (0.4 * 0.5 * 0.25 * 0.1, 4),
+        # Without the comma the number could go on.
+        "/b/0": (0.4 * 0.5 * 0.25, 3),
+        "/b/1": (0.1, 1),
+    }
+    assert result.confidences() == pytest.approx({name: p for name, (p, _) in expected.items()})
+    assert result.confidences(normalized=True) == pytest.approx(
+        {name: p ** (1 / count) for name, (p, count) in expected.items()}
+    )
+    assert result.confidence("/b/1", normalized=True) == pytest.approx(0.1)
+
+
+def test_exact_choices_replace_the_tokens_that_write_them() -> None:
+    drawn = choice(PRICES, "[", {"12": 0.7, "13": 0.3}, "12")
+    texts = ['{"a": "xy", "b": [', "12", ", ", "3", "]}"]
+    result = dataclasses.replace(
+        json_answer(PRICES, drawn),
+        token_lengths=tuple(map(len, texts)),
+        token_logprobs=(math.log(0.5), None, None, math.log(0.2), None),
+    )
+    assert result.confidences() == pytest.approx(
+        {"": 0.07, "/a": 0.5, "/b": 0.07, "/b/0": 0.7, "/b/1": 0.2}
+    )
+
+
+def test_length_is_normalized_where_tokens_are_recorded() -> None:
+    with pytest.raises(InvalidOptionError, match="normalized"):
+        json_answer(PRICES).confidences(normalized=True)
+
+
+@pytest.mark.parametrize("options", [{}, {"temperature": 1.0, "seed": 5}])
+def test_confidences_do_not_depend_on_drafts_and_forced_text(
+    tiny_engine: InferenceEngine, options: dict[str, Any]
+) -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "maxLength": 12},
+            "copy": {"type": "string", "maxLength": 12},
+            "count": {"type": "integer", "minimum": 0, "maximum": 9999},
+            "kind": {"enum": ["small", "smaller", "large"]},
+            "always": {"const": "forced"},
+        },
+        "required": ["name", "copy", "count", "kind", "always"],
+    }
+    prompt = "abcabcabc abcabcabc"
+    plain = tiny_engine.generate(prompt, schema, confidence=True, speculation="off", **options)
+    drafted = tiny_engine.generate(
+        prompt,
+        schema,
+        confidence=True,
+        speculation=SpeculationOptions(is_adaptive=False),
+        **options,
+    )
+    assert drafted.text == plain.text
+    assert drafted.usage.accepted_tokens or options
+    assert drafted.confidences() == pytest.approx(plain.confidences(), rel=1e-3)
+    assert drafted.confidences(normalized=True) == pytest.approx(
+        plain.confidences(normalized=True), rel=1e-3
+    )
+    found = plain.confidences()
+    assert list(found) == ["", "/name", "/copy", "/count", "/kind", "/always"]
+    assert found["/always"] == 1
+    assert all(0 < share < 1 for pointer, share in found.items() if pointer != "/always")
+    assert plain.logprobs is None
+    with tiny_engine.stream(prompt, schema, confidence=True, **options) as stream:
+        events = list(stream)
+    assert not any(getattr(event, "logprobs", None) for event in events)
+    assert events[-1].result.confidences() == pytest.approx(found, rel=1e-3)  # type: ignore[union-attr]
+
+
+def test_confidence_is_the_product_of_reported_probabilities(tiny_engine: InferenceEngine) -> None:
+    result = tiny_engine.generate(
+        "x", {"type": "string", "maxLength": 9}, confidence=True, logprobs=0
+    )
+    logprobs = [token.chosen.after_mask for token in result.logprobs or ()]
+    assert len(logprobs) == len(result.token_logprobs) > 5
+    assert [logprob or 0.0 for logprob in result.token_logprobs] == pytest.approx(logprobs)
+    assert result.confidence() == pytest.approx(math.exp(sum(logprobs)), rel=1e-4)
