@@ -136,6 +136,11 @@ class step_budget:
                 outer._reserve = rest - outer._left
 
     @property
+    def steps_taken(self) -> int:
+        """The steps that were taken; within the block, or once it has ended."""
+        return self._available - self._left - self._reserve
+
+    @property
     def steps_left(self) -> int:
         """The steps that are left; only within the block."""
         return max(0, self._left + self._reserve)

@@ -46,10 +46,11 @@ class LruCache(Generic[_K, _V]):
 
     def get(self, key: _K) -> _V | None:
         """Return the value of a key, or ``None``; mark the entry as the last one used."""
-        with self._lock:
-            value = self._entries.get(key)
-            if key in self._entries:
-                self._entries.move_to_end(key)
+        value = self._entries.get(key)
+        if value is not None:
+            with self._lock:
+                if key in self._entries:
+                    self._entries.move_to_end(key)
         return value
 
     def put(self, key: _K, value: _V, weight: int = 1) -> _V:

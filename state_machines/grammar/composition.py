@@ -26,6 +26,7 @@ from state_machines.grammar.node import (
     Node,
     Symbols,
     Transitions,
+    add_node,
     collect_transitions,
     intern_node,
     known_node,
@@ -43,19 +44,22 @@ class Concatenation(Node):
 
     def __init__(self, head: Node, tail: Node) -> None:
         first, rest = head.max_length, tail.max_length
+        is_optional = head.nullable
         super().__init__(
-            nullable=head.nullable and tail.nullable,
-            min_length=head.min_length + tail.min_length,
-            max_length=None if first is None or rest is None else first + rest,
-            boolean=head.boolean or tail.boolean,
+            is_optional and tail.nullable,
+            head.min_length + tail.min_length,
+            None if first is None or rest is None else first + rest,
+            head.boolean or tail.boolean,
         )
         self.head = head
         self.tail = tail
         self.rule_book = head.rule_book or tail.rule_book
         self.counts_tokens = head.counts_tokens
-        self.transient = head.transient
-        if head.transient is None and head.nullable:
-            self.transient = tail.transient
+        transient = head.transient
+        if transient is None and is_optional:
+            transient = tail.transient
+        if transient is not None:
+            self.transient = transient
 
     @property
     def is_empty(self) -> bool:
@@ -96,7 +100,7 @@ class Concatenation(Node):
     def compute_first_bytes(self) -> int:
         first = 0
         node: Node = self
-        while isinstance(node, Concatenation) and node._first is None:
+        while isinstance(node, Concatenation) and node.known_first_bytes is None:
             first |= node.head.first_bytes
             if not node.head.nullable:
                 return first
@@ -170,7 +174,8 @@ def _cons(head: Node, tail: Node) -> Node:
     if head.is_closed and (tail is head or (type(tail) is Concatenation and tail.head is head)):
         return tail
     key = ("Concatenation", id(head), id(tail))
-    return known_node(key) or intern_node(key, lambda: Concatenation(head, tail))
+    node: Node | None = known_node(key)
+    return add_node(key, Concatenation(head, tail)) if node is None else node
 
 
 class Union(Node):

@@ -12,8 +12,7 @@ follows, and a lazy node is equal to its expansion. Only a split with captures i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from state_machines.budgets import spend
 from state_machines.grammar.capture import Captured, captured
@@ -35,8 +34,7 @@ The nodes are not concatenated: most are taken apart at once, and need not be ma
 """
 
 
-@dataclass(frozen=True, slots=True)
-class LexemeSplit:
+class LexemeSplit(NamedTuple):
     """A state written as ``prefix · lexeme · continuation``.
 
     Attributes:
@@ -107,6 +105,10 @@ def all_configurations(state: Node) -> list[Configuration] | None:
     Returns:
         ``None`` if merging them visits more than ``LIMITS.factored_parts`` parts.
     """
+    head = state.head if type(state) is Concatenation else state
+    if type(head) is EncodedText:
+        # Most states within a string.
+        return [(head, None if head is state else (state.tail, None))]  # type: ignore[attr-defined]
     found: list[Configuration] = []
     for configuration in configurations(state):
         found.append(configuration)

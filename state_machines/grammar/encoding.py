@@ -48,7 +48,7 @@ from state_machines.grammar.symbols import (
 from state_machines.limits import LIMITS
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Spelling:
     """How a character is written in bytes; see the module's docstring."""
 

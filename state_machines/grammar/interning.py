@@ -25,7 +25,7 @@ _TABLE: dict[Hashable, _Entry] = {}
 """The living nodes by key. A plain dict is several times as fast as a WeakValueDictionary."""
 
 _TABLE_LOCK = threading.RLock()
-"""Held to change an entry, so that no thread removes an entry that another has just added."""
+"""Held to replace or remove an entry, so that no thread removes one that another has just added."""
 
 _DEAD: deque[_Entry] = deque()
 
@@ -50,31 +50,50 @@ def intern_node(key: Hashable, make: Callable[[], _N]) -> _N:
     known = _TABLE.get(key)
     node = known and known()
     if node is None:
-        made = make()
-        entry = _Entry(made, _forget)
-        entry.key = key
+        node = add_node(key, make())
+    return node
+
+
+def add_node(key: Hashable, made: _N) -> _N:
+    """Add a node that :func:`known_node` did not find, and return it.
+
+    Returns another one if another thread has added it meanwhile.
+    """
+    entry = _Entry(made, _forget)
+    entry.key = key
+    # This replaces no entry, so it needs no lock.
+    known = _TABLE.setdefault(key, entry)
+    if known is not entry:
         with _TABLE_LOCK:
-            # Another thread may have made it meanwhile.
-            known = _TABLE.get(key)
-            node = known and known()
-            if node is None:
-                node = made
-                _TABLE[key] = entry
-        if _DEAD:
-            _remove_dead()
-    return node  # type: ignore[return-value]
+            node = (_TABLE.get(key) or entry)()
+            if node is not None and node is not made:
+                return node  # type: ignore[no-any-return]
+            _TABLE[key] = entry
+    if _DEAD:
+        _remove_dead()
+    return made
 
 
-def _forget(entry: _Entry, dead: deque[_Entry] = _DEAD) -> None:
+def _forget(
+    entry: _Entry,
+    dead: deque[_Entry] = _DEAD,
+    table: dict[Hashable, _Entry] = _TABLE,
+    lock: threading.RLock = _TABLE_LOCK,  # type: ignore[valid-type]
+) -> None:
     """Remove the entry of a node that has died.
 
     A weak reference calls this in any thread, at any allocation. Waiting for the lock could
     deadlock: if another thread holds it, that thread or the next one removes the entry.
     """
-    dead.append(entry)
-    # At the end of the process the names of the module are gone.
-    if _remove_dead is not None:
-        _remove_dead()
+    # At the end of the process the names of the module are gone, so these are arguments.
+    if not lock.acquire(blocking=False):
+        dead.append(entry)
+        return
+    try:
+        if table.get(entry.key) is entry:
+            del table[entry.key]
+    finally:
+        lock.release()
 
 
 def _remove_dead() -> None:

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from state_machines.budgets import Verdict, spend
 from state_machines.caches import LruCache
-from state_machines.grammar.interning import intern_node, known_node
+from state_machines.grammar.interning import add_node, intern_node, known_node
 from state_machines.grammar.symbols import CodePointSet, bytes_in
 
 _WORD_DERIVATIVES = 4096
@@ -30,6 +30,7 @@ __all__ = [
     "Symbols",
     "TransientDerivatives",
     "Transitions",
+    "add_node",
     "collect_transitions",
     "intern_node",
     "known_node",
@@ -75,14 +76,15 @@ class Node:
         transient: The cache of derivatives by byte strings, for a state that depends on the text
             before it. Such states are unbounded in number, so none stores its derivatives itself.
         mask: The key of the mask that was computed last for the state.
+        known_first_bytes: :attr:`first_bytes` if they have been computed.
     """
 
     __slots__ = (
         "__weakref__",
         "_derivatives",
-        "_first",
         "_transitions",
         "boolean",
+        "known_first_bytes",
         "mask",
         "max_length",
         "min_length",
@@ -103,7 +105,7 @@ class Node:
     """Whether the language is known to hold all words."""
 
     def __init__(
-        self, *, nullable: bool, min_length: int, max_length: int | None, boolean: bool = False
+        self, nullable: bool, min_length: int, max_length: int | None, boolean: bool = False
     ) -> None:
         self.nullable = nullable
         self.min_length = min_length
@@ -111,7 +113,7 @@ class Node:
         self.boolean = boolean
         self.transient: TransientDerivatives | None = None
         self._transitions: Transitions | None = None
-        self._first: int | None = None
+        self.known_first_bytes: int | None = None
         self._derivatives: dict[int | bytes, Node] | None = None
         self.mask: bytes | None = None
 
@@ -162,15 +164,10 @@ class Node:
     @property
     def first_bytes(self) -> int:
         """The set of bytes that words of the language begin with (byte alphabet only)."""
-        first = self._first
+        first = self.known_first_bytes
         if first is None:
-            first = self._first = self.compute_first_bytes()
+            first = self.known_first_bytes = self.compute_first_bytes()
         return first
-
-    @property
-    def known_first_bytes(self) -> int | None:
-        """:attr:`first_bytes` if they have been computed."""
-        return self._first
 
     def compute_first_bytes(self) -> int:
         first = 0

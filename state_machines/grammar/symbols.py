@@ -144,8 +144,9 @@ def _without_surrogates(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int
             yield 0xE000, last
 
 
+# Pairs of sets are many, and each is a container that the garbage collector visits.
 _INTERSECTIONS: LruCache[tuple[CodePointSet, CodePointSet], CodePointSet] = LruCache(
-    LIMITS.cached_ranges
+    LIMITS.cached_ranges // 8
 )
 _COMPLEMENTS: LruCache[CodePointSet, CodePointSet] = LruCache(LIMITS.cached_ranges)
 

@@ -85,6 +85,9 @@ def spelling(token_id: int, text: bytes) -> bytes:
 
 def begins_with_spelling(state: Node) -> bool:
     """Return whether a token that the grammar gives by name or number may be next."""
+    first = state.known_first_bytes
+    if first is not None and not first >> _MARK & 1:
+        return False
     head = state.head if isinstance(state, Concatenation) else state
     # Which bytes begin a captured word depends on the words that are taken.
     if isinstance(head, Captured) and not head.lexeme.first_bytes >> _MARK & 1:

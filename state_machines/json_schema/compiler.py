@@ -350,7 +350,7 @@ class Container(Lazy):
         self.depth = depth
         syntax = translator.syntax
         brackets = syntax.items if isinstance(shape, ArrayShape) else syntax.members
-        self._first = brackets.begin.first_bytes
+        self.known_first_bytes = brackets.begin.first_bytes
 
     def expand(self) -> Node:
         """Return the opening bracket and the rest of the value."""

@@ -40,6 +40,8 @@ WALK_OVERHEAD = 2500
 FEW_BYTES = 16
 """Number of bytes up to which their children are searched for separately."""
 
+_NO_NUMBERS: frozenset[int] = frozenset()
+
 NO_VERTICES: Ids = np.zeros(0, np.int32)
 
 _K = TypeVar("_K", bound=Hashable)
@@ -68,6 +70,8 @@ class Suffixes:
 
     def accepted(self, continuation: Node) -> frozenset[int]:
         """Return the numbers of the suffixes that a continuation accepts as its beginning."""
+        if not self.texts:
+            return _NO_NUMBERS
         for known, numbers in self._accepted:
             if known() is continuation:
                 return numbers

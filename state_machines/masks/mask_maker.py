@@ -52,7 +52,7 @@ from state_machines.masks.lexer_walks import LexerWalk
 from state_machines.masks.quote_walks import is_narrow_quote
 from state_machines.masks.recursive_walks import RecursiveWalks
 from state_machines.masks.spelled_tokens import SpelledTokens
-from state_machines.masks.token_sets import TokenSet, united, without
+from state_machines.masks.token_sets import Bits, TokenSet, united, without
 from state_machines.masks.token_trie import Ids, TokenTrie, concatenated
 from state_machines.masks.trie_walk import TrieWalk
 from state_machines.vocabulary import Vocabulary
@@ -146,7 +146,8 @@ class MaskMaker:
         self._recursive = RecursiveWalks(self._descents, self._trie_walk.tokens_by_state)
         self._lexemes = Lexemes(self._descents)
         self._known_endings: LruCache[Hashable, _Endings] = LruCache(_MASK_ENDINGS)
-        self._masks: LruCache[bytes, TokenSet] = LruCache(LIMITS.mask_bytes)
+        self._masks: LruCache[bytes, Ids | Bits] = LruCache(LIMITS.mask_bytes)
+        """The masks, as :attr:`TokenSet.stored`."""
         self.dense: LruCache[bytes, npt.NDArray[np.bool_]] = LruCache(LIMITS.dense_mask_bytes)
         """The arrays that were returned, by the keys of their masks."""
 
@@ -176,7 +177,8 @@ class MaskMaker:
         if dense is None:
             mask = self._masks.get(key)
             if mask is not None:
-                dense = self.dense.put(key, mask.dense(self._size), self._size)
+                tokens = TokenSet.stored_as(mask)
+                dense = self.dense.put(key, tokens.dense(self._size), self._size)
         return dense
 
     def _parts(self, state: Node, routes: list[str] | None = None) -> tuple[bytes, _Parts]:
@@ -195,11 +197,12 @@ class MaskMaker:
         """Return the tokens that are allowed in a state."""
         key, parts = self._parts(state)
         mask = self._masks.get(key)
-        return self._assembled(key, parts) if mask is None else mask
+        return self._assembled(key, parts) if mask is None else TokenSet.stored_as(mask)
 
     def _assembled(self, key: bytes, parts: _Parts) -> TokenSet:
         mask = self._assemble(parts)
-        return self._masks.put(key, mask, MASK_OVERHEAD + mask.nbytes)
+        self._masks.put(key, mask.stored, MASK_OVERHEAD + mask.nbytes)
+        return mask
 
     def _assemble(self, parts: _Parts) -> TokenSet:
         sets = parts.sets[:]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
@@ -54,7 +54,8 @@ class MaskStore:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._maker = MaskMaker(vocabulary)
-        self._costs: deque[tuple[ref[Node], MaskCost]] = deque(maxlen=_MASK_COSTS)
+        self._costs: deque[tuple[Any, ...]] = deque(maxlen=_MASK_COSTS)
+        """Weak references to states, each with the fields of a :class:`MaskCost`."""
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> MaskStore:
@@ -95,19 +96,22 @@ class MaskStore:
         routes: list[str] = []
         rows, start = self._maker.rows, perf_counter()
         budget = step_budget(steps)
-        with budget, recursion_budget():
-            available = budget.steps_left
+        with budget, _RECURSION_BUDGET:
             state.mask, dense = self._maker.mask(state, routes)
-            spent = available - budget.steps_left
         seconds = perf_counter() - start
-        cost = MaskCost(tuple(routes), self._maker.rows - rows, spent, seconds)
-        self._costs.append((ref(state), cost))
+        rows = self._maker.rows - rows
+        self._costs.append((ref(state), tuple(routes), rows, budget.steps_taken, seconds))
         return dense
 
     def cost(self, state: Node) -> MaskCost | None:
         """Return the cost of a state's mask; ``None`` if it was not computed, or not recently."""
-        return next((cost for key, cost in reversed(self._costs.copy()) if key() is state), None)
+        for key, *cost in reversed(self._costs.copy()):
+            if key() is state:
+                return MaskCost(*cost)
+        return None
 
+
+_RECURSION_BUDGET = recursion_budget()
 
 _STORES: WeakKeyDictionary[Vocabulary, MaskStore] = WeakKeyDictionary()
 _STORES_LOCK = threading.Lock()

@@ -35,16 +35,22 @@ class TokenSet:
         self.bits = bits
         self._digest: bytes | None = None
 
+    @classmethod
+    def stored_as(cls, stored: Ids | Bits) -> TokenSet:
+        """Return the set of an array that is :attr:`stored`."""
+        return cls(None, stored) if stored.dtype == np.uint8 else cls(stored, None)  # type: ignore[arg-type]
+
     @property
     def digest(self) -> bytes:
         """Equal for sets that are stored as equal arrays."""
         digest = self._digest
         if digest is None:
-            digest = self._digest = digest_of(self._stored)
+            digest = self._digest = digest_of(self.stored)
         return digest
 
     @property
-    def _stored(self) -> Ids | Bits:
+    def stored(self) -> Ids | Bits:
+        """The array. Caches hold it alone, since the garbage collector does not visit arrays."""
         if self.few is not None:
             return self.few
         assert self.bits is not None, "one of the two forms"
@@ -53,7 +59,7 @@ class TokenSet:
     @property
     def nbytes(self) -> int:
         """The size of the array."""
-        return self._stored.nbytes
+        return self.stored.nbytes
 
     def dense(self, size: int) -> npt.NDArray[np.bool_]:
         """Return the set as an array: bool, shape (size,), read-only."""

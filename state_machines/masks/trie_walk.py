@@ -24,7 +24,14 @@ from state_machines.grammar.exclusion import Exclusion
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.lexing import Lexed
 from state_machines.grammar.node import EMPTY, EPSILON, Node, Transitions
-from state_machines.grammar.nodes import Concatenation, Literal, Union
+from state_machines.grammar.nodes import (
+    Branch,
+    Concatenation,
+    Literal,
+    Repetition,
+    SymbolNode,
+    Union,
+)
 from state_machines.grammar.substring import Substring
 from state_machines.grammar.symbols import bytes_in
 from state_machines.limits import LIMITS
@@ -51,8 +58,15 @@ VISITS_PER_VERTEX = 8
 _COMPOSED = frozenset((Union, Lexed))
 """Nodes that are walked by their parts."""
 
-_HeadKey: TypeAlias = tuple[Spelling, bytes, int]
+_SHORT_KINDS = frozenset((Branch, Repetition, SymbolNode, Union))
+"""Nodes that are walked at once where their words are short: blanks, punctuation, digits."""
+
+_MAX_SHORT = 16
+"""Bytes of the words of such nodes."""
+
+_HeadKey: TypeAlias = tuple[Spelling, bytes, int] | int
 _HeadWalk: TypeAlias = "tuple[list[int], list[int]]"
+"""The tokens below a vertex that a head allows, and the vertices where it may end."""
 
 
 class _CaptureEnd(Node):
@@ -82,7 +96,7 @@ class TrieWalk:
     def tokens(self, start: Node, vertex: int = 0, *, stack: Stack = None) -> list[int]:
         """Return the tokens below a vertex that a node and its stack allow; ids may repeat."""
         trie = self._trie
-        descend, has_children = trie.descend, trie.has_children
+        descend, has_children, bytes_below = trie.descend, trie.has_children, trie.bytes_below
         found: list[int] = []
         pending: list[tuple[Node, Stack, int]] = [(start, stack, vertex)]
         visits = 0
@@ -106,12 +120,24 @@ class TrieWalk:
                 if tail is not None and end is not None and has_children(end):
                     pending.append((*tail, end))
                 continue
+            if kind in _SHORT_KINDS:
+                longest = node.max_length
+                if longest is not None and longest <= _MAX_SHORT:
+                    ids, ends = self._short_walk(node, at)
+                    found += ids
+                    if tail is not None:
+                        following, rest = tail
+                        if node.nullable:
+                            pending.append((following, rest, at))
+                        for end in ends:
+                            pending.append((following, rest, end))
+                    continue
             # With exceptions, a token that ends with the captured word may be refused as well.
-            if kind is Captured and not node.dispatch.has_exceptions:  # type: ignore[attr-defined]
+            elif kind is Captured and not node.dispatch.has_exceptions:  # type: ignore[attr-defined]
                 capture_end = _CaptureEnd(node.dispatch, node.written, at)  # type: ignore[attr-defined]
                 pending.append((node.lexeme, (capture_end, tail), at))  # type: ignore[attr-defined]
                 continue
-            if kind is _CaptureEnd:
+            elif kind is _CaptureEnd:
                 if at != node.vertex:  # type: ignore[attr-defined]
                     spend()
                     pending.append((self._after_capture(node, at), tail, at))  # type: ignore[arg-type]
@@ -123,33 +149,39 @@ class TrieWalk:
                 ids, ends = self._head_walk(node, at)
                 found += ids
                 if tail is not None:
-                    pending.extend((*tail, end) for end in ends)
+                    pending += [(*tail, end) for end in ends]
                 continue
-            is_plain = kind not in _COMPOSED and not isinstance(node, Lazy)
+            first = node.known_first_bytes
+            if first is None:
+                first = node.first_bytes
+            is_lazy = isinstance(node, Lazy)
+            is_plain = not is_lazy and kind not in _COMPOSED
             if kind is EncodedText and tail is None:
                 is_plain = Quote.of(node.text) is None  # type: ignore[attr-defined]
             if is_plain:
-                for byte, child in descend(at, node.first_bytes, found):
+                for byte, child in descend(at, first, found):
                     target = node.derivative(byte)
                     if target is not EPSILON:
                         pending.append((target, tail, child))
                     elif tail is not None:
                         pending.append((*tail, child))
-            elif not node.first_bytes & trie.bytes_below(at):
+            elif not first & bytes_below(at):
                 if kind is Union and tail is not None and node.nullable:
                     pending.append((*tail, at))
             elif kind is Union:
-                pending.extend((member, tail, at) for member in node.members)  # type: ignore[attr-defined]
-            elif isinstance(node, EncodedText):
+                pending += [(member, tail, at) for member in node.members]  # type: ignore[attr-defined]
+            elif kind is EncodedText:
+                assert isinstance(node, EncodedText)
                 ids, ends = self._head_walk(node, at)
                 found += ids
                 if tail is not None:
-                    pending.extend((*tail, end) for end in ends)
-            elif isinstance(node, Lexed):
-                pending.extend(self._walk_lexer(node, tail, at, found))
-            elif isinstance(node, Lazy):
+                    pending += [(*tail, end) for end in ends]
+            elif is_lazy:
                 spend()
-                pending.append((node.expansion, tail, at))
+                pending.append((node.expansion, tail, at))  # type: ignore[attr-defined]
+            else:
+                assert isinstance(node, Lexed)
+                pending.extend(self._walk_lexer(node, tail, at, found))
         return found
 
     def _walk_lexer(
@@ -266,6 +298,18 @@ class TrieWalk:
         walk = known.get(key)
         if walk is None:
             walk = known[key] = self._walk_bytes(head, vertex)
+        return walk
+
+    def _short_walk(self, head: Node, vertex: int) -> _HeadWalk:
+        """Return the walk of a node with short words; many states begin or go on with one."""
+        known = self._heads.peek(head)
+        if known is None:
+            known = self._heads.put(head, {})
+        walk = known.get(vertex)
+        if walk is None:
+            ids, ends = self._walk_bytes(head, vertex)
+            has_children = self._trie.has_children
+            walk = known[vertex] = ids, [end for end in ends if has_children(end)]
         return walk
 
     def _walk_bytes(self, head: Node, vertex: int) -> _HeadWalk:

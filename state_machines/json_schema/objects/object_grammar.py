@@ -370,7 +370,7 @@ class _AfterName(Lazy):
         self.state = state
         self.name = name
         if not plan.syntax.colon.nullable:
-            self._first = plan.syntax.colon.first_bytes
+            self.known_first_bytes = plan.syntax.colon.first_bytes
 
     def expand(self) -> Node:
         """Return the expanded node."""
