@@ -20,7 +20,14 @@ from state_machines.grammar.encoding import EncodedText
 from state_machines.grammar.exclusion import Exclusion
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, EPSILON, Node
-from state_machines.grammar.nodes import Concatenation, Repetition, Union, concatenation, union
+from state_machines.grammar.nodes import (
+    Concatenation,
+    Literal,
+    Repetition,
+    Union,
+    concatenation,
+    union,
+)
 from state_machines.limits import LIMITS
 
 MAX_PREFIX_BYTES = 4
@@ -106,8 +113,10 @@ def all_configurations(state: Node) -> list[Configuration] | None:
         ``None`` if merging them visits more than ``LIMITS.factored_parts`` parts.
     """
     head = state.head if type(state) is Concatenation else state
-    if type(head) is EncodedText:
-        # Most states within a string.
+    # Most states are within a string or a literal.
+    text = head.lexeme if type(head) is Captured else head
+    is_long = type(head) is Literal and len(head.text) > MAX_PREFIX_BYTES
+    if is_long or type(text) is EncodedText:
         return [(head, None if head is state else (state.tail, None))]  # type: ignore[attr-defined]
     found: list[Configuration] = []
     for configuration in configurations(state):

@@ -49,9 +49,7 @@ def intern_node(key: Hashable, make: Callable[[], _N]) -> _N:
     spend()
     known = _TABLE.get(key)
     node = known and known()
-    if node is None:
-        node = add_node(key, make())
-    return node
+    return add_node(key, make()) if node is None else node  # type: ignore[return-value]
 
 
 def add_node(key: Hashable, made: _N) -> _N:
@@ -78,7 +76,7 @@ def _forget(
     entry: _Entry,
     dead: deque[_Entry] = _DEAD,
     table: dict[Hashable, _Entry] = _TABLE,
-    lock: threading.RLock = _TABLE_LOCK,  # type: ignore[valid-type]
+    lock: Any = _TABLE_LOCK,
 ) -> None:
     """Remove the entry of a node that has died.
 

@@ -81,6 +81,10 @@ class Lexemes:
         self._leads: WeakKeyLruCache[Node, _Leads | None] = WeakKeyLruCache(_NARROW_LEXEMES)
         self._strings = Strings(descents)
 
+    def begins_few_tokens(self, first: int) -> bool:
+        """Whether few tokens begin with a byte of a set."""
+        return self._trie.count_from_root(first) < MIN_LEXEME_TOKENS
+
     def is_narrow(self, split: LexemeSplit) -> bool:
         """Whether few tokens stay inside a lexeme, so that it need not be walked as such."""
         if split.is_any_text:
@@ -88,14 +92,16 @@ class Lexemes:
         first = split.prefix.first_bytes
         if split.prefix.nullable:
             first |= split.lexeme.first_bytes
-        if self._trie.count_from_root(first) < MIN_LEXEME_TOKENS:
+        if self.begins_few_tokens(first):
             return True
         text = split.lexeme.text
+        known = self._narrow.peek(text)
+        if known is not None:
+            return known
         quote = Quote.of(text)
         if quote is not None:
             return quote.is_narrow
-        known = self._narrow.get(text)
-        return self._narrow.put(text, _has_few_beginnings(text)) if known is None else known
+        return self._narrow.put(text, _has_few_beginnings(text))
 
     def walk(self, prefix: Node, lexeme: EncodedText) -> LexemeTokens:
         """Return the walk of a lexeme after a prefix."""

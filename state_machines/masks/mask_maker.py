@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Hashable
+from functools import lru_cache
 from hashlib import blake2b
 from itertools import count
 from typing import NamedTuple, TypeAlias
@@ -39,7 +40,13 @@ from state_machines.grammar.configurations import (
 from state_machines.grammar.encoding import JSON_STRING, EncodedText, encoded
 from state_machines.grammar.lexing import Lexed
 from state_machines.grammar.node import EMPTY, Node
-from state_machines.grammar.nodes import concatenation
+from state_machines.grammar.nodes import (
+    Branch,
+    Literal,
+    SymbolNode,
+    Union,
+    concatenation,
+)
 from state_machines.grammar.tokens import begins_with_spelling
 from state_machines.grammar.words import word_language
 from state_machines.limits import LIMITS
@@ -68,6 +75,9 @@ MASK_OVERHEAD = 1500
 
 DIGEST_BYTES = 20
 """Length of the digests that identify masks and their parts."""
+
+_SIMPLE_HEADS = frozenset((Branch, EncodedText, Literal, SymbolNode, Union))
+"""First nodes whose bytes are those that the state begins with, if the nodes are not nullable."""
 
 NO_SUFFIXES: frozenset[int] = frozenset()
 NO_EXCEPTIONS: tuple[tuple[int, ...], bytes] = (), b""
@@ -99,11 +109,9 @@ class _Part(NamedTuple):
 
     def key(self) -> bytes:
         """Return a digest that is equal for equal sets of tokens."""
-        suffixes = sorted(self.suffixes)
-        vertices = self.excepted_vertices
-        sizes = id(self.leaving), len(suffixes), len(vertices)
-        numbers = array("q", (*sizes, *suffixes, *vertices)).tobytes()
-        return _digest(self.inside.digest + numbers + self.excepted_ids)
+        suffixes, vertices = _ascending(self.suffixes), self.excepted_vertices
+        numbers = array("q", (id(self.leaving), len(suffixes), len(vertices), *vertices)).tobytes()
+        return _digest(self.inside.digest + numbers + suffixes + self.excepted_ids)
 
 
 class _Parts:
@@ -233,13 +241,19 @@ class MaskMaker:
             self._collect_configuration(configuration, parts)
 
     def _collect_configuration(self, configuration: Configuration, parts: _Parts) -> None:
-        excluding = without_exclusion(configuration)
+        head, following = configuration
+        kind = type(head)
+        is_simple = kind in _SIMPLE_HEADS and (kind is EncodedText or not head.nullable)
+        if is_simple and self._lexemes.begins_few_tokens(head.first_bytes):
+            parts.routes.append("vertices")
+            parts.few += self._trie_walk.tokens(head, stack=following)
+            return
+        excluding = None if is_simple else without_exclusion(configuration)
         if excluding is not None:
             wider, exclusion = excluding
             vertices = tuple(self._trie_walk.excluded_vertices(exclusion))
             parts.lexemes.append(_Part(self._tokens(wider), None, NO_SUFFIXES, vertices, b""))
             return
-        head, following = configuration
         if isinstance(head, Lexed):
             parts.routes.append("grammar")
             self._collect_lexed(head, following, parts)
@@ -398,6 +412,12 @@ class MaskMaker:
             for i in token_ids.tolist()
             if state.compute_word_derivative(forms[i] or b"") is not EMPTY
         ]
+
+
+@lru_cache(maxsize=64)
+def _ascending(numbers: frozenset[int]) -> bytes:
+    """Return the bytes of an array of numbers in ascending order."""
+    return array("i", sorted(numbers)).tobytes()
 
 
 def _digest(text: bytes) -> bytes:

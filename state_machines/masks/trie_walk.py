@@ -97,6 +97,7 @@ class TrieWalk:
         """Return the tokens below a vertex that a node and its stack allow; ids may repeat."""
         trie = self._trie
         descend, has_children, bytes_below = trie.descend, trie.has_children, trie.bytes_below
+        known_heads = self._heads.peek
         found: list[int] = []
         pending: list[tuple[Node, Stack, int]] = [(start, stack, vertex)]
         visits = 0
@@ -123,7 +124,9 @@ class TrieWalk:
             if kind in _SHORT_KINDS:
                 longest = node.max_length
                 if longest is not None and longest <= _MAX_SHORT:
-                    ids, ends = self._short_walk(node, at)
+                    walks = known_heads(node)
+                    walk = None if walks is None else walks.get(at)
+                    ids, ends = self._short_walk(node, at) if walk is None else walk
                     found += ids
                     if tail is not None:
                         following, rest = tail
@@ -301,16 +304,14 @@ class TrieWalk:
         return walk
 
     def _short_walk(self, head: Node, vertex: int) -> _HeadWalk:
-        """Return the walk of a node with short words; many states begin or go on with one."""
+        """Walk a node with short words, and store the result: many states have it."""
         known = self._heads.peek(head)
         if known is None:
             known = self._heads.put(head, {})
-        walk = known.get(vertex)
-        if walk is None:
-            ids, ends = self._walk_bytes(head, vertex)
-            has_children = self._trie.has_children
-            walk = known[vertex] = ids, [end for end in ends if has_children(end)]
-        return walk
+        ids, ends = self._walk_bytes(head, vertex)
+        has_children = self._trie.has_children
+        known[vertex] = ids, [end for end in ends if has_children(end)]
+        return known[vertex]
 
     def _walk_bytes(self, head: Node, vertex: int) -> _HeadWalk:
         trie = self._trie
