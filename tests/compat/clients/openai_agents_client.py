@@ -54,9 +54,18 @@ def add(kind):
             called.append(city)
             return "12 degrees"
 
-        given = agent(kind, 600, tools=[weather], settings={"tool_choice": "required"})
-        await Runner.run(given, "Weather?", max_turns=4)
+        # A second request with the tool would repeat the call, or write text until the limit.
+        given = agent(
+            kind,
+            200,
+            tools=[weather],
+            settings={"tool_choice": "required"},
+            tool_use_behavior="stop_on_first_tool",
+        )
+        result = await Runner.run(given, "Weather?")
         assert called
+        after = await Runner.run(agent(kind, output_type=Person), result.to_input_list())
+        assert isinstance(after.final_output, Person)
 
     @check("error: unknown model", f"an error that names the model, {label}")
     def unknown_model():
