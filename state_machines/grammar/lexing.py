@@ -387,7 +387,7 @@ class Lexed(Node):
             yield NextLexeme(min(lengths), self, complete, gap)
 
     def has_all_ends(self, gap: int) -> bool:
-        """Whether :meth:`next_lexemes` with ``near`` yields all states."""
+        """Whether all ends of the lexemes that may be next are known."""
         return all(lexer.has_all_ends for lexer in self._begun_lexers(gap))
 
     def _begun_lexers(self, gap: int) -> Iterator[LexerState]:
@@ -412,12 +412,13 @@ class Lexed(Node):
         It depends on the ends of the lexeme alone, which many states of the lexer share.
         """
         assert isinstance(lexer, LexerState)
-        found = self._exit_behind(lexer.near_ends)
-        if found >= 0 or lexer.has_all_ends:
-            return found
-        return self._exit_behind(lexer.ends)
+        near = lexer.near_ends
+        # A search may find the other ends, so this is asked for before.
+        is_complete = lexer.has_all_ends
+        found = self.exit_behind(near)
+        return found if found >= 0 or is_complete else self.exit_behind(lexer.ends)
 
-    def _exit_behind(self, ends: frozenset[LexemeEnd]) -> int:
+    def exit_behind(self, ends: frozenset[LexemeEnd]) -> int:
         """Return the exit behind one of several ends of the lexeme."""
         # Most lexemes have one of the first ends that were found.
         for end, found in self._good_ends:
@@ -440,7 +441,7 @@ class Lexed(Node):
         if stack is not EPSILON:
             below = self.top[1]
             assert below is not None, "there is a stack"
-            found = top._exit_behind(frozenset(((complete, gap),)))
+            found = top.exit_behind(frozenset(((complete, gap),)))
             found = exit_of(below, found) if found >= 0 else found
             if found >= 0:
                 return found

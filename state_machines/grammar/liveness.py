@@ -160,11 +160,13 @@ def _searched(start: LexedState, gap: int) -> int:
                 return UNKNOWN_EXIT
             if known is not None:
                 continue
-            found, rest = state.next_lexemes(pair[1], near=not is_far)
+            # The ends that are found meanwhile are no part of the lexemes that end soon.
+            near = not is_far and not state.has_all_ends(pair[1])
+            found, rest = state.next_lexemes(pair[1], near=near)
             for each in found:
                 cost = depth + 1 + 2 * (each.least + rest.min_length)
                 heappush(queue, (False, cost, next(numbers), depth + 1, each, rest, pair))
-            if not is_far and not state.has_all_ends(pair[1]):
+            if near:
                 heappush(queue, (True, depth, next(numbers), depth, None, EPSILON, pair))
     # All states that can be reached have been.
     for state, gap in reached_from:

@@ -82,8 +82,10 @@ def _summary(walks: LexerWalks, walk: LexerWalk, top: Lexed) -> _Summary:
     if known is None:
         spend()
         known = _Summary(walk)
-        for lexer in walk.lexers:
-            known.add_gap(top.exit_within(lexer))
+        for ends, lexers in walk.lexers.items():
+            gap = top.exit_behind(ends)
+            for each in (gap,) if gap >= 0 else map(top.exit_within, lexers):
+                known.add_gap(each)
         after = ((group, each) for group in walk.groups for each in top.after(group.complete))
         _extend(walks, known, after)
         top.summaries[walk] = known

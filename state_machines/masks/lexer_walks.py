@@ -19,7 +19,7 @@ import numpy as np
 
 from state_machines.budgets import spend
 from state_machines.caches import WeakKeyLruCache
-from state_machines.grammar.lexer import LexerState, Lexicon
+from state_machines.grammar.lexer import LexemeEnd, LexerState, Lexicon
 from state_machines.grammar.lexing import Lexed
 from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import byte_set
@@ -108,10 +108,13 @@ class LexerWalk:
         return found
 
     @cached_property
-    def lexers(self) -> list[LexerState]:
-        """States of the lexer that are reached, one of those with equal near ends."""
-        lexers = (lexer for _, lexer in self._lexers if isinstance(lexer, LexerState))
-        return list({lexer.near_ends: lexer for lexer in lexers}.values())
+    def lexers(self) -> dict[frozenset[LexemeEnd], list[LexerState]]:
+        """The states of the lexer that are reached, by their near ends."""
+        found: dict[frozenset[LexemeEnd], list[LexerState]] = {}
+        for _, lexer in self._lexers:
+            if isinstance(lexer, LexerState):
+                found.setdefault(lexer.near_ends, []).append(lexer)
+        return found
 
     def live_tokens(self, before: Lexed, walks: LexerWalks) -> TokenSet:
         """Return the tokens after which a text follows, where not all states have one.

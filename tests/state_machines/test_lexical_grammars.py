@@ -93,3 +93,18 @@ def test_lark_grammars_admit_the_texts_of_the_reference(reference: ReferenceLexe
         assert not accepted
         return
     assert {text for text in TEXTS if machine.matches(text)} == accepted
+
+
+@pytest.mark.parametrize("digits", [6, 70])
+def test_long_lexemes_follow_wherever_they_may(digits: int) -> None:
+    machine = GrammarStateMachine.from_lark(rf"""
+        start: (entry "\n")+
+        entry: "%" DATE "%" ("," WORD "~" VALUE)* body?
+        body: "<" (entry | LABEL) ">"
+        DATE: /[0-9]{{{digits}}}\/[0-9]{{2}}/
+        WORD: /[A-Z]+/
+        VALUE: /[A-Z0-9]+/
+        LABEL: /[A-Z][A-Z;]*/
+    """)
+    date = f"%{'7' * digits}/05%"
+    assert machine.matches(f"{date},CODE~A17<READY>\n{date},CODE~B2<{date},RETRY~3<LATE;>>\n")
