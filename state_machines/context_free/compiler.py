@@ -58,6 +58,9 @@ LONG_TEXT_BYTES = 1024
 SMALL_COUNT = 16
 """Count up to which a repeated class is a counter like any other."""
 
+_NESTED_RULES = 100
+"""Rules up to which transitions are computed when they are needed, by recursion."""
+
 _END = "end", "of text"
 """The key of an empty rule; other keys are names, or begin with another word."""
 
@@ -205,9 +208,10 @@ class GrammarCompiler(ExpressionCompiler):
             elif analysis.shortest[members[0]] < math.inf:
                 self.rule = self._rules[members[0]]
                 book.define(members[0], self.compile(self._rules[members[0]].body, first=True))
-            for name in members:
-                # Computed in this order, the transitions of a rule need few other rules at a time.
-                _ = self._nodes[name].transitions
+            if len(self._rules) > _NESTED_RULES:
+                for name in members:
+                    # In this order, the transitions of a rule need few other rules at a time.
+                    _ = self._nodes[name].transitions
         self.start = self._nodes[start]
 
     def _check(self, rule: Rule) -> None:
