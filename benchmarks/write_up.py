@@ -195,6 +195,8 @@ def grammars_table(report: dict[str, Any]) -> str:
         f"{engines}; {report['tokenizer']}, {report['vocabulary_size']:,} tokens; medians of "
         f"{report['repeats']} repeats."
     )
+    if report.get("clock") == "thread":
+        sentence += " Processor time of the measuring thread, on a machine in use."
     blocks = [
         _machine(report),
         sentence,

@@ -21,14 +21,14 @@ searches for a word (:mod:`~state_machines.grammar.liveness`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from state_machines.budgets import Verdict
 from state_machines.grammar.composition import Concatenation, concatenation, union
-from state_machines.grammar.lexer import LexemeEnd, LexerState, Lexicon, terminals_in
-from state_machines.grammar.liveness import NO_EXIT, UNKNOWN_EXIT, any_exit, exit_of
+from state_machines.grammar.lexer import LexerState, Lexicon, terminals_in
+from state_machines.grammar.liveness import Exits, decided, exit_of, is_live_within
 from state_machines.grammar.node import (
     EMPTY,
     EPSILON,
@@ -39,31 +39,9 @@ from state_machines.grammar.node import (
     merge_transitions,
 )
 from state_machines.grammar.nodes import Repetition
-from state_machines.limits import LIMITS
 
 MEASURED_TERMINALS = 4
 """Terminals up to which the length of the shortest text behind each is known to a state."""
-
-
-class NextLexeme(NamedTuple):
-    """A lexeme that may be next, or a text of a nested terminal.
-
-    Attributes:
-        least: A lower bound on the number of terminals behind it.
-        state: The state before the lexeme; that behind the text of a nested terminal.
-        complete: The terminals that match the lexeme; 0 for a nested terminal.
-        gap: The bytes that would continue the lexeme.
-    """
-
-    least: int
-    state: Lexed
-    complete: int
-    gap: int
-
-    @property
-    def states(self) -> tuple[Node, ...]:
-        """The states behind it."""
-        return self.state.after(self.complete) if self.complete else (self.state,)
 
 
 class Lexed(Node):
@@ -75,22 +53,17 @@ class Lexed(Node):
         parser: The parser's state before the lexeme.
         may_ignore: Whether the lexeme may be one that is ignored.
         is_start: Whether no byte of the lexeme has been read.
-        exits: Exits by gap; see :mod:`~state_machines.grammar.liveness`.
-        following: The next state of a text, if it was searched for.
+        exits: What is known about texts from here; see :mod:`~state_machines.grammar.liveness`.
         summaries: What :mod:`state_machines.masks.lexer_summaries` found, by walk.
     """
 
     __slots__ = (
         "_after",
-        "_exits_behind",
-        "_good_ends",
         "_nested",
-        "_next",
         "_segment",
         "_top",
         "counts_tokens",
         "exits",
-        "following",
         "is_start",
         "lexer",
         "lexicon",
@@ -109,11 +82,7 @@ class Lexed(Node):
         self.may_ignore = may_ignore
         self.is_start = is_start
         self._after: dict[int, tuple[Node, ...]] = {}
-        self.exits: dict[int, int] = {}
-        self.following: Lexed | None = None
-        self._exits_behind: dict[frozenset[LexemeEnd], int] = {}
-        self._good_ends: tuple[tuple[LexemeEnd, int], ...] = ()
-        self._next: dict[tuple[int, bool], tuple[NextLexeme, ...]] = {}
+        self.exits: Exits[Lexed] = Exits()
         self._segment: tuple[Lexed | None, Node] | None = None
         self._top: tuple[Lexed, Lexed] | None = None
         self.summaries: dict[Hashable, Any] = {}
@@ -319,11 +288,11 @@ class Lexed(Node):
         if self.nullable:
             return True
         if self.is_start:
-            return _decided(exit_of(self, 0))
+            return decided(exit_of(self, 0))
         # The state before the lexeme knows the exits of other beginnings of it.
         before = _before(self.lexicon, self.parser, self.may_ignore)
         assert isinstance(before, Lexed)
-        return before.is_live_within(self.lexer)
+        return is_live_within(before, self.lexer)
 
     @property
     def is_complete(self) -> bool:
@@ -352,114 +321,13 @@ class Lexed(Node):
         state = _before(self.lexicon, parser.body, self.may_ignore)
         return state if isinstance(state, Lexed) else None
 
-    def next_lexemes(self, gap: int, *, near: bool) -> tuple[Sequence[NextLexeme], Node]:
-        """Return the lexemes and the texts of nested terminals that may be next, before a lexeme.
-
-        Their parsers lack a stack, which is returned as well: states with equal first parts share
-        them.
-
-        Args:
-            gap: The bytes that cannot follow here.
-            near: Whether lexemes that end soon are enough.
-        """
-        top, stack = self.segment
-        found = top._next.get((gap, near))
-        if found is None:
-            ends: set[LexemeEnd] = set()
-            for lexer in top._begun_lexers(gap):
-                ends |= lexer.near_ends if near else lexer.ends
-            nested = (state for each, state in top.nested if each.first_bytes & ~gap)
-            found = top._next[gap, near] = (
-                *top._lexemes(ends),
-                *(NextLexeme(state.parser.min_length, state, 0, 0) for state in nested),
-            )
-        return found, stack
-
-    def _lexemes(self, ends: Iterable[LexemeEnd]) -> Iterator[NextLexeme]:
-        least = {
-            number: target.min_length
-            for terminals, target in self.parser.transitions
-            for number in terminals_in(terminals)
-        }
-        shortest = self.parser.min_length
-        for complete, gap in ends:
-            lengths = (least.get(number, shortest) for number in terminals_in(complete))
-            yield NextLexeme(min(lengths), self, complete, gap)
-
-    def has_all_ends(self, gap: int) -> bool:
-        """Whether all ends of the lexemes that may be next are known."""
-        return all(lexer.has_all_ends for lexer in self._begun_lexers(gap))
-
-    def _begun_lexers(self, gap: int) -> Iterator[LexerState]:
-        """Yield the lexer's states after the first byte of a lexeme, which is not of the gap."""
-        for members, lexer in self.lexer.transitions:
-            if members & ~gap:
-                assert isinstance(lexer, LexerState)
-                yield lexer
-
-    def is_live_behind(self, gaps: Iterable[int]) -> bool:
-        """Whether a text follows behind each of several exits of the top of the stack."""
-        _, below = self.top
-        return below is None or all(_decided(exit_of(below, gap)) for gap in gaps)
-
-    def is_live_within(self, lexer: Node) -> bool:
-        """Whether a word is found within the lexeme, from another state of the lexer."""
-        return _decided(self.exit_within(lexer))
-
-    def exit_within(self, lexer: Node) -> int:
-        """Return the exit within the lexeme, from another state of the lexer.
-
-        It depends on the ends of the lexeme alone, which many states of the lexer share.
-        """
-        assert isinstance(lexer, LexerState)
-        near = lexer.near_ends
-        # A search may find the other ends, so this is asked for before.
-        is_complete = lexer.has_all_ends
-        found = self.exit_behind(near)
-        return found if found >= 0 or is_complete else self.exit_behind(lexer.ends)
-
-    def exit_behind(self, ends: frozenset[LexemeEnd]) -> int:
-        """Return the exit behind one of several ends of the lexeme."""
-        # Most lexemes have one of the first ends that were found.
-        for end, found in self._good_ends:
-            if end in ends:
-                return found
-        known = self._exits_behind.get(ends)
-        if known is None:
-            known = NO_EXIT
-            for end in ends:
-                found = self._exit_behind_end(*end)
-                if found >= 0:
-                    self._good_ends += ((end, found),)
-                    return found
-                known = min(known, found)
-            self._exits_behind[ends] = known
-        return known
-
-    def _exit_behind_end(self, complete: int, gap: int) -> int:
-        top, stack = self.segment
-        if stack is not EPSILON:
-            below = self.top[1]
-            assert below is not None, "there is a stack"
-            found = top.exit_behind(frozenset(((complete, gap),)))
-            found = exit_of(below, found) if found >= 0 else found
-            if found >= 0:
-                return found
-        return any_exit(
-            exit_of(state if stack is EPSILON else state.below(stack), gap)
-            for state in top.after(complete)
-            if isinstance(state, Lexed)
-        )
-
     def release(self) -> Iterable[Node]:
         after, self._after = self._after, {}
         nested, self._nested = self._nested, None
         segment, self._segment = self._segment, None
         top, self._top = self._top, None
         self.summaries = {}
-        held, self.following = self.following, None
-        following, self._next = self._next, {}
-        states = (lexeme.state for found in following.values() for lexeme in found)
+        exits, self.exits = self.exits, Exits()
         parts = (part for pair in nested or () for part in pair)
         return (
             *super().release(),
@@ -467,10 +335,9 @@ class Lexed(Node):
             self.parser,
             *chain(*after.values()),
             *parts,
-            *states,
+            *exits.states,
             *(part for part in segment or () if part is not None),
             *(top or ()),
-            *(() if held is None else (held,)),
         )
 
 
@@ -484,13 +351,6 @@ def before_lexeme(lexicon: Lexicon, parser: Node, *, may_ignore: bool = True) ->
     """
     node = _before(lexicon, parser, may_ignore)
     return node if _is_live(node) else EMPTY
-
-
-def _decided(exit_gap: int) -> bool:
-    # Not known at compilation: the grammar is refused. Not known in a mask: the completion plan
-    # continues, since dropping the state could leave no token, and keeping it be a dead end.
-    verdict = Verdict.UNKNOWN if exit_gap == UNKNOWN_EXIT else Verdict.of(exit_gap >= 0)
-    return verdict.decided("whether a text can follow by longest match", LIMITS.emptiness_states)
 
 
 def _before(lexicon: Lexicon, parser: Node, may_ignore: bool) -> Node:

@@ -8,12 +8,14 @@ below, so it is found once for all states with this top.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
-from state_machines.budgets import spend
+from state_machines.budgets import Verdict, spend
+from state_machines.grammar.lexer import LexemeEnd, LexerState, terminals_in
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.limits import LIMITS
 
@@ -24,28 +26,40 @@ UNKNOWN_EXIT = -2
 """The search for a text gave up."""
 
 
-class _Lexeme(Protocol):
-    """A lexeme that may be next, or a text of a nested terminal."""
+_State = TypeVar("_State", bound="LexedState")
+
+
+@dataclass(slots=True, eq=False)
+class Exits(Generic[_State]):
+    """What is known about the texts from a state before a lexeme.
+
+    Attributes:
+        by_gap: An exit by gap, as far as it is known, or :data:`NO_EXIT`.
+        following: The next state of a text that was found; it is held, so that the text is searched
+            once and not after each of its lexemes.
+        behind: An exit behind one of several ends of the lexeme.
+        good: Ends of the lexeme that have an exit behind them, and the exit.
+        lexemes: The lexemes that may be next, by gap and whether those that end soon are enough.
+    """
+
+    by_gap: dict[int, int] = field(default_factory=dict)
+    following: _State | None = None
+    behind: dict[frozenset[LexemeEnd], int] = field(default_factory=dict)
+    good: tuple[tuple[LexemeEnd, int], ...] = ()
+    lexemes: dict[tuple[int, bool], tuple[_NextLexeme, ...]] = field(default_factory=dict)
 
     @property
-    def least(self) -> int: ...
-    @property
-    def gap(self) -> int: ...
-    @property
-    def states(self) -> Sequence[Any]: ...
+    def states(self) -> Iterator[LexedState]:
+        """The states that are held."""
+        if self.following is not None:
+            yield self.following
+        yield from (lexeme.state for found in self.lexemes.values() for lexeme in found)
 
 
 class LexedState(Protocol):
-    """A state of a grammar over lexemes.
+    """A state of a grammar over lexemes."""
 
-    Attributes:
-        exits: An exit by gap, as far as it is known, or :data:`NO_EXIT`.
-        following: The next state of a text that was found; it is held, so that the text is searched
-            once and not after each of its lexemes.
-    """
-
-    exits: dict[int, int]
-    following: Self | None
+    exits: Exits[Self]
 
     @property
     def is_complete(self) -> bool:
@@ -56,6 +70,10 @@ class LexedState(Protocol):
     @property
     def lexer(self) -> Node: ...
     @property
+    def segment(self) -> tuple[Self, Node]:
+        """The top of the stack, and the stack below it."""
+
+    @property
     def top(self) -> tuple[Self, Self | None]:
         """The top of the stack, and the state below it."""
 
@@ -63,9 +81,152 @@ class LexedState(Protocol):
     def repeated(self) -> Self | None:
         """The state before a body that the parser repeats several times."""
 
-    def next_lexemes(self, gap: int, *, near: bool) -> tuple[Sequence[_Lexeme], Node]: ...
-    def has_all_ends(self, gap: int) -> bool: ...
-    def below(self, stack: Node) -> Self: ...
+    @property
+    def nested(self) -> Sequence[tuple[Node, Self]]:
+        """The languages of nested terminals, each with the state behind it."""
+
+    def after(self, complete: int) -> tuple[Any, ...]:
+        """Return the states after a lexeme of any of several terminals."""
+
+    def below(self, stack: Node) -> Self:
+        """Return the state with a stack below."""
+
+
+class _NextLexeme(NamedTuple):
+    """A lexeme that may be next, or a text of a nested terminal.
+
+    Attributes:
+        least: A lower bound on the number of terminals behind it.
+        state: The state before the lexeme; that behind the text of a nested terminal.
+        complete: The terminals that match the lexeme; 0 for a nested terminal.
+        gap: The bytes that would continue the lexeme.
+    """
+
+    least: int
+    state: LexedState
+    complete: int
+    gap: int
+
+    @property
+    def states(self) -> tuple[Any, ...]:
+        """The states behind it."""
+        return self.state.after(self.complete) if self.complete else (self.state,)
+
+
+def decided(exit_gap: int) -> bool:
+    """Return whether an exit is one.
+
+    Raises:
+        GrammarBudgetError: The search gave up.
+    """
+    # Not known at compilation: the grammar is refused. Not known in a mask: the completion plan
+    # continues, since dropping the state could leave no token, and keeping it be a dead end.
+    verdict = Verdict.UNKNOWN if exit_gap == UNKNOWN_EXIT else Verdict.of(exit_gap >= 0)
+    return verdict.decided("whether a text can follow by longest match", LIMITS.emptiness_states)
+
+
+def is_live_behind(state: LexedState, gaps: Iterable[int]) -> bool:
+    """Whether a text follows behind each of several exits of the top of the stack."""
+    _, below = state.top
+    return below is None or all(decided(exit_of(below, gap)) for gap in gaps)
+
+
+def is_live_within(state: LexedState, lexer: Node) -> bool:
+    """Whether a word is found within the lexeme, from another state of the lexer."""
+    return decided(exit_within(state, lexer))
+
+
+def exit_within(state: LexedState, lexer: Node) -> int:
+    """Return the exit within the lexeme, from another state of the lexer.
+
+    It depends on the ends of the lexeme alone, which many states of the lexer share.
+    """
+    assert isinstance(lexer, LexerState)
+    near = lexer.near_ends
+    # A search may find the other ends, so this is asked for before.
+    is_complete = lexer.has_all_ends
+    found = exit_behind(state, near)
+    return found if found >= 0 or is_complete else exit_behind(state, lexer.ends)
+
+
+def exit_behind(state: LexedState, ends: frozenset[LexemeEnd]) -> int:
+    """Return the exit behind one of several ends of the lexeme."""
+    exits = state.exits
+    # Most lexemes have one of the first ends that were found.
+    for end, found in exits.good:
+        if end in ends:
+            return found
+    known = exits.behind.get(ends)
+    if known is None:
+        known = NO_EXIT
+        for end in ends:
+            found = _exit_behind_end(state, *end)
+            if found >= 0:
+                exits.good += ((end, found),)
+                return found
+            known = min(known, found)
+        exits.behind[ends] = known
+    return known
+
+
+def _exit_behind_end(state: LexedState, complete: int, gap: int) -> int:
+    top, stack = state.segment
+    if stack is not EPSILON:
+        below = state.top[1]
+        assert below is not None, "there is a stack"
+        found = exit_behind(top, frozenset(((complete, gap),)))
+        found = exit_of(below, found) if found >= 0 else found
+        if found >= 0:
+            return found
+    return any_exit(
+        exit_of(after if stack is EPSILON else after.below(stack), gap)
+        for after in top.after(complete)
+        if after is not EMPTY
+    )
+
+
+def _next_lexemes(state: LexedState, gap: int, *, near: bool) -> tuple[Sequence[_NextLexeme], Node]:
+    """Return the lexemes and the texts of nested terminals that may be next, before a lexeme.
+
+    Their parsers lack a stack, which is returned as well: states with equal first parts share them.
+
+    Args:
+        state: The state.
+        gap: The bytes that cannot follow here.
+        near: Whether lexemes that end soon are enough.
+    """
+    top, stack = state.segment
+    found = top.exits.lexemes.get((gap, near))
+    if found is None:
+        ends: set[LexemeEnd] = set()
+        for lexer in _begun_lexers(top, gap):
+            ends |= lexer.near_ends if near else lexer.ends
+        nested = (behind for each, behind in top.nested if each.first_bytes & ~gap)
+        found = top.exits.lexemes[gap, near] = (
+            *_lexemes(top, ends),
+            *(_NextLexeme(behind.parser.min_length, behind, 0, 0) for behind in nested),
+        )
+    return found, stack
+
+
+def _lexemes(state: LexedState, ends: Iterable[LexemeEnd]) -> Iterator[_NextLexeme]:
+    least = {
+        number: target.min_length
+        for terminals, target in state.parser.transitions
+        for number in terminals_in(terminals)
+    }
+    shortest = state.parser.min_length
+    for complete, gap in ends:
+        lengths = (least.get(number, shortest) for number in terminals_in(complete))
+        yield _NextLexeme(min(lengths), state, complete, gap)
+
+
+def _begun_lexers(state: LexedState, gap: int) -> Iterator[LexerState]:
+    """Yield the lexer's states after the first byte of a lexeme, which is not of the gap."""
+    for members, lexer in state.lexer.transitions:
+        if members & ~gap:
+            assert isinstance(lexer, LexerState)
+            yield lexer
 
 
 def any_exit(exits: Iterable[int]) -> int:
@@ -90,7 +251,7 @@ def exit_of(start: LexedState, gap: int) -> int:
     while not state.is_complete:
         # Only bytes that could begin the lexeme matter.
         gap = found & state.lexer.first_bytes
-        known = state.exits.get(gap)
+        known = state.exits.by_gap.get(gap)
         if known is not None:
             found = known
             break
@@ -114,7 +275,7 @@ def exit_of(start: LexedState, gap: int) -> int:
         # The top may have another exit, behind which the rest has a text.
         found = _searched(*visited.pop())
     for state, gap in visited:
-        state.exits[gap] = found
+        state.exits.by_gap[gap] = found
     return found
 
 
@@ -128,7 +289,7 @@ def _searched(start: LexedState, gap: int) -> int:
     numbers = count()
     # Entries are ordered by the first two members and their numbers. States are made when they are
     # visited, since most of them never are.
-    queue: list[tuple[bool, int, int, int, _Lexeme | None, Node, _Pair | None]] = []
+    queue: list[tuple[bool, int, int, int, _NextLexeme | None, Node, _Pair | None]] = []
     heappush(queue, (False, 0, next(numbers), 0, None, EPSILON, None))
     while queue:
         is_far, _, _, depth, lexeme, stack, above = heappop(queue)
@@ -149,20 +310,21 @@ def _searched(start: LexedState, gap: int) -> int:
                 if pair in reached_from:
                     continue
                 reached_from[pair] = above
-            known = below if state.is_complete else state.exits.get(pair[1])
+            known = below if state.is_complete else state.exits.by_gap.get(pair[1])
             if known is not None and known >= 0:
                 while (before := reached_from[pair]) is not None:
-                    before[0].following = pair[0]
+                    before[0].exits.following = pair[0]
                     pair = before
-                    pair[0].exits[pair[1]] = known
+                    pair[0].exits.by_gap[pair[1]] = known
                 return known
             if len(reached_from) > LIMITS.emptiness_states:
                 return UNKNOWN_EXIT
             if known is not None:
                 continue
             # The ends that are found meanwhile are no part of the lexemes that end soon.
-            near = not is_far and not state.has_all_ends(pair[1])
-            found, rest = state.next_lexemes(pair[1], near=near)
+            begun = _begun_lexers(state, pair[1])
+            near = not is_far and not all(lexer.has_all_ends for lexer in begun)
+            found, rest = _next_lexemes(state, pair[1], near=near)
             for each in found:
                 cost = depth + 1 + 2 * (each.least + rest.min_length)
                 heappush(queue, (False, cost, next(numbers), depth + 1, each, rest, pair))
@@ -170,7 +332,7 @@ def _searched(start: LexedState, gap: int) -> int:
                 heappush(queue, (True, depth, next(numbers), depth, None, EPSILON, pair))
     # All states that can be reached have been.
     for state, gap in reached_from:
-        state.exits[gap] = NO_EXIT
+        state.exits.by_gap[gap] = NO_EXIT
     return NO_EXIT
 
 

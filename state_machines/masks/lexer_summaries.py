@@ -14,7 +14,13 @@ from functools import cached_property
 
 from state_machines.budgets import spend
 from state_machines.grammar.lexing import Lexed
-from state_machines.grammar.liveness import NO_EXIT, exit_of
+from state_machines.grammar.liveness import (
+    NO_EXIT,
+    exit_behind,
+    exit_of,
+    exit_within,
+    is_live_behind,
+)
 from state_machines.grammar.node import Node
 from state_machines.masks.lexer_walks import Group, LexerWalk, LexerWalks
 from state_machines.masks.token_sets import TokenSet, few_tokens
@@ -66,7 +72,7 @@ def allowed_tokens(walks: LexerWalks, state: Lexed) -> list[TokenSet] | None:
         walk, before = pending.pop()
         top, stack = before.segment
         summary = _summary(walks, walk, top)
-        if summary.gaps is None or not before.is_live_behind(summary.gaps):
+        if summary.gaps is None or not is_live_behind(before, summary.gaps):
             return None
         found += summary.tokens
         for group, rest in summary.exits:
@@ -83,8 +89,8 @@ def _summary(walks: LexerWalks, walk: LexerWalk, top: Lexed) -> _Summary:
         spend()
         known = _Summary(walk)
         for ends, lexers in walk.lexers.items():
-            gap = top.exit_behind(ends)
-            for each in (gap,) if gap >= 0 else map(top.exit_within, lexers):
+            gap = exit_behind(top, ends)
+            for each in [gap] if gap >= 0 else [exit_within(top, lexer) for lexer in lexers]:
                 known.add_gap(each)
         after = ((group, each) for group in walk.groups for each in top.after(group.complete))
         _extend(walks, known, after)

@@ -21,6 +21,7 @@ from state_machines.budgets import spend
 from state_machines.caches import WeakKeyLruCache
 from state_machines.grammar.lexer import LexemeEnd, LexerState, Lexicon
 from state_machines.grammar.lexing import Lexed
+from state_machines.grammar.liveness import is_live_within
 from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import byte_set
 from state_machines.masks.descent import (
@@ -123,7 +124,7 @@ class LexerWalk:
             before: The state of the grammar before the lexeme.
             walks: The walks of the trie.
         """
-        dead = [number for number, lexer in self._lexers if not before.is_live_within(lexer)]
+        dead = [number for number, lexer in self._lexers if not is_live_within(before, lexer)]
         if not dead:
             return self.tokens
         found = self._live.get(key := tuple(dead))
