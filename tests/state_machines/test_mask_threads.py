@@ -23,7 +23,8 @@ from state_machines import (
 )
 from state_machines.budgets import step_budget
 from state_machines.caches import LruCache, WeakKeyLruCache
-from state_machines.grammar.nodes import literal
+from state_machines.grammar.interning import intern_node
+from state_machines.grammar.nodes import Literal, literal
 from state_machines.masks import lexemes
 
 
@@ -154,3 +155,16 @@ def test_weak_cache_stays_consistent_between_threads() -> None:
     gc.collect()
     cache._remove_dead()
     assert len(cache) == cache._weight == sum(cache._weights.values()) == 0
+
+
+def test_node_that_another_thread_adds_meanwhile_is_the_node() -> None:
+    key = ("a test", 1)
+    added: list[Literal] = []
+
+    def make() -> Literal:
+        added.append(intern_node(key, lambda: Literal(b"ab")))
+        return Literal(b"ab")
+
+    assert intern_node(key, make) is added[0]
+    added.clear()
+    assert intern_node(key, lambda: Literal(b"cd")).text == b"cd"
