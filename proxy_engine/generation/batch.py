@@ -142,6 +142,7 @@ class Batch:
                 may be itself.
         """
         self._rows.replace(removed, added)
+        self._release()
 
     def remove(self, sequence: Sequence, *, wants_cache: bool = True) -> list[Any] | None:
         """Remove a sequence.
@@ -152,7 +153,15 @@ class Batch:
         self._drafts.in_flight.pop(sequence, None)
         if self._draft_model is not None:
             self._draft_model.remove(sequence, keeps_cache=wants_cache)
-        return self._rows.remove(sequence, wants_cache=wants_cache)
+        cache = self._rows.remove(sequence, wants_cache=wants_cache)
+        self._release()
+        return cache
+
+    def _release(self) -> None:
+        """Release the sequences, once none of them is left."""
+        if not self._rows.sequences:
+            self._lookahead.clear()
+            self._drafts.clear()
 
     def unmerge(self) -> None:
         """Convert the batch cache of a single remaining sequence to a plain one, which is faster.

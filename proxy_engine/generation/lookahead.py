@@ -68,6 +68,10 @@ class Lookahead:
         mx.async_eval(draws.drawn)
         return draws.read(drawn, ("dispatch", started, time.perf_counter()))
 
+    def clear(self) -> None:
+        """Release the sequences, which have left the batch."""
+        self._draws = self._unfit = None
+
     def hand_over(self) -> bool:
         """Let the steps of the sequences begin with the tokens that were drawn last.
 

@@ -266,6 +266,10 @@ class BatchDrafts:
         self._resting: Sequence[GeneratedSequence] = ()
         self._rest = 0
 
+    def clear(self) -> None:
+        """Release the sequences, which have left the batch."""
+        self._resting, self._rest = (), 0
+
     def are_expected(self) -> bool:
         """Whether the next pass is likely to have drafts."""
         sequences = self._rows.sequences

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -138,3 +140,21 @@ def test_free_texts_are_drawn_ahead() -> None:
         )
         written([FreeText(1, 0, 8, options), FreeText(2, 0, 8, options)], "llama")
     assert [draws is not None for draws in begun] == [True]
+
+
+@pytest.mark.parametrize("penalty", [0.0, 1.0])
+def test_batch_releases_sequences_that_left(penalty: float) -> None:
+    text = GenerationOptions(max_tokens=9, temperature=1.0, presence_penalty=penalty)
+    sequence = FreeText(1, 0, 9, text).sequence()
+    forward = ForwardPass(model_of("llama"))
+    batch = Batch(forward)
+    prefill = Prefill(sequence, forward, make_prompt_cache(forward.model), 7)
+    while not prefill.next_pass():
+        pass
+    batch.add([sequence], prefill.cache)
+    batch.generate_step()
+    batch.remove(sequence)
+    left = weakref.ref(sequence)
+    del sequence, prefill
+    gc.collect()
+    assert left() is None
