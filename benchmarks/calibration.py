@@ -7,6 +7,9 @@ methods answer the same questions:
   overlap the value, as read from ``logprobs``. Temperature 0.
 * ``exact``: ``exact_choices``; the confidence is ``result.confidence(pointer)``. Temperature 0.
 * ``particles``: 8 particles; the same. Temperature 1.
+* ``values``: ``confidence``, for all scalars of the answers, strings and other numbers too; the
+  confidence is ``result.confidence(pointer)``. Temperature 0.
+* ``values_per_token``: the same, ``normalized``.
 
 Writes the figures and all values to a file, ``docs/plots/calibration.json`` for ``plots.py``. The
 methods that the file has already, with the same settings, are kept.
@@ -80,10 +83,19 @@ def _confidence(
     return result.confidence(pointer)
 
 
+def _normalized(
+    engine: InferenceEngine, result: GenerationResult[Any], pointer: str
+) -> float | None:
+    del engine
+    return result.confidence(pointer, normalized=True)
+
+
 METHODS: Mapping[str, tuple[Mapping[str, Any], Confidence]] = {
     "tokens": ({"temperature": 0.0, "logprobs": 0}, token_confidence),
     "exact": ({"temperature": 0.0, "exact_choices": True}, _confidence),
     "particles": ({"temperature": 1.0, "particles": 8}, _confidence),
+    "values": ({"temperature": 0.0, "confidence": True}, _confidence),
+    "values_per_token": ({"temperature": 0.0, "confidence": True}, _normalized),
 }
 """Options of the request, and the confidence, by method."""
 
@@ -168,6 +180,16 @@ def measured(record: Record) -> dict[str, str]:
     return kinds
 
 
+def kinds_of(record: Record) -> dict[str, str]:
+    """Return the kinds of all scalars of the gold answer, by name of the member."""
+    others = {
+        name: "string" if "string" in _types(record.schema["properties"][name]) else "number"
+        for name, gold in record.gold.items()
+        if not isinstance(gold, list | dict)
+    }
+    return {**others, **measured(record)}
+
+
 def judged_values(
     engine: InferenceEngine, method: str, records: Sequence[Record], seed: int
 ) -> list[Judged]:
@@ -188,7 +210,8 @@ def judged_values(
             for record in part
         ]
         for record, result in zip(part, engine.generate_batch(requests), strict=True):
-            for name, kind in measured(record).items():
+            every = method in ("values", "values_per_token")
+            for name, kind in (kinds_of(record) if every else measured(record)).items():
                 stated = confidence(engine, result, f"/{name}")
                 if stated is not None:
                     is_right = is_equal(record.gold[name], result.parsed[name])

@@ -39,7 +39,7 @@ class Judged:
         task: The record's task.
         record: The record's number.
         pointer: The JSON Pointer of the value in the answer.
-        kind: ``"enum"``, ``"boolean"`` or ``"integer"``.
+        kind: ``"enum"``, ``"boolean"``, ``"integer"``, ``"number"`` or ``"string"``.
         confidence: The probability that the method states.
         is_right: Whether the value equals the gold value.
     """

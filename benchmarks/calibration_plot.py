@@ -15,6 +15,8 @@ _TITLES = {
     "tokens": "product of token probabilities",
     "exact": "exact choices",
     "particles": "8 particles",
+    "values": "all values",
+    "values_per_token": "all values, per token",
 }
 _COLOURS = {"tokens": "#c1440e", "exact": "#0b6e4f", "particles": "#3a5a9b"}
 
