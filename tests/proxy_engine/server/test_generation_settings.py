@@ -75,15 +75,19 @@ def test_fields_of_a_request_take_precedence(brief: Live) -> None:
 
 def test_openais_defaults_apply_without_settings() -> None:
     settings = make_settings()
-    assert settings.request_defaults() == {"temperature": 1.0, "parallel_tool_calls": True}
-    assert settings.request_defaults(is_raw=True) == {"temperature": 1.0, "max_tokens": 16}
+    # Clients validate the values, so the server itself asks for no answer again.
+    plain = {"temperature": 1.0, "max_retries": 0}
+    assert settings.request_defaults() == {**plain, "parallel_tool_calls": True}
+    assert settings.request_defaults(is_raw=True) == {**plain, "max_tokens": 16}
     assert settings.cache_options() == CacheOptions()
 
 
 def test_raw_prompts_have_no_options_of_conversations() -> None:
     settings = make_settings(schema_in_prompt="outline", max_tokens=100)
     assert settings.request_defaults()["schema_in_prompt"] == "outline"
-    assert settings.request_defaults(is_raw=True) == {"temperature": 1.0, "max_tokens": 100}
+    defaults = settings.request_defaults(is_raw=True)
+    assert "schema_in_prompt" not in defaults
+    assert defaults["max_tokens"] == 100
 
 
 def test_cache_settings_are_read_from_text(monkeypatch: pytest.MonkeyPatch) -> None:
