@@ -146,7 +146,7 @@ def test_file_comes_after_flags_and_variables(
     for settings in (ServerSettings(top_k=9), parse_settings(["--top-k=9"])):  # type: ignore[call-arg]
         assert (settings.host, settings.port, settings.aliases) == ("::1", 2, ("a", "b"))
         expected = {"max_tokens": 200, "temperature": 0, "top_k": 9, "parallel_tool_calls": True}
-        assert settings.request_defaults() == expected
+        assert settings.request_defaults() == {**expected, "max_retries": 0}
     assert parse_settings(["--config", str(file), "--port=3"]).port == 3
 
 
