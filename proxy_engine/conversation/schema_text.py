@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 from urllib.parse import unquote
 
-SchemaInPrompt: TypeAlias = Literal["off", "outline", "json_schema"]
+SchemaInPrompt: TypeAlias = Literal["auto", "off", "outline", "json_schema"]
 
 MAX_CHARS = 8_000
 """Maximum number of characters of a description, some 2,500 tokens."""
@@ -37,6 +37,8 @@ _MAX_HOPS = 8
 # Schemas that are searched for references. Definitions behind them are written where they are used.
 _MAX_SEARCHED = 20_000
 _MAX_PATTERN_CHARS = 80
+# Keywords whose schemas are written in the place of their value.
+_IN_PLACE = ("allOf", "anyOf", "oneOf", "prefixItems", "items")
 # Keywords of each type, and how they are described.
 _KEYWORDS: Mapping[str, Mapping[str, str]] = {
     "object": {"properties": "", "required": "", "additionalProperties": ""},
@@ -72,8 +74,9 @@ def schema_text(
 ) -> str:
     """Return the instruction to answer with JSON of a schema; empty if there is nothing to say.
 
-    A schema whose text would be longer than its share of ``max_chars`` is written as an outline,
-    and a longer outline is cut, see :func:`schema_outline`.
+    With ``"auto"``, schemas with descriptions are written as outlines, and others not at all. A
+    schema whose text would be longer than its share of ``max_chars`` is written as an outline, and
+    a longer outline is cut, see :func:`schema_outline`.
 
     Args:
         schemas: Names and JSON Schemas of the parts of the answer that are JSON.
@@ -81,6 +84,8 @@ def schema_text(
         may_call: Whether the answer may be a tool call instead.
         max_chars: Maximum number of characters of all schemas.
     """
+    if form == "auto":
+        schemas = [(name, schema) for name, schema in schemas if _has_descriptions(schema)]
     if form == "off" or not schemas:
         return ""
     share = max_chars // len(schemas)
@@ -158,11 +163,12 @@ class _Writer:
 
     def text(self) -> str:
         """Return the outline and the definitions that it names."""
-        texts = [self._value(self._root, 0)]
+        texts = [self._value(self._root, 0) + self._comment(self._root)]
         written: set[str] = set()
         while (missing := [key for key in self._names if key not in written]) and not self.is_cut:
             written.add(missing[0])
-            body = self._value(_target_of(self._root, missing[0]), 0)
+            target = _target_of(self._root, missing[0])
+            body = self._value(target, 0) + self._comment(target)
             texts.append(self._spent(f"where {self._names[missing[0]]} is {body}"))
         return "\n".join(texts)
 
@@ -246,16 +252,32 @@ class _Writer:
         last = len(lines) - 1
         commas = ["" if number == last else "," for number in range(len(lines))]
         written = [line + comma + about for (line, about), comma in zip(lines, commas, strict=True)]
-        head = "{" + self._spent(_comment_of(schema))
+        head = "{" + "".join(self._spent(f"  // {text}") for text in _description_of(schema))
         return "\n".join([head, *written, "  " * depth + "}"])
 
     def _comment(self, schema: Any) -> str:
-        """Return the description of a member; that of an object is written in the object."""
-        if not isinstance(schema, Mapping) or (
-            "properties" in schema and _reference_of(schema) is None
-        ):
-            return ""
-        return self._spent(_comment_of(schema))
+        """Return the descriptions behind the outline of a value."""
+        texts = dict.fromkeys(self._descriptions(schema))
+        return self._spent(f"  // {'; '.join(texts)}" if texts else "")
+
+    def _descriptions(self, schema: Any, hops: int = 0) -> list[str]:
+        """Return the descriptions of a value, its alternatives and its items.
+
+        Those of objects are written in the object, those of shared definitions behind the outline.
+        """
+        if not isinstance(schema, Mapping) or hops > _MAX_HOPS:
+            return []
+        reference = _reference_of(schema)
+        texts = []
+        if reference is not None or not _is_written_as_object(schema):
+            texts = _description_of(schema)
+        inner = [each for keyword in _IN_PLACE for each in _listed(schema, keyword)]
+        inner.append(schema.get("items"))
+        if reference is not None and reference not in self._shared:
+            inner.append(_target_of(self._root, reference))
+        for each in inner:
+            texts += self._descriptions(each, hops + 1)
+        return texts
 
     def _array(self, schema: Mapping[str, Any], depth: int) -> str:
         if depth >= self._max_depth:
@@ -289,9 +311,43 @@ def _shared_definitions(root: Any) -> set[str]:
     return {reference for reference, count in counts.items() if count > 1}
 
 
-def _comment_of(schema: Mapping[str, Any]) -> str:
-    about = schema.get("description")
-    return f"  // {' '.join(about.split())}" if isinstance(about, str) and about.strip() else ""
+def _has_descriptions(root: Any) -> bool:
+    """Return whether an outline of a schema would have descriptions."""
+    pending, seen = [root], set()
+    for _ in range(_MAX_SEARCHED):
+        if not pending:
+            break
+        schema = pending.pop()
+        if not isinstance(schema, Mapping):
+            continue
+        if _description_of(schema):
+            return True
+        for keyword in _IN_PLACE:
+            pending += _listed(schema, keyword)
+        pending += [schema.get("items"), schema.get("additionalProperties")]
+        properties = schema.get("properties")
+        pending += properties.values() if isinstance(properties, Mapping) else ()
+        reference = _reference_of(schema)
+        if reference is not None and reference not in seen:
+            seen.add(reference)
+            pending.append(_target_of(root, reference))
+    return False
+
+
+def _description_of(schema: Mapping[str, Any]) -> list[str]:
+    """Return the description of a schema on one line, if it has one."""
+    text = schema.get("description")
+    line = " ".join(text.split()) if isinstance(text, str) else ""
+    return [line] if line else []
+
+
+def _is_written_as_object(schema: Mapping[str, Any]) -> bool:
+    """Return whether the outline of a schema has lines of members, below its description."""
+    has_constants = "const" in schema or isinstance(schema.get("enum"), list)
+    members = (schema.get(keyword) for keyword in ("properties", "additionalProperties"))
+    has_members = any(isinstance(each, Mapping) and each for each in members)
+    has_members = has_members or bool(_listed(schema, "required"))
+    return "object" in _types_of(schema) and has_members and not has_constants
 
 
 def _reference_of(schema: Mapping[str, Any]) -> str | None:

@@ -199,10 +199,12 @@ class GenerationOptions(OptionModel, SamplingParameters):
     with the draft in its context. The draft ends where the model ends it, or at its limit; a
     message of the user asks for the answer. Draft and message are reasoning, and count as
     output."""
-    schema_in_prompt: Literal["off", "outline", "json_schema"] = "off"
-    """How the prompt describes the JSON of the response format: not at all, as an outline with
-    names, types, alternatives and descriptions, or as its JSON Schema. The text begins the first
-    message of the user. A description that is too long is shortened; the constraint is not."""
+    schema_in_prompt: Literal["auto", "off", "outline", "json_schema"] = "auto"
+    """How the prompt describes the JSON of the response format: as an outline with names, types,
+    alternatives and descriptions, as its JSON Schema, or not at all. `auto` writes an outline if
+    the schema has descriptions. The text begins the first message of the user; with `auto` and a
+    draft, it is in the message behind the draft. A text that is too long is shortened; the
+    constraint is not."""
     continue_final_message: bool = True
     """Whether a conversation that ends with a message of the assistant is continued. Otherwise a
     new answer follows that message."""

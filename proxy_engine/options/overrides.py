@@ -38,7 +38,7 @@ class OptionOverrides(TypedDict, total=False):
     parts: Mapping[str, PartOptions]
     reasoning: bool | ReasoningOptions | None
     draft_first: bool | DraftFirstOptions
-    schema_in_prompt: Literal["off", "outline", "json_schema"]
+    schema_in_prompt: Literal["auto", "off", "outline", "json_schema"]
     continue_final_message: bool
     speculation: Literal["auto", "off"] | SpeculationOptions
     exact_choices: bool

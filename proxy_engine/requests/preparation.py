@@ -155,13 +155,15 @@ class Preparation:
         has_messages = not isinstance(prompt, RawPrompt | EncodedPrompt)
         _check_answer_options(overrides, response, known_tools, choice, has_messages=has_messages)
         dialect = self._dialect(options)
+        schema_text = self._schema_text(response, choice, options) if has_messages else ""
+        is_behind_draft = options.draft_first and options.schema_in_prompt == "auto"
         style = PromptStyle(
             thinking=self._answers.thinks(response, choice, options),
             tools=[tool.to_function() for tool in known_tools],
             tool_format=dialect.tool_format,
             # The chat template describes tools in the model's own format only.
             native_tools=dialect.tool_format == self._native_format,
-            schema_text=self._schema_text(response, choice, options),
+            schema_text="" if is_behind_draft else schema_text,
             variables=options.chat_template_kwargs,
             continues=options.continue_final_message,
         )
@@ -178,7 +180,8 @@ class Preparation:
         draft = None
         is_constrained = choice.may_call or not response.is_free
         if is_constrained and not isinstance(prompt, RawPrompt | EncodedPrompt):
-            draft = self._draft(prompt, style, options, opened, response, choice)
+            text = schema_text if is_behind_draft else ""
+            draft = self._draft(prompt, style, options, opened, response, choice, text)
             options = options if draft is None else _with_draft_limit(options)
         answer = self._answers.compile(
             response,
@@ -241,6 +244,7 @@ class Preparation:
         opened: Delimiters | None,
         response: ResponseFormat,
         choice: ToolChoice,
+        schema_text: str,
     ) -> Delimiters | None:
         """Return the texts around a draft, if there is one: the second text asks for the answer.
 
@@ -251,12 +255,15 @@ class Preparation:
             opened: The markers of reasoning that every prompt opens, if it does.
             response: The response format.
             choice: The tools that may be called.
+            schema_text: Describes the response format behind the draft.
         """
-        given = options.draft_first_options
-        if given is None:
+        draft_options = options.draft_first_options
+        if draft_options is None:
             return None
         is_json = bool(response.schemas) and not choice.may_call
-        message = given.instruction or (_NOW_JSON if is_json else _NOW_ANSWER)
+        message = draft_options.instruction or (_NOW_JSON if is_json else _NOW_ANSWER)
+        if schema_text:
+            message = f"{message}\n\n{schema_text}"
         with self.tokenizer_lock:
             turn = style.next_turn(message, self.loaded.tokenizer)
         if opened is not None and turn.end.rstrip().endswith(opened.begin):
@@ -414,7 +421,7 @@ def _check_answer_options(
                 option="draft_first",
                 hint="Leave it out, or give a response format.",
             )
-    describes_schema = overrides.get("schema_in_prompt", "off") != "off"
+    describes_schema = overrides.get("schema_in_prompt", "auto") not in ("auto", "off")
     if not has_messages and (tools or describes_schema):
         what = "tools" if tools else "the schema"
         raise PromptError(f"a raw prompt cannot describe {what}; give messages")

@@ -176,6 +176,20 @@ def test_draft_ends_at_its_limit(
     assert result.parsed.keys() == {"name", "ok"}
 
 
+def test_descriptions_are_in_the_message_behind_the_draft(engine: InferenceEngine) -> None:
+    described = {"type": "null", "description": "Nothing."}
+    options: dict[str, Any] = {"draft_first": DRAFT, "max_tokens": 150, "temperature": 0.0}
+    result = engine.generate("hi", described, **options)
+    tokenizer = engine.tokenizer
+    assert "J\n\nAnswer with JSON in this form:\nnull  // Nothing.<|end|>" in tokenizer.decode(
+        result.token_ids
+    )
+    assert (
+        result.usage.prompt_tokens
+        == engine.generate("hi", {"type": "null"}, **options).usage.prompt_tokens
+    )
+
+
 def test_max_tokens_must_have_room_for_message_and_answer(engine: InferenceEngine) -> None:
     with pytest.raises(MaxTokensTooSmallError) as caught:
         engine.generate("a", RECORD, draft_first=DRAFT, max_tokens=30)

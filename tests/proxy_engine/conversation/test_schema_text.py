@@ -48,8 +48,56 @@ def test_json_schema_that_is_too_long_becomes_an_outline() -> None:
     assert schema_text([("", schema)], "json_schema", max_chars=200) == OUTLINE
 
 
-def test_description_is_off_by_default(roomy_engine: InferenceEngine) -> None:
+@pytest.mark.parametrize(
+    ("described", "outline"),
+    [
+        (
+            {"properties": {"a": {"type": "null", "description": "no\n one"}}},
+            '"a"?: null  // no one',
+        ),
+        ({"type": "null", "description": "nothing"}, "null  // nothing"),
+        ({"properties": {}, "description": "empty"}, "{...}  // empty"),
+        (
+            {"required": ["a"], "description": "about it"},
+            '{  // about it\n  "a": any value\n}',
+        ),
+        (
+            {"items": {"type": "null", "description": "each"}, "description": "all"},
+            "[null, ...]  // all; each",
+        ),
+        (
+            {
+                "properties": {"a": {"anyOf": [{"$ref": "#/$defs/A"}, {"type": "null"}]}},
+                "$defs": {"A": {"enum": [1], "description": "one"}},
+            },
+            '"a"?: 1 | null  // one',
+        ),
+        (
+            {
+                "properties": {"a": {"$ref": "#/$defs/A"}, "b": {"$ref": "#/$defs/A"}},
+                "$defs": {"A": {"enum": [1], "description": "one"}},
+            },
+            "where A is 1  // one",
+        ),
+    ],
+)
+def test_descriptions_reach_the_model_by_default(
+    roomy_engine: InferenceEngine, described: dict[str, Any], outline: str
+) -> None:
+    text = prompt_text(roomy_engine, "Ada", response_format=described)
+    assert outline in text
+    assert text.count("//") == 1
+    assert outline not in prompt_text(
+        roomy_engine, "Ada", response_format=described, schema_in_prompt="off"
+    )
+
+
+def test_schema_without_descriptions_is_not_written_by_default(
+    roomy_engine: InferenceEngine,
+) -> None:
     assert prompt_text(roomy_engine, "Ada") == "<|start|>user\nAda<|end|><|start|>assistant\n"
+    named = {"properties": {"description": {"const": "description"}}}
+    assert schema_text([("", named)], "auto") == ""
 
 
 def test_description_begins_the_first_message_of_the_user(roomy_engine: InferenceEngine) -> None:
