@@ -16,7 +16,7 @@ from schema_strategies import examples
 from small_vocabulary import brute_force_mask, cuttings, small_vocabulary
 
 from state_machines import JsonSchemaStateMachine, TokenRejectedError, Vocabulary
-from state_machines.completion import Guard
+from state_machines.completion import Completion, Guard
 from state_machines.errors import CompositionError
 from state_machines.grammar.node import EMPTY
 from state_machines.root import (
@@ -277,6 +277,16 @@ def test_output_continues_behind_the_end_tokens_of_a_turn(seed: int, draft: int)
     assert b"".join(text for part, text in pieces if part is TURNS.parts[1]).count(b"<end>") == 2
     assert pieces[-1][0] is TURNS.parts[2]
     assert pieces[-1][1] in (b'"ab"', b'"ba"')
+
+
+def test_end_tokens_of_a_turn_count_in_the_least_tokens() -> None:
+    """Their forms are longer than those of all other tokens."""
+    forms = [*(bytes([byte]) for byte in range(256)), b"<end>"]
+    vocabulary = Vocabulary(forms, end_token_ids=[256], special_tokens={"<end>": 256})
+    turn = Marker("turn", "<end>a<end>", continues=True)
+    start = RootStateMachine(Sequence(turn, Marker("answer", "a")), vocabulary).start
+    completion = Completion(vocabulary)
+    assert completion.lower_bound(start) <= completion.length(start) == 4
 
 
 def test_end_token_inside_a_marker_needs_a_turn() -> None:
