@@ -177,12 +177,15 @@ class Preparation:
             markers = reasoning_delimiters(options, dialect)
             tokenizer = self.loaded.tokenizer
             opened = next((pair for pair in markers if is_open(tokenizer, prompt_ids, pair)), None)
+        max_tokens = options.token_limit
+        if context_length is not None:
+            max_tokens = min(max_tokens, context_length - len(prompt_ids))
         draft = None
         is_constrained = choice.may_call or not response.is_free
         if is_constrained and not isinstance(prompt, RawPrompt | EncodedPrompt):
             text = schema_text if is_behind_draft else ""
             draft = self._draft(prompt, style, options, opened, response, choice, text)
-            options = options if draft is None else _with_draft_limit(options)
+            options = options if draft is None else _with_draft_limit(options, max_tokens)
         answer = self._answers.compile(
             response,
             choice,
@@ -200,9 +203,6 @@ class Preparation:
                 option="sampler",
                 hint="Leave out the sampler, or the option temperature of the rules.",
             )
-        max_tokens = options.token_limit
-        if context_length is not None:
-            max_tokens = min(max_tokens, context_length - len(prompt_ids))
         guard = None
         if answer.machine is not None:
             guard = job.run(partial(_first_guard, answer.machine, self.vocabulary, max_tokens))
@@ -283,13 +283,18 @@ class Preparation:
         return schema_text(response.schemas, mode, may_call=may_call, max_chars=max_chars)
 
 
-def _with_draft_limit(options: GenerationOptions) -> GenerationOptions:
-    """Return options that limit the part of a draft, if they do not yet."""
+def _with_draft_limit(options: GenerationOptions, max_tokens: int) -> GenerationOptions:
+    """Return options that limit the part of a draft, if they do not yet.
+
+    Args:
+        options: The options.
+        max_tokens: Tokens that the draft and the answer may have together.
+    """
     part = options.parts.get(REASONING, PartOptions())
     given = options.draft_first_options
     if given is None or part.max_tokens is not None:
         return options
-    limit = min(given.max_tokens, max(1, options.token_limit // 2))
+    limit = min(given.max_tokens, max(1, max_tokens // 2))
     limited = part.model_copy(update={"max_tokens": limit})
     return options.override({"parts": {**options.parts, REASONING: limited}})
 

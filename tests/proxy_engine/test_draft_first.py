@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_models import make_tiny_model, make_tiny_tokenizer
+from tiny_models import TINY_CONTEXT, make_tiny_model, make_tiny_tokenizer
 
 from proxy_engine import (
     BatchRequest,
@@ -168,11 +168,15 @@ def test_draft_ends_at_its_limit(
     engine: InferenceEngine, options: dict[str, Any], limit: int
 ) -> None:
     result = engine.generate("a", RECORD, logit_bias={END: -100.0}, temperature=0, **options)
-    lengths = list(zip(result.token_ids, result.token_lengths, strict=True))
-    draft = 0
-    while draft < len(lengths) and lengths[draft][0] != END:
-        draft += 1
-    assert draft == limit
+    assert result.token_ids.index(END) == limit
+    assert result.parsed.keys() == {"name", "ok"}
+
+
+def test_draft_leaves_half_of_a_short_context_to_the_answer(engine: InferenceEngine) -> None:
+    result = engine.generate("b" * 300, RECORD, draft_first=True, logit_bias={END: -100.0})
+    room = TINY_CONTEXT - result.usage.prompt_tokens
+    # A character that has begun is completed.
+    assert 0 <= result.token_ids.index(END) - room // 2 < 4
     assert result.parsed.keys() == {"name", "ok"}
 
 
