@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 import pydantic
@@ -112,7 +113,12 @@ Excluded: TypeAlias = Sequence[Any]
 
 def excluded_values(rejected: Sequence[RejectedAnswer]) -> Excluded:
     """Return the values of the rejected answers without calls."""
-    return [json.loads(answer.text) for answer in rejected if not answer.tool_calls]
+    return [
+        # A float would be another number than one with more digits, which could be repeated.
+        json.loads(answer.text, parse_float=Decimal)
+        for answer in rejected
+        if not answer.tool_calls
+    ]
 
 
 def excluded_arguments(rejected: Sequence[RejectedAnswer]) -> Mapping[str, Excluded]:

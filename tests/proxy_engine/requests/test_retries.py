@@ -6,6 +6,8 @@ from typing import Any
 
 import pydantic
 import pytest
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+from scripted_answers import ScriptedModel
 
 from proxy_engine import (
     AnswerRejected,
@@ -47,6 +49,15 @@ class Never(pydantic.BaseModel):
     @pydantic.field_validator("flag")
     @classmethod
     def _refuse(cls, value: bool) -> bool:
+        raise ValueError("never")
+
+
+class Price(pydantic.BaseModel):
+    price: float
+
+    @pydantic.field_validator("price")
+    @classmethod
+    def _refuse(cls, value: float) -> float:
         raise ValueError("never")
 
 
@@ -112,6 +123,20 @@ def test_error_has_all_attempts(roomy_engine: InferenceEngine) -> None:
     texts = [json.loads(attempt.text)["flag"] for attempt in caught.value.attempts]
     assert sorted(texts) == [False, True]
     assert isinstance(caught.value.__cause__, pydantic.ValidationError)
+
+
+def test_numbers_with_more_digits_than_a_float_are_excluded(
+    tiny_tokenizer: TokenizerWrapper,
+) -> None:
+    answer = '{"price": 0.10000000000000000001}'
+    model = ScriptedModel(tiny_tokenizer, dict.fromkeys(range(9), answer))
+    with (
+        InferenceEngine(model, tiny_tokenizer) as engine,
+        pytest.raises(OutputValidationError) as caught,
+    ):
+        engine.generate(PROMPT, Price, max_retries=1, max_tokens=60)
+    first, second = caught.value.attempts
+    assert first.text == answer != second.text
 
 
 def test_raw_prompt_is_retried_without_the_rejected_answers(roomy_engine: InferenceEngine) -> None:
