@@ -12,35 +12,12 @@ from typing import Any, TypeAlias
 
 from quality_tasks.base import Record, object_schema, rng_of
 from quality_tasks.words import CITIES, FIRST_NAMES, PRODUCTS
+from speculation_tasks.words import in_words
 
 __all__ = ["make_record", "make_record_in_words"]
 
 TASK = "arithmetic"
 TASK_IN_WORDS = "word_problems"
-
-_ONES = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-]
-_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 
 _Problem: TypeAlias = Callable[[Random, str, str], tuple[str, int, str]]
 """Draws a problem about a person and a thing: the text, the answer, the steps."""
@@ -74,7 +51,7 @@ def make_record(seed: int, number: int) -> Record:
     )
 
 
-def make_record_in_words(seed: int, number: int) -> Record:
+def make_recordin_words(seed: int, number: int) -> Record:
     """Return a record of the task whose problems have their numbers in words."""
     rng = rng_of(TASK_IN_WORDS, seed, number)
     level = number % len(_LEVELS)
@@ -84,24 +61,13 @@ def make_record_in_words(seed: int, number: int) -> Record:
         TASK_IN_WORDS,
         "one step" if level in (0, 1, 2, 4) else "two or three steps",
         number,
-        f"{re.sub('[0-9]+', lambda found: _in_words(int(found[0])), text)}\n\n"
+        f"{re.sub('[0-9]+', lambda found: in_words(int(found[0])), text)}\n\n"
         "State it as JSON: answer (a whole number).",
         object_schema({"answer": {"type": "integer"}}),
         {"answer": answer},
         {"answer": other},
         max_tokens=24,
     )
-
-
-def _in_words(number: int) -> str:
-    """Return a number below 1,000 in words."""
-    if number >= 100:
-        rest = number % 100
-        return f"{_ONES[number // 100]} hundred" + (f" and {_in_words(rest)}" if rest else "")
-    if number >= 20:
-        ones = number % 10
-        return _TENS[number // 10 - 2] + (f"-{_ONES[ones]}" if ones else "")
-    return _ONES[number]
 
 
 def _problem(rng: Random, problems: Sequence[_Problem]) -> tuple[str, int, str]:

@@ -188,9 +188,12 @@ EVENTS = [
 
 
 def in_words(number: int) -> str:
-    """Return a number from 0 to 99 in words."""
+    """Return a number from 0 to 999 in words."""
     if number < len(_NUMBERS):
         return _NUMBERS[number]
+    if number >= 100:
+        rest = f" and {in_words(number % 100)}" if number % 100 else ""
+        return f"{_NUMBERS[number // 100]} hundred{rest}"
     tens = _TENS[number // 10 - 2]
     return f"{tens}-{_NUMBERS[number % 10]}" if number % 10 else tens
 
