@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, TypeAlias
 
+from speculation_tasks.words import in_words
+
 from quality_tasks.base import Record, object_schema, rng_of
 from quality_tasks.words import CITIES, FIRST_NAMES, PRODUCTS
-from speculation_tasks.words import in_words
 
 __all__ = ["make_record", "make_record_in_words"]
 
@@ -51,7 +52,7 @@ def make_record(seed: int, number: int) -> Record:
     )
 
 
-def make_recordin_words(seed: int, number: int) -> Record:
+def make_record_in_words(seed: int, number: int) -> Record:
     """Return a record of the task whose problems have their numbers in words."""
     rng = rng_of(TASK_IN_WORDS, seed, number)
     level = number % len(_LEVELS)
