@@ -94,17 +94,18 @@ class Vocabulary:
             if not isinstance(name, str) or not _is_encodable(name):
                 raise VocabularyError(f"the name of a special token must be text, not {name!r}")
         _checked_ids(names.values(), forms, "special token")
-        named = set(names.values())
-        for token_id in sorted(ends - named):
+        # Several tokens may have one name, such as two end tokens with the same bytes.
+        name_of = {token_id: name for name, token_id in names.items()}
+        for token_id in sorted(ends - name_of.keys()):
             form = forms[token_id] or b""
-            names[form.removeprefix(Vocabulary.SPECIAL_MARK).decode(errors="backslashreplace")] = (
-                token_id
-            )
+            name = form.removeprefix(Vocabulary.SPECIAL_MARK).decode(errors="backslashreplace")
+            name_of[token_id] = name
+            names[name] = token_id
         # A token with the mark could write the beginning of a special token's form.
         forms = [
             None if form is not None and Vocabulary.SPECIAL_MARK in form else form for form in forms
         ]
-        for name, token_id in names.items():
+        for token_id, name in name_of.items():
             forms[token_id] = Vocabulary.SPECIAL_MARK + name.encode()
         self._set(tuple(forms), ends, names, strips_first_space, Tables())
 

@@ -23,6 +23,7 @@ from small_tokenizers import (
 from tokenizers import AddedToken, Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 
+from state_machines import JsonSchemaStateMachine
 from state_machines.errors import VocabularyError
 from state_machines.vocabulary import Vocabulary
 
@@ -252,6 +253,16 @@ def test_from_bytes_normalises_end_and_special_tokens() -> None:
     assert vocabulary.special_tokens == {"<s>": 1, "</s>": 2}
     assert forms == [b"a", b"<s>", b"\xff</s>", None]
     assert vocabulary.decode([0, 1, 0, 3, 2]) == b"a\xff<s>a"
+
+
+def test_end_tokens_with_the_same_bytes_are_never_text() -> None:
+    forms = [b'"', b"</s>", b"</s>", b"</s>", b"</s>"]
+    vocabulary = Vocabulary(forms, end_token_ids=[1, 2], special_tokens={"</s>": 3})
+    assert vocabulary.token_bytes == (b'"', *3 * [b"\xff</s>"], b"</s>")
+    assert vocabulary.special_tokens == {"</s>": 2}
+    matcher = JsonSchemaStateMachine({"type": "string"}).matcher(vocabulary)
+    matcher.advance(0)
+    assert matcher.allowed_tokens().nonzero()[0].tolist() == [0, 4]
 
 
 @pytest.mark.parametrize(
