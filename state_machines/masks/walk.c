@@ -353,7 +353,8 @@ typedef struct {
 enum { MAY_BE_EMPTY = 1, ROW_IS_KNOWN = 2, IS_CLOSED = 4, IS_UNION = 8 };
 enum { UNKNOWN_STATE = 0, DEAD_STATE = 1, FULL = -1 };
 
-static int32_t gather(stack_automaton *machine, int32_t target, int32_t below, int32_t count);
+static int32_t gather(stack_automaton *machine, int32_t target, int32_t below, int32_t count,
+                      int32_t depth);
 
 static uint32_t mixed(uint32_t hash, uint32_t number)
 {
@@ -380,14 +381,20 @@ static int32_t pushed(stack_automaton *machine, int32_t symbol, int32_t below)
 }
 
 /* Add a stack to those that are gathered, and those below symbols that may be empty. Returns their
- * number. */
-static int32_t gather_stack(stack_automaton *machine, int32_t stack, int32_t count)
+ * number. `depth`: the unions that are being expanded. As many as stacks may be gathered are allowed,
+ * since each has members that add a stack; so a text of any nesting fits into the stack of a thread.
+ */
+static int32_t gather_stack(stack_automaton *machine, int32_t stack, int32_t count, int32_t depth)
 {
     while (machine->marks[stack] != machine->mark) {
         int32_t symbol = machine->symbol[stack], flags = stack ? machine->flags[symbol] : 0;
         machine->marks[stack] = machine->mark;
-        if (flags & IS_UNION)
-            return gather(machine, machine->row[256 * symbol], machine->parent[stack], count);
+        if (flags & IS_UNION) {
+            if (depth == machine->max_gathered)
+                return FULL;
+            int32_t members = machine->row[256 * symbol];
+            return gather(machine, members, machine->parent[stack], count, depth + 1);
+        }
         if (count == machine->max_gathered)
             return FULL;
         machine->gathered[count++] = stack;
@@ -399,7 +406,8 @@ static int32_t gather_stack(stack_automaton *machine, int32_t stack, int32_t cou
 }
 
 /* Add the stacks of a target to those that are gathered. Returns their number. */
-static int32_t gather(stack_automaton *machine, int32_t target, int32_t below, int32_t count)
+static int32_t gather(stack_automaton *machine, int32_t target, int32_t below, int32_t count,
+                      int32_t depth)
 {
     const int32_t *word = machine->words + machine->first_word[target];
     for (int32_t alternatives = *word++; alternatives && count >= 0; alternatives--) {
@@ -409,7 +417,7 @@ static int32_t gather(stack_automaton *machine, int32_t target, int32_t below, i
             if (stack < 0)
                 return FULL;
         }
-        count = gather_stack(machine, stack, count);
+        count = gather_stack(machine, stack, count, depth);
     }
     return count;
 }
@@ -455,7 +463,7 @@ static int32_t state_of(stack_automaton *machine, int32_t count)
 EXPORTED int32_t enter(stack_automaton *machine, int32_t target)
 {
     machine->mark++;
-    int32_t count = gather(machine, target, 0, 0);
+    int32_t count = gather(machine, target, 0, 0, 0);
     return count < 0 ? count : state_of(machine, count);
 }
 
@@ -502,7 +510,7 @@ static int32_t state_after(stack_automaton *machine, int32_t state, int32_t byte
     for (int32_t at = machine->first_item[state]; at < machine->first_item[state + 1]; at++) {
         int32_t stack = machine->items[at];
         int32_t target = stack ? machine->row[256 * machine->symbol[stack] + byte] : 0;
-        if (target && (count = gather(machine, target, machine->parent[stack], count)) < 0)
+        if (target && (count = gather(machine, target, machine->parent[stack], count, 0)) < 0)
             return FULL;
     }
     int32_t after = state_of(machine, count);

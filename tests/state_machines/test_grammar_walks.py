@@ -9,6 +9,7 @@ import pytest
 from state_machines import GrammarStateMachine, Vocabulary
 from state_machines.grammar.lexing import Lexed
 from state_machines.grammar.node import EMPTY, Node
+from state_machines.grammar.nodes import Concatenation, concatenation
 from state_machines.masks import descent, stack_automaton, token_sets
 from state_machines.masks.descent import Descents
 from state_machines.masks.kernel import KERNEL, Kernel
@@ -95,6 +96,33 @@ def test_states_of_recursive_rules_allow_the_tokens_that_derivatives_allow(
         assert set().union(*found) == _expected(state)
         state = state.derivative(byte)
     assert state.nullable
+
+
+def test_deep_nesting_fits_into_the_stack_of_a_thread() -> None:
+    machine = GrammarStateMachine.from_gbnf('root ::= "(" root? (| "a" root "e" | "b" root "d")')
+    vocabulary = Vocabulary([b"(", b"a", b"b", b"d", b"e"], end_token_ids=[4])
+    descents = Descents(TokenTrie(vocabulary))
+    walks = RecursiveWalks(descents, TrieWalk(descents).tokens_by_state)
+    state = machine.start.compute_word_derivative(b"(((")
+    assert isinstance(state, Concatenation)
+    assert isinstance(state.tail, Concatenation)
+    inner, outer = state.head, state.tail.head
+    for _ in range(10_000):
+        state = concatenation(outer, state)
+    state = concatenation(inner, state)
+    found: list[set[int]] = []
+
+    def run() -> None:
+        found.append(set().union(*(each.ids.tolist() for each in walks.tokens(state))))
+
+    size = threading.stack_size(1 << 19)
+    try:
+        thread = threading.Thread(target=run)
+        thread.start()
+    finally:
+        threading.stack_size(size)
+    thread.join()
+    assert found == [{0, 1, 2}]
 
 
 def test_a_terminal_that_takes_all_that_follows_leaves_no_dead_state() -> None:
