@@ -30,7 +30,7 @@ from mlx.nn.layers.base import Module
 
 from ..runtime.blas import has_fast_blas
 from .batch_rows import BatchRows
-from .cache_layers import can_merge, can_retract, can_trim, padded_tokens
+from .cache_layers import can_merge, can_retract, padded_tokens
 from .exact_choices import ExactChoices
 from .forward_pass import ForwardPass, PassOutput, position_arguments
 from .lookahead import Lookahead
@@ -184,7 +184,7 @@ class Batch:
         drafts = self._drafts.in_flight
         steps = [Step(sequence, drafts.get(sequence)) for sequence in self._rows.sequences]
         sampled = self._sample(steps)
-        runs_ahead = len(sampled) == len(steps) and self._may_run_ahead()
+        runs_ahead = len(sampled) == len(steps) and self._lookahead.may_run_ahead()
         drawn: list[NextToken] = []
         for step in sampled:
             drawn += step.sampled
@@ -283,30 +283,6 @@ class Batch:
     def _draw_choice(self, step: Step) -> None:
         if step.sequence.is_at_choice:
             step.tokens += self._choices.draw(step.sequence)
-
-    def _may_run_ahead(self) -> bool:
-        """Whether to dispatch the next pass before the sampled tokens are read.
-
-        Not for sequences with weights: they may be replaced by others before the pass.
-        """
-        rows, may_refuse, may_draft, is_at_limit = self._rows, False, False, True
-        if self._drafts.in_flight or not rows.is_one_each:
-            return False
-        for sequence in rows.sequences:
-            constraint = sequence.constraint
-            if sequence.weights is not None:
-                return False
-            if constraint.has_grammar:
-                if constraint.expects_fast_forward:
-                    return False
-                may_refuse = True
-            may_draft = may_draft or sequence.drafting is not None
-            is_at_limit = is_at_limit and sequence.is_at_limit
-        if is_at_limit or self._lookahead.awaits_drafts:
-            return False
-        if may_draft and self._drafts.are_expected():
-            return False
-        return not may_refuse or rows.is_plain or can_trim(rows.cache, 1)
 
     def _read(self, sampled: Items[Step], drawn: Items[NextToken]) -> Work:
         """Wait for the sampled tokens, and return the time."""

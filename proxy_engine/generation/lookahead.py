@@ -1,8 +1,9 @@
-"""Tokens of texts without a grammar, which are drawn before the tokens in front of them are read.
+"""Passes and draws that are dispatched before the tokens in front of them are read.
 
-The mask of such a token depends on the number of tokens alone. So a pass and the draw of the tokens
-behind it are dispatched together, and the device never waits for the CPU. The CPU learns one step
-late that a text has ended: a pass and a draw are in vain then.
+The mask of a token of a text without a grammar depends on the number of tokens alone. So a pass and
+the draw of the tokens behind it are dispatched together, and the device never waits for the CPU.
+The CPU learns one step late that a text has ended: a pass and a draw are in vain then. Where there
+is a grammar, the pass alone is dispatched early.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, TypeAlias
 import mlx.core as mx
 
 from .batch_rows import BatchRows
+from .cache_layers import can_trim
 from .forward_pass import NextLogits, PassOutput, position_arguments
 from .sampling import NextToken
 from .sequence import Sequence as GeneratedSequence
@@ -27,18 +29,16 @@ RunPass: TypeAlias = Callable[[mx.array, Mapping[str, Any]], PassOutput]
 
 
 class Lookahead:
-    """Performs the steps of a batch whose sequences have no grammar.
+    """Performs the steps of a batch whose sequences have no grammar; tells which passes run early.
 
     Args:
         rows: The sequences with their cache.
         drafts: Their drafts. Where a draft is expected, the token in front of it is read first.
-
-    Attributes:
-        awaits_drafts: Whether the last :meth:`step` performed none because drafts are expected.
     """
 
     def __init__(self, rows: BatchRows[GeneratedSequence], drafts: BatchDrafts) -> None:
-        self.awaits_drafts = False
+        # Whether the last :meth:`step` performed none because drafts are expected.
+        self._awaits_drafts = False
         self._rows = rows
         self._drafts = drafts
         self._draws: _Draws | None = None
@@ -83,9 +83,34 @@ class Lookahead:
             draws.hand_over()
         return draws is not None
 
+    def may_run_ahead(self) -> bool:
+        """Whether to dispatch the next pass before the sampled tokens are read.
+
+        Where :meth:`step` performed no step. Not for sequences with weights: they may be replaced
+        by others before the pass.
+        """
+        rows, may_refuse, may_draft, is_at_limit = self._rows, False, False, True
+        if self._drafts.in_flight or not rows.is_one_each:
+            return False
+        for sequence in rows.sequences:
+            constraint = sequence.constraint
+            if sequence.weights is not None:
+                return False
+            if constraint.has_grammar:
+                if constraint.expects_fast_forward:
+                    return False
+                may_refuse = True
+            may_draft = may_draft or sequence.drafting is not None
+            is_at_limit = is_at_limit and sequence.is_at_limit
+        if is_at_limit or self._awaits_drafts:
+            return False
+        if may_draft and self._drafts.are_expected():
+            return False
+        return not may_refuse or rows.is_plain or can_trim(rows.cache, 1)
+
     def _may_step(self) -> bool:
         sequences, draws = self._rows.sequences, self._draws
-        self.awaits_drafts = False
+        self._awaits_drafts = False
         if self._drafts.in_flight or not self._rows.is_one_each or self._unfit is sequences:
             return False
         if draws is None:
@@ -100,8 +125,8 @@ class Lookahead:
             is_at_limit = is_at_limit and sequence.is_at_limit
         if is_at_limit:
             return False
-        self.awaits_drafts = self._drafts.are_expected()
-        return not self.awaits_drafts
+        self._awaits_drafts = self._drafts.are_expected()
+        return not self._awaits_drafts
 
 
 class _Draws:

@@ -1,26 +1,22 @@
-"""Preparation of requests: checks, tokenization, compilation and the first mask."""
+"""Preparation of requests: tokenization, compilation and the first mask."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
-from samplers import SamplingParameters
 from state_machines import StateMachine, Vocabulary
 from state_machines.completion import Guard
-from state_machines.quotes import source_names
-from state_machines.root import Text, part_names
 from state_machines.tool_calls import Delimiters, ToolFormat
-from state_machines.tool_calls.call import CALL
 
 from ..answers.compile_queue import CompileJob, CompileQueue
-from ..answers.compiler import STRUCTURED, AnswerCompiler, Dialect, reasoning_delimiters
-from ..answers.composition import REASONING, TEXT
+from ..answers.compiler import AnswerCompiler, Dialect, reasoning_delimiters
+from ..answers.composition import REASONING
 from ..answers.response_format import ResponseFormat, ResponseFormatCompiler
 from ..conversation.content import TextContent
 from ..conversation.control_tokens import check_length
@@ -37,7 +33,13 @@ from ..options.generation import GenerationOptions, PartOptions
 from ..options.overrides import OptionOverrides
 from ..prompt_cache.prompt_caches import PromptCaches
 from ..results.parts import RejectedAnswer
-from ..tools import Tool, ToolChoice, resolve_tools
+from ..tools import ToolChoice, resolve_tools
+from .option_checks import (
+    check_answer_options,
+    check_engine_limits,
+    check_sampling,
+    tool_sources,
+)
 from .prompt_encoding import PromptEncoder
 from .request import Request
 from .retries import excluded_arguments, excluded_values, with_rejected
@@ -140,8 +142,8 @@ class Preparation:
         cancelled = cancelled or threading.Event()
         job = CompileJob(self.compile_queue, cancelled, self.max_compile_seconds)
         options = self.options.override(overrides)
-        _check_engine_limits(options, self.vocabulary, self.batch_size)
-        _check_sampling(options, overrides, hooks)
+        check_engine_limits(options, self.vocabulary, self.batch_size)
+        check_sampling(options, overrides, hooks)
         sources = partial(_sources, prompt, options)
         response = self._formats.compile(
             response_format,
@@ -153,7 +155,7 @@ class Preparation:
         known_tools = resolve_tools(tools)
         choice = ToolChoice.of(tool_choice, known_tools).excluding(excluded_arguments(rejected))
         has_messages = not isinstance(prompt, RawPrompt | EncodedPrompt)
-        _check_answer_options(overrides, response, known_tools, choice, has_messages=has_messages)
+        check_answer_options(overrides, response, known_tools, choice, has_messages=has_messages)
         dialect = self._dialect(options)
         schema_text = self._schema_text(response, choice, options) if has_messages else ""
         is_behind_draft = options.draft_first and options.schema_in_prompt == "auto"
@@ -194,7 +196,7 @@ class Preparation:
             has_tools=bool(known_tools),
             open_reasoning=opened,
             draft=draft,
-            sources=sources() if _tool_sources(choice.tools) else None,
+            sources=sources() if tool_sources(choice.tools) else None,
             job=job,
         )
         if hooks.sampler is not None and answer.machine is not None and answer.machine.temperatures:
@@ -320,153 +322,3 @@ def _first_guard(machine: StateMachine, vocabulary: Vocabulary, max_tokens: int)
     guard = Guard(machine.matcher(vocabulary), max_tokens)
     guard.matcher.allowed_tokens()
     return guard
-
-
-def _tool_sources(tools: Iterable[Tool]) -> set[str]:
-    """Return the names of the sources that the parameters of tools are quoted from."""
-    return {name for tool in tools for name in source_names(tool.parameters)}
-
-
-def _check_engine_limits(
-    options: GenerationOptions, vocabulary: Vocabulary, batch_size: int
-) -> None:
-    """Raise for tokens that the model does not have, and for more sequences than the engine runs.
-
-    Args:
-        options: The options.
-        vocabulary: The model's vocabulary.
-        batch_size: The number of sequences that run together.
-    """
-    bias = [pair for sampling in _samplings(options) for pair in sampling.bias_pairs]
-    named = {"stop_token_ids": options.stop_ids, "logit_bias": [token_id for token_id, _ in bias]}
-    for name, token_ids in named.items():
-        token_id = max(token_ids, default=0)
-        if token_id >= vocabulary.size:
-            raise InvalidOptionError(
-                f"{name} names token {token_id}; the model has {vocabulary.size}", option=name
-            )
-    name, count = ("particles", options.particles) if options.particles > 1 else ("n", options.n)
-    if count > batch_size:
-        raise InvalidOptionError(
-            f"{name} is {count}, and the engine runs {batch_size} sequences together",
-            option=name,
-            hint=f"Give {name}={batch_size} or fewer, or create the engine with a larger "
-            "batch_size.",
-        )
-
-
-def _check_sampling(
-    options: GenerationOptions, overrides: OptionOverrides, hooks: SamplingHooks
-) -> None:
-    """Raise for ways of sampling that cannot be combined.
-
-    Args:
-        options: The options.
-        overrides: The options of the request.
-        hooks: The caller's functions for sampling.
-    """
-    if options.max_retries and (options.particles > 1 or options.n > 1):
-        raise InvalidOptionError(
-            "max_retries is for requests with one answer", option="max_retries"
-        )
-    if options.particles > 1 and not any(part.temperature for part in _samplings(options)):
-        raise InvalidOptionError(
-            "particles are samples, and at temperature 0 all of them would be equal",
-            option="particles",
-            hint="Give temperature=1 for the model's own distribution.",
-        )
-    if hooks.sampler is not None:
-        names = [name for name in overrides if name in SamplingParameters.model_fields]
-        if any(part.model_fields_set - {"max_tokens"} for part in options.parts.values()):
-            names.append("parts")
-        if names:
-            raise InvalidOptionError(
-                f"{names[0]} has no effect beside a sampler, which selects the tokens",
-                option=names[0],
-                hint="Apply it in the sampler.",
-            )
-    changes = {
-        "sampler": hooks.sampler is not None,
-        "logits_processors": bool(hooks.logits_processors),
-        "xtc_probability": any(sampling.has_xtc for sampling in _samplings(options)),
-    }
-    exact = "particles" if options.particles > 1 else "exact_choices"
-    name = next((name for name, is_set in changes.items() if is_set), None)
-    if name is not None and (options.particles > 1 or options.exact_choices):
-        raise InvalidOptionError(
-            f"{exact} draws from the model's own distribution, which {name} changes",
-            option=name,
-            hint=f"Leave out {exact} or {name}.",
-        )
-
-
-def _check_answer_options(
-    overrides: OptionOverrides,
-    response: ResponseFormat,
-    tools: Iterable[Tool],
-    choice: ToolChoice,
-    *,
-    has_messages: bool,
-) -> None:
-    """Raise for options without an effect on the prompt or the answer.
-
-    Args:
-        overrides: The options of the request.
-        response: The response format.
-        tools: The tools that the prompt describes.
-        choice: The tools that may be called.
-        has_messages: Whether the prompt is a conversation.
-    """
-    if overrides.get("draft_first"):
-        if not has_messages:
-            raise PromptError("a raw prompt has no turns for a draft; give messages")
-        if response.is_free and not choice.may_call:
-            raise InvalidOptionError(
-                "draft_first has no effect on an answer without a response format and tools",
-                option="draft_first",
-                hint="Leave it out, or give a response format.",
-            )
-    describes_schema = overrides.get("schema_in_prompt", "auto") not in ("auto", "off")
-    if not has_messages and (tools or describes_schema):
-        what = "tools" if tools else "the schema"
-        raise PromptError(f"a raw prompt cannot describe {what}; give messages")
-    composed = () if response.part is None else part_names(response.part)
-    known = dict.fromkeys((TEXT, REASONING, STRUCTURED, CALL, *composed))
-    for name in overrides.get("parts", {}):
-        if name not in known:
-            raise InvalidOptionError(
-                f"parts names {name!r}, which is not a part of the answer",
-                option="parts",
-                hint=f"Known are {', '.join(map(repr, known))}.",
-            )
-    if overrides.get("max_retries") and response.part is not None:
-        raise InvalidOptionError(
-            "max_retries is for response formats that are types, and for tools",
-            option="max_retries",
-            hint="Validate the parts of a composition after the request.",
-        )
-    used = response.sources | _tool_sources(tools)
-    unused = sorted(set(overrides.get("sources") or ()) - used)
-    if unused:
-        raise InvalidOptionError(
-            f"the response format quotes nothing from the source {unused[0]!r}",
-            option="sources",
-            hint="Name it in the schema with x-substring-of, or in a pydantic model with "
-            "QuoteFrom.",
-        )
-    if choice.may_answer and (response.is_free or isinstance(response.part, Text)):
-        return
-    for option, name in (("stop", "stop strings"), ("stop_token_ids", "stop tokens")):
-        if overrides.get(option):
-            answer = "a composition of parts" if response.part is not None else "structured"
-            answer = answer if choice.may_answer else "a tool call"
-            raise InvalidOptionError(
-                f"{name} end free text, and the answer is {answer}",
-                option=option,
-                hint="A composition has the stop strings of its parts: Text(stop=...).",
-            )
-
-
-def _samplings(options: GenerationOptions) -> list[SamplingParameters]:
-    """Return the options of sampling, first those of the whole answer, then those of parts."""
-    return [options, *options.parts.values()]

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
-import jsonschema
-
-from state_machines import GrammarBudgetError, GrammarStateMachine, InvalidArgumentError, Vocabulary
-from state_machines.budgets import step_budget
-from state_machines.limits import LIMITS
+from state_machines import Vocabulary
 from state_machines.root import (
     Piece,
     RootMatcher,
-    Structured,
     SubState,
     Text,
     repeated_part_names,
@@ -28,6 +22,7 @@ from state_machines.root import (
 from ..answers.compile_queue import CompileJob
 from ..answers.composition import REASONING
 from ..answers.reader import AnswerReader
+from ..answers.values import captured_texts, checked_calls, composed_value
 from ..conversation.content import ToolCall
 from ..errors import OutputValidationError, ToolArgumentsError
 from ..generation import Sequence as GeneratedSequence
@@ -36,12 +31,8 @@ from ..results.confidence import open_pointer
 from ..results.events import PromptProgress, TokenGenerated
 from ..results.generation import FinishReason, GenerationResult
 from ..results.parts import CutShort, DraftUsage, RejectedAnswer, ScoredChoice, Usage, total_usage
-from ..tools import Tool
-from ..validation import JsonValidator
 from .request import Emit, Request
 from .retries import reason_of
-
-_log = logging.getLogger(__name__)
 
 
 class Sample:
@@ -177,7 +168,7 @@ class Sample:
             self.read_to_end()
         response, finish_reason = request.answer.response, self._finish_reason()
         is_complete = finish_reason != "cancelled"
-        tool_calls = tuple(_checked_calls(reader.calls, request.tools))
+        tool_calls = tuple(checked_calls(reader.calls, request.tools))
         values = reader.values if is_complete else []
         if is_complete and request.options.max_retries:
             self._check_arguments(tool_calls)
@@ -205,7 +196,7 @@ class Sample:
             token_logprobs=tuple([token.log_probability for token in tokens])
             if request.options.confidence
             else (),
-            captures=_captured_texts(values),
+            captures=captured_texts(values),
             cut_short=self._cut_short() if is_complete else None,
             rejected=request.rejected,
         )
@@ -220,36 +211,20 @@ class Sample:
     def _parsed(self, values: list[tuple[SubState, str]]) -> Any:
         """Return the parsed value of a complete answer.
 
-        That of a composition with several values is a ``dict`` of them by the names of their parts.
-
         Raises:
             OutputValidationError: A text cannot be parsed, or a validator rejects it.
         """
         response = self.request.answer.response
-        if response.part is None:
-            if response.is_free or self._reader.calls:
-                return None
-            try:
-                return response.parse(values[0][1] if values else "")
-            except OutputValidationError as error:
-                rejected = self._rejected(error.text, reason_of(error))
-                error.attempts = (*self.request.rejected, rejected)
-                raise
-        parsed: dict[str, Any] = {}
-        repeated = repeated_part_names(response.part)
-        for part, text in values:
-            try:
-                value = part.parse(text)
-            except Exception as error:
-                # The caller's own parser may raise errors of any type.
-                raise OutputValidationError(
-                    f"the text of {part.name!r} cannot be parsed: {error}", text=text
-                ) from error
-            if part.name in repeated:
-                parsed.setdefault(part.name, []).append(value)
-            else:
-                parsed[part.name] = value
-        return next(iter(parsed.values())) if len(parsed) == 1 else parsed or None
+        if response.part is not None:
+            return composed_value(response.part, values)
+        if response.is_free or self._reader.calls:
+            return None
+        try:
+            return response.parse(values[0][1] if values else "")
+        except OutputValidationError as error:
+            rejected = self._rejected(error.text, reason_of(error))
+            error.attempts = (*self.request.rejected, rejected)
+            raise
 
     def _check_arguments(self, calls: tuple[ToolCall, ...]) -> None:
         """Raise ``OutputValidationError`` if a tool's validators reject arguments."""
@@ -372,42 +347,6 @@ class Sample:
             logprobs=token.logprobs,
             logprob_vectors=token.logprob_vectors,
         )
-
-
-def _captured_texts(values: Iterable[tuple[SubState, str]]) -> dict[str, str | list[str]]:
-    """Return the texts that grammars captured in the values of an answer, by name."""
-    found: dict[str, list[str]] = {}
-    for part, text in values:
-        machine = part.grammar if isinstance(part, Structured) else None
-        if not isinstance(machine, GrammarStateMachine):
-            continue
-        try:
-            with step_budget(LIMITS.mask_steps):
-                captures = machine.captures(text)
-        except (GrammarBudgetError, InvalidArgumentError) as error:
-            _log.warning("the captures of %r are missing: %s", part.name, error)
-            continue
-        for name, texts in captures.items():
-            found.setdefault(name, []).extend([texts] if isinstance(texts, str) else texts)
-    return {name: texts[0] if len(texts) == 1 else texts for name, texts in found.items()}
-
-
-def _checked_calls(calls: Iterable[ToolCall], tools: Mapping[str, Tool]) -> Iterator[ToolCall]:
-    """Validate tool calls, and add their arguments as Python values.
-
-    Raises:
-        OutputValidationError: A call does not match the schema of its tool.
-    """
-    for call in calls:
-        tool = tools[call.name]
-        try:
-            JsonValidator(tool.arguments_schema).validate(call.arguments)
-        except jsonschema.ValidationError as error:
-            raise OutputValidationError(
-                f"the call of {call.name!r} does not match its schema: {error.message}",
-                text=call.raw,
-            ) from error
-        yield replace(call, parsed=tool.parse(call.arguments))
 
 
 def _token_origins(

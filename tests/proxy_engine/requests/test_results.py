@@ -8,7 +8,7 @@ import pytest
 from patched_limits import patch_limits
 
 from proxy_engine import GenerationResult, InferenceEngine
-from proxy_engine.requests.samples import _captured_texts
+from proxy_engine.answers.values import captured_texts
 from state_machines import GrammarStateMachine
 from state_machines.root import Sequence, Structured
 
@@ -128,7 +128,7 @@ def test_captures_that_take_too_much_work_are_logged(
     grammar = GrammarStateMachine.from_lark('start: w "!"\nw[capture]: /[a-z]+/')
     patch_limits(monkeypatch, mask_steps=100)
     part = Structured("words", grammar=grammar)
-    assert _captured_texts([(part, "a" * 500 + "!")]) == {}
+    assert captured_texts([(part, "a" * 500 + "!")]) == {}
     (record,) = caplog.records
     assert record.levelname == "WARNING"
     assert "'words'" in record.getMessage()
