@@ -63,9 +63,12 @@ def add_node(key: Hashable, made: _N) -> _N:
     known = _TABLE.setdefault(key, entry)
     if known is not entry:
         with _TABLE_LOCK:
-            node = (_TABLE.get(key) or entry)()
+            # The entry may have been removed meanwhile, and another thread may add one without the
+            # lock, but only where there is none.
+            known = _TABLE.setdefault(key, entry)
+            node = made if known is entry else known()
             if node is not None and node is not made:
-                return node  # type: ignore[no-any-return]
+                return node
             _TABLE[key] = entry
     if _DEAD:
         _remove_dead()

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from random import Random
 from threading import Event, Thread
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from state_machines import (
 )
 from state_machines.budgets import step_budget
 from state_machines.caches import LruCache, WeakKeyLruCache
+from state_machines.grammar import interning
 from state_machines.grammar.interning import intern_node
 from state_machines.grammar.nodes import Literal, literal
 from state_machines.masks import lexemes
@@ -168,3 +170,33 @@ def test_node_that_another_thread_adds_meanwhile_is_the_node() -> None:
     assert intern_node(key, make) is added[0]
     added.clear()
     assert intern_node(key, lambda: Literal(b"cd")).text == b"cd"
+
+
+def test_node_that_another_thread_adds_after_a_dead_one_is_the_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    added = Literal(b"ab")
+
+    class Table(dict[Any, Any]):
+        """Other threads remove a dead node and add another one, one at each call."""
+
+        calls = 0
+
+        def setdefault(self, key: Any, entry: Any = None, /) -> Any:
+            self.calls += 1
+            if self.calls == 1:
+                return lambda: None
+            self.add(key)
+            return super().setdefault(key, entry)
+
+        def get(self, key: Any, default: Any = None) -> Any:
+            found = super().get(key, default)
+            if self.calls:
+                self.add(key)
+            return found
+
+        def add(self, key: Any) -> None:
+            super().setdefault(key, lambda: added)
+
+    monkeypatch.setattr(interning, "_TABLE", Table())
+    assert interning.add_node(("a test", 2), Literal(b"ab")) is added
