@@ -199,7 +199,8 @@ class GenerationEngine(EngineProperties):
         """
         request = self._core.preparation.request(prompt, response_format, arguments)
         attempts = self._core.attempts(request, watches=True)
-        return EventStream(events_of(attempts), attempts.cancel)
+        # Once its events have ended, a stream keeps no model alive.
+        return EventStream(events_of(attempts), request.cancelled.set)
 
     @overload
     async def astream(
@@ -218,7 +219,7 @@ class GenerationEngine(EngineProperties):
         """:meth:`stream` for event loops: ``async for event in await engine.astream(…)``."""
         request = await self._core.aprepare(prompt, response_format, arguments)
         attempts = self._core.attempts(request, watches=True)
-        return AsyncEventStream(aevents_of(attempts, self._core.threads), attempts.cancel)
+        return AsyncEventStream(aevents_of(attempts, self._core.threads), request.cancelled.set)
 
     @overload
     def run_tools(

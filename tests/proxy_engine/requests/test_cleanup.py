@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import time
+import weakref
 from collections import Counter
 from typing import Any
 
 import mlx.core as mx
+from tiny_models import make_tiny_model
 
 from proxy_engine import BatchRequest, CacheOptions, InferenceEngine
 from proxy_engine.generation import Constraint, Prefill, Sequence, SequenceSamplers
@@ -74,3 +76,14 @@ def test_finished_requests_are_freed(tiny_model: Any, tiny_tokenizer: Any) -> No
             assert mx.get_active_memory() <= used + MOST_BYTES
         assert engine._core.caches.nbytes <= MOST_BYTES
         assert len(engine._core.batch._factory.masks) <= MAX_MASKS
+
+
+def test_stream_that_has_ended_keeps_no_model_alive(tiny_tokenizer: Any) -> None:
+    model = make_tiny_model()
+    left = weakref.ref(model)
+    with InferenceEngine(model, tiny_tokenizer) as engine:
+        stream = engine.stream("a", max_tokens=3)
+        assert list(stream)
+    del model, engine
+    gc.collect()
+    assert left() is None
