@@ -18,8 +18,9 @@ from ..answers.compile_queue import CompileJob, CompileQueue
 from ..answers.compiler import AnswerCompiler, Dialect, reasoning_delimiters
 from ..answers.composition import REASONING
 from ..answers.response_format import ResponseFormat, ResponseFormatCompiler
+from ..conversation.chat_template import chat_template
 from ..conversation.content import TextContent
-from ..conversation.control_tokens import check_length
+from ..conversation.control_tokens import check_length, is_marked
 from ..conversation.interaction import Role
 from ..conversation.messages import RawPrompt, to_interactions
 from ..conversation.prompts import EncodedPrompt, Prompt, PromptStyle
@@ -158,7 +159,7 @@ class Preparation:
         check_answer_options(overrides, response, known_tools, choice, has_messages=has_messages)
         dialect = self._dialect(options)
         schema_text = self._schema_text(response, choice, options) if has_messages else ""
-        is_behind_draft = options.draft_first and options.schema_in_prompt == "auto"
+        is_behind_draft = self._is_behind_draft(schema_text, options)
         style = PromptStyle(
             thinking=self._answers.thinks(response, choice, options),
             tools=[tool.to_function() for tool in known_tools],
@@ -237,6 +238,17 @@ class Preparation:
             if options.tool_delimiters is not None:
                 tool_format = tool_format.with_delimiters(*options.tool_delimiters)
             return Dialect(tool_format, reasoning_of(tokenizer, tool_format))
+
+    def _is_behind_draft(self, schema_text: str, options: GenerationOptions) -> bool:
+        """Whether the message behind a draft describes the response format.
+
+        The grammar forces that message, which cannot spell control tokens; a prompt can.
+        """
+        if not options.draft_first or options.schema_in_prompt != "auto":
+            return False
+        with self.tokenizer_lock:
+            control = chat_template(self.loaded.tokenizer).control_tokens
+        return not is_marked(control.data(f"\n{schema_text}"))
 
     def _draft(
         self,

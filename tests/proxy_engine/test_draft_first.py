@@ -194,6 +194,17 @@ def test_descriptions_are_in_the_message_behind_the_draft(engine: InferenceEngin
     )
 
 
+@pytest.mark.parametrize(("text", "is_in_prompt"), [("a flag", False), ("not <|end|>", True)])
+def test_description_that_spells_a_control_token_is_in_the_prompt(
+    engine: InferenceEngine, text: str, is_in_prompt: bool
+) -> None:
+    schema = {"type": "boolean", "description": text}
+    result = engine.generate("a", schema, draft_first=DRAFT, max_tokens=300)
+    plain = engine.generate("a", {"type": "boolean"}, draft_first=DRAFT, max_tokens=300)
+    assert (result.usage.prompt_tokens > plain.usage.prompt_tokens) is is_in_prompt
+    assert any(text in part.text for part in result.parts) is not is_in_prompt
+
+
 def test_max_tokens_must_have_room_for_message_and_answer(engine: InferenceEngine) -> None:
     with pytest.raises(MaxTokensTooSmallError) as caught:
         engine.generate("a", RECORD, draft_first=DRAFT, max_tokens=30)
