@@ -321,10 +321,7 @@ class _Compilation:
                 hint="Give a pydantic model, a type with a JSON Schema, a JSON Schema, or a "
                 "state machine.",
             ) from error
-        parse = _checked(
-            adapter.validate_json, hint="The type has constraints that its JSON Schema lacks."
-        )
-        return replace(self._json(schema), parse=parse)
+        return replace(self._json(schema), parse=type_parser(adapter))
 
 
 def _digest(text: str) -> bytes:
@@ -389,6 +386,21 @@ def _checked(read: Callable[[str], T], hint: str = "") -> Callable[[str], T]:
             ) from error
 
     return read_output
+
+
+def type_parser(
+    adapter: pydantic.TypeAdapter[T], read: Callable[[str], str] = str
+) -> Callable[[str], T]:
+    """Return the parser of a type's answers, whose validators may reject an output.
+
+    Args:
+        adapter: The type.
+        read: Returns the JSON text of the answer in an output.
+    """
+    return _checked(
+        lambda text: adapter.validate_json(read(text)),
+        hint="The type has constraints that its JSON Schema lacks.",
+    )
 
 
 def _refuse_extra_keys(fields: Mapping[str, Any], known: set[str]) -> None:

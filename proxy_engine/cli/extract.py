@@ -77,7 +77,9 @@ def _extract(options: argparse.Namespace) -> int:
     given = overrides(options)
     if options.ray is not None:
         return run_on_ray(options, given, cache_arguments(options))
-    answers = read_answer_format(options.schema, options.prefix, given, options.columns)
+    answers = read_answer_format(
+        options.schema, options.prefix, given, options.columns, quotes=options.quotes
+    )
     hint = "Name a multimodal model with --model."
     with refused():
         chunks = Chunks.of(options.chunk_tokens, options.chunk_overlap, answers)

@@ -149,6 +149,11 @@ def _add_output_arguments(group: argparse._ActionsContainer) -> None:
         help="further columns, separated by commas: tokens, cut_short, confidence",
     )
     group.add_argument(
+        "--quotes",
+        action="store_true",
+        help="quote the words of the text that state each property, in further columns",
+    )
+    group.add_argument(
         "--html", metavar="FILE", help="write a page of the texts with their quotes highlighted"
     )
     group.add_argument(
@@ -254,12 +259,13 @@ def has_many(options: argparse.Namespace) -> bool:
     is_resumable = options.resume or options.batch_size is not None or is_table(options)
     is_file = options.inputs not in ([], [STANDARD_INPUT])
     has_rows = input_format(options) != "text"
-    is_page = options.html is not None or options.chunk_tokens is not None or options.columns
+    is_page = options.html is not None or options.chunk_tokens is not None
+    has_more = is_page or options.columns or options.quotes
     return (
         has_rows
         or has_directory
         or len(options.inputs) > 1
-        or (bool(is_resumable or is_page) and is_file)
+        or (bool(is_resumable or has_more) and is_file)
     )
 
 
@@ -307,6 +313,7 @@ def _needs(options: argparse.Namespace) -> _Needs:
         ("--batch-size", options.batch_size is not None, many, is_many),
         ("--resume", options.resume, many, is_many),
         ("--columns", bool(options.columns), many, is_many),
+        ("--quotes", options.quotes, many, is_many),
         ("--html", options.html is not None, many, is_many),
         ("--chunk-tokens", options.chunk_tokens is not None, many, is_many),
         ("--image", bool(options.image), "a single input", not is_many),
@@ -338,7 +345,7 @@ def _check_ray(options: argparse.Namespace) -> None:
         raise CommandLineError("--ray cannot be used with files")
     for name in (
         *("image", "jsonl", "format", "stream", "overwrite", "columns", "html"),
-        *("chunk_tokens", "chunk_overlap", "distributed"),
+        *("quotes", "chunk_tokens", "chunk_overlap", "distributed"),
     ):
         if getattr(options, name):
             raise CommandLineError(f"--ray cannot be used with --{name.replace('_', '-')}")

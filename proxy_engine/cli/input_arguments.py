@@ -18,10 +18,11 @@ from state_machines import JsonSchemaStateMachine
 from state_machines.errors import PatternError, SchemaError, UnsatisfiableSchemaError
 
 from ..errors import InvalidOptionError, InvalidResponseFormatError
-from ..extraction.answer_format import INPUT, AnswerFormat
+from ..extraction.answer_format import AnswerFormat
 from ..extraction.details import DetailColumns
 from ..extraction.inputs import Content
 from ..extraction.records import RecordReader
+from ..extraction.schemas import INPUT
 from ..extraction.sources import content_of, files_in
 from .errors import CommandLineError
 
@@ -154,6 +155,8 @@ def read_answer_format(
     prefix: str,
     options: Mapping[str, Any],
     columns: Sequence[DetailColumns] = (),
+    *,
+    quotes: bool = False,
 ) -> AnswerFormat:
     """Return the format of the answers that ``--schema`` names.
 
@@ -162,21 +165,22 @@ def read_answer_format(
         prefix: Text before the names of columns.
         options: The options of the requests.
         columns: The groups of columns about the generation of answers.
+        quotes: Whether each property follows a quote.
 
     Raises:
-        CommandLineError: There is no such file or type, its schema is refused, or there are no such
-            columns.
+        CommandLineError: There is no such file or type, its schema is refused, there are no such
+            columns, or the properties cannot have quotes.
     """
     is_name = _NAME.fullmatch(argument) is not None and not Path(argument).exists()
     response_format = _import(argument) if is_name else read_schema(argument)
     try:
-        answers = AnswerFormat.of(response_format, prefix, options, columns)
+        answers = AnswerFormat.of(response_format, prefix, options, columns, quotes=quotes)
         if answers.schema is not None:
             _check(answers)
     except InvalidResponseFormatError as error:
         raise CommandLineError(f"--schema {argument}: {error}") from error
     except InvalidOptionError as error:
-        raise CommandLineError(f"--columns: {error}") from error
+        raise CommandLineError(f"--{error.option}: {error}") from error
     except (SchemaError, PatternError) as error:
         raise CommandLineError(f"the schema {argument!r}: {error}") from error
     return answers

@@ -82,6 +82,7 @@ class ExtractionArguments(OptionOverrides, total=False):
     instruction: Instruction | None
     prefix: str
     columns: Sequence[DetailColumns]
+    quotes: bool
     chunk_tokens: int | None
     chunk_overlap: int | None
     output: str | os.PathLike[str] | None
@@ -163,7 +164,13 @@ def _refuse(name: str, value: object, expected: str) -> NoReturn:
 
 
 _REQUEST_DEFAULTS = option_defaults(GenerationOptions)
-_EXTRACTION_DEFAULTS = {"text": "text", "prefix": "", "columns": (), "resume": False}
+_EXTRACTION_DEFAULTS = {
+    "text": "text",
+    "prefix": "",
+    "columns": (),
+    "quotes": False,
+    "resume": False,
+}
 
 _ARGUMENTS: dict[Any, dict[str, Any]] = {
     OptionOverrides: _REQUEST_DEFAULTS,

@@ -80,6 +80,10 @@ class ExtractionEngine(BatchEngine):
                 and ``cut_short_at``, the JSON Pointer of the value) and ``"confidence"``
                 (``<property>_confidence`` for each property; the options ``exact_choices`` and
                 ``confidence`` are then on by default). ``confidence=True`` adds the last one.
+            quotes: Whether the model copies the words of the text that state a property before it
+                writes the property. The quotes are in ``record.quotes``, at the pointers of the
+                properties, and in columns ``<property>_quote``; the values are without them. The
+                answer must be an object with listed properties. A quote may be empty.
             chunk_tokens: Divide longer texts at sentences into pieces of about this many tokens,
                 and merge the items of their answers by their quotes. The answer must be a list of
                 items with quotes from ``"input"``, or an object whose only property is one.
@@ -143,6 +147,7 @@ class ExtractionEngine(BatchEngine):
         instruction: Instruction | None = None,
         prefix: str = "",
         columns: Sequence[DetailColumns] = (),
+        quotes: bool = False,
         chunk_tokens: int | None = None,
         chunk_overlap: int | None = None,
         output: str | os.PathLike[str] | None = None,
@@ -155,7 +160,7 @@ class ExtractionEngine(BatchEngine):
         check_names(options, GenerationOptions.model_fields, GenerationOptions.name_hints)
         if options.get("confidence") and "confidence" not in columns:
             columns = (*columns, "confidence")
-        answers = AnswerFormat.of(response_format, prefix, options, columns)
+        answers = AnswerFormat.of(response_format, prefix, options, columns, quotes=quotes)
         chunks = Chunks.of(chunk_tokens, chunk_overlap, answers)
         if "confidence" in columns and "particles" not in options:
             options = {"exact_choices": True, "confidence": True, **options}

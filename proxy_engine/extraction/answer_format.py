@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,33 +20,20 @@ from ..checks.texts import short_repr
 from ..errors import InvalidOptionError, InvalidResponseFormatError
 from ..validation import JsonValidator
 from .details import NO_DETAILS, DetailColumns, Details
+from .field_quotes import SUFFIX, FieldQuotes
 from .json_values import encode, jsonable, pointer_of, split_members
+from .schemas import INPUT, closed_schema, known_properties
 
 if TYPE_CHECKING:
     from ..results.generation import GenerationResult
     from ..results.parts import Quotation
 
-INPUT = "input"
-"""The source of quotes that is the text of the record, unless the options give another."""
 RESULT = "result"
 """The column of answers that are no objects with known properties."""
 ERROR = "error"
 """The column of errors."""
 OTHERS = "additional_properties"
 """The column of properties that the schema allows and does not name."""
-
-
-_MAX_REFERENCES = 16
-
-_MAX_DEPTH = 64
-"""Nesting of a schema down to which the types of columns depend on closed objects."""
-
-_OTHER_OBJECTS = {
-    *("additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames"),
-    *("minProperties", "allOf", "anyOf", "oneOf", "not", "if", "$ref", "const", "enum"),
-    *("dependentRequired", "dependentSchemas", "dependencies"),
-}
-"""Keywords with which an object may have properties that it does not list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +51,7 @@ class AnswerFormat:
         is_open: Whether answers can have other properties.
         prefix: The text before the names of columns.
         details: The columns about the generation of answers.
+        field_quotes: The quotes of properties, which outputs have in addition to the answers.
     """
 
     response_format: Any
@@ -73,6 +62,7 @@ class AnswerFormat:
     is_open: bool
     prefix: str = ""
     details: Details = NO_DETAILS
+    field_quotes: FieldQuotes | None = None
 
     @classmethod
     def of(
@@ -81,6 +71,8 @@ class AnswerFormat:
         prefix: str = "",
         options: Mapping[str, Any] | None = None,
         columns: Sequence[DetailColumns] = (),
+        *,
+        quotes: bool = False,
     ) -> AnswerFormat:
         """Read a response format.
 
@@ -89,32 +81,53 @@ class AnswerFormat:
             prefix: The text before the names of columns.
             options: The options of the requests.
             columns: The groups of columns about the generation of answers.
+            quotes: Whether each property follows a quote from the text of the record.
 
         Raises:
             InvalidResponseFormatError: It is free text, or of no kind that ``generate`` accepts.
-            InvalidOptionError: There are no such columns.
+            InvalidOptionError: There are no such columns, or the properties cannot have quotes.
         """
         adapter, schema = _adapter_and_schema(response_format)
         is_open = (options or {}).get("additional_properties") == "schema"
         closes = not (is_open or isinstance(response_format, JsonSchemaStateMachine))
-        column_schema = _closed(schema) if closes else schema
-        found = None if schema is None else _properties(column_schema, column_schema)
+        column_schema = closed_schema(schema) if closes else schema
+        found = None if schema is None else known_properties(column_schema, column_schema)
         names, is_open = found or ({}, False)
         pointers = {prefix + name: pointer_of(name) for name in names}
-        details = Details.of(columns, pointers or {prefix + RESULT: ""}, prefix)
+        field_quotes = None
+        if quotes:
+            if INPUT in ((options or {}).get("sources") or {}):
+                raise InvalidOptionError(
+                    f"the quotes of fields are from the text of the record, and sources gives "
+                    f"another {INPUT!r}",
+                    option="quotes",
+                )
+            field_quotes = FieldQuotes.of(response_format, adapter, schema)
+            response_format = field_quotes
+        quoted = () if field_quotes is None else field_quotes.properties
+        members = {prefix + name + SUFFIX: name + SUFFIX for name in quoted}
+        details = Details.of(columns, pointers or {prefix + RESULT: ""}, prefix, members)
         return cls(
-            response_format, adapter, schema, column_schema, tuple(names), is_open, prefix, details
+            response_format,
+            adapter,
+            schema,
+            column_schema,
+            tuple(names),
+            is_open,
+            prefix,
+            details,
+            field_quotes,
         )
 
     @property
     def has_quotes(self) -> bool:
         """Whether answers are quoted from sources."""
-        return bool(source_names(self.schema))
+        return self.field_quotes is not None or bool(source_names(self.schema))
 
     @property
     def quotes_input(self) -> bool:
         """Whether answers are quoted from the text of their record."""
-        return INPUT in source_names(self.schema)
+        return self.field_quotes is not None or INPUT in source_names(self.schema)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -155,6 +168,8 @@ class AnswerFormat:
         """
         if self.schema is None:
             return encode(result.text)
+        if self.field_quotes is not None and self.adapter is None:
+            return self.field_quotes.answer_text(result.text)
         if self.adapter is None:
             # Line breaks occur only between JSON tokens, where a space is equivalent.
             return result.text.replace("\n", " ")
@@ -164,16 +179,29 @@ class AnswerFormat:
         """Return a parsed answer as JSON in one line."""
         return encode(value if self.adapter is None else self._named(value, mode="json"))
 
-    def quotations(self, text: str, sources: Mapping[str, str]) -> tuple[Quotation, ...]:
-        """Return where the quotes of an answer, as JSON, first occur in their sources.
+    def quotations(
+        self, text: str, sources: Mapping[str, str], details: Mapping[str, Any]
+    ) -> tuple[Quotation, ...]:
+        """Return where the quotes of an answer first occur in their sources.
 
-        None if a validator has changed the answer, so that it has other texts.
+        None of the quotes in the answer itself if a validator has changed it, so that it has other
+        texts.
+
+        Args:
+            text: The answer as JSON.
+            sources: The texts that strings are quoted from, by name.
+            details: The columns about its generation, with the quotes of properties.
         """
-        validator = JsonValidator(self.schema, sources=sources)
-        try:
-            return validator.quotes_in(text)
-        except (ValueError, RecursionError, jsonschema.ValidationError):
-            return ()
+        found: tuple[Quotation, ...] = ()
+        if source_names(self.schema):
+            validator = JsonValidator(self.schema, sources=sources)
+            with contextlib.suppress(ValueError, RecursionError, jsonschema.ValidationError):
+                found = validator.quotes_in(text)
+        if self.field_quotes is None:
+            return found
+        names = self.field_quotes.properties
+        quotes = {name: details.get(self.prefix + name + SUFFIX) or "" for name in names}
+        return (*self.field_quotes.located(quotes, sources[INPUT]), *found)
 
     def plain(self, value: Any) -> Any:
         """Return a parsed answer as dicts, lists and scalars, among them dates and decimals."""
@@ -261,60 +289,6 @@ def _adapter_and_schema(given: Any) -> tuple[pydantic.TypeAdapter[Any] | None, A
             f"{short_repr(given)} is not a response format of an extraction: {error}",
             hint="Give a pydantic model, another type, a JSON Schema or a state machine.",
         ) from error
-
-
-def _closed(schema: Any, depth: int = 0) -> Any:
-    """Return a schema whose plain objects permit listed properties alone."""
-    if isinstance(schema, list):
-        return [_closed(part, depth + 1) for part in schema]
-    if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
-        return schema
-    closed = {keyword: _closed(value, depth + 1) for keyword, value in schema.items()}
-    listed, required = schema.get("properties"), schema.get("required", [])
-    is_plain = _OTHER_OBJECTS.isdisjoint(schema) and isinstance(required, list)
-    if is_plain and isinstance(listed, Mapping) and all(name in listed for name in required):
-        closed["additionalProperties"] = False
-    return closed
-
-
-def _properties(schema: Any, root: Any, depth: int = 0) -> tuple[dict[str, None], bool] | None:
-    """Return the properties of a schema's values, and whether there can be others.
-
-    ``None`` if the values are not all objects with known properties.
-    """
-    if not isinstance(schema, Mapping) or depth > 16:
-        return None
-    if "$ref" in schema:
-        return _properties(definition(schema, root), root, depth + 1)
-    properties = schema.get("properties")
-    if schema.get("type") == "object" and isinstance(properties, Mapping) and properties:
-        closing = (schema.get("additionalProperties"), schema.get("unevaluatedProperties"))
-        return dict.fromkeys(properties), False not in closing
-    branches = schema.get("anyOf") or schema.get("oneOf")
-    if not isinstance(branches, list):
-        return None
-    found = [_properties(branch, root, depth + 1) for branch in branches]
-    known = [one for one in found if one is not None]
-    if len(known) < len(found):
-        return None
-    names = dict.fromkeys(name for one, _ in known for name in one)
-    return names, any(is_open for _, is_open in known)
-
-
-def definition(schema: Any, root: Any) -> Any:
-    """Return the definition that a schema refers to; another schema as it is.
-
-    ``None`` for a reference that is no name of a definition, and for one that has no end.
-    """
-    for _ in range(_MAX_REFERENCES):
-        reference = schema.get("$ref") if isinstance(schema, Mapping) else None
-        if reference is None:
-            return schema
-        _, _, path = str(reference).partition("#/")
-        keyword, _, name = path.partition("/")
-        definitions = root.get(keyword) if isinstance(root, Mapping) else None
-        schema = definitions.get(name) if isinstance(definitions, Mapping) else None
-    return None
 
 
 def _names_of_fields(value: Any) -> dict[str, str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from ..checks.texts import short_repr
 from ..errors import InvalidOptionError
+from .json_values import split_members
 
 if TYPE_CHECKING:
     from ..results.generation import GenerationResult
@@ -22,6 +24,7 @@ property ``<property>_confidence``.
 
 DetailType: TypeAlias = Literal["integer", "number", "string"]
 _NUMBER: DetailType = "number"
+_TEXT: DetailType = "string"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +35,21 @@ class Details:
         types: The types of the columns by name.
         pointers: The JSON Pointers of the columns of confidences, by name.
         prefix: The text before the names of columns.
+        quotes: The names in the output of the columns with quotes, by the names of the columns.
     """
 
     types: Mapping[str, DetailType] = field(default_factory=dict)
     pointers: Mapping[str, str] = field(default_factory=dict)
     prefix: str = ""
+    quotes: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, columns: Sequence[DetailColumns], properties: Mapping[str, str], prefix: str
+        cls,
+        columns: Sequence[DetailColumns],
+        properties: Mapping[str, str],
+        prefix: str,
+        quotes: Mapping[str, str],
     ) -> Details:
         """Return the columns.
 
@@ -48,6 +57,7 @@ class Details:
             columns: The groups of columns.
             properties: The JSON Pointers of the answer's properties, by the names of their columns.
             prefix: The text before the names of columns.
+            quotes: The names in the output of the columns with quotes, by the names of the columns.
 
         Raises:
             InvalidOptionError: There is no such group.
@@ -65,7 +75,7 @@ class Details:
                     hint=f"Choose among {', '.join(map(repr, known))}.",
                 )
         pointers: dict[str, str] = {}
-        types: dict[str, DetailType] = {}
+        types: dict[str, DetailType] = dict.fromkeys(quotes, _TEXT)
         if "confidence" in columns:
             pointers = {f"{name}_confidence": pointer for name, pointer in properties.items()}
             types |= dict.fromkeys(pointers, _NUMBER)
@@ -73,24 +83,25 @@ class Details:
             types |= {prefix + name: "string" for name in ("cut_short", "cut_short_at")}
         if "tokens" in columns:
             types |= {prefix + name: "integer" for name in ("prompt_tokens", "completion_tokens")}
-        return cls(types, pointers, prefix)
+        return cls(types, pointers, prefix, quotes)
 
     def cells(self, result: GenerationResult[Any]) -> dict[str, Any]:
         """Return the columns of an answer."""
         confidences = result.confidences() if self.pointers else {}
         cut, usage = result.cut_short, result.usage
+        members = split_members(result.text) if self.quotes else {}
+        quotes = {
+            column: json.loads(members.get(name, "null")) for column, name in self.quotes.items()
+        }
         cells = {
             "cut_short": None if cut is None else cut.reason,
             "cut_short_at": None if cut is None else cut.pointer,
             "prompt_tokens": usage.prompt_tokens,
             "completion_tokens": usage.completion_tokens,
         }
-        return {
-            name: confidences.get(self.pointers[name])
-            if name in self.pointers
-            else cells[name.removeprefix(self.prefix)]
-            for name in self.types
-        }
+        scores = {name: confidences.get(pointer) for name, pointer in self.pointers.items()}
+        named = {self.prefix + name: cell for name, cell in cells.items()} | scores | quotes
+        return {name: named[name] for name in self.types}
 
 
 NO_DETAILS = Details()

@@ -13,16 +13,14 @@ from state_machines.quotes import source_names
 
 from ..errors import InvalidOptionError, OutputValidationError
 from ..results.parts import Quotation, total_usage
-from .answer_format import INPUT, AnswerFormat, definition
+from .answer_format import AnswerFormat
 from .json_values import join_members, pointer_of, split_items, split_members
+from .schemas import ANNOTATIONS, INPUT, definition, with_definitions
 
 if TYPE_CHECKING:
     from ..results.generation import FinishReason, GenerationResult
 
-_ANNOTATIONS = frozenset(
-    ("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly")
-)
-_LIST_KEYWORDS = _ANNOTATIONS | {"type", "items", "uniqueItems", "$comment"}
+_LIST_KEYWORDS = ANNOTATIONS | {"type", "items", "uniqueItems", "$comment"}
 _Place: TypeAlias = tuple[tuple[str, int, int], ...] | str
 """Where the quotes of an item stand: their pointers in the item, and positions in the document.
 
@@ -76,6 +74,8 @@ class ItemList:
             InvalidOptionError: The schema describes no list of items with quotes from the text, or
                 more than a list.
         """
+        if answers.field_quotes is not None:
+            raise _refusal("a text has one quote for each field, and its pieces have others")
         root = answers.schema
         schema, name = definition(root, root), None
         if isinstance(schema, Mapping) and "properties" in schema:
@@ -88,7 +88,7 @@ class ItemList:
         for keyword in schema.keys() - _LIST_KEYWORDS - {"$defs", "definitions", "$schema"}:
             raise _refusal(f"{keyword!r} would hold for each piece and not for the merged list")
         items = schema.get("items")
-        if INPUT not in source_names(_with_definitions(items, root)):
+        if INPUT not in source_names(with_definitions(items, root)):
             raise _refusal(f"its items have no quote from {INPUT!r}, by which they are merged")
         return cls(answers, name, schema.get("uniqueItems") is True)
 
@@ -185,22 +185,6 @@ def _refusal(reason: str) -> InvalidOptionError:
         hint="Give a list of items with QuoteFrom('input'), or an object whose only property is "
         "one.",
     )
-
-
-def _with_definitions(schema: Any, root: Any) -> Any:
-    """Return a schema with the definitions that it refers to."""
-    found, pending = [], [schema]
-    while pending:
-        value = pending.pop()
-        if isinstance(value, Mapping):
-            target = definition(value, root)
-            if target is not value and target not in found:
-                pending.append(target)
-            found.append(value)
-            pending += value.values()
-        elif isinstance(value, list):
-            pending += value
-    return found
 
 
 def _in_document(quote: Quotation, document: str, piece: Piece, earlier: int) -> Quotation:

@@ -14,11 +14,12 @@ from state_machines.errors import ProxyError
 from ..errors import EngineClosedError, PromptError
 from ..results.streams import BatchRequest
 from ..runtime.extras import is_installed
-from .answer_format import INPUT, AnswerFormat
+from .answer_format import AnswerFormat
 from .chunks import Chunks
 from .inputs import Content, Inputs, Item
 from .merging import Piece
 from .records import Instruction, write_prompt
+from .schemas import INPUT
 
 if TYPE_CHECKING:
     from ..conversation.messages import Prompt
@@ -254,7 +255,8 @@ class Extraction:
         if not (outcome.text and self.answers.has_quotes):
             return ()
         try:
-            return self.answers.quotations(outcome.text, self.sources(outcome.item.read()))
+            sources = self.sources(outcome.item.read())
+            return self.answers.quotations(outcome.text, sources, outcome.details)
         except ValueError:
             # The file has changed since.
             return ()

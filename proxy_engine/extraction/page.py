@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jinja2 import Environment
 
-from .answer_format import INPUT
 from .json_values import in_utf8, pointer_of
 from .rows import error_text
+from .schemas import INPUT
 
 if TYPE_CHECKING:
     from ..results.parts import Quotation
@@ -38,6 +38,7 @@ class PageRecord:
         answer: Its answer as JSON; ``None`` if it failed.
         quotes: The quotes of the answer.
         error: Why it failed.
+        has_field_quotes: Whether quotes state properties. Others are strings of the answer.
     """
 
     label: str
@@ -45,6 +46,7 @@ class PageRecord:
     answer: str | None = None
     quotes: Sequence[Quotation] = ()
     error: str = ""
+    has_field_quotes: bool = False
 
 
 class _Mark(NamedTuple):
@@ -62,7 +64,10 @@ def record_of(outcome: Outcome, quotes: Sequence[Quotation]) -> PageRecord:
         text = ""
     if outcome.error is not None:
         return PageRecord(outcome.item.label, text, error=error_text(outcome.error))
-    return PageRecord(outcome.item.label, text, outcome.text, quotes)
+    has_field_quotes = outcome.answers.field_quotes is not None
+    return PageRecord(
+        outcome.item.label, text, outcome.text, quotes, has_field_quotes=has_field_quotes
+    )
 
 
 def page(records: Iterable[PageRecord]) -> Iterator[str]:
@@ -101,9 +106,12 @@ def section(number: int, record: PageRecord) -> str:
     quotes = [
         quote
         for quote in record.quotes
-        # The options can give another source of the name.
+        # The options can give another source of the name, unless there are quotes of properties.
         if quote.source == INPUT
-        and strings.get(quote.pointer) == record.text[quote.start : quote.end]
+        and (
+            record.has_field_quotes
+            or strings.get(quote.pointer) == record.text[quote.start : quote.end]
+        )
     ]
     kinds: dict[str, int] = {}
     for quote in quotes:

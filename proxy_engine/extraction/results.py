@@ -41,8 +41,9 @@ class ExtractedRecord(Generic[T]):
         usage: Token counts and times; ``None`` if the record failed, or its row was read from the
             output of an earlier run.
         quotes: Where the quotes of the value stand in the text of the record, as
-            ``GenerationResult.quotes``.
-        details: The columns that ``columns=`` has added, by name.
+            ``GenerationResult.quotes``; with ``quotes=True`` also those that state a property, at
+            its pointer.
+        details: The columns that ``columns=`` and ``quotes=`` have added, by name.
     """
 
     index: int
@@ -175,7 +176,10 @@ class ExtractionResults(Sequence[ExtractedRecord[T]]):
             text = ""
         if one.error is not None:
             return PageRecord(label, text, error=error_text(one.error))
-        return PageRecord(label, text, self._answers.written(one.value), one.quotes)
+        answer, has_field_quotes = self._answers.written(one.value), self._answers.field_quotes
+        return PageRecord(
+            label, text, answer, one.quotes, has_field_quotes=has_field_quotes is not None
+        )
 
     def _to(self, library: Library) -> Any:
         frame = self._frame

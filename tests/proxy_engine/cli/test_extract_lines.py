@@ -263,6 +263,7 @@ class TestResuming:
         (["--stream", "--output", "out"], "--stream requires a single input"),
         (["--jsonl", "--seed", "-1"], "seed"),
         (["--columns", "tokens"], "--columns requires --jsonl or files"),
+        (["--quotes"], "--quotes requires --jsonl or files"),
         (["--columns", "token", "--jsonl"], "no columns 'token'. Choose among 'tokens', "),
         (["--html", "page.html"], "--html requires --jsonl or files"),
         (["--chunk-tokens", "9", "--jsonl"], "other properties than one list. Give"),

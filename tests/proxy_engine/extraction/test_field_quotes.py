@@ -1,0 +1,186 @@
+"""``extract(…, quotes=True)``: a quote of the text for each property."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pydantic
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy_engine import (
+    InferenceEngine,
+    InvalidOptionError,
+    OutputValidationError,
+    QuoteFrom,
+)
+from proxy_engine.answers.response_format import ResponseFormatCompiler
+from proxy_engine.extraction.answer_format import AnswerFormat
+from state_machines import JsonSchemaStateMachine
+
+TEXT = "Ana, 31, has a cat; Ben has two dogs."
+QUOTES = ["", "Ana", "31", "a cat", "two dogs."]
+OPTIONS: dict[str, Any] = {"quotes": True, "max_tokens": 400, "seed": 3, "progress": False}
+
+
+class Pet(pydantic.BaseModel):
+    kind: Literal["cat", "dog"]
+    age: Literal[1, 2] = pydantic.Field(alias="age in years")
+    note: Literal["x"] | None = None
+
+
+class Node(pydantic.BaseModel):
+    """Its schema is a reference to a definition."""
+
+    leaf: Literal[1, 2]
+    below: Annotated[list[Node], pydantic.Field(max_length=1)]
+
+
+@dataclasses.dataclass
+class Data:
+    kind: Literal["cat", "dog"]
+
+
+KIND = {"enum": ["cat", "dog"]}
+OPEN: dict[str, Any] = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "type": "object",
+    "properties": {"a/b": KIND, "kind": {"$ref": "#/properties/a~1b"}},
+    "required": ["kind"],
+}
+WRAPPED = {"type": "json_schema", "json_schema": {"name": "n", "schema": OPEN}}
+
+
+@given(st.data())
+def test_outputs_are_the_answers_with_a_quote_before_each_value(data: st.DataObject) -> None:
+    names = data.draw(
+        st.lists(st.text(min_size=1, max_size=4), min_size=1, max_size=4, unique=True)
+    )
+    required = data.draw(st.lists(st.sampled_from(names), unique=True))
+    answer = {
+        name: data.draw(st.sampled_from([True, 1, "Ana"]))
+        for name in names
+        if name in required or data.draw(st.booleans())
+    }
+    quotes = {name: data.draw(st.sampled_from(QUOTES)) for name in answer}
+    properties = {name: {"enum": [True, 1, "Ana"]} for name in names}
+    schema = {"type": "object", "properties": properties, "required": required}
+    answers = AnswerFormat.of(schema, quotes=True)
+    response = ResponseFormatCompiler().compile(
+        answers.response_format, sources=lambda: {"input": TEXT}
+    )
+    assert response.machine is not None
+    assert response.quotes is not None
+    members = [
+        (name, value)
+        for key in answer
+        for name, value in ((f"{key}_quote", quotes[key]), (key, answer[key]))
+    ]
+    text = json.dumps(dict(members))
+    assert response.machine.matches(text)
+    assert response.parse(text) == answer
+    assert {one.pointer: TEXT[one.start : one.end] for one in response.quotes(text)} == {
+        "/" + name.replace("~", "~0").replace("/", "~1"): quote
+        for name, quote in quotes.items()
+        if quote
+    }
+    for missing, _ in members:
+        others = json.dumps({name: value for name, value in members if name != missing})
+        assert not response.machine.matches(others)
+    for name in answer:
+        assert not response.machine.matches(json.dumps({**dict(members), f"{name}_quote": "Ann"}))
+
+
+@pytest.mark.parametrize("response_format", [Pet, Node, Data, OPEN, WRAPPED])
+def test_values_are_without_the_quotes_of_the_text(
+    roomy_engine: InferenceEngine, response_format: Any
+) -> None:
+    texts = [TEXT, "Four words of text."]
+    results = roomy_engine.extract(texts, response_format, temperature=1.0, **OPTIONS)
+    assert not results.errors
+    for text, record in zip(texts, results, strict=True):
+        value: Any = record.value
+        if not isinstance(value, Mapping):
+            assert isinstance(value, response_format)
+            value = pydantic.TypeAdapter[Any](response_format).dump_python(value, by_alias=True)
+        assert not any(name.endswith("_quote") for name in value)
+        found = {one.pointer: text[one.start : one.end] for one in record.quotes}
+        columns = {
+            "/" + name.removesuffix("_quote").replace("/", "~1"): quote
+            for name, quote in record.details.items()
+            if quote
+        }
+        assert found == columns
+    assert any(record.quotes for record in results)
+    assert "<mark" in results.to_html()
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
+def test_resumed_rows_have_their_quotes(
+    roomy_engine: InferenceEngine, tmp_path: Path, suffix: str
+) -> None:
+    options = {**OPTIONS, "output": tmp_path / f"out.{suffix}", "prefix": "p_", "confidence": True}
+    first = roomy_engine.extract([TEXT, "", "Two"], Pet, **options)
+    again = roomy_engine.extract([TEXT, "", "Two"], Pet, **options, resume=True)
+    assert [one.value for one in again] == [one.value for one in first]
+    assert [one.quotes for one in again] == [one.quotes for one in first]
+    assert [one.details for one in again] == [one.details for one in first]
+    assert {"p_kind_quote", "p_kind_confidence"} <= first[0].details.keys()
+    assert first[0].details["p_kind_confidence"] > 0
+    assert list(again.to_pandas().columns)[4:7] == [
+        "p_kind_quote",
+        "p_age in years_quote",
+        "p_note_quote",
+    ]
+
+
+def test_property_that_is_a_quote_gets_no_other(roomy_engine: InferenceEngine) -> None:
+    class Line(pydantic.BaseModel):
+        words: Annotated[str, QuoteFrom("input")] = pydantic.Field(max_length=10)
+        kind: Literal["cat", "dog"]
+
+    (record,) = roomy_engine.extract([TEXT], Line, **OPTIONS)
+    assert record.value is not None
+    assert list(record.details) == ["kind_quote"]
+    quotes = {one.pointer: TEXT[one.start : one.end] for one in record.quotes}
+    assert quotes["/words"] == record.value.words
+
+
+def test_validators_reject_answers_and_are_asked_again(roomy_engine: InferenceEngine) -> None:
+    class Strict(pydantic.BaseModel):
+        kind: Literal["cat", "dog", "fish"]
+
+        @pydantic.field_validator("kind")
+        @classmethod
+        def never(cls, kind: str) -> str:
+            raise ValueError(f"no {kind}")
+
+    (record,) = roomy_engine.extract([TEXT], Strict, max_retries=1, **OPTIONS)
+    assert isinstance(record.error, OutputValidationError)
+    assert len(record.error.attempts) == 2
+
+
+@pytest.mark.parametrize(
+    ("response_format", "options", "message"),
+    [
+        (list[Pet], {}, "no object with properties"),
+        (Pet | Data, {}, "no object with properties"),
+        (dict[str, int], {}, "no object with properties"),
+        ({"type": "json_object"}, {}, "no object with properties"),
+        ({**OPEN, "maxProperties": 1}, {}, "'maxProperties' could hold"),
+        ({**OPEN, "properties": {"a": {}, "a_quote": {}}}, {}, "'a' and 'a_quote'"),
+        (JsonSchemaStateMachine(OPEN), {}, "compiled state machine"),
+        (Pet, {"chunk_tokens": 20}, "one quote for each field"),
+        (Pet, {"sources": {"input": "-"}}, "gives another 'input'"),
+    ],
+)
+def test_formats_that_cannot_have_quotes_are_refused(
+    roomy_engine: InferenceEngine, response_format: Any, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidOptionError, match=message):
+        roomy_engine.extract([TEXT], response_format, quotes=True, **options)
