@@ -91,8 +91,6 @@ class Constraint:
         self._steps = MASK_STEPS
         self._planned: Mask | None = None
         self._script: tuple[int, ...] = ()
-        # A mask, and the same mask without end tokens.
-        self._reduced: tuple[Mask | None, Mask] | None = None
         self._repetition: RepetitionDetector | None = None
         if options.stop_repetition and self.matcher is not None:
             self._repetition = RepetitionDetector(self.matcher.vocabulary)
@@ -416,12 +414,7 @@ class Constraint:
 
     def _without_end_tokens(self, allowed: Mask | None, size: int) -> Mask:
         """Mask end tokens, unless nothing else is allowed."""
-        if self._reduced is None or self._reduced[0] is not allowed:
-            self._reduced = (
-                allowed,
-                self._masks.without(allowed, self.options.end_token_ids, size),
-            )
-        return self._reduced[1]
+        return self._masks.without(allowed, self.options.end_token_ids, size)
 
     def _is_small(self, allowed: Mask) -> bool:
         return self._masks.on_device(allowed).count <= SMALL_MASK_TOKENS
