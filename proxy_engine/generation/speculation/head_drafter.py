@@ -252,6 +252,9 @@ class HeadDrafter(ModelDrafter):
             return None
         text.rows.settle()
         text.unread.settle(text.tokens, sequence.processed)
+        if self._head.reads_target and sequence.processed < text.unread.end:
+            # The target's cache was restored, and lacks tokens whose states are known.
+            return None
         fed = text.tokens[text.unread.start + text.ready + 1 :]
         if len(fed) > _MAX_UNREAD or not (text.ready or text.output):
             return None

@@ -94,7 +94,8 @@ def test_logits_are_those_of_mlx_vlm(
     draw = drafter._draw
 
     def recorded(draft: Any, logits: mx.array) -> Any:
-        if not draft.steps:
+        # Behind a cached prefix, whose last state is not known, a head begins with another one.
+        if not draft.steps and not drafter._texts[draft.sequence].begin:
             found.append((list(draft.sequence.tokens), mx.array(logits)))
         return draw(draft, logits)
 
@@ -103,7 +104,6 @@ def test_logits_are_those_of_mlx_vlm(
         for request in ("seeded text", "seeded schema"):
             arguments = {"speculation": ALWAYS, "fast_forward": False, **REQUESTS[request]}
             for prompts in ["hello"], PROMPTS:
-                # The state behind a cached prefix is not known.
                 engine.clear_prompt_cache()
                 engine.generate_batch(prompts, **arguments)
     assert len(found) > 11
