@@ -8,7 +8,7 @@
     [reasoning]  structured output | calls     with tools and a response format
     [reasoning]  calls                         with required calls
 
-A draft, which is reasoning to those who read the answer, precedes the content or the calls.
+A draft precedes the content or the calls, and is reported as reasoning.
 """
 
 from __future__ import annotations

@@ -297,7 +297,7 @@ def check_combination(options: argparse.Namespace) -> None:
 
 
 _Needs: TypeAlias = list[tuple[str, bool, str, bool]]
-"""An option, whether it is given, what it requires, and whether there is that."""
+"""An option, whether it is set, its requirement, and whether the requirement is met."""
 
 
 def _needs(options: argparse.Namespace) -> _Needs:

@@ -190,7 +190,7 @@ class EngineCore:
         return QueuedRequest(self.attempts(request))
 
     def attempts(self, request: Request, *, watches: bool = False) -> Attempts:
-        """Return the attempts at a request, the first of which is not queued yet.
+        """Return the attempts at a request. The first one is not queued yet.
 
         Args:
             request: The request.

@@ -51,7 +51,7 @@ class Step:
         error: The sequence failed with this error. Other sequences are not affected.
         is_slow: The mask exceeds the step budget of the model thread. The sequence has to
             :meth:`~Batch.remove` until :meth:`Constraint.compute_slow` has returned.
-        work: What has been done, with its times.
+        work: The kinds of work done, with their times.
     """
 
     def __init__(self, sequence: Sequence, draft: Draft | None = None) -> None:

@@ -95,8 +95,8 @@ class DraftFirstOptions(OptionModel):
     """A free draft before a constrained answer."""
 
     max_tokens: int = Field(default=512, ge=1, le=MAX_COUNT)
-    """Maximum number of tokens of the draft, and at most half of the request's `max_tokens` or of
-    what the context has room for. The limit of the part `reasoning` replaces all of them."""
+    """Maximum number of tokens of the draft. It is also at most half of the request's `max_tokens`
+    and of the room in the context. The limit of the part `reasoning` replaces all of them."""
     instruction: str | None = Field(default=None, min_length=1)
     """The message of the user between the draft and the answer. By default it asks for the answer,
     for JSON if the answer is JSON."""

@@ -357,7 +357,7 @@ class SequenceFactory:
         # Where no draft pays, drafters need not search.
         has_drafters = options.prompt_lookup and (self.costs.cost.base or not options.is_adaptive)
         drafters = self.drafters(request.prompt.token_ids) if has_drafters else []
-        # A draft model reads text only. A head reads what the target has made of media.
+        # A draft model reads text only. A head reads the target's states of media.
         drafter = self._draft_model
         if drafter is not None and not drafter.reads_states and request.prompt.inputs is not None:
             drafter = None

@@ -83,7 +83,7 @@ class Attempts:
 def _next_request(request: Request, error: OutputValidationError) -> Request:
     """Return the request of the next attempt; raise ``error`` if there is none."""
     attempts = error.attempts
-    # Output that is not complete, or no JSON, has no attempt of its own.
+    # Incomplete output, and output that is not JSON, adds no attempt.
     is_rejected = len(attempts) > len(request.rejected)
     if not is_rejected or len(attempts) > request.options.max_retries:
         raise error

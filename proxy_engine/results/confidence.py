@@ -312,7 +312,7 @@ def _decisions(
     Args:
         values: The answer.
         choices: The choices that wrote it, in the order of the output.
-        written: Receives what the choices have written, in order.
+        written: Receives the values that the choices have written, in order.
     """
     cursors: dict[int, JsonCursor] = {}
     for choice in choices:

@@ -84,8 +84,8 @@ class GenerationResult(Generic[T]):
             output was cancelled.
         rejected: The answers before this one that validators rejected (``max_retries``).
         token_logprobs: With the option ``confidence``, the natural logarithm of the probability of
-            each token among those that its mask allowed, at temperature 1. ``None`` for a token
-            that had no alternatives, or that writes an option that was drawn exactly.
+            each token among the allowed ones, at temperature 1. ``None`` for a token without
+            alternatives, and for a token of an option that was drawn exactly.
     """
 
     text: str

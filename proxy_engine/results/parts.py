@@ -131,7 +131,7 @@ class RejectedAnswer:
 
     Attributes:
         text: The structured output; with tool calls the free text before them.
-        reason: What the validators say, as the next attempt's prompt has it.
+        reason: The validators' messages, as in the prompt of the next attempt.
         usage: Token counts and times of this attempt.
         reasoning: The reasoning before the answer.
         tool_calls: The tool calls.

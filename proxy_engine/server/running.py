@@ -138,7 +138,7 @@ class Running(ABC):
     Args:
         lease: The model.
         answers: The number of answers.
-        held: What is freed when it is closed.
+        held: Resources that are freed when it is closed.
         metrics: Where to count.
         started: When the request began, as ``time.perf_counter`` has it.
     """

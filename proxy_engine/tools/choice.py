@@ -66,7 +66,7 @@ class ToolChoice:
 
     @property
     def signatures(self) -> list[ToolSignature]:
-        """What the grammar of calls needs to know about each tool."""
+        """The tools' names, parameters and excluded arguments, for the grammar of calls."""
         return [
             replace(tool.signature, excluding=tuple(self.excluded.get(tool.name, ())))
             for tool in self.tools

@@ -53,7 +53,7 @@ class Lexed(Node):
         parser: The parser's state before the lexeme.
         may_ignore: Whether the lexeme may be one that is ignored.
         is_start: Whether no byte of the lexeme has been read.
-        exits: What is known about texts from here; see :mod:`~state_machines.grammar.liveness`.
+        exits: Known properties of the texts from here; see :mod:`~state_machines.grammar.liveness`.
         summaries: What :mod:`state_machines.masks.lexer_summaries` found, by walk.
     """
 

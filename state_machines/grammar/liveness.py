@@ -31,7 +31,7 @@ _State = TypeVar("_State", bound="LexedState")
 
 @dataclass(slots=True, eq=False)
 class Exits(Generic[_State]):
-    """What is known about the texts from a state before a lexeme.
+    """Known properties of the texts from a state before a lexeme.
 
     Attributes:
         by_gap: An exit by gap, as far as it is known, or :data:`NO_EXIT`.
@@ -39,7 +39,7 @@ class Exits(Generic[_State]):
             once and not after each of its lexemes.
         behind: An exit behind one of several ends of the lexeme.
         good: Ends of the lexeme that have an exit behind them, and the exit.
-        lexemes: The lexemes that may be next, by gap and whether those that end soon are enough.
+        lexemes: The lexemes that may be next, by gap and whether near ends are enough.
     """
 
     by_gap: dict[int, int] = field(default_factory=dict)

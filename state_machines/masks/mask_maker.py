@@ -77,7 +77,7 @@ DIGEST_BYTES = 20
 """Length of the digests that identify masks and their parts."""
 
 _SIMPLE_HEADS = frozenset((Branch, EncodedText, Literal, SymbolNode, Union))
-"""First nodes whose bytes are those that the state begins with, if the nodes are not nullable."""
+"""First nodes that determine the first bytes of a state, if the nodes are not nullable."""
 
 NO_SUFFIXES: frozenset[int] = frozenset()
 NO_EXCEPTIONS: tuple[tuple[int, ...], bytes] = (), b""

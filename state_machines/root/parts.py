@@ -74,7 +74,7 @@ class Marker(Part):
     Attributes:
         name: The name of the part that the marker is attributed to.
         text: The text, not empty.
-        continues: Whether end tokens in the text are written, and the output goes on behind them,
+        continues: Whether the output continues behind end tokens in the text,
             as between two turns of a conversation. Otherwise an end token can only be last. The
             generation loop must then ask the matcher whether the output has ended. Special tokens
             in such a text cannot be written in ordinary tokens.
