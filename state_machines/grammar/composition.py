@@ -175,7 +175,10 @@ def _cons(head: Node, tail: Node) -> Node:
         return tail
     key = ("Concatenation", id(head), id(tail))
     node: Node | None = known_node(key)
-    return add_node(key, Concatenation(head, tail)) if node is None else node
+    if node is None:
+        spend()
+        node = add_node(key, Concatenation(head, tail))
+    return node
 
 
 class Union(Node):
