@@ -66,7 +66,7 @@ def check_sampling(
         overrides: The options of the request.
         hooks: The caller's functions for sampling.
     """
-    if options.max_retries and (options.particles > 1 or options.n > 1):
+    if overrides.get("max_retries") and (options.particles > 1 or options.n > 1):
         raise InvalidOptionError(
             "max_retries is for requests with one answer", option="max_retries"
         )

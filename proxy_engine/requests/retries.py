@@ -85,7 +85,9 @@ def _next_request(request: Request, error: OutputValidationError) -> Request:
     attempts = error.attempts
     # Incomplete output, and output that is not JSON, adds no attempt.
     is_rejected = len(attempts) > len(request.rejected)
-    if not is_rejected or len(attempts) > request.options.max_retries:
+    options = request.options
+    has_one_answer = options.n == options.particles == 1
+    if not (is_rejected and has_one_answer) or len(attempts) > options.max_retries:
         raise error
     try:
         following = request.repeat(attempts)

@@ -13,6 +13,7 @@ from proxy_engine import (
     AnswerRejected,
     Fenced,
     Finished,
+    GenerationOptions,
     InferenceEngine,
     InvalidOptionError,
     OutputValidationError,
@@ -207,3 +208,14 @@ def test_retries_are_refused_where_they_have_no_effect(
 ) -> None:
     with pytest.raises(InvalidOptionError, match="max_retries"):
         tiny_engine.generate("x", response_format, max_retries=1, **options)
+
+
+def test_default_of_an_engine_leaves_requests_with_several_answers_alone(
+    tiny_model: Any, tiny_tokenizer: TokenizerWrapper
+) -> None:
+    options = GenerationOptions(max_retries=3, max_tokens=20)
+    with InferenceEngine(tiny_model, tiny_tokenizer, options=options) as engine:
+        assert len(engine.generate("x", {"type": "boolean"}, n=2).choices) == 2
+        with pytest.raises(OutputValidationError) as caught:
+            engine.generate("x", Never, n=2)
+    assert len(caught.value.attempts) == 1
