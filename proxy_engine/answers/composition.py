@@ -108,8 +108,8 @@ def compose_answer(
         calls: Tool calls in place of the content or after it. If ``min_calls`` is positive, there
             is no content.
         reasoning: Reasoning before the content.
-        draft: The texts around a free draft before the content. The output goes on behind end
-            tokens in the second text.
+        draft: The texts around a free draft before the content. End tokens in the second text do
+            not end the output.
         dialect: The model's tool format, also for answers without calls: free text does not
             contain its markers, and content is written between its answer delimiters.
         excluding: Texts that free text must not contain.

@@ -1,4 +1,4 @@
-"""Flags for the options of requests, and those that state how a model is loaded."""
+"""Flags for the options of requests and of loading a model."""
 
 from __future__ import annotations
 

@@ -41,8 +41,8 @@ class ExtractedRecord(Generic[T]):
         usage: Token counts and times; ``None`` if the record failed, or its row was read from the
             output of an earlier run.
         quotes: Where the quotes of the value stand in the text of the record, as
-            ``GenerationResult.quotes``; with ``quotes=True`` also those that state a property, at
-            its pointer.
+            ``GenerationResult.quotes``; with ``quotes=True`` also the quote of each property, at
+            the property's pointer.
         details: The columns that ``columns=`` and ``quotes=`` have added, by name.
     """
 
