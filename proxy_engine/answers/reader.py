@@ -23,7 +23,7 @@ from state_machines.tool_calls.call import (
 )
 from state_machines.vocabulary import Vocabulary
 
-from ..checks.pointers import reference_token
+from ..checks.problems import reference_token
 from ..conversation.content import ToolCall
 from ..errors import OutputValidationError
 from ..results.events import (

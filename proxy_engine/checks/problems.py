@@ -1,16 +1,15 @@
-"""Translate validation errors of pydantic: the location in the input, and a description."""
+"""Validation errors of pydantic: the location in the input as a JSON Pointer, and a description."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pydantic
 
-from .pointers import json_pointer
 from .texts import short_repr
 
 # What pydantic's messages say before the problem; the value's name takes its place.
@@ -108,3 +107,21 @@ def _location_in(value: object, location: Sequence[int | str], *, is_missing: bo
         if is_there or (is_missing and index == len(location) - 1):
             found.append(name)
     return tuple(found)
+
+
+def reference_token(name: str) -> str:
+    """Return the reference token of a member's name."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def json_pointer(location: Iterable[int | str]) -> str:
+    """Return the pointer of keys and indices; each name is cut to 80 characters."""
+    return "".join(f"/{reference_token(str(name)[:80])}" for name in location)
+
+
+def prefixes(pointer: str) -> Iterator[str]:
+    """Yield ``pointer`` and the pointers of the values that contain it."""
+    while pointer:
+        yield pointer
+        pointer = pointer.rpartition("/")[0]
+    yield ""

@@ -1,11 +1,13 @@
-"""The command line's own error."""
+"""The command line's own error, and errors of standard output."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..errors import EngineError, InvalidOptionError, OutputFileRefusedError
+from ..errors import EngineError, InvalidOptionError, OutputFileError, OutputFileRefusedError
 from ..extraction.output_file import EXISTING_HINT
 
 _HINTS = {
@@ -32,3 +34,24 @@ def refused() -> Iterator[None]:
         if hint == EXISTING_HINT:
             hint = "--resume continues it after an interrupt, --overwrite replaces it."
         raise CommandLineError(error.what, hint=hint) from error
+
+
+@contextmanager
+def writing_to_standard_output() -> Iterator[None]:
+    """Convert errors of writing, such as a full disk, to ``OutputFileError``.
+
+    ``BrokenPipeError`` passes: the reader closed standard output.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputFileError(
+            f"cannot write standard output: {error.strerror}", path="-"
+        ) from error
+
+
+def discard_standard_output() -> None:
+    """Discard the buffer, which the interpreter would otherwise flush, and fail, at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -24,8 +24,7 @@ from ..extraction.progress import showing_bar
 from ..extraction.rows import JsonLines
 from ..extraction.run import Run
 from ..runtime.progress import to_stderr
-from .errors import CommandLineError
-from .output import writing_to_standard_output
+from .errors import CommandLineError, writing_to_standard_output
 from .progress import is_shown, text_progress
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ..runtime.progress import to_stderr
-from .errors import CommandLineError
-from .output import writing_to_standard_output
+from .errors import CommandLineError, writing_to_standard_output
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction

@@ -16,8 +16,7 @@ from typing import Any
 from state_machines.errors import ProxyError
 
 from . import bridge, extract, fetch_model, serve, transcribe
-from .errors import CommandLineError
-from .output import discard_standard_output, writing_to_standard_output
+from .errors import CommandLineError, discard_standard_output, writing_to_standard_output
 
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141

@@ -15,7 +15,7 @@ from ..extraction.json_values import encode
 from ..extraction.output_file import OutputFile
 from ..extraction.rows import failure
 from ..runtime.progress import to_stderr
-from .output import writing_to_standard_output
+from .errors import writing_to_standard_output
 from .progress import seconds_progress
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, overload
 
 from ..conversation.interaction import Interaction
 from ..conversation.messages import Prompt, RawPrompt
-from ..generation.prompt_logprobs import PASS_TOKENS, following_logprobs
+from ..generation.forward_pass import PASS_TOKENS, following_logprobs
 from ..options.overrides import OptionOverrides
 from ..requests.streams import aevents_of, events_of
 from ..results.generation import GenerationResult

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import pydantic
 
-from ..checks.pointers import json_pointer
+from ..checks.problems import json_pointer
 from ..conversation.content import JsonContent, TextContent
 from ..conversation.interaction import Interaction, Role
 from ..conversation.messages import Prompt, RawPrompt, to_interactions

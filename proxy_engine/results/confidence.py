@@ -20,8 +20,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, Literal, TypeAlias
 
-from ..checks.pointers import prefixes
-from ..checks.problems import suggestion
+from ..checks.problems import prefixes, suggestion
 from ..checks.texts import short_repr
 from ..errors import InvalidOptionError
 from .json_cursor import JsonCursor

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterator
 from decimal import Decimal
 from typing import NamedTuple
 
-from ..checks.pointers import reference_token
+from ..checks.problems import reference_token
 
 _TOKEN = re.compile(
     rb'[ \t\n\r:]+|(?P<string>"[^"\\]*+(?:\\.[^"\\]*+)*+")|(?P<sign>[{}\[\],])'

@@ -1,6 +1,6 @@
 """Transcription of speech by the models of mlx-audio.
 
 Reading order: ``options``, ``results``; ``loading``; ``whisper`` (the model, and which parts are
-mlx-audio's), ``timestamp_rules`` and ``windows`` (mlx-audio's ``generate``), ``whisper_decoder``
+mlx-audio's), ``windows`` (mlx-audio's ``generate``), ``whisper_decoder``
 (its decoder in the engine's loop); ``parakeet``.
 """

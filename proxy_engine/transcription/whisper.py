@@ -1,10 +1,9 @@
 """A Whisper model: mlx-audio's, and its decoder in the form of the engine's loop.
 
 mlx-audio computes the log-mel spectrogram and the encoder, and transcribes without constraints
-(:mod:`~proxy_engine.transcription.windows`). Ours are the rules of timestamps
-(:mod:`~proxy_engine.transcription.timestamp_rules`), and the decoder with mlx-lm's cache layers
-(:mod:`~proxy_engine.transcription.whisper_decoder`), which the loop runs for constrained
-transcripts.
+(:mod:`~proxy_engine.transcription.windows`, with our rules of timestamps). Ours is also the
+decoder with mlx-lm's cache layers (:mod:`~proxy_engine.transcription.whisper_decoder`), which the
+loop runs for constrained transcripts.
 """
 
 from __future__ import annotations

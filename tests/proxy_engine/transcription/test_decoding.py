@@ -15,8 +15,8 @@ from tiny_whisper import FIRST_SPECIAL
 
 from proxy_engine.generation.model_checks import ModelChecks
 from proxy_engine.generation.output_layer import OutputLayer
-from proxy_engine.transcription.timestamp_rules import TimestampRules
 from proxy_engine.transcription.whisper import Whisper
+from proxy_engine.transcription.windows import TimestampRules
 
 FIRST_TIME = FIRST_SPECIAL + 107
 END = FIRST_SPECIAL

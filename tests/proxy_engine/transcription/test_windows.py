@@ -17,7 +17,7 @@ from tiny_whisper import write_tiny_whisper
 from proxy_engine import InferenceEngine
 from proxy_engine.runtime.blas import widen_on_cpu
 from proxy_engine.transcription import whisper
-from proxy_engine.transcription.timestamp_rules import TimestampRules
+from proxy_engine.transcription.windows import TimestampRules
 
 NOISE = np.random.default_rng(3).normal(0, 0.1, 16_000 * 12).astype(np.float32)
 LONG = np.concatenate([sine(25.0), NOISE, sine(26.0, frequency=700.0)])
