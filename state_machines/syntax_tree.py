@@ -220,11 +220,17 @@ class RuleOptions:
         capture: The name under which a result gives the text of the rule.
         max_tokens: The greatest number of tokens of the text.
         temperature: The sampling temperature while the text is generated.
+        is_lazy: Whether the text is one lexeme that ends as soon as it is complete.
+        ending: The expression that ends this lexeme, if there is one.
+        is_stop: Whether ``ending`` may also be written behind references to the rule.
     """
 
     capture: str | None = None
     max_tokens: int | None = None
     temperature: float | None = None
+    is_lazy: bool = False
+    ending: Expression | None = None
+    is_stop: bool = False
 
 
 @dataclass(frozen=True, slots=True)

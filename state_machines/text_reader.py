@@ -14,6 +14,9 @@ from state_machines.limits import LIMITS
 REPETITION_MARKS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 """Repetition operators of one character, with their bounds."""
 
+HEXADECIMAL_ESCAPES = {"x": 2, "u": 4, "U": 8}
+"""Letters of escapes by code point, with the number of their digits."""
+
 _HEXADECIMAL = re.compile("[0-9A-Fa-f]+")
 
 CLASS_MEMBERS_PER_STEP = 8

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
 from typing import TypeAlias
@@ -210,7 +210,7 @@ class TerminalLanguage:
         temperature: The sampling temperature of lexemes; ``None``: that of other text.
     """
 
-    name: str
+    name: str = field(compare=False)
     language: Node
     is_lazy: bool = False
     is_nested: bool = False

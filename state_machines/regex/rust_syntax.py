@@ -33,7 +33,7 @@ from state_machines.syntax_tree import (
     Series,
     Start,
 )
-from state_machines.text_reader import CLASS_MEMBERS_PER_STEP
+from state_machines.text_reader import CLASS_MEMBERS_PER_STEP, HEXADECIMAL_ESCAPES
 
 _FLAGS = re.compile(r"\?([a-zA-Z]*)(?:-([a-zA-Z]+))?([:)])")
 _PROPERTY = re.compile(r"\{(\^?)([A-Za-z0-9_ -]+)(?:(!=|=|:)([A-Za-z0-9_ -]+))?\}")
@@ -41,7 +41,6 @@ _BRACED = re.compile(r"\{([0-9A-Fa-f]+)\}")
 _ASCII_CLASS = re.compile(r"\[:(\^?)([a-z]+):\]")
 _SPACE = re.compile(r"(?:[\t-\r \x85\u200e\u200f\u2028\u2029]+|#[^\n]*)+")
 _CONTROLS = {"a": 7, "f": 12, "t": 9, "n": 10, "r": 13, "v": 11}
-_DIGITS = {"x": 2, "u": 4, "U": 8}
 _SET_OPERATORS = ("&&", "--", "~~")
 _NO_LOOK = "Terminals with & and ~ express conditions on the text of a lexeme"
 _NO_PART = Series(())
@@ -229,14 +228,14 @@ class _Parser(PatternReader):
         letter = self.next_character()
         if letter in _CONTROLS:
             return _CONTROLS[letter]
-        if letter in _DIGITS:
+        if letter in HEXADECIMAL_ESCAPES:
             found = _BRACED.match(self.text, self.position)
             if found is not None:
                 self.position = found.end()
                 digits = found[1].lstrip("0") or "0"
                 point = int(digits, 16) if len(digits) < 8 else MAX_CODE_POINT + 1
             else:
-                point = self.hexadecimal(_DIGITS[letter], start)
+                point = self.hexadecimal(HEXADECIMAL_ESCAPES[letter], start)
             if point > MAX_CODE_POINT or 0xD800 <= point <= 0xDFFF:
                 self.invalid("no character", start)
             return point

@@ -19,22 +19,19 @@ from state_machines.budgets import spend
 from state_machines.context_free.notations.grammar_reader import GrammarReader, read_named_tokens
 from state_machines.grammar.symbols import ANY_CODE_POINT, MAX_CODE_POINT, CodePointSet
 from state_machines.syntax_tree import (
-    Alternatives,
     Characters,
     Expression,
     Grammar,
     Reference,
     Rule,
-    Series,
     String,
 )
-from state_machines.text_reader import REPETITION_MARKS
+from state_machines.text_reader import HEXADECIMAL_ESCAPES, REPETITION_MARKS
 
 COMMENTS_PER_STEP = 8
 """Comments in a row that one step skips."""
 
 _CONTROLS = {"0": 0, "a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "e": 27}
-_DIGITS = {"x": 2, "u": 4, "U": 8}
 _CLASSES = {
     "d": "[0-9]",
     "D": "[^0-9]",
@@ -44,7 +41,6 @@ _CLASSES = {
     "S": r"[^ \t\n\r]",
 }
 _SPACE = re.compile(r"[ \t\r\n]*")
-_PLAIN = re.compile(r'[^"\\\ud800-\udfff]+')
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _LARK = re.compile(r"[?!]?[A-Za-z_][A-Za-z0-9_.]*\s*:(?!:=)|%\w|/")
 # Possessive, so that the match takes linear time.
@@ -71,6 +67,8 @@ def parse(text: str) -> Grammar:
 
 
 class _Parser(GrammarReader):
+    plain_text = re.compile(r'[^"\\\ud800-\udfff]+')
+
     def parse(self) -> Grammar:
         rules: dict[str, Rule] = {}
         self.skip_space()
@@ -107,23 +105,8 @@ class _Parser(GrammarReader):
 
     # Expressions
 
-    def alternatives(self) -> Expression:
-        branches = [self.series()]
-        while self.take("|"):
-            branches.append(self.series())
-        return branches[0] if len(branches) == 1 else Alternatives(tuple(branches))
-
-    def series(self) -> Expression:
-        parts: list[Expression] = []
-        while True:
-            self.skip_space()
-            if self.at_end or self.peek("|") or self.peek(")"):
-                break
-            spend()
-            if self.head() is not None:
-                break
-            parts.append(self.repeated())
-        return parts[0] if len(parts) == 1 else Series(tuple(parts))
+    def ends_series(self) -> bool:
+        return self.peek("|") or self.peek(")") or self.head() is not None
 
     def repetition(self) -> tuple[int, int | None] | None:
         start = self.position
@@ -137,14 +120,14 @@ class _Parser(GrammarReader):
 
     def item(self) -> Expression:
         start = self.position
-        if self.take('"'):
+        if self.peek('"'):
             return String(self.string())
         if self.take("["):
             return Characters(self.character_class())
         if self.take("."):
             return Characters(ANY_CODE_POINT)
         if self.peek("(") and not self.peek("(="):
-            return self.group()
+            return self.group(")")
         if self.peek("<"):
             return read_named_tokens(self)
         if self.take("!<"):
@@ -162,16 +145,6 @@ class _Parser(GrammarReader):
             self.invalid(f"nothing precedes {character}", start)
         hint = next((hint for mark, hint in _HINTS.items() if self.peek(mark)), "")
         self.invalid(f"{character!r} was not expected here", start, hint)
-
-    def group(self) -> Expression:
-        start = self.position
-        self.position += 1
-        self.enter(start)
-        inner = self.alternatives()
-        if not self.take(")"):
-            self.invalid("missing )", start)
-        self.depth -= 1
-        return inner
 
     # Characters
 
@@ -193,21 +166,8 @@ class _Parser(GrammarReader):
             position = len(self.text) if end < 0 else end
         return position
 
-    def string(self) -> str:
-        """Read a string after its opening quote."""
-        start = self.position - 1
-        parts: list[str] = []
-        while not self.take('"'):
-            if self.at_end:
-                self.invalid('missing "', start)
-            spend()
-            plain = _PLAIN.match(self.text, self.position)
-            if plain is None:
-                parts.append(chr(self.class_member()))
-            else:
-                parts.append(plain[0])
-                self.position = plain.end()
-        return "".join(parts)
+    def string_character(self, start: int) -> int:
+        return self.class_member()
 
     def character_class(self) -> CodePointSet:
         """Read a class after its opening bracket."""
@@ -234,8 +194,8 @@ class _Parser(GrammarReader):
         letter = self.next_character()
         if letter in _CONTROLS:
             return _CONTROLS[letter]
-        if letter in _DIGITS:
-            point = self.hexadecimal(_DIGITS[letter], start)
+        if letter in HEXADECIMAL_ESCAPES:
+            point = self.hexadecimal(HEXADECIMAL_ESCAPES[letter], start)
             if point > MAX_CODE_POINT:
                 self.invalid("no code point", start)
             return point

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from itertools import count
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 import numpy as np
 
@@ -25,7 +25,14 @@ from state_machines.budgets import spend
 from state_machines.errors import GrammarSyntaxError, UnsupportedGrammarError
 from state_machines.grammar.tokens import MAX_TOKEN_ID
 from state_machines.limits import LIMITS
-from state_machines.syntax_tree import Expression, NamedTokens, Repeat, SourcePosition
+from state_machines.syntax_tree import (
+    Alternatives,
+    Expression,
+    NamedTokens,
+    Repeat,
+    Series,
+    SourcePosition,
+)
 from state_machines.text_reader import REPETITION_MARKS, TextReader
 
 _TOKEN_RANGES = 1_000
@@ -44,6 +51,9 @@ class GrammarReader(TextReader):
     :class:`~state_machines.errors.UnsupportedGrammarError`.
     """
 
+    plain_text: ClassVar[re.Pattern[str]]
+    """Characters of a string that stand for themselves."""
+
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.rule = ""
@@ -60,6 +70,14 @@ class GrammarReader(TextReader):
         return line + 1, offset - line_start
 
     @abstractmethod
+    def ends_series(self) -> bool:
+        """Whether a series ends here, in front of a character."""
+
+    @abstractmethod
+    def string_character(self, start: int) -> int:
+        """Read a character that :attr:`plain_text` leaves out, in the string from ``start`` on."""
+
+    @abstractmethod
     def item(self) -> Expression:
         """Read one item, without the repetition operators after it."""
 
@@ -70,6 +88,59 @@ class GrammarReader(TextReader):
     @abstractmethod
     def skip_space(self) -> None:
         """Skip white space and comments inside a rule."""
+
+    def alternatives(self) -> Expression:
+        """Read alternatives with ``|`` between them."""
+        branches = [self.alternative()]
+        while self.bar():
+            branches.append(self.alternative())
+        return branches[0] if len(branches) == 1 else Alternatives(tuple(branches))
+
+    def bar(self) -> bool:
+        """Read the ``|`` between two alternatives; return whether there was one."""
+        return self.take("|")
+
+    def alternative(self) -> Expression:
+        """Read one alternative."""
+        return self.series()
+
+    def series(self) -> Expression:
+        """Read items in a row."""
+        parts: list[Expression] = []
+        self.skip_space()
+        while not (self.at_end or self.ends_series()):
+            spend()
+            parts.append(self.repeated())
+        return parts[0] if len(parts) == 1 else Series(tuple(parts))
+
+    def group(self, closing: str) -> Expression:
+        """Read a group, from its opening bracket on."""
+        start = self.position
+        self.position += 1
+        self.enter(start)
+        inner = self.alternatives()
+        self.skip_space()
+        if not self.take(closing):
+            self.invalid(f"missing {closing}", start)
+        self.depth -= 1
+        return inner
+
+    def string(self) -> str:
+        """Read a string, from its opening quote on."""
+        start = self.position
+        self.position += 1
+        parts: list[str] = []
+        while not self.take('"'):
+            if self.at_end:
+                self.invalid('missing "', start)
+            spend()
+            plain = self.plain_text.match(self.text, self.position)
+            if plain is None:
+                parts.append(chr(self.string_character(start)))
+            else:
+                parts.append(plain[0])
+                self.position = plain.end()
+        return "".join(parts)
 
     def repeated(self) -> Expression:
         """Read one item and the repetition operators after it."""

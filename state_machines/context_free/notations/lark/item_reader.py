@@ -11,9 +11,9 @@ from state_machines.budgets import spend
 from state_machines.context_free.notations.grammar_reader import GrammarReader, read_named_tokens
 from state_machines.context_free.notations.lark.syntax import (
     JsonSchema,
+    Language,
     Negation,
     SpecialToken,
-    Substring,
     Text,
 )
 from state_machines.errors import (
@@ -34,14 +34,13 @@ from state_machines.json_schema.machine import JsonSchemaStateMachine
 from state_machines.regex import rust_syntax
 from state_machines.regex.unicode_classes import case_closure
 from state_machines.syntax_tree import Characters, Expression, Reference, Repeat, Series, String
+from state_machines.text_reader import HEXADECIMAL_ESCAPES
 
 _RULE = re.compile(r"_?[a-z][a-z0-9_]*(?:-(?!>)[a-z0-9_]*)*(?![A-Za-z0-9_])")
 _TERMINAL = re.compile(r"_?[A-Z][A-Z0-9_]*(?:-(?!>)[A-Z0-9_]*)*(?![A-Za-z0-9_])")
 _REGEX = re.compile(r"/((?:[^/\\\n]|\\.|\n)+)/([a-z]*)")
-_PLAIN = re.compile(r'[^"\\\x00-\x1f\x7f\ud800-\udfff]+')
 _SPECIAL = re.compile(r"<[^<>\s]+>")
 _ESCAPES = {'"': 34, "\\": 92, "/": 47, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "'": 39}
-_DIGITS = {"x": 2, "u": 4, "U": 8}
 _DECODER = json.JSONDecoder()
 _JSON_SPACE = re.compile(r"[ \t\r\n]*")
 _SUBSTRINGS = ("substring_chars", "substring_words", "substring_chunks")
@@ -50,11 +49,9 @@ _Raised = TypeVar("_Raised", bound=GrammarError)
 
 
 class ItemReader(GrammarReader):
-    """Reads items. Brackets and nested grammars are read by the subclass."""
+    """Reads items. Nested grammars are read by the subclass."""
 
-    @abstractmethod
-    def group(self, closing: str) -> Expression:
-        """Read a group after its opening bracket."""
+    plain_text = re.compile(r'[^"\\\x00-\x1f\x7f\ud800-\udfff]+')
 
     @abstractmethod
     def nested(self, start: int) -> Expression:
@@ -80,10 +77,8 @@ class ItemReader(GrammarReader):
             case "/":
                 return self.pattern()
             case "(":
-                self.position += 1
                 return self.group(")")
             case "[":
-                self.position += 1
                 return Repeat(self.group("]"), 0, 1)
             case "<":
                 return self.special_token()
@@ -155,23 +150,12 @@ class ItemReader(GrammarReader):
             self.invalid('a text in "quotes" was expected', self.position)
         return self.string()
 
-    def string(self) -> str:
-        start = self.position
-        self.position += 1
-        parts: list[str] = []
-        while not self.take('"'):
-            spend()
-            plain = _PLAIN.match(self.text, self.position)
-            if plain is not None:
-                parts.append(plain[0])
-                self.position = plain.end()
-            elif self.at_end or self.peek("\n"):
-                self.invalid('missing "', start)
-            elif self.peek("\\"):
-                parts.append(chr(self.escape()))
-            else:
-                self.invalid("a control character in a string", None, r"Write \n, \t or \u00HH")
-        return "".join(parts)
+    def string_character(self, start: int) -> int:
+        if self.peek("\n"):
+            self.invalid('missing "', start)
+        if not self.peek("\\"):
+            self.invalid("a control character in a string", None, r"Write \n, \t or \u00HH")
+        return self.escape()
 
     def escape(self) -> int:
         start = self.position
@@ -179,9 +163,9 @@ class ItemReader(GrammarReader):
         letter = self.next_character()
         if letter in _ESCAPES:
             return _ESCAPES[letter]
-        if letter not in _DIGITS:
+        if letter not in HEXADECIMAL_ESCAPES:
             self.invalid(f"\\{letter} has no meaning in a string", start, r"Write \\ for \ ")
-        point = self.hexadecimal(_DIGITS[letter], start)
+        point = self.hexadecimal(HEXADECIMAL_ESCAPES[letter], start)
         if 0xD800 <= point <= 0xDBFF and self.take("\\u"):
             low = self.hexadecimal(4, start)
             if 0xDC00 <= low <= 0xDFFF:
@@ -273,7 +257,7 @@ class ItemReader(GrammarReader):
             ) from error
         return JsonSchema(machine, self.source_position(start))
 
-    def substring(self, start: int) -> Substring:
+    def substring(self, start: int) -> Text:
         options, begin = self.json_value("%regex")
         given = [name for name in _SUBSTRINGS if name in options]
         unknown = [name for name in options if name not in _SUBSTRINGS]
@@ -292,7 +276,7 @@ class ItemReader(GrammarReader):
             language = substring_language(words_of(source) if "words" in given[0] else source)
         except InvalidArgumentError as error:
             self.unsupported(f"the text of %regex: {error.what}", begin, error.hint)
-        return Substring(language, self.source_position(start))
+        return Text(Language(language), "%regex", self.source_position(start))
 
 
 def _is_text_list(value: object) -> bool:

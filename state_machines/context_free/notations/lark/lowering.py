@@ -13,9 +13,7 @@ from state_machines.context_free.notations.lark.syntax import (
     JsonSchema,
     Negation,
     Nested,
-    RuleDefinition,
     SpecialToken,
-    Substring,
     Text,
 )
 from state_machines.context_free.notations.lark.terminals import (
@@ -63,7 +61,7 @@ def lower(definitions: Definitions, temperature: float | None = None) -> Lexical
     rules = scope.rules()
     return LexicalGrammar(
         rules,
-        tuple(table.terminals),
+        tuple(table.numbers),
         scope.ignored,
         "start",
         ignores_first=definitions.ignores_first,
@@ -81,28 +79,14 @@ class _TerminalTable:
     """
 
     def __init__(self) -> None:
-        self.terminals: list[TerminalLanguage] = []
+        self.numbers: dict[TerminalLanguage, int] = {}
         self.owners: dict[StateMachine, None] = {}
         self.token_sets: dict[NamedTokens, None] = {}
         self.limited_rules: list[LimitedRule] = []
-        self._numbers: dict[TerminalLanguage, int] = {}
 
-    def number(
-        self,
-        language: Node,
-        name: str,
-        *,
-        is_lazy: bool = False,
-        is_nested: bool = False,
-        ending: Node | None = None,
-        before_ending: Node | None = None,
-        temperature: float | None = None,
-    ) -> int:
-        key = TerminalLanguage("", language, is_lazy, is_nested, ending, before_ending, temperature)
-        if key not in self._numbers:
-            self._numbers[key] = len(self.terminals)
-            self.terminals.append(replace(key, name=name))
-        return self._numbers[key]
+    def expression(self, terminal: TerminalLanguage, position: SourcePosition) -> Terminal:
+        """Return one lexeme of a terminal."""
+        return Terminal(self.numbers.setdefault(terminal, len(self.numbers)), position)
 
 
 class _Scope:
@@ -146,15 +130,14 @@ class _Scope:
             own = definition.options.temperature
             self._temperature = self._inherited_temperature if own is None else own
             name = self._prefix + definition.name
-            body = self._body(definition)
-            found[name] = Rule(name, body, definition.position, definition.options)
+            found[name] = replace(definition, name=name, body=self._body(definition))
         return found | self._inner
 
-    def _body(self, definition: RuleDefinition) -> Expression:
+    def _body(self, definition: Rule) -> Expression:
         options = definition.options
         if options.max_tokens == 0:
             return NOTHING
-        if definition.is_lazy:
+        if options.is_lazy:
             return self._lazy_body(definition)
         is_limited = options.max_tokens is not None
         if not is_limited and options.temperature is None:
@@ -177,26 +160,25 @@ class _Scope:
             )
         return self.expression(definition.body)
 
-    def _lazy_body(self, definition: RuleDefinition) -> Expression:
-        position, name = definition.position, definition.name
+    def _lazy_body(self, definition: Rule) -> Expression:
+        position, name, options = definition.position, definition.name, definition.options
         language = self._compiler.language(definition.body, position, name)
         ending = before_ending = None
-        if definition.ending is not None:
+        if options.ending is not None:
             before_ending = language
-            ending = self._compiler.language(definition.ending, position, name)
+            ending = self._compiler.language(options.ending, position, name)
             language = concatenation(language, ending)
         if language.nullable:
             return NOTHING  # The shortest match.
-        language = self._limited(language, definition.options.max_tokens, position)
-        number = self._table.number(
-            language,
+        terminal = TerminalLanguage(
             name,
+            self._limited(language, options.max_tokens, position),
             is_lazy=True,
             ending=ending,
             before_ending=before_ending,
             temperature=self._temperature,
         )
-        return Terminal(number, position)
+        return self._table.expression(terminal, position)
 
     def _is_terminal(self, expression: Expression) -> bool:
         """Return whether an expression can be one lexeme."""
@@ -218,9 +200,12 @@ class _Scope:
         if language is EPSILON:
             return NOTHING
         limited = self._limited(language, max_tokens, position)
-        number = self._table.number(limited, name, temperature=self._temperature)
-        found = Terminal(number, position)
+        found = self._terminal(name, limited, position)
         return Repeat(found, 0, 1) if language.nullable else found
+
+    def _terminal(self, name: str, language: Node, position: SourcePosition) -> Terminal:
+        terminal = TerminalLanguage(name, language, temperature=self._temperature)
+        return self._table.expression(terminal, position)
 
     def _limited(self, language: Node, max_tokens: int | None, position: SourcePosition) -> Node:
         """Return the texts of a rule but the empty one, in a limited number of tokens."""
@@ -246,8 +231,6 @@ class _Scope:
                 return self._lexeme(expression, position, source)
             case Negation(position=position):
                 return self._lexeme(expression, position, "~")
-            case Substring(position=position):
-                return self._lexeme(expression, position, "%regex")
             case JsonSchema(machine=machine, position=position):
                 if self._temperature is not None:
                     self._unsupported(
@@ -255,9 +238,7 @@ class _Scope:
                         position,
                         "Give the temperature of the request, or of a part of the answer",
                     )
-                self._table.owners[machine] = None
-                number = self._table.number(machine.start, "%json", is_nested=True)
-                return Terminal(number, position)
+                return self._inner_text(machine, machine.start, "%json", position)
             case Reference(name=name, position=position):
                 return self._reference(name, position)
             case Series(parts=parts):
@@ -281,8 +262,14 @@ class _Scope:
         tokens = token.tokens
         self._table.token_sets[tokens] = None
         language = token_set(tokens.names, tokens.ranges, is_negated=tokens.is_negated)
-        number = self._table.number(language, token.source, temperature=self._temperature)
-        return Terminal(number, token.position)
+        return self._terminal(token.source, language, token.position)
+
+    def _inner_text(
+        self, machine: StateMachine, language: Node, name: str, position: SourcePosition
+    ) -> Terminal:
+        """Return a text of another machine."""
+        self._table.owners[machine] = None
+        return self._table.expression(TerminalLanguage(name, language, is_nested=True), position)
 
     def _reference(self, name: str, position: SourcePosition) -> Expression:
         if name in self._definitions.rules or name.lower() == name:
@@ -305,7 +292,7 @@ class _Scope:
                     continue
             kept.append(part)
             rule = self._definitions.rules.get(part.name) if isinstance(part, Reference) else None
-            ending = rule.ending if rule is not None and rule.is_stop else None
+            ending = rule.options.ending if rule is not None and rule.options.is_stop else None
         return kept
 
     def _nested(self, definitions: Definitions, position: SourcePosition) -> Expression:
@@ -340,9 +327,8 @@ class _Scope:
             limited_rules=inner.all_limited_rules,
             temperatures=inner.temperatures,
         )
-        self._table.owners[machine] = None
         language = without_empty_text(machine.start)
-        found = Terminal(self._table.number(language, "%lark", is_nested=True), position)
+        found = self._inner_text(machine, language, "%lark", position)
         return Repeat(found, 0, 1) if machine.start.nullable else found
 
     def _fail(self, what: str, position: SourcePosition, hint: str = "") -> NoReturn:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import NoReturn
+from itertools import count
+from typing import Any, NoReturn
 
 from state_machines.budgets import spend
-from state_machines.context_free.notations.lark.body_reader import BodyReader
 from state_machines.context_free.notations.lark.item_reader import ItemReader
 from state_machines.context_free.notations.lark.syntax import (
+    Conjunction,
     Definitions,
     Nested,
-    RuleDefinition,
-    TerminalDefinition,
     Text,
 )
 from state_machines.context_free.notations.lark.terminals import COMMON_TERMINALS
@@ -21,10 +20,24 @@ from state_machines.limits import LIMITS
 from state_machines.regex import rust_syntax
 from state_machines.syntax_tree import (
     Expression,
+    Rule,
     RuleOptions,
     SourcePosition,
 )
 
+LINES_PER_STEP = 8
+"""Blank lines and comments in a row that one step skips."""
+
+_MIN_TEMPERATURE, _MAX_TEMPERATURE = 1e-5, 100
+"""The range of temperatures above 0, as samplers have it."""
+
+_OPTIONS = ("capture", "lazy", "max_tokens", "stop", "suffix", "temperature")
+_INLINE_SPACE = re.compile(r"[ \t\f\r]+|(?://|#)[^\n]*")
+_SPACE = re.compile(r"\s+|(?://|#)[^\n]*")
+_ALIAS = re.compile(r"->[ \t]*_?[A-Za-z][A-Za-z0-9_-]*")
+_COUNTS = re.compile(r"\{\s*+(-?[0-9]*+)\s*+(,?)\s*+(-?[0-9]*+)\s*+\}")
+_TILDE_COUNTS = re.compile(r"~\s*+(-?[0-9]++)(?:(\s*+\.\.\s*+)(-?[0-9]++))?")
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
 _RULE_NAME = re.compile(r"[?!]{0,2}(_?[a-z][a-z0-9_]*(?:-(?!>)[a-z0-9_]*)*)(?![A-Za-z0-9_])")
 _TERMINAL_NAME = re.compile(r"_?[A-Z][A-Z0-9_]*(?:-(?!>)[A-Z0-9_]*)*(?![A-Za-z0-9_])")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -39,12 +52,17 @@ _FOREIGN_DIRECTIVES = {
 }
 
 
-class LarkReader(BodyReader):
-    """Reads one grammar, and the grammars nested in it."""
+class LarkReader(ItemReader):
+    """Reads one grammar, and the grammars nested in it.
+
+    A definition ends with its line, unless a bracket is open or a ``|`` follows.
+    """
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.definitions = Definitions()
+        self.grammar_depth = 0
+        """Brackets around the innermost grammar; more are open inside of a definition."""
 
     def read(self) -> Definitions:
         """Return the definitions of the whole text."""
@@ -99,7 +117,7 @@ class LarkReader(BodyReader):
         if known is not None:
             self.given_twice("terminal", name, known.position, start)
         position = self.source_position(start)
-        self.definitions.terminals[name] = TerminalDefinition(name, body, position)
+        self.definitions.terminals[name] = Rule(name, body, position)
 
     def given_twice(self, kind: str, name: str, first: SourcePosition, start: int) -> NoReturn:
         self.invalid(f"the {kind} {name!r} is given twice, first in line {first[0]}", start)
@@ -131,20 +149,11 @@ class LarkReader(BodyReader):
         if known is not None:
             self.given_twice("rule", name, known.position, start)
         self.head_end(start)
-        options = OptionReader(self, name)
+        options = RuleOptions()
         if self.take("["):
-            options.read()
+            options = self.rule_options()
             self.head_end(start)
-        body = self.alternatives()
-        self.definitions.rules[name] = RuleDefinition(
-            name,
-            body,
-            position,
-            RuleOptions(options.capture, options.max_tokens, options.temperature),
-            is_lazy=options.is_lazy,
-            ending=options.ending,
-            is_stop=options.is_stop,
-        )
+        self.definitions.rules[name] = Rule(name, self.alternatives(), position, options)
 
     def nested(self, start: int) -> Expression:
         """Read a grammar after ``%lark``."""
@@ -152,15 +161,81 @@ class LarkReader(BodyReader):
         if not self.take("{"):
             self.invalid("a { was expected behind %lark", self.position)
         self.enter(start)
-        outer = self.definitions, self.brackets, self.rule
+        outer = self.definitions, self.grammar_depth, self.rule
         inner = self.definitions = Definitions()
-        self.brackets = 0
+        self.grammar_depth = self.depth
         self.read_definitions()
         if not self.take("}"):
             self.invalid("missing }", start)
-        self.definitions, self.brackets, self.rule = outer
+        self.definitions, self.grammar_depth, self.rule = outer
         self.depth -= 1
         return Nested(inner, self.source_position(start))
+
+    # Bodies
+
+    def bar(self) -> bool:
+        """Read a ``|``, also on a later line; return whether there was one."""
+        before = self.position
+        self.skip_lines()
+        if self.take("|"):
+            return True
+        self.position = before
+        return False
+
+    def alternative(self) -> Expression:
+        """Read series with ``&`` between them, and an alias."""
+        self.skip_space()
+        start = self.position
+        members = [self.series()]
+        while self.take("&"):
+            members.append(self.series())
+        alias = _ALIAS.match(self.text, self.position)
+        if alias is not None:
+            self.position = alias.end()
+            self.skip_space()
+        if self.peek("%if"):
+            self.unsupported("a condition", self.position, "Write a rule for each case")
+        if len(members) == 1:
+            return members[0]
+        return Conjunction(tuple(members), self.source_position(start))
+
+    def ends_series(self) -> bool:
+        return self.text[self.position] in "\n|)]}&" or self.peek("->") or self.peek("%if")
+
+    def repetition(self) -> tuple[int, int | None] | None:
+        start = self.position
+        if self.peek("{"):
+            found = _COUNTS.match(self.text, start)
+            if found is None or not (found[1] or found[3]):
+                self.no_counts(start)
+        else:
+            found = _TILDE_COUNTS.match(self.text, start)
+            if found is None:
+                return self.mark()
+        self.position = found.end()
+        return self.bounds(found[1] or "0", found[3] if found[2] else found[1], start)
+
+    def no_counts(self, start: int) -> NoReturn:
+        if self.text[start + 1 : start + 2] not in ("", "}", ",", "-", *"0123456789"):
+            self.unsupported("a template", start, "Write a rule for each of its uses")
+        self.invalid("{n}, {m,}, {,n} or {m,n} was expected", start)
+
+    def skip_space(self) -> None:
+        """Skip white space and comments, inside of brackets also the ends of lines."""
+        self._skip(_SPACE if self.depth > self.grammar_depth else _INLINE_SPACE)
+
+    def skip_lines(self) -> None:
+        """Skip white space, comments and the ends of lines."""
+        self._skip(_SPACE)
+
+    def _skip(self, space: re.Pattern[str]) -> None:
+        for found_before in count():
+            found = space.match(self.text, self.position)
+            if found is None:
+                break
+            if not found_before % LINES_PER_STEP:
+                spend()
+            self.position = found.end()
 
     # Directives
 
@@ -244,103 +319,75 @@ class LarkReader(BodyReader):
         known.ignores_once = options.get("ignore_once", known.ignores_once)
         known.ignores_first = options.get("allow_initial_skip", known.ignores_first)
 
+    # Options of rules
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
-
-_MIN_TEMPERATURE, _MAX_TEMPERATURE = 1e-5, 100
-"""The range of temperatures above 0, as samplers have it."""
-
-
-class OptionReader:
-    """Reads the options of one rule, behind the opening bracket.
-
-    Args:
-        reader: The reader of the grammar.
-        rule: The name of the rule, which is the default of ``capture``.
-    """
-
-    def __init__(self, reader: ItemReader, rule: str) -> None:
-        self._reader = reader
-        self._rule = rule
-        self.capture: str | None = None
-        self.max_tokens: int | None = None
-        self.temperature: float | None = None
-        self.is_lazy = False
-        self.ending: Expression | None = None
-        self.is_stop = False
-        self._given: set[str] = set()
-
-    def read(self) -> None:
-        reader = self._reader
+    def rule_options(self) -> RuleOptions:
+        """Read the options of a rule, behind the opening bracket."""
+        values: dict[str, Any] = {}
+        given: set[str] = set()
         while True:
-            reader.skip_lines()
-            if reader.take("]"):
-                return
-            start = reader.position
-            word = _NAME.match(reader.text, start)
+            self.skip_lines()
+            if self.take("]"):
+                return RuleOptions(**values)
+            start = self.position
+            word = _WORD.match(self.text, start)
             if word is None:
-                reader.invalid("an option of the rule was expected", start)
-            reader.position = word.end()
-            reader.skip_lines()
-            self._option(word[0], start, has_value=reader.take("="))
-            reader.skip_lines()
-            if not reader.take(",") and not reader.peek("]"):
-                reader.invalid("missing ] behind the options of a rule", reader.position)
+                self.invalid("an option of the rule was expected", start)
+            self.position = word.end()
+            self.skip_lines()
+            has_value = self.take("=")
+            if word[0] in given:
+                self.invalid(f"the option {word[0]!r} is given twice", start)
+            given.add(word[0])
+            if has_value:
+                self.skip_lines()
+                if word[0] in ("stop", "suffix") and {"stop", "suffix"} <= given:
+                    self.invalid("stop and suffix exclude each other", start)
+            values |= self.option(word[0], start, has_value=has_value)
+            self.skip_lines()
+            if not self.take(",") and not self.peek("]"):
+                self.invalid("missing ] behind the options of a rule", self.position)
 
-    def _option(self, name: str, start: int, *, has_value: bool) -> None:
-        reader = self._reader
-        if name in self._given:
-            reader.invalid(f"the option {name!r} is given twice", start)
-        self._given.add(name)
-        if has_value:
-            reader.skip_lines()
-        match name:
-            case "capture":
-                self.capture = reader.option_string() if has_value else self._rule
-            case "lazy" if not has_value:
-                self.is_lazy = True
-            case "stop" | "suffix" if has_value:
-                if {"stop", "suffix"} <= self._given:
-                    reader.invalid("stop and suffix exclude each other", start)
-                self._ending(name)
-            case "max_tokens" if has_value:
-                self.max_tokens = int(self._number(start, whole=True))
-            case "temperature" if has_value:
-                self.temperature = float(self._number(start, whole=False))
-                if self.temperature > _MAX_TEMPERATURE or 0 < self.temperature < _MIN_TEMPERATURE:
-                    reader.invalid(
+    def option(self, name: str, start: int, *, has_value: bool) -> dict[str, Any]:
+        """Return the fields of :class:`RuleOptions` that an option sets; read its value."""
+        match name, has_value:
+            case "capture", _:
+                return {"capture": self.option_string() if has_value else self.rule}
+            case "lazy", False:
+                return {"is_lazy": True}
+            case "stop" | "suffix", True:
+                ending = self.item()
+                if isinstance(ending, Text) and ending.source in ('""', "//"):
+                    return {}  # The end of the text, which ends every lexeme.
+                return {"ending": ending, "is_lazy": True, "is_stop": name == "stop"}
+            case "max_tokens", True:
+                return {"max_tokens": int(self.number(start, whole=True))}
+            case "temperature", True:
+                value = float(self.number(start, whole=False))
+                if value > _MAX_TEMPERATURE or 0 < value < _MIN_TEMPERATURE:
+                    self.invalid(
                         f"the temperature is neither 0 nor in [{_MIN_TEMPERATURE}, "
                         f"{_MAX_TEMPERATURE}]",
                         start,
                     )
-            case "stop_capture":
-                reader.unsupported(
-                    "the option stop_capture", start, "Capture a rule of its own behind this one"
-                )
-            case "capture" | "lazy" | "stop" | "suffix" | "max_tokens" | "temperature":
-                reader.invalid(
-                    f"the option {name!r} {'takes no' if has_value else 'needs a'} value"
-                )
+                return {"temperature": value}
             case _:
-                reader.invalid(
-                    f"there is no option {name!r} of rules",
-                    start,
-                    "Known are capture, lazy, max_tokens, stop, suffix and temperature",
-                )
+                return self.no_option(name, start, has_value=has_value)
 
-    def _ending(self, name: str) -> None:
-        ending = self._reader.item()
-        if isinstance(ending, Text) and ending.source in ('""', "//"):
-            return  # The end of the text, which ends every lexeme.
-        self.ending = ending
-        self.is_lazy = True
-        self.is_stop = name == "stop"
+    def no_option(self, name: str, start: int, *, has_value: bool) -> NoReturn:
+        if name == "stop_capture":
+            self.unsupported(
+                "the option stop_capture", start, "Capture a rule of its own behind this one"
+            )
+        if name in _OPTIONS:
+            self.invalid(f"the option {name!r} {'takes no' if has_value else 'needs a'} value")
+        known = f"Known are {', '.join(_OPTIONS[:-1])} and {_OPTIONS[-1]}"
+        self.invalid(f"there is no option {name!r} of rules", start, known)
 
-    def _number(self, start: int, *, whole: bool) -> str:
-        reader = self._reader
-        found = _NUMBER.match(reader.text, reader.position)
+    def number(self, start: int, *, whole: bool) -> str:
+        """Read the digits of an option's value."""
+        found = _NUMBER.match(self.text, self.position)
         if found is None or len(found[0]) > 12 or (whole and not found[0].isdigit()):
-            reader.invalid("a number was expected" if not whole else "a count was expected", start)
-        reader.position = found.end()
+            self.invalid("a number was expected" if not whole else "a count was expected", start)
+        self.position = found.end()
         return found[0]

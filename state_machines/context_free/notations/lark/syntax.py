@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import CodePointSet
 from state_machines.machine import StateMachine
-from state_machines.syntax_tree import Expression, NamedTokens, RuleOptions, SourcePosition
+from state_machines.syntax_tree import Expression, NamedTokens, Rule, SourcePosition
 
 
 @dataclass(frozen=True, slots=True)
 class Text(Expression):
-    """A string, a character range or a regular expression: a terminal without a name.
+    """A string, a character range, an expression or a substring: a terminal without a name.
 
     Attributes:
         body: Its texts, an expression without references.
@@ -34,16 +34,10 @@ class Text(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class Substring(Expression):
-    """``%regex { … }``: a substring of a text.
+class Language(Expression):
+    """The texts of a language of code points, such as the substrings of ``%regex { … }``."""
 
-    Attributes:
-        language: Its texts, over code points.
-        position: Where it stands.
-    """
-
-    language: Node
-    position: SourcePosition = field(compare=False)
+    node: Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,38 +94,6 @@ class Nested(Expression):
     position: SourcePosition = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class RuleDefinition:
-    """A rule.
-
-    Attributes:
-        name: Its name.
-        body: Its texts.
-        position: Where it is defined.
-        options: The options ``capture``, ``max_tokens`` and ``temperature``.
-        is_lazy: Whether it is a terminal whose lexemes end as soon as they are complete.
-        ending: What ends the lexeme, by ``suffix`` or ``stop``, if anything.
-        is_stop: Whether ``ending`` is that of ``stop``.
-    """
-
-    name: str
-    body: Expression
-    position: SourcePosition
-    options: RuleOptions = field(default_factory=RuleOptions)
-    is_lazy: bool = False
-    ending: Expression | None = None
-    is_stop: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class TerminalDefinition:
-    """A terminal: its name, its texts, and where it is defined."""
-
-    name: str
-    body: Expression
-    position: SourcePosition
-
-
 @dataclass(slots=True)
 class Definitions:
     """All definitions of one grammar.
@@ -144,8 +106,8 @@ class Definitions:
         ignores_first: Whether ignored lexemes may precede the first other lexeme.
     """
 
-    rules: dict[str, RuleDefinition] = field(default_factory=dict)
-    terminals: dict[str, TerminalDefinition] = field(default_factory=dict)
+    rules: dict[str, Rule] = field(default_factory=dict)
+    terminals: dict[str, Rule] = field(default_factory=dict)
     ignored: list[Expression] = field(default_factory=list)
     ignores_once: bool = False
     ignores_first: bool = False

@@ -14,11 +14,10 @@ from state_machines.context_free.compiler import ExpressionCompiler
 from state_machines.context_free.notations.lark.syntax import (
     Conjunction,
     JsonSchema,
+    Language,
     Negation,
     Nested,
     SpecialToken,
-    Substring,
-    TerminalDefinition,
     Text,
 )
 from state_machines.errors import GrammarBudgetError, GrammarSyntaxError, UnsupportedGrammarError
@@ -37,6 +36,7 @@ from state_machines.limits import LIMITS
 from state_machines.syntax_tree import (
     Expression,
     Reference,
+    Rule,
     SourcePosition,
     String,
     walk,
@@ -93,7 +93,7 @@ class TerminalCompiler(ExpressionCompiler):
         definitions: The named terminals.
     """
 
-    def __init__(self, definitions: Mapping[str, TerminalDefinition]) -> None:
+    def __init__(self, definitions: Mapping[str, Rule]) -> None:
         self._definitions = definitions
         self._checked: set[str] = set()
         self._texts: dict[str, Node] = {}
@@ -198,8 +198,8 @@ class TerminalCompiler(ExpressionCompiler):
         match expression:
             case Text(body=body):
                 return self.text(body)
-            case Substring(language=language):
-                return language
+            case Language(node=node):
+                return node
             case Reference(name=name):
                 return self._texts[name]
             case Conjunction(members=members):
