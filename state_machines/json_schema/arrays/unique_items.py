@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Hashable, Mapping
 from dataclasses import dataclass, replace
-from operator import itemgetter
 
 from state_machines.budgets import spend
 from state_machines.errors import UnsupportedSchemaError
-from state_machines.grammar.node import (
-    EMPTY,
-    Node,
-    Transitions,
-    collect_transitions,
-    intern_node,
-)
-from state_machines.grammar.symbols import code_points
+from state_machines.grammar.node import EMPTY, Node
+from state_machines.grammar.nodes import branch
+from state_machines.grammar.symbols import CodePointSet, code_points
 from state_machines.grammar.words import count_words
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.evaluator import TermEvaluator
@@ -29,53 +23,34 @@ _MAX_ROUNDS = 256
 """Rounds in which the values of recursive terms are counted."""
 
 
-class GrowingTrie(Node):
-    """A vertex of a trie of words of code points; ``children`` are sorted by code point."""
-
-    __slots__ = ("children",)
-
-    def __init__(self, children: tuple[tuple[int, Node], ...], nullable: bool) -> None:
-        longest = max((1 + (child.max_length or 0) for _, child in children), default=0)
-        shortest = min((1 + child.min_length for _, child in children), default=0)
-        super().__init__(
-            nullable=nullable, min_length=0 if nullable else shortest, max_length=longest
-        )
-        self.children = children
-
-    def compute_transitions(self) -> Transitions:
-        return collect_transitions((code_points(point), child) for point, child in self.children)
-
-
 def with_word(words: Node, word: str) -> Node:
     """Return a language of code points with one more word, in time linear in its length.
+
+    The language is a trie, so the order in which words came makes no difference.
 
     Args:
         words: :data:`EMPTY`, or a language that this function returned.
         word: The new word.
     """
-    path: list[tuple[tuple[tuple[int, Node], ...], int, bool]] = []
-    vertex = words
-    for character in word:
-        children, nullable = _parts(vertex)
-        path.append((children, ord(character), nullable))
-        vertex = next((child for at, child in children if at == ord(character)), EMPTY)
-    result = _vertex(_parts(vertex)[0], nullable=True)
-    for children, point, nullable in reversed(path):
-        others = [pair for pair in children if pair[0] != point]
-        ascending = sorted([*others, (point, result)], key=itemgetter(0))
-        result = _vertex(tuple(ascending), nullable=nullable)
-    return result
+    path: list[tuple[Node, int]] = []
+    rest = words
+    for point in map(ord, word):
+        path.append((rest, point))
+        rest = rest.character_derivative(point)
+    rest = branch(rest.transitions, nullable=True)
+    for vertex, point in reversed(path):
+        symbol = code_points(point)
+        others = (
+            (members & ~symbol if point in members else members, target)
+            for members, target in vertex.transitions
+        )
+        pairs = [(members, target) for members, target in (*others, (symbol, rest)) if members]
+        rest = branch(sorted(pairs, key=_first_symbol), nullable=vertex.nullable)
+    return rest
 
 
-def _parts(vertex: Node) -> tuple[tuple[tuple[int, Node], ...], bool]:
-    return (vertex.children, vertex.nullable) if isinstance(vertex, GrowingTrie) else ((), False)
-
-
-def _vertex(children: tuple[tuple[int, Node], ...], *, nullable: bool) -> Node:
-    return intern_node(
-        ("GrowingTrie", nullable, *(part for at, child in children for part in (at, id(child)))),
-        lambda: GrowingTrie(children, nullable),
-    )
+def _first_symbol(transition: tuple[CodePointSet, Node]) -> int:
+    return transition[0].ranges[0][0]
 
 
 @dataclass(frozen=True, slots=True)
