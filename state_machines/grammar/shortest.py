@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import attrgetter
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from state_machines.budgets import Verdict, spend
@@ -10,6 +12,8 @@ from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import bytes_in
 from state_machines.graphs import Edge, Visit, best_first
 from state_machines.limits import LIMITS
+
+L = TypeVar("L")
 
 _LENGTHS: WeakKeyDictionary[Node, int] = WeakKeyDictionary()
 _ALL_LENGTHS: WeakKeyDictionary[Node, Verdict] = WeakKeyDictionary()
@@ -23,33 +27,38 @@ def shortest_length(node: Node) -> int:
     """
     known = _LENGTHS.get(node)
     if known is None:
-        known = _LENGTHS[node] = _search_length(node)
+        known = _LENGTHS[node] = _nearest_end(node, lambda _: None).cost
     return known
 
 
 def shortest_word(node: Node) -> bytes | None:
     """Return a shortest word of a language over bytes; ``None`` if there is none."""
-    for visit in best_first(node, _byte_edges, attrgetter("min_length")):
+    try:
+        return bytes(_nearest_end(node, lambda symbols: bytes_in(symbols)[0]).path)
+    except ValueError:
+        return None
+
+
+def shortest_text(node: Node) -> str:
+    """Return a shortest word of a language over code points.
+
+    Raises:
+        ValueError: The language has no word.
+    """
+    return "".join(_nearest_end(node, lambda symbols: chr(symbols.ranges[0][0])).path)
+
+
+def _nearest_end(node: Node, label: Callable[[Any], L]) -> Visit[Node, L]:
+    """Return the nearest end of a word; ``label`` gives one symbol of a set."""
+
+    def edges(visit: Visit[Node, L]) -> list[Edge[Node, L]]:
+        spend()
+        return [(target, label(symbols), 1) for symbols, target in visit.state.transitions]
+
+    for visit in best_first(node, edges, attrgetter("min_length")):
         if visit.state.nullable:
-            return bytes(visit.path)
-    return None
-
-
-def _byte_edges(visit: Visit[Node, int]) -> list[Edge[Node, int]]:
-    spend()
-    return [(target, bytes_in(symbols)[0], 1) for symbols, target in visit.state.transitions]
-
-
-def _search_length(node: Node) -> int:
-    for visit in best_first(node, _edges, attrgetter("min_length")):
-        if visit.state.nullable:
-            return visit.cost
+            return visit
     raise ValueError("the language has no word")
-
-
-def _edges(visit: Visit[Node, None]) -> list[Edge[Node, None]]:
-    spend()
-    return [(target, None, 1) for _, target in visit.state.transitions]
 
 
 def has_all_lengths(node: Node, *, max_states: int = LIMITS.endless_states) -> Verdict:

@@ -89,24 +89,3 @@ def list_words(language: Node, limit: int) -> list[str] | None:
             for point in range(first, last + 1)
         ]
     return words
-
-
-def shortest_text(language: Node) -> str:
-    """Return a shortest word of the language.
-
-    Raises:
-        ValueError: The language is empty.
-    """
-    words = {language: ""}
-    layer = [language]
-    while layer:
-        below = []
-        for node in layer:
-            if node.nullable:
-                return words[node]
-            for symbols, target in node.transitions:
-                if target not in words:
-                    words[target] = words[node] + chr(symbols.ranges[0][0])
-                    below.append(target)
-        layer = below
-    raise ValueError("the language has no word")

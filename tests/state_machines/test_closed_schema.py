@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 from schema_strategies import NAMES, examples, schemas, values_near
-from shortest_words import shortest_word
 
 from state_machines import JsonSchemaStateMachine, SchemaError
+from state_machines.grammar.shortest import shortest_word
 
 A = {"properties": {"a": {"type": "integer"}}}
 Y = {"properties": {"y": {}}, "required": ["y"]}

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from judging import Judge
 from schema_checks import assert_texts
 from schema_strategies import examples
-from shortest_words import shortest_word
 from small_vocabulary import small_vocabulary
 
 from state_machines import JsonSchemaStateMachine, UnsatisfiableSchemaError
 from state_machines.budgets import step_budget
 from state_machines.grammar.node import EMPTY, leading_bytes
+from state_machines.grammar.shortest import shortest_word
 from state_machines.json_schema.numbers.number_sets import exact
 
 VOCABULARY = small_vocabulary()

@@ -36,12 +36,12 @@ import numpy as np
 import pydantic
 import pytest
 from pydantic import BaseModel, Field, TypeAdapter
-from shortest_words import shortest_word
 from small_vocabulary import an_ending, small_vocabulary
 from typing_extensions import TypeAliasType, TypedDict
 
 from state_machines import JsonSchemaStateMachine
 from state_machines.grammar.node import Node
+from state_machines.grammar.shortest import shortest_word
 
 VOCABULARY = small_vocabulary()
 T = TypeVar("T")

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from shortest_words import shortest_word
-
 from state_machines.argument_notations import TaggedNotation
 from state_machines.grammar.node import EMPTY, Node, leading_bytes
+from state_machines.grammar.shortest import shortest_word
 from state_machines.grammar.tokens import Spell
 from state_machines.root import Choice, Loop, Marker, Optional, Part, Piece, Sequence, SubState
 from state_machines.root.positions import speller
@@ -90,7 +89,7 @@ def ending(node: Node) -> bytes:
                 steps.append((after.min_length * by_length, often, rank, byte, after))
             *_, byte, state = min(steps, key=lambda step: step[:3])
             word.append(byte)
-    return shortest_word(node, max_states=300) or b""
+    return shortest_word(node) or b""
 
 
 def _closing(state: Node) -> bytes:

@@ -10,11 +10,11 @@ from state_machines.budgets import spend
 from state_machines.caches import LruCache
 from state_machines.grammar.boolean import difference, intersection
 from state_machines.grammar.node import Node
+from state_machines.grammar.shortest import shortest_text
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.words import (
     contains_word,
     count_words,
-    shortest_text,
     without_words,
 )
 from state_machines.json_schema.objects.clause_tracker import (

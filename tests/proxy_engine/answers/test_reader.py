@@ -10,7 +10,6 @@ from typing import Any
 import jsonschema
 import pytest
 from call_walks import a_word
-from shortest_words import shortest_word
 
 from proxy_engine.answers.composition import Calls, Reasoning, compose_answer
 from proxy_engine.answers.reader import AnswerReader
@@ -28,6 +27,7 @@ from proxy_engine.results.events import (
 from proxy_engine.results.parts import Particle
 from state_machines import ChoiceStateMachine, JsonSchemaStateMachine, Vocabulary
 from state_machines.grammar.node import EMPTY
+from state_machines.grammar.shortest import shortest_word
 from state_machines.root import (
     Loop,
     Marker,
