@@ -42,13 +42,16 @@ ZEROS = repetition(_ZERO, 0, None)
 
 
 class DigitBounds(NamedTuple):
-    """Bounds on the digits that may still precede the point, and on the number they begin.
+    """Bounds on the digits that are still to come, and on the number they begin.
+
+    Before the point these are the digits that may still precede it. Behind it their number is
+    fixed: the digits that are compared.
 
     Attributes:
-        min_digits: Smallest number of further integer digits.
-        max_digits: Largest number of further integer digits.
-        low: Smallest value of the rest if it has ``min_digits`` integer digits; ``None`` if any.
-        high: Largest value of the rest if it has ``max_digits`` integer digits; ``None`` if any.
+        min_digits: Smallest number of further digits.
+        max_digits: Largest number of further digits.
+        low: Smallest value of the rest if it has ``min_digits`` digits; ``None`` if any.
+        high: Largest value of the rest if it has ``max_digits`` digits; ``None`` if any.
     """
 
     min_digits: int
@@ -56,14 +59,20 @@ class DigitBounds(NamedTuple):
     low: int | None
     high: int | None
 
-    def after(self, digit: int, grid: Grid) -> DigitBounds | None:
-        """Return the bounds after a digit; ``None`` if no number is within them."""
+    def after(self, digit: int, grid: Grid, places: int) -> DigitBounds | None:
+        """Return the bounds after a digit; ``None`` if no number is within them.
+
+        Args:
+            digit: The digit.
+            grid: The grid of the number.
+            places: The digits behind the bounded ones: those after the point, if it is to come.
+        """
         min_digits, max_digits, low, high = self
         max_digits -= 1
         if min_digits == 0:
             low = None
         else:
-            block = 10 ** (min_digits - 1 + grid.places)
+            block = 10 ** (min_digits - 1 + places)
             min_digits -= 1
             if low is not None:
                 low -= digit * block
@@ -72,7 +81,7 @@ class DigitBounds(NamedTuple):
                 elif low < 0 or (low == 0 and not grid.low_open):
                     low = None
         if high is not None and max_digits >= 0:
-            block = 10 ** (max_digits + grid.places)
+            block = 10 ** (max_digits + places)
             high -= digit * block
             if high < 0 or (high == 0 and grid.high_open):
                 max_digits, high = max_digits - 1, None
@@ -84,43 +93,11 @@ class DigitBounds(NamedTuple):
 
     def after_leading_zero(self, grid: Grid) -> DigitBounds | None:
         """Return the bounds after a first digit 0, which no other integer digit may follow."""
-        bounds = self.after(0, grid)
+        bounds = self.after(0, grid, grid.places)
         if bounds is None or bounds.min_digits > 0:
             return None
         high = bounds.high if bounds.max_digits == 0 else None
         return bounds._replace(max_digits=0, high=high)
-
-
-class FractionBounds(NamedTuple):
-    """Bounds on the number that further digits after the point form.
-
-    Attributes:
-        low: Smallest value; ``None`` if any.
-        high: Largest value; ``None`` if any.
-    """
-
-    low: int | None
-    high: int | None
-
-    def after(self, value: int, block: int, grid: Grid) -> FractionBounds | None:
-        """Return the bounds after a digit of the given value; ``None`` if no number is in them.
-
-        ``block`` is the value of one unit of the digit.
-        """
-        low, high = self.low, self.high
-        if low is not None:
-            low -= value
-            if low >= block:
-                return None
-            if low < 0 or (low == 0 and not grid.low_open):
-                low = None
-        if high is not None:
-            high -= value
-            if high < 0 or (high == 0 and grid.high_open):
-                return None
-            if high >= block - (not grid.dense):
-                high = None
-        return FractionBounds(low, high)
 
 
 class IntegerDigits(Node):
@@ -143,7 +120,7 @@ class IntegerDigits(Node):
         grid, bounds = self.grid, self.bounds
         steps = []
         for digit, character in enumerate(_DIGITS):
-            target = bounds.after(digit, grid)
+            target = bounds.after(digit, grid, grid.places)
             if target is not None:
                 steps.append((character, _integer_digits(grid, self.rest * 10 + digit, target)))
         if grid.dense or grid.places:
@@ -157,9 +134,8 @@ class IntegerDigits(Node):
         if bounds.min_digits:
             return EMPTY
         high = bounds.high if bounds.max_digits == 0 else None
-        after_point = FractionBounds(bounds.low, high)
-        base = self.rest * 10**grid.places
-        return _fraction_digits(grid, base, grid.places, after_point, begun=False)
+        after_point = DigitBounds(grid.places, grid.places, bounds.low, high)
+        return _fraction_digits(grid, self.rest * grid.scale, after_point, begun=False)
 
 
 def _integer_digits(grid: Grid, rest: int, bounds: DigitBounds) -> Node:
@@ -193,45 +169,36 @@ def _integer_digits(grid: Grid, rest: int, bounds: DigitBounds) -> Node:
 
 
 class FractionDigits(Node):
-    """The state after the point: ``base`` is the number so far, ``places`` more digits count.
+    """The state after the point: ``base`` is the number so far.
 
     ``begun`` is whether a digit follows the point.
     """
 
-    __slots__ = ("base", "begun", "bounds", "grid", "places")
+    __slots__ = ("base", "begun", "bounds", "grid")
 
     def __init__(
-        self,
-        grid: Grid,
-        base: int,
-        places: int,
-        bounds: FractionBounds,
-        begun: bool,
-        min_length: int,
+        self, grid: Grid, base: int, bounds: DigitBounds, begun: bool, min_length: int
     ) -> None:
         self.grid = grid
         self.base = base
-        self.places = places
         self.bounds = bounds
         self.begun = begun
         super().__init__(nullable=min_length == 0, min_length=min_length, max_length=None)
 
     def compute_transitions(self) -> Transitions:
-        places = self.places - 1
-        block, steps = 10**places, []
+        block, steps = 10 ** (self.bounds.max_digits - 1), []
         for digit, character in enumerate(_DIGITS):
-            bounds = self.bounds.after(digit * block, block, self.grid)
+            bounds = self.bounds.after(digit, self.grid, 0)
             if bounds is not None:
                 base = self.base + digit * block
-                target = _fraction_digits(self.grid, base, places, bounds, begun=True)
+                target = _fraction_digits(self.grid, base, bounds, begun=True)
                 steps.append((character, target))
         return collect_transitions(steps)
 
 
-def _fraction_digits(
-    grid: Grid, base: int, places: int, bounds: FractionBounds, *, begun: bool
-) -> Node:
-    if bounds == (None, None):
+def _fraction_digits(grid: Grid, base: int, bounds: DigitBounds, *, begun: bool) -> Node:
+    places, low, high = bounds[1:]
+    if low is None and high is None:
         excluded = grid.multiples.excluded_steps
         if grid.dense and all(-base % step >= 10**places for step in excluded):
             return repetition(DIGIT, 0 if begun else 1, None)
@@ -239,18 +206,17 @@ def _fraction_digits(
     base %= grid.modulus
     if places == 0:
         return _free_digits(grid, base, bounds, begun=begun)
-    low, high = bounds
     fewest = grid.fewest_digits(base, places, low, high, 10**places, max_digits=places + 1)
     if fewest is None:
         return EMPTY
     nearest = fewest if begun else max(fewest, 1)
     return intern_node(
-        (FractionDigits, grid, base, places, bounds, begun),
-        lambda: FractionDigits(grid, base, places, bounds, begun, nearest),
+        (FractionDigits, grid, base, bounds, begun),
+        lambda: FractionDigits(grid, base, bounds, begun, nearest),
     )
 
 
-def _free_digits(grid: Grid, base: int, bounds: FractionBounds, *, begun: bool) -> Node:
+def _free_digits(grid: Grid, base: int, bounds: DigitBounds, *, begun: bool) -> Node:
     """Return the language of the digits after the last one that is compared."""
     must_differ = bounds.low is not None or base not in grid.multiples
     if bounds.high is not None or not grid.dense:
@@ -319,7 +285,9 @@ def _digits_between(
         return EMPTY
     steps = []
     for digit, character in enumerate(_DIGITS):
-        target = bounds.after(digit, grid) if digit else bounds.after_leading_zero(grid)
+        target = (
+            bounds.after(digit, grid, grid.places) if digit else bounds.after_leading_zero(grid)
+        )
         if target is not None:
             steps.append((character, _integer_digits(grid, digit, target)))
     return branch(steps)
