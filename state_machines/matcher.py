@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Protocol, overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -21,41 +21,20 @@ from state_machines.explanation import (
 from state_machines.grammar.deep import word_derivative
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.temperatures import temperature_of
-from state_machines.grammar.token_limits import LimitedRule
 from state_machines.grammar.tokens import begins_with_spelling
 from state_machines.limits import LIMITS
 from state_machines.masks.mask_store import MaskCost, MaskStore
 from state_machines.notebook_view import error_html
-from state_machines.syntax_tree import NamedTokens
 from state_machines.token_references import check_token_sets
 from state_machines.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from state_machines.machine import StateMachine
 
 _RECURSION_BUDGET = recursion_budget()
 
 _EXPLANATION_STEPS = 64
 """Derivatives that an explanation is assumed to store."""
-
-
-class MatchedMachine(Protocol):
-    """The interface of a machine that a matcher uses."""
-
-    steps_taken: int
-    """Derivatives that matchers have stored in the machine's states since they were released."""
-
-    token_sets: tuple[NamedTokens, ...]
-    """The tokens that the language has by name or by number."""
-
-    limits_tokens: bool
-    """Whether the language has parts that take a limited number of tokens."""
-
-    limited_rules: tuple[LimitedRule, ...]
-    """The rules with a limit on tokens."""
-
-    temperatures: tuple[float, ...]
-    """The sampling temperatures that parts of the language have."""
-
-    has_values: bool
-    """Whether the texts are values of a JSON Schema."""
 
 
 class Matcher:
@@ -83,7 +62,7 @@ class Matcher:
     __slots__ = ("_completion", "_machine", "_store", "is_finished", "state", "vocabulary")
 
     def __init__(
-        self, state: Node, vocabulary: Vocabulary, machine: MatchedMachine | None = None
+        self, state: Node, vocabulary: Vocabulary, machine: StateMachine | None = None
     ) -> None:
         self.vocabulary = vocabulary
         # A machine that is freed releases its states, so the matcher keeps it alive.
