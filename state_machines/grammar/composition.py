@@ -113,6 +113,13 @@ class Concatenation(Node):
         position, head = self.head.run_derivative(text, position)
         return position, _join(head, self.tail)
 
+    def direct_derivative(self, text: bytes) -> Node | None:
+        if self.head.nullable:
+            return None
+        head = self.head.known_word_derivative(text)
+        # A text that begins no word of the head may end in the tail.
+        return None if head is None or head is EMPTY else _join(head, self.tail)
+
     def release(self) -> Iterable[Node]:
         # Inlined for speed: most nodes are concatenations.
         derivatives, transitions = self._derivatives, self._transitions

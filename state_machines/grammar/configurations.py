@@ -116,7 +116,7 @@ def all_configurations(state: Node) -> list[Configuration] | None:
     # Most states are within a string or a literal.
     text = head.lexeme if type(head) is Captured else head
     is_long = type(head) is Literal and len(head.text) > MAX_PREFIX_BYTES
-    if is_long or type(text) is EncodedText:
+    if is_long or isinstance(text, EncodedText):
         return [(head, None if head is state else (state.tail, None))]  # type: ignore[attr-defined]
     found: list[Configuration] = []
     for configuration in configurations(state):

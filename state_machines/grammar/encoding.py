@@ -19,13 +19,16 @@ spellings:
 
 from __future__ import annotations
 
+import json
 import re
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from state_machines.budgets import spend
 from state_machines.caches import LruCache
-from state_machines.grammar.boolean import Intersection
+from state_machines.grammar.boolean import Intersection, bounds_and_rest
 from state_machines.grammar.decoding import DecodedText, decoded_text
 from state_machines.grammar.lazy import Lazy, reference
 from state_machines.grammar.node import (
@@ -68,6 +71,13 @@ class Spelling:
         spend(len(text) // 64)
         return text.translate(_ESCAPES).encode()
 
+    def read(self, written: bytes) -> str | None:
+        """Return the text that bytes spell; ``None`` if that is not seen at once.
+
+        So it is with bytes that end within a character, and those with a hexadecimal escape.
+        """
+        return _read(written, self.escapes)
+
 
 RAW = Spelling("raw", escapes=False)
 NUMBER = Spelling("number", escapes=False)
@@ -76,6 +86,9 @@ PYTHON_STRING = Spelling("python string", escapes=True)
 
 SHORT_ESCAPES = {0x22: b'"', 0x5C: b"\\", 8: b"b", 12: b"f", 10: b"n", 13: b"r", 9: b"t"}
 """Characters with an escape of two bytes, and its second byte."""
+
+_READ_TEXTS = 4096
+"""Byte strings whose texts are stored."""
 
 _NEEDS_ESCAPE = CodePointSet([(0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)])
 _CONTROLS_WITHOUT_SHORT_FORM = CodePointSet([(0, 7), (11, 11), (14, 0x1F)])
@@ -93,6 +106,9 @@ _HAS_SINGLE_ESCAPE = _HAS_ESCAPE & code_points(0, 0xFFFF)
 _PLAIN = [0x20 <= byte < 0x7F and byte not in b'"\\' for byte in range(256)]
 """By byte, whether it is the only spelling of a character in a JSON string."""
 
+_SHORT_SPELLINGS = re.compile(r'[^"\\\x00-\x1f]*(?:\\["\\bfnrt][^"\\\x00-\x1f]*)*')
+"""The characters that are written as they are, and the escapes of two bytes."""
+
 _PLAIN_RUN = re.compile(rb"[ !#-\[\]-~]*")
 """Bytes that are the only spellings of characters in a JSON string."""
 
@@ -100,6 +116,18 @@ _Cell = tuple[int, int, Node]
 
 _DigitBytes = Callable[[int, int, bool], int]
 """The bytes of a range of digits, as a set; whether they lead a number."""
+
+
+class SelfEncoding(Node):
+    """A language of code points that makes the nodes of its spellings."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def encoded(
+        self, spelling: Spelling, terminator: bytes, min_chars: int, max_chars: int | None
+    ) -> Node:
+        """Return the spellings of the words of a length within bounds, with a terminator each."""
 
 
 class EncodedText(Lazy):
@@ -195,8 +223,7 @@ class EncodedText(Lazy):
     def _plain_end(self, text: bytes, position: int) -> int:
         """Return the end of the bytes from a position on that are plain."""
         if self.spelling.escapes and self.terminator == b'"':
-            found = _PLAIN_RUN.match(text, position)
-            return found.end() if found is not None else position
+            return position + len(plain_beginning(text, position))
         while position < len(text) and self._is_plain(text[position]):
             position += 1
         return position
@@ -206,6 +233,15 @@ class EncodedText(Lazy):
         if not self.spelling.escapes:
             return byte < 0x80 and not self.terminator
         return _PLAIN[byte] and not self.terminator.startswith(bytes((byte,)))
+
+
+def plain_beginning(text: bytes, position: int = 0) -> bytes:
+    """Return the first bytes, from a position on, that strings of JSON have without escapes only.
+
+    Each of them is a whole character that has no other spelling.
+    """
+    found = _PLAIN_RUN.match(text, position)
+    return b"" if found is None else found.group()
 
 
 def _after(text: Node, point: int) -> Node:
@@ -223,10 +259,28 @@ def encoded(text: Node, spelling: Spelling, terminator: bytes = b"") -> Node:
         return EPSILON
     if isinstance(text, DecodedText) and spelling is RAW and not terminator:
         return text.body
+    bounded = bounds_and_rest(text)
+    rest = text if bounded is None else bounded[1]
+    if isinstance(rest, SelfEncoding):
+        bounds = (0, None) if bounded is None else (bounded[0].min_count, bounded[0].max_count)
+        return rest.encoded(spelling, terminator, *bounds)
     return intern_node(
         (EncodedText, id(text), spelling, terminator),
         lambda: EncodedText(text, spelling, terminator),
     )
+
+
+@lru_cache(_READ_TEXTS)
+def _read(written: bytes, escapes: bool) -> str | None:
+    try:
+        text = written.decode()
+    except UnicodeDecodeError:
+        return None
+    if not escapes:
+        return text
+    if not _SHORT_SPELLINGS.fullmatch(text):
+        return None
+    return json.loads(f'"{text}"') if "\\" in text else text
 
 
 def spellings_of(point: int, spelling: Spelling) -> list[bytes]:

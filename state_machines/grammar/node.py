@@ -228,9 +228,24 @@ class Node:
         return Verdict.UNKNOWN
 
     def known_word_derivative(self, text: bytes) -> Node | None:
-        """Return the derivative that :meth:`word_derivative` stored; ``None`` if there is none."""
+        """Return the derivative by a byte string if it is stored, or found without a search.
+
+        It is stored then, as :meth:`word_derivative` does.
+        """
         known = self._derivatives
-        return None if known is None else known.get(text)
+        found = None if known is None else known.get(text)
+        if found is None and self.transient is None:
+            found = self.direct_derivative(text)
+            if found is not None:
+                if known is None or len(known) >= _WORD_DERIVATIVES:
+                    known = self._derivatives = {}
+                known[text] = found
+        return found
+
+    def direct_derivative(self, text: bytes) -> Node | None:
+        """Return the derivative by a byte string if it takes no search; else ``None``."""
+        del text
+        return None
 
     def word_derivative(self, text: bytes) -> Node:
         """Return the derivative by a byte string that is likely to repeat. It is stored."""

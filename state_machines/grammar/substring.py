@@ -20,10 +20,28 @@ import numpy.typing as npt
 
 from state_machines.budgets import Verdict, spend
 from state_machines.errors import InvalidArgumentError
-from state_machines.grammar.encoding import RAW, encoded
-from state_machines.grammar.node import EMPTY, EPSILON, Node, Transitions, intern_node
+from state_machines.grammar.boolean import intersection
+from state_machines.grammar.encoding import (
+    RAW,
+    EncodedText,
+    SelfEncoding,
+    Spelling,
+    encoded,
+    plain_beginning,
+)
+from state_machines.grammar.lazy import Lazy
+from state_machines.grammar.node import (
+    EMPTY,
+    EPSILON,
+    Node,
+    Transitions,
+    add_node,
+    intern_node,
+    known_node,
+)
+from state_machines.grammar.nodes import repetition, symbols
 from state_machines.grammar.suffix_array import CHARACTERS_PER_STEP, Positions, suffix_array
-from state_machines.grammar.symbols import CodePointSet, code_points
+from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet, code_points
 from state_machines.limits import LIMITS
 
 _COUNTED_QUOTES = 1000
@@ -146,6 +164,7 @@ class Source:
 
     Attributes:
         text: The text.
+        spelled: The source as compiled code reads it, by spelling and terminator.
         alphabet: Its different code points, ascending: int32, shape (k,).
         ranks: The indices in ``alphabet`` of its characters, and -1: int32, shape (n + 1,).
         suffixes: The positions where a quote may start, in the order of the suffixes: int32.
@@ -155,10 +174,12 @@ class Source:
 
     __slots__ = (
         "__weakref__",
+        "_ends",
         "_order",
         "alphabet",
         "ends",
         "ranks",
+        "spelled",
         "suffixes",
         "text",
     )
@@ -177,8 +198,10 @@ class Source:
             counts = np.diff(np.flatnonzero(may_end), prepend=-1)
             self.ends = np.repeat(np.flatnonzero(may_end).astype(np.int32), counts)
         self.suffixes: Positions = suffixes
-        # A memory view, which is faster to index by single integers.
+        self.spelled: dict[tuple[Spelling, bytes], Any] = {}
+        # Memory views, which are faster to index by single integers.
         self._order = suffixes.data
+        self._ends = None if self.ends is None else self.ends.data
 
     def node(self, state: tuple[int, int, int]) -> Node:
         """Return the node of an interval of suffixes without their first ``depth`` characters.
@@ -190,13 +213,91 @@ class Source:
         if high < 0:
             high = len(self.suffixes)
         if high <= low + 1:
-            at = int(self.suffixes[low]) + depth if high > low else len(self.text)
+            at = self.position(low, high, depth)
             if at == len(self.text):
                 return EPSILON
             return intern_node(("Quoted", id(self), at), lambda: Substring(self, low, high, depth))
         return intern_node(
             ("Substring", id(self), low, high, depth), lambda: Substring(self, low, high, depth)
         )
+
+    def encoded(
+        self,
+        interval: tuple[int, int, int],
+        spelling: Spelling,
+        terminator: bytes,
+        min_chars: int = 0,
+        max_chars: int | None = None,
+    ) -> Node:
+        """Return the spellings of a node's words of a length within bounds.
+
+        The node itself is not made.
+
+        Args:
+            interval: The interval of suffixes and the depth.
+            spelling: The spelling.
+            terminator: The bytes after each word.
+            min_chars: The least number of characters.
+            max_chars: The greatest number of characters; ``None`` for no bound.
+        """
+        low, high, depth = interval
+        is_bounded = min_chars > 0 or max_chars is not None
+        if is_bounded and not self.has_word(interval, min_chars, max_chars):
+            return EMPTY
+        if high == low + 1:
+            at = self._order[low] + depth
+            if at == len(self.text):
+                return encoded(EPSILON, spelling, terminator)
+            if max_chars is not None and at + max_chars >= len(self.text):
+                max_chars = None
+            key: tuple[Any, ...] = at, min_chars, max_chars
+        else:
+            key = low, high, depth, min_chars, max_chars
+        key = ("Quote", id(self), spelling, terminator, *key)
+        node: Node | None = known_node(key)
+        if node is None:
+            made = EncodedQuote(self, interval, spelling, terminator, min_chars, max_chars)
+            node = add_node(key, made)
+        return node
+
+    def position(self, low: int, high: int, depth: int) -> int:
+        """Return the first position of an interval, behind ``depth`` characters."""
+        return self._order[low] + depth if low < high else len(self.text)
+
+    def min_length(self, low: int, high: int, depth: int, min_chars: int = 0) -> int:
+        """Return a lower bound on the length of words of an interval; 0 if the empty one is."""
+        if self._ends is None:
+            return min_chars
+        if high == low + 1:
+            at = self._order[low] + depth
+            return self._ends[at + min_chars] - at
+        return min_chars or int(not self.may_end(low, high, depth))
+
+    def has_word(self, interval: tuple[int, int, int], least: int, most: int | None) -> bool:
+        """Whether a word of an interval has a number of characters within bounds."""
+        low, high, depth = interval
+        if high > low + 1:
+            starts = self.suffixes[low:high] + np.int32(depth)
+            return bool(self.may_complete(starts, least, most).any())
+        at = self.position(low, high, depth)
+        if at + least > len(self.text):
+            return False
+        end = at + least if self._ends is None else self._ends[at + least]
+        return most is None or end <= at + most
+
+    def after(self, low: int, high: int, depth: int, text: str) -> tuple[int, int, int] | None:
+        """Return the interval of the suffixes that continue with a text, and the new depth."""
+        if high == low + 1:
+            fits = self.text.startswith(text, self._order[low] + depth)
+            return (low, high, depth + len(text)) if fits else None
+        for length, character in enumerate(text):
+            if high == low + 1:
+                return self.after(low, high, depth, text[length:])
+            low, high = self.narrowed(low, high, depth, character)
+            if low == high:
+                return None
+            depth += 1
+        return low, high, depth
 
     def narrowed(self, low: int, high: int, depth: int, character: str) -> tuple[int, int]:
         """Return the interval of the suffixes of an interval that continue with a character.
@@ -252,19 +353,14 @@ class Source:
         return inside & found
 
 
-class Substring(Node):
+class Substring(SelfEncoding):
     """The texts from several positions on, up to each position where a quote may end."""
 
     __slots__ = ("depth", "high", "low", "source")
 
     def __init__(self, source: Source, low: int, high: int, depth: int) -> None:
-        if high == low + 1:
-            at = int(source.suffixes[low]) + depth
-            min_length = 0 if source.ends is None else int(source.ends[at]) - at
-            earliest = at
-        else:
-            earliest = depth
-            min_length = 0 if source.may_end(low, high, depth) else 1
+        min_length = source.min_length(low, high, depth)
+        earliest = source.position(low, high, depth) if high == low + 1 else depth
         super().__init__(
             nullable=min_length == 0,
             min_length=min_length,
@@ -275,15 +371,17 @@ class Substring(Node):
         self.high = high
         self.depth = depth
 
+    def encoded(
+        self, spelling: Spelling, terminator: bytes, min_chars: int, max_chars: int | None
+    ) -> Node:
+        """Return the spellings of the words of a length within bounds, with a terminator each."""
+        interval = self.low, self.high, self.depth
+        return self.source.encoded(interval, spelling, terminator, min_chars, max_chars)
+
     @property
     def count(self) -> int:
         """Number of positions."""
         return self.high - self.low
-
-    @property
-    def position(self) -> int:
-        """The first position."""
-        return int(self.source.suffixes[self.low]) + self.depth
 
     @property
     def positions(self) -> Positions:
@@ -294,7 +392,7 @@ class Substring(Node):
     def compute_transitions(self) -> Transitions:
         source = self.source
         if self.high == self.low + 1:
-            point = ord(source.text[int(source.suffixes[self.low]) + self.depth])
+            point = ord(source.text[source.position(self.low, self.high, self.depth)])
             then = source.node((self.low, self.high, self.depth + 1))
             return ((code_points(point, point), then),)
         ranks = source.ranks[self.positions]
@@ -315,7 +413,7 @@ class Substring(Node):
     def first_characters(self) -> Iterable[CodePointSet]:
         source = self.source
         if self.high == self.low + 1:
-            point = ord(source.text[self.position])
+            point = ord(source.text[source.position(self.low, self.high, self.depth)])
             return (code_points(point, point),)
         spend(1 + self.count // CHARACTERS_PER_STEP)
         occurs = np.zeros(len(source.alphabet) + 1, np.bool_)
@@ -331,22 +429,87 @@ class Substring(Node):
 
     def _after(self, text: str) -> Node:
         """Return the derivative by a text."""
-        source, low, high, depth = self.source, self.low, self.high, self.depth
-        for length, character in enumerate(text):
-            if high == low + 1:
-                at = source.suffixes.item(low) + depth
-                if source.text.startswith(text[length:], at):
-                    return source.node((low, high, depth + len(text) - length))
-                return EMPTY
-            low, high = source.narrowed(low, high, depth, character)
-            if low == high:
-                return EMPTY
-            depth += 1
-        return source.node((low, high, depth))
+        state = self.source.after(self.low, self.high, self.depth, text)
+        return EMPTY if state is None else self.source.node(state)
 
     def has_length_between(self, min_length: int, max_length: int | None) -> Verdict:
-        ends = self.source.may_complete(self.positions, min_length, max_length)
-        return Verdict.of(bool(ends.any()))
+        interval = self.low, self.high, self.depth
+        return Verdict.of(self.source.has_word(interval, min_length, max_length))
+
+
+class EncodedQuote(EncodedText):
+    """The spellings of the words of a :class:`Substring` that have a length within bounds.
+
+    The language of code points is made when it is first needed.
+    """
+
+    __slots__ = ("_text", "depth", "high", "low", "max_chars", "min_chars", "source")
+
+    def __init__(
+        self,
+        source: Source,
+        interval: tuple[int, int, int],
+        spelling: Spelling,
+        terminator: bytes,
+        min_chars: int,
+        max_chars: int | None,
+    ) -> None:
+        self.low, self.high, self.depth = low, high, depth = interval
+        # With a terminator, the bound need not be exact.
+        is_exact = high == low + 1 or not terminator
+        min_length = source.min_length(low, high, depth, min_chars) if is_exact else min_chars
+        is_nullable = not (min_length or terminator)
+        Lazy.__init__(self, nullable=is_nullable, min_length=min_length + len(terminator))
+        self.source = source
+        self.spelling = spelling
+        self.terminator = terminator
+        self.min_chars = min_chars
+        self.max_chars = max_chars
+        self._text: Node | None = None
+
+    @property
+    def count(self) -> int:
+        """Number of positions."""
+        return self.high - self.low
+
+    @property
+    def text(self) -> Node:  # type: ignore[override]
+        """The language of code points."""
+        text = self._text
+        if text is None:
+            text = self.source.node((self.low, self.high, self.depth))
+            if self.min_chars or self.max_chars is not None:
+                any_text = symbols(ANY_CODE_POINT)
+                text = intersection((text, repetition(any_text, self.min_chars, self.max_chars)))
+            self._text = text
+        return text
+
+    @property
+    def leading_text(self) -> bytes:
+        if self.count > 1:
+            return b""
+        at = self.source.position(self.low, self.high, self.depth)
+        text = self.source.text[at : at + self.min_length - len(self.terminator)].encode()
+        return plain_beginning(text) if self.spelling.escapes else text
+
+    def release(self) -> Iterable[Node]:
+        return Lazy.release(self)
+
+    def direct_derivative(self, text: bytes) -> Node | None:
+        spelling, terminator = self.spelling, self.terminator
+        written = None if terminator and not spelling.escapes else spelling.read(text)
+        if written is None:
+            return None
+        source, least, most = self.source, self.min_chars, self.max_chars
+        if most is not None:
+            most -= len(written)
+            if most < 0:
+                return None
+        interval = source.after(self.low, self.high, self.depth, written)
+        if interval is None:
+            return None
+        least = max(0, least - len(written)) if least else 0
+        return source.encoded(interval, spelling, terminator, least, most)
 
 
 _SOURCES: WeakValueDictionary[bytes, Source] = WeakValueDictionary()

@@ -18,6 +18,7 @@ from typing import TypeAlias
 
 from state_machines.budgets import spend
 from state_machines.grammar.capture import Captured
+from state_machines.grammar.encoding import EncodedText
 from state_machines.grammar.lexing import Lexed
 from state_machines.grammar.node import EPSILON, Node, Transitions, intern_node
 from state_machines.grammar.nodes import (
@@ -89,6 +90,9 @@ def begins_with_spelling(state: Node) -> bool:
     if first is not None and not first >> _MARK & 1:
         return False
     head = state.head if isinstance(state, Concatenation) else state
+    if isinstance(head, EncodedText) and not head.nullable:
+        # No spelling of a character has the mark.
+        return False
     # Which bytes begin a captured word depends on the words that are taken.
     if isinstance(head, Captured) and not head.lexeme.first_bytes >> _MARK & 1:
         return False

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from state_machines.budgets import spend
+from state_machines.grammar.node import Node
 from state_machines.limits import LIMITS
 from state_machines.masks.kernel import KERNEL, Kernel
 from state_machines.masks.stack_automaton import StackAutomaton
@@ -93,7 +94,7 @@ _NUMBERS = (
 class _Trie(ctypes.Structure):
     """``token_trie`` of ``walk.c``."""
 
-    _fields_ = (("vertices", ctypes.c_void_p), ("ids", ctypes.c_void_p))
+    _fields_ = tuple((name, ctypes.c_void_p) for name in ("vertices", "ids", "bytes"))
 
 
 class _Lexer(ctypes.Structure):
@@ -117,7 +118,9 @@ class KernelWalk:
     def __init__(self, trie: TokenTrie, kernel: Kernel) -> None:
         self._kernel = kernel
         self._trie = trie
-        self._trie_fields = _Trie(trie.vertices.ctypes.data, trie.ids.ctypes.data)
+        self._trie_fields = _Trie(
+            trie.vertices.ctypes.data, trie.ids.ctypes.data, trie.byte.ctypes.data
+        )
         size = trie.size
         self._arrays: dict[str, npt.NDArray[Any]] = {
             "vertices": np.empty(2 * size + MAX_LATE, np.int32),
@@ -136,6 +139,7 @@ class KernelWalk:
         self._walk = _Walk(max_late=MAX_LATE, max_few=FEW_TOKENS, max_leaves=size)
         for name, array in self._arrays.items():
             setattr(self._walk, name, array.ctypes.data)
+        self._references = ctypes.byref(self._trie_fields), ctypes.byref(self._walk)
 
     def descend(
         self,
@@ -207,15 +211,21 @@ class KernelWalk:
         ends.append(self._left()[0])
         return self._tokens(), _distinct(concatenated(ends), self._trie.size, is_distinct=False)
 
-    def quote(self, quotation: ctypes.Structure) -> tuple[TokenSet, Ids]:
+    def quote(self, quotation: Any) -> tuple[TokenSet, Ids]:
         """Call ``quote`` of ``walk.c``: the tokens of a quote, and the vertices where it ends."""
-        walk = self._walk
         self._arrays["bits"].fill(0)
-        walk.found = walk.leaves = 0
-        self._kernel.quote(
-            ctypes.byref(self._trie_fields), ctypes.byref(quotation), ctypes.byref(walk)
-        )
-        return self._tokens(), self._left()[0]
+        self._walk.found = 0
+        ends = self.ends_of_quote(quotation).copy()
+        return self._tokens(), ends
+
+    def ends_of_quote(self, quotation: Any) -> Ids:
+        """Return the ends alone, which the next walk overwrites."""
+        walk = self._walk
+        walk.leaves = 0
+        quotation.stack = self.stack
+        trie, walk_fields = self._references
+        self._kernel.quote(trie, ctypes.byref(quotation), walk_fields)
+        return self._arrays["leaving"][: walk.leaves]
 
     @cached_property
     def stack(self) -> int:
@@ -322,6 +332,14 @@ class Descents:
                 return descend_levels(self.trie, table, begin)[1]
             return walk.visits(table, begin)
 
+    def words(self, node: Node, vertex: int) -> tuple[Ids, Ids]:
+        """Return the vertices below one that a node reaches, and those where its words end."""
+        with self.table() as table:
+            vertices, states = self.visits(table, below(vertex, table.number(node)))
+            nullable = np.array([node.nullable for node in table.nodes], np.bool_)
+        vertices, states = vertices[1:], states[1:]
+        return vertices, vertices[nullable[states]]
+
     @contextmanager
     def table(self) -> Iterator[StateTable]:
         """Lend a table of states. It has states of earlier walks, which new ones often reach."""
@@ -335,20 +353,26 @@ class Descents:
             if table.weight <= LIMITS.state_table_bytes:
                 self._tables.append(table)
 
+    def take(self) -> KernelWalk | None:
+        """Take arrays of the kernel for this thread; ``None`` without the kernel."""
+        try:
+            return self._walks.pop()
+        except IndexError:
+            return None if self._kernel is None else KernelWalk(self.trie, self._kernel)
+
+    def put(self, walk: KernelWalk) -> None:
+        """Give arrays of the kernel back."""
+        self._walks.append(walk)
+
     @contextmanager
     def kernel_walk(self) -> Iterator[KernelWalk | None]:
         """Lend arrays of the kernel to this thread; ``None`` without the kernel."""
-        if self._kernel is None:
-            yield None
-            return
+        walk = self.take()
         try:
-            lent = self._walks.pop()
-        except IndexError:
-            lent = KernelWalk(self.trie, self._kernel)
-        try:
-            yield lent
+            yield walk
         finally:
-            self._walks.append(lent)
+            if walk is not None:
+                self.put(walk)
 
 
 def below(vertex: int, state: int) -> Begin:

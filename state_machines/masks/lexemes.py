@@ -22,6 +22,7 @@ from state_machines.grammar.configurations import MAX_PREFIX_BYTES, LexemeSplit
 from state_machines.grammar.encoding import JSON_STRING, RAW, EncodedText, Spelling, encoded
 from state_machines.grammar.node import EPSILON, Node, leading_bytes
 from state_machines.grammar.nodes import concatenation
+from state_machines.grammar.substring import EncodedQuote
 from state_machines.grammar.until import UntilText
 from state_machines.limits import LIMITS
 from state_machines.masks.descent import Descents, below
@@ -33,7 +34,7 @@ from state_machines.masks.lexeme_tokens import (
     StringTokens,
     WalkCache,
 )
-from state_machines.masks.quote_walks import Quote, quote_walk
+from state_machines.masks.quote_walks import is_narrow_quote, quote_walk
 from state_machines.masks.string_walks import Strings, with_other_counts
 from state_machines.masks.token_sets import TokenSet, united
 from state_machines.masks.token_trie import Ids, concatenated
@@ -98,9 +99,8 @@ class Lexemes:
         known = self._narrow.peek(text)
         if known is not None:
             return known
-        quote = Quote.of(text)
-        if quote is not None:
-            return quote.is_narrow
+        if isinstance(split.lexeme, EncodedQuote):
+            return is_narrow_quote(split.lexeme)
         return self._narrow.put(text, _has_few_beginnings(text))
 
     def walk(self, prefix: Node, lexeme: EncodedText) -> LexemeTokens:
@@ -110,7 +110,7 @@ class Lexemes:
         walk = self._walks.get(text, key)
         if walk is not None:
             return walk
-        if _is_string(lexeme) and Quote.of(text) is None:
+        if _is_string(lexeme) and not isinstance(lexeme, EncodedQuote):
             leads = self._leads_of(prefix)
             if leads is not None:
                 return self._string(prefix, leads, text)
@@ -175,16 +175,17 @@ class Lexemes:
     def _make(
         self, prefix: Node, text: Node, spelling: Spelling, terminator: bytes
     ) -> LexemeTokens:
-        head, quote = encoded(text, spelling, terminator), Quote.of(text)
-        leads = None if quote is None else words_of(prefix)
-        if quote is not None and leads is not None and isinstance(head, EncodedText):
-            return self._quote(leads, head, quote)
+        head = encoded(text, spelling, terminator)
+        leads = words_of(prefix) if isinstance(head, EncodedQuote) else None
+        if leads is not None:
+            assert isinstance(head, EncodedQuote)
+            return self._quote(leads, head)
         is_free = isinstance(text, UntilText) and text.max_chars is None
         if is_free and prefix is EPSILON and spelling is RAW and not terminator:
             return self._free_text(text)  # type: ignore[arg-type]
         return self._descend(concatenation(prefix, head))
 
-    def _quote(self, leads: list[bytes], head: EncodedText, quote: Quote) -> LexemeTokens:
+    def _quote(self, leads: list[bytes], quote: EncodedQuote) -> LexemeTokens:
         """Return the walk of a quote after one of several byte strings."""
         trie = self._trie
         sets: list[TokenSet] = []
@@ -194,14 +195,14 @@ class Lexemes:
             start = trie.follow(lead, 0, few)
             if start is None:
                 continue
-            found = quote_walk(self._descents, head, quote, start)
+            found = quote_walk(self._descents, quote, start)
             sets.append(found.tokens)
             ends.append(found.ends)
-            if lead and head.nullable:
+            if lead and quote.nullable:
                 ends.append(np.array([start], np.int32))
         tokens = united(sets, np.array(few, np.int32))
         quotes = np.unique(concatenated(ends)).astype(np.int32)
-        if _is_string(head):
+        if _is_string(quote):
             return StringTokens(tokens, quotes, trie, self._strings.closing)
         return LexemeTokens(tokens, trie.children_of(quotes), trie)
 

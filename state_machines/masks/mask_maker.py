@@ -56,7 +56,7 @@ from state_machines.masks.lexemes import Lexemes, words_of
 from state_machines.masks.lexer_exits import exits, leaving
 from state_machines.masks.lexer_summaries import allowed_tokens
 from state_machines.masks.lexer_walks import LexerWalk
-from state_machines.masks.quote_walks import is_narrow_quote
+from state_machines.masks.quote_walks import QuoteMasks, is_narrow_quote
 from state_machines.masks.recursive_walks import RecursiveWalks
 from state_machines.masks.spelled_tokens import SpelledTokens
 from state_machines.masks.token_sets import Bits, TokenSet, united, without
@@ -151,6 +151,7 @@ class MaskMaker:
         self._end_ids = sorted(vocabulary.end_token_ids)
         self._descents = Descents(self.trie)
         self._trie_walk = TrieWalk(self._descents)
+        self.quotes = QuoteMasks(self._descents, self._trie_walk.tokens, self._size, self._end_ids)
         self._recursive = RecursiveWalks(self._descents, self._trie_walk.tokens_by_state)
         self._lexemes = Lexemes(self._descents)
         self._known_endings: LruCache[Hashable, _Endings] = LruCache(_MASK_ENDINGS)
@@ -258,8 +259,7 @@ class MaskMaker:
             parts.routes.append("grammar")
             self._collect_lexed(head, following, parts)
             return
-        is_quote = isinstance(head, EncodedText) and is_narrow_quote(head.text)
-        split = None if is_quote else split_lexeme(configuration)
+        split = None if is_narrow_quote(head) else split_lexeme(configuration)
         if split is None or self._lexemes.is_narrow(split):
             parts.routes.append("vertices")
             parts.few += self._trie_walk.tokens(head, stack=following)

@@ -31,6 +31,7 @@ class MaskCost(NamedTuple):
 
     Attributes:
         routes: How the parts of the state were walked: ``lexeme`` (a text, shared by states),
+            ``quote`` (the text of a source at few positions),
             ``grammar`` (lexemes of a Lark grammar), ``rules`` (recursive rules over bytes),
             ``vertices`` (few tokens, vertex by vertex) or
             ``whole state`` (an ambiguous state, one derivative at each vertex).
@@ -93,8 +94,13 @@ class MaskStore:
         return dense
 
     def _compute(self, state: Node, steps: int) -> npt.NDArray[np.bool_]:
+        start = perf_counter()
+        quoted = self._maker.quotes.mask(state, steps)
+        if quoted is not None:
+            self._costs.append((ref(state), ("quote",), 0, 0, perf_counter() - start))
+            return quoted
         routes: list[str] = []
-        rows, start = self._maker.rows, perf_counter()
+        rows = self._maker.rows
         budget = step_budget(steps)
         with budget, _RECURSION_BUDGET:
             state.mask, dense = self._maker.mask(state, routes)

@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
-import numpy as np
-
 from state_machines.budgets import spend
 from state_machines.caches import WeakKeyLruCache
 from state_machines.grammar.capture import Captured, Dispatch
@@ -32,12 +30,12 @@ from state_machines.grammar.nodes import (
     SymbolNode,
     Union,
 )
-from state_machines.grammar.substring import Substring
+from state_machines.grammar.substring import EncodedQuote
 from state_machines.grammar.symbols import bytes_in
 from state_machines.limits import LIMITS
 from state_machines.masks.descent import Descents, below
 from state_machines.masks.lexer_walks import LexerWalks
-from state_machines.masks.quote_walks import Quote, quote_walk
+from state_machines.masks.quote_walks import quote_walk
 from state_machines.masks.state_table import StateTable, TooManyStatesError
 
 _HEAD_WALKS = 2048
@@ -147,20 +145,17 @@ class TrieWalk:
                 continue
             if tail is not None and node.nullable and kind is not Union:
                 pending.append((*tail, at))
-            if kind is EncodedText and type(node.text) is Substring:  # type: ignore[attr-defined]
-                assert isinstance(node, EncodedText)
-                ids, ends = self._head_walk(node, at)
-                found += ids
+            if isinstance(node, EncodedQuote):
+                quoted = quote_walk(self._descents, node, at)
+                found += quoted.tokens.ids.tolist()
                 if tail is not None:
-                    pending += [(*tail, end) for end in ends]
+                    pending += [(*tail, end) for end in quoted.ends.tolist()]
                 continue
             first = node.known_first_bytes
             if first is None:
                 first = node.first_bytes
             is_lazy = isinstance(node, Lazy)
             is_plain = not is_lazy and kind not in _COMPOSED
-            if kind is EncodedText and tail is None:
-                is_plain = Quote.of(node.text) is None  # type: ignore[attr-defined]
             if is_plain:
                 for byte, child in descend(at, first, found):
                     target = node.derivative(byte)
@@ -289,10 +284,6 @@ class TrieWalk:
 
         Vertices without children may be left out of the latter.
         """
-        quote = Quote.of(head.text)
-        if quote is not None:
-            found = quote_walk(self._descents, head, quote, vertex)
-            return found.tokens.ids.tolist(), found.ends.tolist()
         # Cached by the language of code points, which may outlive the schema.
         key = (head.spelling, head.terminator, vertex)
         known = self._heads.get(head.text)
@@ -335,13 +326,8 @@ class TrieWalk:
 
     def _walk_states(self, head: Node, vertex: int) -> _HeadWalk:
         """Walk a head as an automaton."""
-        with self._descents.table() as table:
-            start = below(vertex, table.number(head))
-            vertices, states = self._descents.visits(table, start)
-            nullable = np.array([node.nullable for node in table.nodes], np.bool_)
-        vertices, states = vertices[1:], states[1:]
-        tokens = self._trie.tokens_at_all(vertices).tolist()
-        return tokens, vertices[nullable[states]].tolist()
+        vertices, ends = self._descents.words(head, vertex)
+        return self._trie.tokens_at_all(vertices).tolist(), ends.tolist()
 
     def ends(self, node: Node) -> list[int]:
         """Return the vertices whose bytes are a word of a node."""

@@ -11,7 +11,7 @@
 #define EXPORTED __attribute__((visibility("default")))
 #endif
 
-EXPORTED const int32_t version = 10;
+EXPORTED const int32_t version = 11;
 
 /* Write the state of an automaton at every vertex of a trie, beginning with `from`.
  *
@@ -44,6 +44,7 @@ typedef struct {
 typedef struct {
     const trie_vertex *vertices;
     const int32_t *ids;
+    const uint8_t *bytes;
 } token_trie;
 
 /* The states of lexers. target[256 * s + b] follows state s by byte b; 0 is dead. kind[s] is -1 if
@@ -188,37 +189,45 @@ EXPORTED int32_t descend(const token_trie *trie, const lexer *lexer, descent *wa
 /* A quote: texts that occur in a source. order: positions in the order of the texts there; those
  * from `low` to before `high` are walked, from `depth` characters on. text: the characters by number,
  * -1 at the end. The spellings of character c are first_spelling[c] to before first_spelling[c + 1],
- * the bytes of spelling s are first_byte[s] to before first_byte[s + 1]. is_end: whether a quote may
- * end at a position, or null. limit: by position, the last one where a quote from there may end, or
- * null.
+ * the bytes of spelling s are first_byte[s] to before first_byte[s + 1]. last_end: by position, the
+ * last one up to it where a quote may end; null if it may end anywhere. A quote has from min_chars to
+ * max_chars characters; -1 for no bound. size: the length of the source. mask: gets the tokens, one byte for each, instead of the walk, if it is not null.
  */
 typedef struct {
-    const int32_t *order, *text, *first_spelling, *first_byte;
-    const uint8_t *bytes, *is_end;
-    const int32_t *limit;
-    const uint8_t *terminator;
+    const int32_t *order, *text, *first_spelling, *first_byte, *last_end;
+    const uint8_t *bytes, *terminator;
     int32_t *stack;
-    int32_t low, high, depth, min_chars, terminator_size, vertex, pending;
+    uint8_t *mask;
+    int32_t low, high, depth, size, min_chars, max_chars, terminator_size, vertex, pending;
 } quotation;
 
 static int32_t child_of(const token_trie *trie, int32_t vertex, int32_t byte)
 {
-    int32_t low = trie->vertices[vertex].first_child, high = trie->vertices[vertex].end_child;
+    int32_t low = trie->vertices[vertex].first_child, end = trie->vertices[vertex].end_child;
+    int32_t high = end;
     while (low < high) {
         int32_t middle = low + (high - low) / 2;
-        if (trie->vertices[middle].byte < byte)
+        if (trie->bytes[middle] < byte)
             low = middle + 1;
         else
             high = middle;
     }
-    if (low < trie->vertices[vertex].end_child && trie->vertices[low].byte == byte)
-        return low;
-    return -1;
+    return low < end && trie->bytes[low] == byte ? low : -1;
 }
 
 static int has_children(const token_trie *trie, int32_t vertex)
 {
     return trie->vertices[vertex].first_child < trie->vertices[vertex].end_child;
+}
+
+static void add_quoted(const token_trie *trie, quotation *quote, descent *walk, int32_t vertex)
+{
+    int32_t rank = trie->vertices[vertex].low, end = trie->vertices[vertex].end;
+    if (!quote->mask)
+        add_tokens(trie, walk, rank, end);
+    else
+        for (; rank < end; rank++)
+            quote->mask[trie->ids[rank]] = 1;
 }
 
 static void push(quotation *quote, int32_t vertex, int32_t low, int32_t high, int32_t length)
@@ -236,7 +245,7 @@ static void spell(const token_trie *trie, quotation *quote, descent *walk, int32
         int32_t child = child_of(trie, vertex, bytes[from] - (upper ? 'a' - 'A' : 0));
         if (child < 0)
             continue;
-        add_tokens(trie, walk, trie->vertices[child].low, trie->vertices[child].end);
+        add_quoted(trie, quote, walk, child);
         if (!has_children(trie, child))
             continue;
         if (from + 1 < size)
@@ -271,19 +280,29 @@ static int32_t end_of_group(const quotation *quote, int32_t low, int32_t high, i
     return low + 1;
 }
 
-/* Whether a quote from one of some positions has a number of characters, or, if `ends`, may end
+/* Whether a quote from one of some positions may have a number of characters, or, if `ends`, may end
  * after them. */
 static int reaches(const quotation *quote, int32_t low, int32_t high, int32_t length, int ends)
 {
+    int is_bounded = quote->min_chars > 0 || quote->max_chars >= 0;
     if (ends && length < quote->min_chars)
         return 0;
-    if (!quote->limit && !(ends && quote->is_end))
+    if (quote->max_chars >= 0 && length > quote->max_chars)
+        return 0;
+    if (!(quote->last_end ? is_bounded || ends : quote->min_chars > length))
         return 1;
     for (; low < high; low++) {
-        int32_t start = quote->order[low] + quote->depth;
-        if (quote->limit && start + length > quote->limit[start])
+        int32_t start = quote->order[low] + quote->depth, last = quote->size;
+        if (ends) {
+            if (quote->last_end[start + length] == start + length)
+                return 1;
             continue;
-        if (!ends || !quote->is_end || quote->is_end[start + length])
+        }
+        if (quote->max_chars >= 0 && last - start > quote->max_chars)
+            last = start + quote->max_chars;
+        if (quote->last_end)
+            last = quote->last_end[last];
+        if (last - start >= quote->min_chars && last - start >= length)
             return 1;
     }
     return 0;
@@ -298,12 +317,16 @@ EXPORTED void quote(const token_trie *trie, quotation *quote, descent *walk)
     while (quote->pending) {
         const int32_t *top = quote->stack + 4 * --quote->pending;
         int32_t vertex = top[0], low = top[1], high = top[2], length = top[3];
-        if ((length || quote->terminator_size) && reaches(quote, low, high, length, 1)) {
-            int32_t end = vertex;
+        int32_t end = length ? vertex : -1;
+        if (quote->terminator_size)
+            end = child_of(trie, vertex, quote->terminator[0]);
+        /* Few vertices have a terminator below them, and many positions may have to be read. */
+        if (end >= 0 && reaches(quote, low, high, length, 1)) {
+            end = vertex;
             for (int32_t at = 0; at < quote->terminator_size && end >= 0; at++) {
                 end = child_of(trie, end, quote->terminator[at]);
                 if (end >= 0)
-                    add_tokens(trie, walk, trie->vertices[end].low, trie->vertices[end].end);
+                    add_quoted(trie, quote, walk, end);
             }
             if (end >= 0)
                 walk->leaving[walk->leaves++] = end;
