@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import cast, get_args
 from weakref import finalize
 
@@ -44,6 +45,8 @@ class StateMachine:
             them in so many tokens.
         temperatures: The sampling temperatures that parts of the language have
             (:attr:`Matcher.temperature`).
+        inner: Machines whose texts are parts of the texts. Their tokens, limits and temperatures
+            are added to those above, and they live as long as this machine.
     """
 
     has_values: bool = False
@@ -58,12 +61,17 @@ class StateMachine:
         limits_tokens: bool = False,
         limited_rules: Iterable[LimitedRule] = (),
         temperatures: Iterable[float] = (),
+        inner: Iterable[StateMachine] = (),
     ) -> None:
         self.start = start
-        self.token_sets = tuple(dict.fromkeys(token_sets))
-        self.limits_tokens = limits_tokens
-        self.limited_rules = tuple(limited_rules)
-        self.temperatures = tuple(sorted(set(temperatures)))
+        self._inner = machines = tuple(inner)
+        sets = chain(token_sets, *(each.token_sets for each in machines))
+        self.token_sets: tuple[NamedTokens, ...] = tuple(dict.fromkeys(sets))
+        self.limits_tokens: bool = limits_tokens or any(each.limits_tokens for each in machines)
+        rules = chain(limited_rules, *(each.limited_rules for each in machines))
+        self.limited_rules: tuple[LimitedRule, ...] = tuple(dict.fromkeys(rules))
+        numbers = chain(temperatures, *(each.temperatures for each in machines))
+        self.temperatures: tuple[float, ...] = tuple(sorted(set(numbers)))
         self.steps_taken = 0
         """Derivatives that matchers have stored in the machine's states since :meth:`trim`."""
         if forget is not None:

@@ -125,10 +125,7 @@ class SpokenStateMachine(StateMachine):
                 before = _lead_ins(lead_in, machine, max_lead_in)
         super().__init__(
             concatenation(optional(_SPACE), optional(concatenation(before, _SPACE)), machine.start),
-            token_sets=machine.token_sets,
-            limits_tokens=machine.limits_tokens,
-            limited_rules=machine.limited_rules,
-            temperatures=machine.temperatures,
+            inner=(machine,),
         )
 
     def split(self, text: str) -> tuple[str, str]:

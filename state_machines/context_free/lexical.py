@@ -30,7 +30,7 @@ class LexicalGrammar:
         start: The rule that whole texts match.
         ignores_first: Whether ignored lexemes may also precede the first lexeme.
         ignores_once: Whether at most one ignored lexeme stands between two others.
-        owners: Machines that languages of terminals belong to; they live as long as the grammar.
+        owners: Machines that languages of terminals belong to.
         token_sets: The tokens by name or by number among the terminals.
         limited_rules: The rules with a limit on tokens that do not match the empty text.
     """
@@ -46,28 +46,14 @@ class LexicalGrammar:
     limited_rules: tuple[LimitedRule, ...] = ()
 
     @property
-    def all_token_sets(self) -> list[NamedTokens]:
-        """The tokens by name or by number, those of owners included."""
-        inner = (each for owner in self.owners for each in owner.token_sets)
-        return [*self.token_sets, *inner]
-
-    @property
     def limits_tokens(self) -> bool:
-        """Whether a rule, or an owner, limits the number of tokens of its texts."""
-        own = any(rule.options.max_tokens is not None for rule in self.rules.values())
-        return own or any(owner.limits_tokens for owner in self.owners)
-
-    @property
-    def all_limited_rules(self) -> list[LimitedRule]:
-        """The limited rules, those of owners included."""
-        inner = (rule for owner in self.owners for rule in owner.limited_rules)
-        return [*self.limited_rules, *inner]
+        """Whether a rule limits the number of tokens of its texts."""
+        return any(rule.options.max_tokens is not None for rule in self.rules.values())
 
     @property
     def temperatures(self) -> set[float]:
         """The sampling temperatures of terminals."""
-        found = {each.temperature for each in self.terminals if each.temperature is not None}
-        return found.union(*(owner.temperatures for owner in self.owners))
+        return {each.temperature for each in self.terminals if each.temperature is not None}
 
 
 class LexicalCompiler:

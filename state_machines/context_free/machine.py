@@ -81,10 +81,11 @@ class GrammarStateMachine(StateMachine):
         super().__init__(
             first,
             book.clear,
-            token_sets=grammar.all_token_sets,
+            token_sets=grammar.token_sets,
             limits_tokens=grammar.limits_tokens,
-            limited_rules=grammar.all_limited_rules,
+            limited_rules=grammar.limited_rules,
             temperatures=grammar.temperatures,
+            inner=grammar.owners,
         )
         if any(rule.options.capture is not None for rule in grammar.rules.values()):
             self._captures = CaptureReader(grammar, start_rule)

@@ -92,14 +92,8 @@ class RootStateMachine(StateMachine):
             speller(names),
             end_tokens=[name for name, token_id in names.items() if token_id in ends],
         )
-        machines = self.automaton.machines
-        super().__init__(
-            self.automaton.node(self.automaton.start),
-            token_sets=(tokens for each in machines for tokens in each.token_sets),
-            limits_tokens=any(each.limits_tokens for each in machines),
-            limited_rules=dict.fromkeys(rule for each in machines for rule in each.limited_rules),
-            temperatures=(number for each in machines for number in each.temperatures),
-        )
+        start = self.automaton.node(self.automaton.start)
+        super().__init__(start, inner=self.automaton.machines)
 
     @classmethod
     def from_structural_tag(cls, tag: Any, vocabulary: Vocabulary | None = None) -> Self:

@@ -78,7 +78,12 @@ class Format:
         """Return the machine of the format; ``spell`` returns the bytes of a text."""
         writer = Writer(spell)
         start = self.node(Place(writer))
-        return StateMachine(start, token_sets=writer.token_sets, limits_tokens=writer.limits_tokens)
+        return StateMachine(
+            start,
+            token_sets=writer.token_sets,
+            limits_tokens=writer.limits_tokens,
+            inner=writer.machines,
+        )
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -133,12 +138,14 @@ class Writer:
     Attributes:
         token_sets: The tokens that the formats have by name or by number.
         limits_tokens: Whether a format takes a limited number of tokens.
+        machines: The machines of schemas, patterns and grammars.
     """
 
     def __init__(self, spell: Spell) -> None:
         self.spell = spell
         self.token_sets: list[NamedTokens] = []
         self.limits_tokens = False
+        self.machines: list[StateMachine] = []
         self._number = next(_serial_numbers)
         self._dispatches = itertools.count()
 
@@ -223,8 +230,7 @@ def texts_of(machine: StateMachine) -> Format:
     """Return the texts of a machine."""
 
     def language(place: Place) -> Node:
-        place.writer.token_sets += machine.token_sets
-        place.writer.limits_tokens |= machine.limits_tokens
+        place.writer.machines.append(machine)
         return machine.start
 
     return Format(language=language)

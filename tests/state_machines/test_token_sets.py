@@ -241,6 +241,21 @@ def test_limits_that_no_text_keeps_are_refused_by_rule() -> None:
     assert machine.matcher(long).allowed_tokens().tolist() == [True, True, False]
 
 
+def test_limits_hold_in_grammars_that_are_nested_twice() -> None:
+    machine = GrammarStateMachine.from_lark(
+        """start: "a" %lark {
+            %ignore /:/
+            start: "b" %lark {
+                %ignore /;/
+                start: word
+                word[max_tokens=1]: /[abc]{3}/
+            }
+        }"""
+    )
+    matcher = after(machine, [b"a", b"b"])
+    assert [TOKENS[i] for i in allowed(matcher)] == [b"abc"]
+
+
 @pytest.mark.parametrize("body", ["/[abc]{6}/", "/([abc]{7})?/", "/[abc]+/", "/[abc]{7}|a/"])
 def test_limits_that_some_text_keeps_are_accepted(body: str) -> None:
     machine = GrammarStateMachine.from_lark(f'start: word "1"\nword[max_tokens=2]: {body}')

@@ -316,16 +316,16 @@ class _Scope:
                 position,
                 "Ignore the same text in both, or capture a rule around the nested grammar",
             )
-        self._table.token_sets |= dict.fromkeys(inner.token_sets)
         compiler = LexicalCompiler(inner, "start")
         book = RuleBook(compiler.compile)
-        has_limits = any(rule.options.max_tokens is not None for rule in inner.rules.values())
         machine = StateMachine(
             compiler.compile(book),
             book.clear,
-            limits_tokens=has_limits,
-            limited_rules=inner.all_limited_rules,
+            token_sets=inner.token_sets,
+            limits_tokens=inner.limits_tokens,
+            limited_rules=inner.limited_rules,
             temperatures=inner.temperatures,
+            inner=inner.owners,
         )
         language = without_empty_text(machine.start)
         found = self._inner_text(machine, language, "%lark", position)
