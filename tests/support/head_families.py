@@ -11,7 +11,11 @@ from architectures import randomized, small_model
 from mlx.nn.layers.base import Module
 
 VOCABULARY = 320
-_FULL = ["full_attention"] * 4
+
+
+def target(architecture: str, **options: Any) -> Any:
+    """A model whose prompts may describe tools, with as few layers as heads read."""
+    return small_model(architecture, **{"max_position_embeddings": 4096, **options})
 
 
 def head_of(package: str, config: dict[str, Any], seed: int = 3) -> Module:
@@ -23,22 +27,21 @@ def head_of(package: str, config: dict[str, Any], seed: int = 3) -> Module:
 
 
 def _qwen3_5(**options: Any) -> tuple[Module, Module]:
-    model = small_model("qwen3_5", max_position_embeddings=4096, **options)
+    model = target("qwen3_5", num_hidden_layers=2, full_attention_interval=2, **options)
     text = {**vars(model.language_model.args), "model_type": "qwen3_5_text"}
     config = {"model_type": "qwen3_5_mtp", "text_config": {**text, "mtp_num_hidden_layers": 1}}
     return model, head_of("qwen3_5_mtp", config)
 
 
 def _nemotron_h() -> tuple[Module, Module]:
-    model = small_model("nemotron_h")
+    model = target("nemotron_h", num_hidden_layers=3, hybrid_override_pattern="M*E")
     extra = {"mtp_hybrid_override_pattern": "*E", "num_nextn_predict_layers": 1}
     config = {"model_type": "nemotron_h_mtp", "text_config": {**vars(model.args), **extra}}
     return model, head_of("nemotron_h_mtp", config)
 
 
 def _eagle3(architecture: str, vocabulary: int) -> tuple[Module, Module]:
-    options: dict[str, Any] = {"layer_types": _FULL} if architecture == "llama" else {}
-    model = small_model(architecture, max_position_embeddings=4096, **options)
+    model = target(architecture, num_hidden_layers=3, layer_types=["full_attention"] * 3)
     layers = {
         "hidden_size": model.args.hidden_size,
         "intermediate_size": 48,
@@ -60,14 +63,14 @@ def _eagle3(architecture: str, vocabulary: int) -> tuple[Module, Module]:
 
 
 def _glm_moe_dsa() -> tuple[Module, Module]:
-    model = small_model("glm_moe_dsa")
+    model = target("glm_moe_dsa", num_hidden_layers=2)
     return model, head_of(
         "glm_moe_dsa_mtp", {"model_type": "glm_moe_dsa_mtp", "text_config": vars(model.args)}
     )
 
 
 def _gemma4_assistant(**options: Any) -> tuple[Module, Module]:
-    model = small_model("gemma4_text")
+    model = target("gemma4_text")
     text = {
         "hidden_size": 16,
         "num_hidden_layers": 2,
@@ -96,15 +99,15 @@ _BLOCK: dict[str, Any] = {
     "rope_theta": 10000.0,
     "rope_scaling": None,
     "rope_parameters": None,
-    "max_position_embeddings": 512,
 }
-_DFLASH = {"mask_token_id": VOCABULARY - 1, "target_layer_ids": [0, 2, 3], "num_target_layers": 4}
+_DFLASH = {"mask_token_id": VOCABULARY - 1, "target_layer_ids": [0, 1], "num_target_layers": 2}
 
 
 def _block(
     package: str, architecture: str = "qwen3", dflash: dict[str, Any] | None = None, **options: Any
 ) -> tuple[Module, Module]:
-    model = small_model(architecture)
+    layers = {} if architecture == "gemma4_text" else {"num_hidden_layers": 2}
+    model = target(architecture, **layers)
     config = {**vars(model.args), "layer_types": [], **_BLOCK, **options}
     return model, head_of(package, {**config, "dflash_config": {**_DFLASH, **(dflash or {})}})
 
