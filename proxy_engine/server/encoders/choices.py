@@ -23,7 +23,15 @@ from ...results.generation import GenerationResult
 from ...results.parts import TokenLogprobs
 from ..errors import ApiError
 from ..streaming import DONE, frame
-from .encoder import AnswerEncoder, EncoderOptions, Fields, new_id, prompt_details, seconds_now
+from .encoder import (
+    AnswerEncoder,
+    EncoderOptions,
+    Fields,
+    draft_counts,
+    new_id,
+    prompt_details,
+    seconds_now,
+)
 
 
 class ChoicesEncoder(AnswerEncoder):
@@ -155,7 +163,10 @@ class ChoicesEncoder(AnswerEncoder):
             "input_tokens": prompt_tokens,
             "output_tokens": completion_tokens,
             "prompt_tokens_details": prompt_details(prompts),
-            "completion_tokens_details": {"reasoning_tokens": reasoning_tokens},
+            "completion_tokens_details": {
+                "reasoning_tokens": reasoning_tokens,
+                **draft_counts(usages),
+            },
         }
 
 

@@ -260,6 +260,17 @@ def prompt_details(usages: Iterable[Usage]) -> Fields:
     return {name: sum(getattr(usage, name) for usage in counted) for name in names}
 
 
+def draft_counts(usages: Iterable[Usage]) -> Fields:
+    """Return the draft tokens of all usages by source, as the member ``drafts``; empty for none."""
+    drafts: dict[str, Fields] = {}
+    for usage in usages:
+        for source, found in usage.drafts.items():
+            counts = drafts.setdefault(source, {"drafted_tokens": 0, "accepted_tokens": 0})
+            counts["drafted_tokens"] += found.drafted_tokens
+            counts["accepted_tokens"] += found.accepted_tokens
+    return {"drafts": drafts} if drafts else {}
+
+
 def _token_info(event: TokenGenerated) -> Fields:
     return {
         "token_id": event.token_id,

@@ -14,7 +14,7 @@ from ...results.generation import GenerationResult
 from ..errors import ApiError
 from ..streaming import frame
 from .blocks import BlocksEncoder
-from .encoder import EncoderOptions, Fields, new_id
+from .encoder import EncoderOptions, Fields, draft_counts, new_id
 
 # By type of a block: the type of its deltas, and their member with the text.
 _DELTAS = {
@@ -124,7 +124,8 @@ class MessagesEncoder(BlocksEncoder):
             if stopped is not None
             else _STOP_REASONS.get(result.finish_reason, "end_turn"),
             "stop_sequence": stopped,
-            "usage": _usage(usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens),
+            "usage": _usage(usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens)
+            | draft_counts([usage]),
         }
         extension = self._extension(result)
         if extension:

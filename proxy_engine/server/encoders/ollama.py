@@ -12,7 +12,7 @@ from state_machines import Vocabulary
 
 from ...results.events import ReasoningDelta, StreamEvent, TextDelta, ToolCallFinished
 from ..errors import ApiError
-from .encoder import AnswerEncoder, EncoderOptions, Fields
+from .encoder import AnswerEncoder, EncoderOptions, Fields, draft_counts
 
 
 class OllamaEncoder(AnswerEncoder):
@@ -86,6 +86,7 @@ class OllamaEncoder(AnswerEncoder):
             "prompt_eval_duration": prompt,
             "eval_count": usage.completion_tokens,
             "eval_duration": completion,
+            **draft_counts([usage]),
         }
         extension = {**self._timings(result), **self._extension(result)}
         return {**end, "proxy_engine": extension} if extension else end

@@ -12,7 +12,7 @@ from ...results.generation import GenerationResult
 from ..errors import ApiError
 from ..streaming import frame
 from .blocks import BlocksEncoder
-from .encoder import EncoderOptions, Fields, new_id, prompt_details
+from .encoder import EncoderOptions, Fields, draft_counts, new_id, prompt_details
 
 ID_PREFIXES = {
     "message": "msg_",
@@ -161,7 +161,10 @@ class ResponsesEncoder(BlocksEncoder):
                 "input_tokens": usage.prompt_tokens,
                 "input_tokens_details": prompt_details([usage]),
                 "output_tokens": usage.completion_tokens,
-                "output_tokens_details": {"reasoning_tokens": self._answer.reasoning_tokens},
+                "output_tokens_details": {
+                    "reasoning_tokens": self._answer.reasoning_tokens,
+                    **draft_counts([usage]),
+                },
                 "total_tokens": usage.total_tokens,
             },
         }

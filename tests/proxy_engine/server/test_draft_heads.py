@@ -1,4 +1,4 @@
-"""A server whose model reads images drafts with a head."""
+"""A server whose model reads images drafts with a head, and counts its drafts."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ def test_requests_with_images_and_schemas_draft_with_a_head(tmp_path: Path) -> N
     with (
         InferenceEngine(directory, draft_model=head_of("eagle3", config)) as engine,
         serving_engine(engine) as live,
+        live.http() as http,
     ):
 
         def answer(speculation: Any) -> ChatCompletion:
@@ -63,7 +64,24 @@ def test_requests_with_images_and_schemas_draft_with_a_head(tmp_path: Path) -> N
             return completion
 
         plain, drafted = answer("off"), answer(always)
+        fields = {"model": "", "speculation": always, "max_tokens": 9, "stream": False}
+        messages = [{"role": "user", "content": "ab"}]
+        counts = {}
+        for path, more, keys in (
+            ("chat/completions", {"messages": messages}, ("usage", "completion_tokens_details")),
+            ("responses", {"input": "ab"}, ("usage", "output_tokens_details")),
+            ("messages", {"messages": messages}, ("usage",)),
+            ("../api/chat", {"messages": messages}, ()),
+        ):
+            reply = http.post(f"/v1/{path}", json={**fields, **more}).json()
+            for key in keys:
+                reply = reply[key]
+            counts[path] = reply["drafts"]["draft_head"]
     texts = [completion.choices[0].message.content for completion in (plain, drafted)]
     assert texts[0] == texts[1]
     timings = drafted.model_dump()["proxy_engine"]["timings"]
     assert timings["drafted_tokens"] > 0
+    assert plain.usage is not None
+    assert "drafts" not in plain.usage.model_dump()["completion_tokens_details"]
+    for found in counts.values():
+        assert 0 <= found["accepted_tokens"] <= found["drafted_tokens"] > 0
