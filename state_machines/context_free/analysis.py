@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Set
 
 from state_machines.budgets import spend
 from state_machines.errors import GrammarSyntaxError
+from state_machines.grammar.symbols import bytes_in
 from state_machines.graphs import Edge, Visit, best_first, components
 from state_machines.syntax_tree import (
     EXPRESSIONS_PER_STEP,
@@ -111,6 +112,58 @@ class Analysis:
                     yield from self.left_corners(branch)
             case Repeat(body=body, max_count=max_count) if max_count != 0:
                 yield from self.left_corners(body)
+
+    def followers(self) -> dict[int, int]:
+        """Return by terminal which ones a shortest rest of a text may go on with behind it.
+
+        Wherever the terminal stands, the text ends there, or a shortest rest of it begins with a
+        member of the set; more may be included. Such a rest has no optional part.
+        """
+        edges = dict.fromkeys(self.rules, (0, 0))
+        behind: dict[int, int] = {}
+
+        def ends(expression: Expression) -> tuple[int, int]:
+            """Return the terminals that shortest texts begin with, and that texts end with."""
+            first = last = 0
+            match expression:
+                case Terminal(number=number) if number not in self._empty_terminals:
+                    behind.setdefault(1 << number, 0)
+                    return 1 << number, 1 << number
+                case Reference(name=name):
+                    return edges[name]
+                case Alternatives(branches=branches):
+                    for branch_first, branch_last in map(ends, branches):
+                        first, last = first | branch_first, last | branch_last
+                case Series(parts=parts):
+                    is_nullable = True
+                    for part in parts:
+                        part_first, part_last = ends(part)
+                        if self.nullable(part):
+                            last |= part_last
+                            continue
+                        behind[last] = behind.get(last, 0) | part_first
+                        first, last = first if not is_nullable else part_first, part_last
+                        is_nullable = False
+                case Repeat(body=body, min_count=min_count, max_count=max_count) if max_count != 0:
+                    first, last = ends(body)
+                    if min_count > 1:
+                        behind[last] = behind.get(last, 0) | first
+            return (0 if self.nullable(expression) else first), last
+
+        names = [name for members in self.order for name in members]
+        is_changed = True
+        while is_changed:
+            is_changed = False
+            for name in names:
+                spend(1 + self._sizes[name] // EXPRESSIONS_PER_STEP)
+                found = ends(self.rules[name].body)
+                is_changed |= found != edges[name]
+                edges[name] = found
+        found_behind: dict[int, int] = {}
+        for terminals, following in behind.items():
+            for number in bytes_in(terminals):
+                found_behind[number] = found_behind.get(number, 0) | following
+        return found_behind
 
     def _empty_only_rules(self, callers: dict[str, list[str]]) -> set[str]:
         """Greatest fixed point: assume all nullable rules, then remove those that match more."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from state_machines.context_free.compiler import GrammarCompiler
 from state_machines.context_free.recursion import RuleBook
 from state_machines.errors import UnsatisfiableGrammarError
-from state_machines.grammar.lexer import Lexicon, TerminalLanguage
+from state_machines.grammar.lexicon import Lexicon, TerminalLanguage
 from state_machines.grammar.lexing import before_lexeme
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.token_limits import LimitedRule
@@ -70,11 +70,7 @@ class LexicalCompiler:
     def __init__(self, grammar: LexicalGrammar, start: str) -> None:
         self._grammar = grammar
         self._start = start
-        self._lexicon = Lexicon(
-            grammar.terminals,
-            sum(1 << number for number in grammar.ignored),
-            ignores_once=grammar.ignores_once,
-        )
+        self._lexicon: Lexicon | None = None
         self._empty = frozenset(
             number
             for number, terminal in enumerate(grammar.terminals)
@@ -85,8 +81,15 @@ class LexicalCompiler:
     def compile(self, book: RuleBook) -> Node:
         """Return the node of the texts. The parser's recursive rules are defined in the book."""
         grammar = self._grammar
-        parser = GrammarCompiler(grammar.rules, self._start, book, self._empty).start
-        node = before_lexeme(self._lexicon, parser, may_ignore=grammar.ignores_first)
+        compiler = GrammarCompiler(grammar.rules, self._start, book, self._empty)
+        if self._lexicon is None:
+            self._lexicon = Lexicon(
+                grammar.terminals,
+                sum(1 << number for number in grammar.ignored),
+                compiler.analysis.followers(),
+                ignores_once=grammar.ignores_once,
+            )
+        node = before_lexeme(self._lexicon, compiler.start, may_ignore=grammar.ignores_first)
         if node is EMPTY:
             rule = grammar.rules[self._start]
             line, column = rule.position

@@ -23,11 +23,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import chain
-from typing import Any
 
 from state_machines.budgets import Verdict
 from state_machines.grammar.composition import Concatenation, concatenation, union
-from state_machines.grammar.lexer import LexerState, Lexicon, terminals_in
+from state_machines.grammar.lexer import LexerState, terminals_in
+from state_machines.grammar.lexicon import Lexicon
 from state_machines.grammar.liveness import Exits, decided, exit_of, is_live_within
 from state_machines.grammar.node import (
     EMPTY,
@@ -54,7 +54,6 @@ class Lexed(Node):
         may_ignore: Whether the lexeme may be one that is ignored.
         is_start: Whether no byte of the lexeme has been read.
         exits: Known properties of the texts from here; see :mod:`~state_machines.grammar.liveness`.
-        summaries: What :mod:`state_machines.masks.lexer_summaries` found, by walk.
     """
 
     __slots__ = (
@@ -69,7 +68,6 @@ class Lexed(Node):
         "lexicon",
         "may_ignore",
         "parser",
-        "summaries",
     )
 
     def __init__(
@@ -85,7 +83,6 @@ class Lexed(Node):
         self.exits: Exits[Lexed] = Exits()
         self._segment: tuple[Lexed | None, Node] | None = None
         self._top: tuple[Lexed, Lexed] | None = None
-        self.summaries: dict[Hashable, Any] = {}
         self._nested: tuple[tuple[Node, Lexed], ...] | None = None
         after = self.after_lexeme
         nullable = parser.nullable if is_start else any(state.nullable for state in after)
@@ -287,12 +284,16 @@ class Lexed(Node):
         """Whether a word is found from here."""
         if self.nullable:
             return True
+        safe_ends = self.lexicon.safe_ends
         if self.is_start:
-            return decided(exit_of(self, 0))
+            return safe_ends.begins(self.parser.first_bytes) or decided(exit_of(self, 0))
+        lexer = self.lexer
+        if isinstance(lexer, LexerState) and safe_ends.is_safe(lexer):
+            return True
         # The state before the lexeme knows the exits of other beginnings of it.
         before = _before(self.lexicon, self.parser, self.may_ignore)
         assert isinstance(before, Lexed)
-        return is_live_within(before, self.lexer)
+        return is_live_within(before, lexer)
 
     @property
     def is_complete(self) -> bool:
@@ -326,7 +327,6 @@ class Lexed(Node):
         nested, self._nested = self._nested, None
         segment, self._segment = self._segment, None
         top, self._top = self._top, None
-        self.summaries = {}
         exits, self.exits = self.exits, Exits()
         parts = (part for pair in nested or () for part in pair)
         return (
@@ -351,6 +351,16 @@ def before_lexeme(lexicon: Lexicon, parser: Node, *, may_ignore: bool = True) ->
     """
     node = _before(lexicon, parser, may_ignore)
     return node if _is_live(node) else EMPTY
+
+
+def is_live_at(lexicon: Lexicon, parser: Node, lexer: LexerState) -> bool:
+    """Whether a word is found within a lexeme, from a state of the parser before it.
+
+    Raises:
+        GrammarBudgetError: The search gave up.
+    """
+    node = _lexed(lexicon, lexer, parser, True, is_start=False)
+    return _is_live(node)
 
 
 def _before(lexicon: Lexicon, parser: Node, may_ignore: bool) -> Node:

@@ -19,6 +19,7 @@ from state_machines.budgets import spend
 from state_machines.grammar.node import Node
 from state_machines.limits import LIMITS
 from state_machines.masks.kernel import KERNEL, Kernel
+from state_machines.masks.lexeme_automaton import LexemeAutomaton
 from state_machines.masks.stack_automaton import StackAutomaton
 from state_machines.masks.state_table import StateTable
 from state_machines.masks.token_sets import FEW_TOKENS, TokenSet, packed
@@ -83,7 +84,7 @@ Visits = tuple[Ids, Ids]
 
 _ARRAYS = (
     *("begin", "vertices", "states", "late_vertices", "late_states", "bits", "few", "leaving"),
-    *("kinds", "visited", "visited_states", "reached", "number", "seen", "stamp"),
+    *("kinds", "visited", "visited_states", "reached", "number", "seen", "stamp", "parsers"),
 )
 _NUMBERS = (
     *("begins", "begun", "start", "is_below", "longest", "walk", "pending", "late", "max_late"),
@@ -135,6 +136,7 @@ class KernelWalk:
             "number": np.empty(0, np.int32),
             "seen": np.empty(size, np.uint64),
             "stamp": np.zeros(size, np.uint32),
+            "parsers": np.empty(size + 1, np.int32),
         }
         self._walk = _Walk(max_late=MAX_LATE, max_few=FEW_TOKENS, max_leaves=size)
         for name, array in self._arrays.items():
@@ -210,6 +212,46 @@ class KernelWalk:
         fields.steps = 0
         ends.append(self._left()[0])
         return self._tokens(), _distinct(concatenated(ends), self._trie.size, is_distinct=False)
+
+    def descend_lexemes(
+        self, automaton: LexemeAutomaton, parser: Node, groups: list[tuple[int, Ids]]
+    ) -> TokenSet | None:
+        """Walk the automaton of a grammar over lexemes, from the ends of a lexeme on.
+
+        Args:
+            automaton: The automaton.
+            parser: The parser's state before the lexeme.
+            groups: Sets of the terminals that match the lexeme, each with the vertices of the first
+                byte after it.
+
+        Returns:
+            The tokens; ``None`` if the automaton has no room.
+        """
+        walk, kernel = self._walk, self._kernel
+        fields, stacks = automaton.fields, automaton.parser
+        state = kernel.enter(ctypes.byref(stacks.fields), stacks.target(parser))
+        if state < 0:
+            return None
+        self._arrays["bits"].fill(0)
+        walk.found = walk.pending = 0
+        references = ctypes.byref(self._trie_fields), ctypes.byref(fields), ctypes.byref(walk)
+        after = ctypes.c_int32()
+        try:
+            for complete, vertices in groups:
+                kind = automaton.kind(complete)
+                while status := kernel.parse(references[1], state, kind, ctypes.byref(after)):
+                    if status < 0:
+                        return None
+                    automaton.answer(status)
+                walk.begin, walk.begins = vertices.ctypes.data, len(vertices)
+                walk.begun, walk.start = 0, after.value
+                while status := kernel.descend_lexemes(*references):
+                    if status < 0:
+                        return None
+                    automaton.answer(status)
+        finally:
+            spend(automaton.take_steps() // STEPS_OF_STACKS + walk.found // TOKENS_PER_STEP)
+        return self._tokens()
 
     def quote(self, quotation: Any) -> tuple[TokenSet, Ids]:
         """Call ``quote`` of ``walk.c``: the tokens of a quote, and the vertices where it ends."""
@@ -322,6 +364,18 @@ class Descents:
             with self.kernel_walk() as walk:
                 assert walk is not None, "asked for with a kernel only"
                 return walk.descend_stacks(automaton, vertices, target)
+        finally:
+            self.rows += automaton.rows - rows
+
+    def descend_lexemes(
+        self, automaton: LexemeAutomaton, parser: Node, groups: list[tuple[int, Ids]]
+    ) -> TokenSet | None:
+        """Walk an automaton with the kernel; see :meth:`KernelWalk.descend_lexemes`."""
+        rows = automaton.rows
+        try:
+            with self.kernel_walk() as walk:
+                assert walk is not None, "asked for with a kernel only"
+                return walk.descend_lexemes(automaton, parser, groups)
         finally:
             self.rows += automaton.rows - rows
 

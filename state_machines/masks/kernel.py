@@ -15,7 +15,7 @@ import numpy as np
 from state_machines.masks.state_table import StateTable
 from state_machines.masks.token_trie import Ids, TokenTrie
 
-VERSION = 11
+VERSION = 12
 """The version of ``walk.c`` that is required; both are raised when a function changes."""
 
 LIBRARY = Path(__file__).with_name("walk.so")
@@ -50,6 +50,12 @@ class Kernel:
         self.enter = library.enter
         self.enter.argtypes = [pointer, number]
         self.enter.restype = number
+        self.parse = library.parse
+        self.parse.argtypes = [pointer, number, number, pointer]
+        self.parse.restype = number
+        self.descend_lexemes = library.descend_lexemes
+        self.descend_lexemes.argtypes = [pointer] * 3
+        self.descend_lexemes.restype = number
         self.quote = library.quote
         self.quote.argtypes = [pointer] * 3
         self.quote.restype = None

@@ -12,14 +12,14 @@ the parser.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from state_machines.budgets import spend
 from state_machines.caches import WeakKeyLruCache
-from state_machines.grammar.lexer import LexemeEnd, LexerState, Lexicon
+from state_machines.grammar.lexer import LexerState
+from state_machines.grammar.lexicon import Lexicon
 from state_machines.grammar.lexing import Lexed
 from state_machines.grammar.liveness import is_live_within
 from state_machines.grammar.node import Node
@@ -31,12 +31,16 @@ from state_machines.masks.descent import (
     Descents,
     Visits,
 )
+from state_machines.masks.lexeme_automaton import LexemeAutomaton
 from state_machines.masks.state_table import StateTable
 from state_machines.masks.token_sets import TokenSet, digest_of, packed
 from state_machines.masks.token_trie import Ids
 
 _LEXER_WALK_BYTES = 32 << 20
 """Bytes of walks of the lexers of grammars."""
+
+_AUTOMATON_BYTES = 32 << 20
+"""Bytes of automata; an automaton of more is made anew."""
 
 WALK_BYTES = 1_000
 """Approximate bytes of a walk beside its arrays."""
@@ -79,9 +83,13 @@ class LexerWalk:
     ) -> None:
         self._table = table
         self._begin = begin
-        self._lexers = [(number, table.nodes[number]) for number in found.reached]
+        self._lexers: list[tuple[int, LexerState]] = [
+            (number, table.nodes[number])  # type: ignore[misc]
+            for number in found.reached
+        ]
         self.tokens = found.tokens
         self.groups = groups
+        self._unsafe: list[tuple[int, LexerState]] | None = None
         self._ends: dict[int, Ids] | None = None
         self._live: dict[tuple[int, ...], TokenSet] = {}
         self.exits: dict[int, Any] = {}
@@ -108,15 +116,6 @@ class LexerWalk:
             }
         return found
 
-    @cached_property
-    def lexers(self) -> dict[frozenset[LexemeEnd], list[LexerState]]:
-        """The states of the lexer that are reached, by their near ends."""
-        found: dict[frozenset[LexemeEnd], list[LexerState]] = {}
-        for _, lexer in self._lexers:
-            if isinstance(lexer, LexerState):
-                found.setdefault(lexer.near_ends, []).append(lexer)
-        return found
-
     def live_tokens(self, before: Lexed, walks: LexerWalks) -> TokenSet:
         """Return the tokens after which a text follows, where not all states have one.
 
@@ -124,7 +123,13 @@ class LexerWalk:
             before: The state of the grammar before the lexeme.
             walks: The walks of the trie.
         """
-        dead = [number for number, lexer in self._lexers if not is_live_within(before, lexer)]
+        unsafe = self._unsafe
+        if unsafe is None:
+            safe_ends = before.lexicon.safe_ends
+            unsafe = self._unsafe = [
+                (number, lexer) for number, lexer in self._lexers if not safe_ends.is_safe(lexer)
+            ]
+        dead = [number for number, lexer in unsafe if not is_live_within(before, lexer)]
         if not dead:
             return self.tokens
         found = self._live.get(key := tuple(dead))
@@ -143,6 +148,47 @@ class LexerWalks:
         self.trie = descents.trie
         self._descents = descents
         self._by_lexicon: WeakKeyLruCache[Lexicon, _KnownWalks] = WeakKeyLruCache(_LEXER_WALK_BYTES)
+        self._automata: WeakKeyLruCache[Lexicon, LexemeAutomaton] = WeakKeyLruCache(
+            _AUTOMATON_BYTES
+        )
+
+    def tokens(self, state: Lexed) -> list[TokenSet] | None:
+        """Return sets of the tokens that a state allows.
+
+        ``None`` without the kernel, if the grammar has terminals or ignored lexemes that the kernel
+        does not know, or if its automaton has no room.
+        """
+        lexicon = state.lexicon
+        if not self._descents.has_kernel or lexicon.nested or lexicon.ignores_once:
+            return None
+        found: list[TokenSet] = []
+        for walk, _ in self.roots(state):
+            found.append(walk.live_tokens(state, self))
+            if walk.groups:
+                beyond = self._beyond(lexicon, state.parser, walk.groups)
+                if beyond is None:
+                    return None
+                found.append(beyond)
+        return found
+
+    def _beyond(self, lexicon: Lexicon, parser: Node, groups: list[Group]) -> TokenSet | None:
+        """Return the tokens that go on behind a lexeme; ``None`` if there is no room for them."""
+        ends = [(group.complete, group.vertices) for group in groups]
+        # No other thread may use an automaton meanwhile, and a lock must not be held, since a
+        # checkpoint of the budget can block this thread. So it is taken out of the cache.
+        taken = self._automata.take(lexicon)
+        for automaton in (taken, None):
+            known = LexemeAutomaton(lexicon) if automaton is None else automaton
+            found = None
+            try:
+                found = self._descents.descend_lexemes(known, parser, ends)
+            finally:
+                # One without room is made anew.
+                if (found is not None or known is taken) and known.weight <= _AUTOMATON_BYTES:
+                    self._automata.put(lexicon, known, known.weight)
+            if found is not None or automaton is None:
+                return found
+        return None
 
     def walks(self, state: Lexed, vertex: int = 0) -> Iterator[tuple[LexerWalk, Lexed]]:
         """Yield the walks whose tokens a state allows below a vertex.

@@ -54,7 +54,6 @@ from state_machines.masks.descent import Descents
 from state_machines.masks.lexeme_tokens import LeavingTokens
 from state_machines.masks.lexemes import Lexemes, words_of
 from state_machines.masks.lexer_exits import exits, leaving
-from state_machines.masks.lexer_summaries import allowed_tokens
 from state_machines.masks.lexer_walks import LexerWalk
 from state_machines.masks.quote_walks import QuoteMasks, is_narrow_quote
 from state_machines.masks.recursive_walks import RecursiveWalks
@@ -285,9 +284,9 @@ class MaskMaker:
             self._collect(tail, parts)
         lexicon = state.lexicon
         walks = self._trie_walk.lexer_walks
-        shared = None if tail is not None or lexicon.nested else allowed_tokens(walks, state)
-        if shared is not None:
-            parts.sets += shared
+        found = walks.tokens(state) if tail is None else None
+        if found is not None:
+            parts.sets += found
             return
         for node in state.nested_texts:
             self._collect(node if tail is None else concatenation(node, tail), parts)
@@ -299,8 +298,8 @@ class MaskMaker:
                 continue
             for complete in walk.ends(walks):
                 if any(after.nullable for after in before.after(complete)):
-                    found = exits(walk, walks, complete, tail.first_bytes)
-                    parts.arrays.append(found.tokens_of(found.suffixes.accepted(tail)))
+                    beyond = exits(walk, walks, complete, tail.first_bytes)
+                    parts.arrays.append(beyond.tokens_of(beyond.suffixes.accepted(tail)))
 
     def _collect_nested(
         self, walk: LexerWalk, before: Lexed, tail: Node | None, parts: _Parts

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from state_machines.budgets import spend
-from state_machines.grammar.node import EPSILON, Node
-from state_machines.grammar.nodes import Concatenation, Union
+from state_machines.grammar.node import EPSILON, Node, Transitions
+from state_machines.grammar.nodes import Concatenation, Union, concatenation, union
 from state_machines.grammar.symbols import byte_ranges
 from state_machines.masks.byte_classes import looped_classes
 
@@ -39,7 +39,7 @@ _POINTERS = (
 )
 _NUMBERS = (
     *("stacks", "max_stacks", "states", "max_states", "max_items", "max_gathered"),
-    *("mark", "missing", "steps"),
+    *("mark", "missing", "steps", "width"),
 )
 
 
@@ -57,13 +57,17 @@ class StackAutomaton:
 
     It is used by one thread at a time.
 
+    Args:
+        width: The number of symbols of the alphabet.
+
     Attributes:
         fields: The arrays and numbers that the kernel reads and writes.
         rows: The number of rows that were computed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, width: int = 256) -> None:
         self.rows = 0
+        self._width = width
         self._symbols: dict[Node, int] = {}
         self._nodes: list[Node] = []
         self._targets: dict[Node, int] = {}
@@ -71,7 +75,7 @@ class StackAutomaton:
         # Target 0 is dead.
         self._words = array("i", (0,))
         self._first_words = array("i", (0, 1))
-        self._row = np.zeros((0, 256), np.int32)
+        self._row = np.zeros((0, width), np.int32)
         self._flags = np.zeros(0, np.uint8)
         self._loops = np.zeros(0, np.uint64)
         # Memory that is not written to takes no space.
@@ -95,6 +99,7 @@ class StackAutomaton:
             max_states=_MAX_STATES,
             max_items=_MAX_ITEMS,
             max_gathered=_MAX_STACKS_OF_A_STATE,
+            width=width,
         )
         self._resize(64)
         for name, found in self._arrays.items():
@@ -102,11 +107,16 @@ class StackAutomaton:
 
     def _resize(self, capacity: int) -> None:
         """Make room for symbols."""
-        self._row.resize((capacity, 256), refcheck=False)
+        self._row.resize((capacity, self._width), refcheck=False)
         self._flags.resize(capacity, refcheck=False)
         self._loops.resize(capacity, refcheck=False)
         self.fields.row, self.fields.flags = self._row.ctypes.data, self._flags.ctypes.data
         self.fields.loops = self._loops.ctypes.data
+
+    @property
+    def capacity(self) -> int:
+        """The number of symbols that there is room for."""
+        return len(self._flags)
 
     @property
     def weight(self) -> int:
@@ -160,9 +170,25 @@ class StackAutomaton:
                 self._row[number, 0] = members
         return number
 
+    def language(self, state: int) -> Node:
+        """Return the language of a state of the kernel."""
+        first, end = self._arrays["first_item"][state : state + 2].tolist()
+        symbol, parent = self._arrays["symbol"], self._arrays["parent"]
+        found = []
+        for stack in self._arrays["items"][first:end].tolist():
+            parts = []
+            while stack:
+                parts.append(self._nodes[symbol[stack]])
+                stack = int(parent[stack])
+            found.append(concatenation(*parts))
+        return union(found)
+
     def add_missing_row(self) -> None:
         """Compute the row of the symbol that the kernel misses."""
-        number = int(self.fields.missing)
+        self.add_row(int(self.fields.missing))
+
+    def add_row(self, number: int) -> Transitions:
+        """Compute the row of a symbol, and return its transitions."""
         node = self._nodes[number]
         transitions = node.transitions
         spend(1 + len(transitions))
@@ -173,9 +199,10 @@ class StackAutomaton:
         for symbols, target, target_number in found:
             for first, last in byte_ranges(symbols):
                 row[first : last + 1] = target_number
-            if target is node:
+            if target is node and self._width == 256:
                 self._loops[number] = looped_classes(node, symbols)
         self._flags[number] |= _ROW_IS_KNOWN
+        return transitions
 
 
 def alternatives(node: Node) -> tuple[Node, ...]:

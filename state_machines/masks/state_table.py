@@ -107,8 +107,12 @@ class StateTable:
                 if target == number:
                     self.loops[number] = looped_classes(node, symbols)
             complete = node.complete if isinstance(node, LexerState) else int(node.nullable)
-            kind = self._kinds.get(complete)
-            if kind is None:
-                kind = self._kinds[complete] = len(self.completes)
-                self.completes.append(complete)
-            self.kind[number] = kind
+            self.kind[number] = self.kind_of(complete)
+
+    def kind_of(self, complete: int) -> int:
+        """Return the kind of the states that match some terminals, given as a set."""
+        kind = self._kinds.get(complete)
+        if kind is None:
+            kind = self._kinds[complete] = len(self.completes)
+            self.completes.append(complete)
+        return kind

@@ -11,7 +11,7 @@
 #define EXPORTED __attribute__((visibility("default")))
 #endif
 
-EXPORTED const int32_t version = 11;
+EXPORTED const int32_t version = 12;
 
 /* Write the state of an automaton at every vertex of a trie, beginning with `from`.
  *
@@ -60,8 +60,8 @@ typedef struct {
  *
  * begin: the vertices below which the walk begins, in state `start`; it reads their own bytes first,
  * unless `is_below`. With `longest`, none of them is below another.
- * vertices, states: a stack of `pending` vertices to visit. late_vertices, late_states: those whose
- * states have unknown rows.
+ * vertices, states, parsers: a stack of `pending` vertices to visit. late_vertices, late_states: those
+ * whose states have unknown rows.
  * bits: one for each token that is found; few: the first of their ids.
  * leaving: the vertices with the first byte after a lexeme, and the kinds of the states before it:
  * those without a target, or all if not `longest`.
@@ -76,6 +76,7 @@ typedef struct {
     int32_t *few, *leaving, *kinds, *visited, *visited_states, *reached, *number;
     uint64_t *seen;
     uint32_t *stamp;
+    int32_t *parsers;
     int32_t begins, begun, start, is_below, longest, walk;
     int32_t pending, late, max_late;
     int32_t found, max_few, leaves, max_leaves, visits, max_visits, states_reached;
@@ -349,7 +350,7 @@ EXPORTED void quote(const token_trie *trie, quotation *quote, descent *walk)
 
 /* An automaton whose states are sets of stacks, made while it is walked.
  *
- * Symbols are languages: row[256 * y + b] is the target of symbol y by byte b, 0 if it is dead. `flags`
+ * Symbols are languages: row[width * y + b] is the target of symbol y by byte b, 0 if it is dead. `flags`
  * of a symbol: 1 if it may be empty, 2 if its row is known, 4 if it equals two of it in a row, 8 if it
  * is a union: its row has one entry, the target of its members, which replace it on top of a stack.
  * `loops`: the classes of bytes by which only the symbol itself follows it. words[first_word[t]] is the number of
@@ -370,7 +371,7 @@ typedef struct {
     uint64_t *skips;
     uint8_t *is_ready;
     int32_t *gathered, *marks;
-    int32_t stacks, max_stacks, states, max_states, max_items, max_gathered, mark, missing, steps;
+    int32_t stacks, max_stacks, states, max_states, max_items, max_gathered, mark, missing, steps, width;
 } stack_automaton;
 
 enum { MAY_BE_EMPTY = 1, ROW_IS_KNOWN = 2, IS_CLOSED = 4, IS_UNION = 8 };
@@ -415,7 +416,7 @@ static int32_t gather_stack(stack_automaton *machine, int32_t stack, int32_t cou
         if (flags & IS_UNION) {
             if (depth == machine->max_gathered)
                 return FULL;
-            int32_t members = machine->row[256 * symbol];
+            int32_t members = machine->row[machine->width * symbol];
             return gather(machine, members, machine->parent[stack], count, depth + 1);
         }
         if (count == machine->max_gathered)
@@ -532,7 +533,7 @@ static int32_t state_after(stack_automaton *machine, int32_t state, int32_t byte
     machine->steps++;
     for (int32_t at = machine->first_item[state]; at < machine->first_item[state + 1]; at++) {
         int32_t stack = machine->items[at];
-        int32_t target = stack ? machine->row[256 * machine->symbol[stack] + byte] : 0;
+        int32_t target = stack ? machine->row[machine->width * machine->symbol[stack] + byte] : 0;
         if (target && (count = gather(machine, target, machine->parent[stack], count, 0)) < 0)
             return FULL;
     }
@@ -584,4 +585,241 @@ EXPORTED int32_t descend_stacks(const token_trie *trie, stack_automaton *machine
             }
         }
     }
+}
+
+/* A lexer and a parser: the automaton of a grammar over lexemes, whose longest matches are lexemes.
+ *
+ * The parser's symbols are terminals. A lexeme that ends in a state of kind k is one of terminals[i],
+ * i from first_terminal[k] to before first_terminal[k + 1]; -1 is one that the parser ignores.
+ * allowed[set_words * y]: the terminals that symbol y begins with, as a set.
+ * sets: the sets of terminals that states of the parser begin with. set_of[p]: one more than the
+ * number of the set of state p. starts[s]: one more than the state of the lexer in front of lexemes of
+ * set s. Both are 0 if not known. set_slots: a hash table of the numbers.
+ * safety of a state of the lexer: SAFE if a text follows whatever the parser's state is, 0 if that is
+ * not known; else the number of the ends of its lexemes, on which it depends.
+ * pairs: three numbers each, the last one known for the other two: a state of the parser and a kind,
+ * with the state behind such a lexeme; a state of the parser and a negative number of ends, with
+ * IS_LIVE or IS_DEAD. pair_slots: a hash table of one more than their numbers.
+ * resume: the child of the vertex on top that is next, if not all are to be visited.
+ * answer: IS_LIVE or IS_DEAD for `missing` and `above`, after ASK_LIVE.
+ */
+typedef struct {
+    stack_automaton *parser;
+    const int32_t *target, *kind;
+    const uint64_t *loops;
+    const int32_t *first_terminal, *terminals;
+    const uint64_t *allowed;
+    uint64_t *sets;
+    int32_t *set_slots, *set_of, *starts;
+    const int32_t *safety;
+    int32_t *pairs, *pair_slots;
+    int32_t set_words, set_count, max_sets, pair_count, max_pairs, resume, missing, above, answer;
+} lexeme_automaton;
+
+enum { SAFE = 1, IS_LIVE = 1, IS_DEAD = 2 };
+enum { ASK_ROW = 1, ASK_SYMBOL, ASK_START, ASK_SAFETY, ASK_LIVE };
+
+/* Return the pair of two numbers, whose third is 0 if it is new; null if there is no room. */
+static int32_t *pair_of(lexeme_automaton *machine, int32_t first, int32_t second)
+{
+    uint32_t last = 2 * (uint32_t)machine->max_pairs - 1;
+    uint32_t slot = mixed(mixed(0, (uint32_t)first), (uint32_t)second) & last;
+    for (int32_t known; (known = machine->pair_slots[slot]); slot = (slot + 1) & last) {
+        int32_t *pair = machine->pairs + 3 * (known - 1);
+        if (pair[0] == first && pair[1] == second)
+            return pair;
+    }
+    if (machine->pair_count == machine->max_pairs)
+        return 0;
+    int32_t *pair = machine->pairs + 3 * machine->pair_count++;
+    machine->pair_slots[slot] = machine->pair_count;
+    pair[0] = first, pair[1] = second, pair[2] = 0;
+    return pair;
+}
+
+/* Find the parser's state behind a lexeme of a kind. Returns 0, or what is missing. */
+EXPORTED int32_t parse(lexeme_automaton *machine, int32_t state, int32_t kind, int32_t *found)
+{
+    stack_automaton *parser = machine->parser;
+    int32_t *pair = pair_of(machine, state, kind), count = 0;
+    if (!pair)
+        return FULL;
+    if ((*found = pair[2]))
+        return 0;
+    const int32_t *first = parser->items + parser->first_item[state];
+    const int32_t *end = parser->items + parser->first_item[state + 1];
+    parser->mark++;
+    parser->steps++;
+    for (const int32_t *item = first; item < end; item++)
+        if (*item && !(parser->flags[parser->symbol[*item]] & ROW_IS_KNOWN)) {
+            parser->missing = parser->symbol[*item];
+            return ASK_SYMBOL;
+        }
+    for (int32_t at = machine->first_terminal[kind]; at < machine->first_terminal[kind + 1]; at++) {
+        int32_t terminal = machine->terminals[at];
+        for (const int32_t *item = first; item < end; item++) {
+            if (terminal < 0) {
+                count = gather_stack(parser, *item, count, 0);
+            } else if (*item) {
+                int32_t target = parser->row[parser->width * parser->symbol[*item] + terminal];
+                if (target)
+                    count = gather(parser, target, parser->parent[*item], count, 0);
+            }
+            if (count < 0)
+                return FULL;
+        }
+    }
+    *found = state_of(parser, count);
+    if (*found < 0)
+        return FULL;
+    pair[2] = *found;
+    return 0;
+}
+
+/* Find the lexer's state in front of the lexemes that a state of the parser allows. Returns 0, or
+ * what is missing. */
+static int32_t begin_lexeme(lexeme_automaton *machine, int32_t state, int32_t *found)
+{
+    stack_automaton *parser = machine->parser;
+    int32_t size = machine->set_words;
+    if (!machine->set_of[state]) {
+        uint64_t *set = machine->sets + size * machine->set_count;
+        uint32_t hash = 0, last = 2 * (uint32_t)machine->max_sets - 1;
+        if (machine->set_count == machine->max_sets)
+            return FULL;
+        for (int32_t at = 0; at < size; at++)
+            set[at] = 0;
+        for (int32_t at = parser->first_item[state]; at < parser->first_item[state + 1]; at++) {
+            int32_t stack = parser->items[at];
+            if (!stack)
+                continue;
+            int32_t symbol = parser->symbol[stack];
+            if (!(parser->flags[symbol] & ROW_IS_KNOWN)) {
+                parser->missing = symbol;
+                return ASK_SYMBOL;
+            }
+            for (int32_t word = 0; word < size; word++)
+                set[word] |= machine->allowed[size * symbol + word];
+        }
+        for (int32_t at = 0; at < size; at++)
+            hash = mixed(mixed(hash, (uint32_t)set[at]), (uint32_t)(set[at] >> 32));
+        uint32_t slot = hash & last;
+        int32_t known;
+        for (; (known = machine->set_slots[slot]); slot = (slot + 1) & last) {
+            const uint64_t *other = machine->sets + size * (known - 1);
+            int32_t same = 0;
+            while (same < size && other[same] == set[same])
+                same++;
+            if (same == size)
+                break;
+        }
+        if (!known)
+            known = machine->set_slots[slot] = ++machine->set_count;
+        machine->set_of[state] = known;
+    }
+    int32_t start = machine->starts[machine->set_of[state] - 1];
+    if (!start) {
+        machine->missing = machine->set_of[state] - 1;
+        return ASK_START;
+    }
+    *found = start - 1;
+    if (machine->kind[*found] < 0) {
+        machine->missing = *found;
+        return ASK_ROW;
+    }
+    return 0;
+}
+
+/* Find whether a text follows within a lexeme. Returns 0, or what is missing. */
+static int32_t find_live(lexeme_automaton *machine, int32_t lexer, int32_t state, int32_t *is_live)
+{
+    *is_live = 1;
+    if (machine->safety[lexer] == SAFE)
+        return 0;
+    machine->missing = lexer;
+    if (!machine->safety[lexer])
+        return ASK_SAFETY;
+    int32_t *pair = pair_of(machine, state, -machine->safety[lexer]);
+    if (!pair)
+        return FULL;
+    if (machine->answer) {
+        pair[2] = machine->answer;
+        machine->answer = 0;
+    }
+    machine->above = state;
+    if (!pair[2])
+        return ASK_LIVE;
+    *is_live = pair[2] == IS_LIVE;
+    return 0;
+}
+
+/* Add the tokens at a vertex that is reached within a lexeme, if a text follows, and those below it if
+ * they all stay in the same state; otherwise the vertex is to be visited. Returns 0, or what is missing. */
+static int32_t reach_lexeme(const token_trie *trie, lexeme_automaton *machine, descent *walk,
+                            int32_t vertex, int32_t lexer, int32_t state)
+{
+    const trie_vertex *at = trie->vertices + vertex;
+    int32_t stays = !(at->classes & ~machine->loops[lexer]), end = stays ? at->high : at->end;
+    if (at->low < end) {
+        int32_t is_live, status = find_live(machine, lexer, state, &is_live);
+        if (status || !is_live)
+            return status;
+        add_tokens(trie, walk, at->low, end);
+    }
+    if (!stays) {
+        walk->vertices[walk->pending] = vertex;
+        walk->states[walk->pending] = lexer;
+        walk->parsers[walk->pending++] = state;
+    }
+    return 0;
+}
+
+/* Visit the vertices below others, as far as a lexer and a parser are alive there.
+ *
+ * A lexeme begins with the bytes of the vertices in `begin`, none of which is below another, in state
+ * `start` of the parser. Returns 0 at the end, and FULL if there is no room in the automaton. Otherwise
+ * the call is to be repeated after what is missing has been found.
+ */
+EXPORTED int32_t descend_lexemes(const token_trie *trie, lexeme_automaton *machine, descent *walk)
+{
+    int32_t status, first;
+    for (; walk->begun < walk->begins; walk->begun++) {
+        int32_t vertex = walk->begin[walk->begun];
+        if ((status = begin_lexeme(machine, walk->start, &first)))
+            return status;
+        int32_t lexer = machine->target[256 * first + trie->vertices[vertex].byte];
+        if (lexer && (status = reach_lexeme(trie, machine, walk, vertex, lexer, walk->start)))
+            return status;
+    }
+    while (walk->pending) {
+        int32_t vertex = walk->vertices[walk->pending - 1], lexer = walk->states[walk->pending - 1];
+        int32_t state = walk->parsers[walk->pending - 1], after = 0;
+        int32_t child = machine->resume ? machine->resume : trie->vertices[vertex].first_child;
+        if (machine->kind[lexer] < 0) {
+            machine->missing = lexer;
+            return ASK_ROW;
+        }
+        walk->pending--;
+        machine->resume = status = 0;
+        for (; child < trie->vertices[vertex].end_child; child++) {
+            int32_t byte = trie->vertices[child].byte, to = machine->target[256 * lexer + byte];
+            if (to) {
+                status = reach_lexeme(trie, machine, walk, child, to, state);
+            } else if (machine->kind[lexer] && after != DEAD_STATE) {
+                if (!after && !(status = parse(machine, state, machine->kind[lexer], &after)) &&
+                    after != DEAD_STATE && (status = begin_lexeme(machine, after, &first)))
+                    after = 0;
+                if (!status && after != DEAD_STATE && (to = machine->target[256 * first + byte]))
+                    status = reach_lexeme(trie, machine, walk, child, to, after);
+            }
+            if (status) {
+                walk->vertices[walk->pending] = vertex;
+                walk->states[walk->pending] = lexer;
+                walk->parsers[walk->pending++] = state;
+                machine->resume = child;
+                return status;
+            }
+        }
+    }
+    return 0;
 }

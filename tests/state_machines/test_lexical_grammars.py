@@ -16,6 +16,9 @@ from state_machines import GrammarStateMachine, StateMachine, UnsatisfiableGramm
 from state_machines.context_free.lexical import LexicalCompiler
 from state_machines.context_free.recursion import RuleBook
 from state_machines.grammar.deep import compute_word_derivative
+from state_machines.grammar.lexer import LexerState
+from state_machines.grammar.lexing import Lexed, before_lexeme
+from state_machines.grammar.liveness import exit_of, exit_within
 from state_machines.grammar.node import EMPTY
 
 VOCABULARY = small_vocabulary()
@@ -80,6 +83,28 @@ def test_machine_admits_the_texts_of_the_reference(
 @given(lexical_references(), CHOICES)
 def test_masks_equal_brute_force(reference: ReferenceLexer, choices: list[int]) -> None:
     check_masks(reference, choices)
+
+
+@examples(25)
+@given(lexical_references(), CHOICES)
+def test_safe_ends_are_ends_that_a_search_finds(
+    reference: ReferenceLexer, choices: list[int]
+) -> None:
+    machine = compiled(reference)
+    state = machine.start if machine is not None else EMPTY
+    for number in choices:
+        lexed = [each for each in getattr(state, "members", (state,)) if isinstance(each, Lexed)]
+        for each in lexed:
+            safe_ends, lexer = each.lexicon.safe_ends, each.lexer
+            if each.is_start:
+                assert not safe_ends.begins(each.parser.first_bytes) or exit_of(each, 0) >= 0
+            elif isinstance(lexer, LexerState) and safe_ends.is_safe(lexer):
+                before = before_lexeme(each.lexicon, each.parser, may_ignore=each.may_ignore)
+                assert isinstance(before, Lexed)
+                assert exit_within(before, lexer) >= 0
+        if not state.transitions:
+            break
+        _, state = state.transitions[number % len(state.transitions)]
 
 
 @pytest.mark.soak

@@ -1,0 +1,175 @@
+"""Ends of lexemes behind which every text of the parser can follow by longest match.
+
+A search for a text (:mod:`~state_machines.grammar.liveness`) costs time for each state of the
+parser. Here the answer is found for all of them. Each terminal has a few *words*. A word is read in
+parallel with all terminals. So whatever the parser allows, it is a lexeme of its terminal, and at
+most these bytes would continue it, the *gap*. A word is *safe* if each terminal that a shortest
+rest of a text may go on with has a safe word that does not begin with a byte of the gap, at once or
+behind an ignored lexeme: a greatest fixed point. Behind a safe word, a shortest rest of the text
+can be written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import heappop, heappush
+from itertools import count
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from state_machines.budgets import spend
+from state_machines.grammar.atoms import Literal
+from state_machines.grammar.lexer import NEAR_STATES, LexerState, terminals_in
+from state_machines.grammar.node import Node
+from state_machines.grammar.shortest import shortest_word
+from state_machines.grammar.symbols import bytes_in
+
+_WORDS = 4
+"""Words of a terminal."""
+
+
+class _Word(NamedTuple):
+    """A lexeme: its first byte, and the bytes that would continue it, as sets."""
+
+    first: int
+    gap: int
+
+
+class SafeEnds:
+    """The safe ends of lexemes.
+
+    Args:
+        together: The state of the lexer in front of lexemes of all terminals.
+        languages: The languages of the terminals; ``None`` for a nested one.
+        followers: By terminal of the parser, the terminals that a shortest rest of a text may go
+            on with behind it, and perhaps others, as a set.
+        ignored: The set of the ignored terminals.
+        ignores_once: Whether at most one ignored lexeme stands between two others.
+    """
+
+    def __init__(
+        self,
+        together: Node,
+        languages: Sequence[Node | None],
+        followers: Mapping[int, int],
+        ignored: int,
+        *,
+        ignores_once: bool,
+    ) -> None:
+        self._followers = followers
+        self._parsed = sum(1 << number for number in followers)
+        self._ignored = ignored
+        self._ignores_once = ignores_once
+        self._known: WeakKeyDictionary[Node, bool] = WeakKeyDictionary()
+        words = [
+            () if language is None else tuple(_words(together, number, language))
+            for number, language in enumerate(languages)
+        ]
+        self._separators = [word for number in terminals_in(ignored) for word in words[number]]
+        self._fitting: dict[int, int] = {}
+        self._remove_unsafe(words)
+
+    def _remove_unsafe(self, words: list[tuple[_Word, ...]]) -> None:
+        """Find the first bytes of safe words."""
+        while True:
+            self._fitting.clear()
+            self._first = [self._first_bytes(each) for each in words]
+            left = [
+                tuple(
+                    word
+                    for word in each
+                    if not self._followers.get(number, 0) & ~self._fit_behind(word.gap)
+                )
+                for number, each in enumerate(words)
+            ]
+            if left == words:
+                return
+            words = left
+
+    @staticmethod
+    def _first_bytes(words: tuple[_Word, ...]) -> int:
+        found = 0
+        for word in words:
+            found |= word.first
+        return found
+
+    def _fit_behind(self, gap: int) -> int:
+        """Return the terminals that can follow, as a set, where some bytes cannot be next."""
+        barred = gap
+        for separator in self._separators:
+            if separator.first & ~gap:
+                barred &= separator.gap
+        return self._fit(barred)
+
+    def _fit(self, gap: int) -> int:
+        """Return the terminals with a safe word that does not begin with some bytes, as a set."""
+        found = self._fitting.get(gap)
+        if found is None:
+            found = 0
+            for number, first in enumerate(self._first):
+                if first & ~gap:
+                    found |= 1 << number
+            self._fitting[gap] = found
+        return found
+
+    def begins(self, allowed: int) -> bool:
+        """Whether a text follows in front of a lexeme, if the parser allows some terminals."""
+        return allowed & self._fit(0) != 0
+
+    def is_safe(self, lexer: LexerState) -> bool:
+        """Whether a text follows within a lexeme, whatever the parser's state is.
+
+        The nearest ends of the lexeme are looked at; if none of them is safe, the answer is no.
+        """
+        known = self._known.get(lexer)
+        if known is None:
+            known = self._known[lexer] = self._has_safe_end(lexer)
+        return known
+
+    def _has_safe_end(self, lexer: LexerState) -> bool:
+        numbers = count()
+        queue = [(lexer.min_length, next(numbers), lexer)]
+        seen = {lexer}
+        for _ in range(NEAR_STATES):
+            spend()
+            _, _, at = heappop(queue)
+            if self._known.get(at) or (at.complete and self._is_safe_end(at)):
+                return True
+            for _, target in at.transitions:
+                assert isinstance(target, LexerState)
+                if target not in seen:
+                    seen.add(target)
+                    heappush(queue, (target.min_length, next(numbers), target))
+            if not queue:
+                break
+        return False
+
+    def _is_safe_end(self, lexer: LexerState) -> bool:
+        complete, gap = lexer.complete, lexer.first_bytes
+        fitting = self._fit_behind(gap)
+        if any(
+            not self._followers[number] & ~fitting
+            for number in terminals_in(complete & ~self._ignored)
+        ):
+            return True
+        if not complete & self._ignored:
+            return False
+        # The parser's state is that before the lexeme, so any terminal may have to follow.
+        fitting = self._fit(gap) if self._ignores_once else fitting
+        return not self._parsed & ~fitting
+
+
+def _words(together: Node, number: int, language: Node) -> Iterator[_Word]:
+    """Yield words of a terminal that all terminals in parallel match as one of it."""
+    texts: Iterator[bytes]
+    if isinstance(language, Literal):
+        texts = iter((language.text,))
+    else:
+        texts = (
+            bytes((bytes_in(symbols)[0],)) + (shortest_word(target) or b"")
+            for symbols, target in language.transitions[:_WORDS]
+        )
+    for text in texts:
+        state = together.word_derivative(text)
+        if isinstance(state, LexerState) and state.complete >> number & 1:
+            yield _Word(1 << text[0], state.first_bytes)
