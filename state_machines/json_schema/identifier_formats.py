@@ -292,22 +292,19 @@ class _Syntax:
 
     @property
     def uri(self) -> str:
-        segments = rf"(?:/{self._many(':@')})*"
-        first = rf"{self._some(':@')}{segments}"
-        hierarchy = rf"(?://{self.authority}{segments}|/(?:{first})?|{first}|)"
-        return rf"[A-Za-z][A-Za-z0-9+\-.]*:{hierarchy}{self._tail}"
+        return rf"[A-Za-z][A-Za-z0-9+\-.]*:{self._after_scheme(self._some(':@'))}"
 
     @property
     def relative(self) -> str:
-        segments = rf"(?:/{self._many(':@')})*"
-        first = rf"{self._some(':@')}{segments}"
-        no_scheme = rf"{self._some('@')}{segments}"
-        return rf"(?://{self.authority}{segments}|/(?:{first})?|{no_scheme}|){self._tail}"
+        return self._after_scheme(self._some("@"))
 
-    @property
-    def _tail(self) -> str:
-        query = self._many(":@/?", self.private)
-        return rf"(?:\?{query})?(?:#{self._many(':@/?')})?"
+    def _after_scheme(self, first: str) -> str:
+        """Return a URI without its scheme; ``first`` begins paths without a slash in front."""
+        segments = rf"(?:/{self._many(':@')})*"
+        absolute = rf"/(?:{self._some(':@')}{segments})?"
+        query, fragment = self._many(":@/?", self.private), self._many(":@/?")
+        tail = rf"(?:\?{query})?(?:#{fragment})?"
+        return rf"(?://{self.authority}{segments}|{absolute}|{first}{segments}|){tail}"
 
     def _many(self, extra: str, private: str = "") -> str:
         members = rf"[{_UNRESERVED}{self.more}{_SUB_DELIMS}{extra}{private}]"
