@@ -12,10 +12,8 @@ says.
 from __future__ import annotations
 
 import re
-from itertools import count
 from typing import NoReturn
 
-from state_machines.budgets import spend
 from state_machines.context_free.notations.grammar_reader import GrammarReader, read_named_tokens
 from state_machines.grammar.symbols import ANY_CODE_POINT, MAX_CODE_POINT, CodePointSet
 from state_machines.syntax_tree import (
@@ -28,9 +26,6 @@ from state_machines.syntax_tree import (
 )
 from state_machines.text_reader import HEXADECIMAL_ESCAPES, REPETITION_MARKS
 
-COMMENTS_PER_STEP = 8
-"""Comments in a row that one step skips."""
-
 _CONTROLS = {"0": 0, "a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "e": 27}
 _CLASSES = {
     "d": "[0-9]",
@@ -40,7 +35,7 @@ _CLASSES = {
     "s": r"[ \t\n\r]",
     "S": r"[^ \t\n\r]",
 }
-_SPACE = re.compile(r"[ \t\r\n]*")
+_SPACE = re.compile(r"[ \t\r\n]+|#[^\n]*")
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _LARK = re.compile(r"[?!]?[A-Za-z_][A-Za-z0-9_.]*\s*:(?!:=)|%\w|/")
 # Possessive, so that the match takes linear time.
@@ -92,7 +87,7 @@ class _Parser(GrammarReader):
         name = _NAME.match(self.text, self.position)
         if name is None:
             return None
-        end = self.end_of_space(name.end())
+        end = self.end_of_space(name.end(), _SPACE)
         return (name[0], end + 3) if self.text.startswith("::=", end) else None
 
     def no_rule(self, start: int) -> NoReturn:
@@ -150,21 +145,7 @@ class _Parser(GrammarReader):
 
     def skip_space(self) -> None:
         """Skip white space and comments."""
-        self.position = self.end_of_space(self.position)
-
-    def end_of_space(self, position: int) -> int:
-        """Return where white space and comments from an offset on end."""
-        for comments in count():
-            found = _SPACE.match(self.text, position)
-            assert found is not None, "the pattern matches the empty text"
-            position = found.end()
-            if not self.text.startswith("#", position):
-                break
-            if not comments % COMMENTS_PER_STEP:
-                spend()
-            end = self.text.find("\n", position)
-            position = len(self.text) if end < 0 else end
-        return position
+        self.position = self.end_of_space(self.position, _SPACE)
 
     def string_character(self, start: int) -> int:
         return self.class_member()

@@ -35,6 +35,9 @@ from state_machines.syntax_tree import (
 )
 from state_machines.text_reader import REPETITION_MARKS, TextReader
 
+SPACES_PER_STEP = 8
+"""Runs of white space and comments that one step skips."""
+
 _TOKEN_RANGES = 1_000
 """Ranges of token numbers in one set of tokens of a grammar."""
 
@@ -88,6 +91,17 @@ class GrammarReader(TextReader):
     @abstractmethod
     def skip_space(self) -> None:
         """Skip white space and comments inside a rule."""
+
+    def end_of_space(self, position: int, space: re.Pattern[str]) -> int:
+        """Return where white space and comments, which a pattern matches, end after an offset."""
+        for found_before in count():
+            found = space.match(self.text, position)
+            if found is None:
+                break
+            if not found_before % SPACES_PER_STEP:
+                spend()
+            position = found.end()
+        return position
 
     def alternatives(self) -> Expression:
         """Read alternatives with ``|`` between them."""

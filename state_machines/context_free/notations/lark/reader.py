@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from itertools import count
 from typing import Any, NoReturn
 
 from state_machines.budgets import spend
@@ -24,9 +23,6 @@ from state_machines.syntax_tree import (
     RuleOptions,
     SourcePosition,
 )
-
-LINES_PER_STEP = 8
-"""Blank lines and comments in a row that one step skips."""
 
 _MIN_TEMPERATURE, _MAX_TEMPERATURE = 1e-5, 100
 """The range of temperatures above 0, as samplers have it."""
@@ -222,20 +218,12 @@ class LarkReader(ItemReader):
 
     def skip_space(self) -> None:
         """Skip white space and comments, inside of brackets also the ends of lines."""
-        self._skip(_SPACE if self.depth > self.grammar_depth else _INLINE_SPACE)
+        space = _SPACE if self.depth > self.grammar_depth else _INLINE_SPACE
+        self.position = self.end_of_space(self.position, space)
 
     def skip_lines(self) -> None:
         """Skip white space, comments and the ends of lines."""
-        self._skip(_SPACE)
-
-    def _skip(self, space: re.Pattern[str]) -> None:
-        for found_before in count():
-            found = space.match(self.text, self.position)
-            if found is None:
-                break
-            if not found_before % LINES_PER_STEP:
-                spend()
-            self.position = found.end()
+        self.position = self.end_of_space(self.position, _SPACE)
 
     # Directives
 
