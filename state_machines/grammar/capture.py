@@ -32,7 +32,7 @@ from state_machines.grammar.node import (
     intern_node,
 )
 from state_machines.grammar.nodes import concatenation, union
-from state_machines.grammar.symbols import bytes_in
+from state_machines.grammar.symbols import ANY_BYTE, bytes_in
 
 SuffixTest: TypeAlias = "Callable[[bytes], bool]"
 """Whether a suffix, the bytes that a token writes beyond a captured word, is context-dependent."""
@@ -82,6 +82,11 @@ class Dispatch(ABC):
     @abstractmethod
     def context_dependent(self) -> SuffixTest:
         """The suffixes that must be checked with the word known; one object for equal tests."""
+
+    @property
+    def following_bytes(self) -> int:
+        """The bytes that continuations begin with, and perhaps others."""
+        return ANY_BYTE
 
     @property
     def has_exceptions(self) -> bool:

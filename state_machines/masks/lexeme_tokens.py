@@ -325,7 +325,7 @@ class ClosingQuotes:
         Args:
             quotes: The vertices: int32, ascending.
         """
-        key = digest_of(quotes)
+        key = digest_of(quotes.tobytes())
         known = self._known.get(key)
         if known is None:
             chosen = intervals(self._start[quotes], self._end[quotes])

@@ -64,7 +64,7 @@ class Group:
         self.complete = complete
         self.vertices = vertices
         self.first = first
-        self.key = digest_of(vertices)
+        self.key = digest_of(vertices.tobytes())
         self.branches: dict[Node, LexerWalk] = {}
         self.leaving: dict[int, Any] = {}
 

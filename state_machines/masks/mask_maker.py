@@ -20,7 +20,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Hashable
 from functools import lru_cache
-from hashlib import blake2b
 from itertools import count
 from typing import NamedTuple, TypeAlias
 
@@ -58,7 +57,7 @@ from state_machines.masks.lexer_walks import LexerWalk
 from state_machines.masks.quote_walks import QuoteMasks, is_narrow_quote
 from state_machines.masks.recursive_walks import RecursiveWalks
 from state_machines.masks.spelled_tokens import SpelledTokens
-from state_machines.masks.token_sets import Bits, TokenSet, united, without
+from state_machines.masks.token_sets import Bits, TokenSet, digest_of, united, without
 from state_machines.masks.token_trie import Ids, TokenTrie, concatenated
 from state_machines.masks.trie_walk import TrieWalk
 from state_machines.vocabulary import Vocabulary
@@ -72,8 +71,8 @@ MAX_ENDING_WORDS = 64
 MASK_OVERHEAD = 1500
 """Approximate bytes of a mask and its key beside its ids."""
 
-DIGEST_BYTES = 20
-"""Length of the digests that identify masks and their parts."""
+MAX_KEY_BYTES = 128
+"""Length of keys of masks from which on they are digests."""
 
 _SIMPLE_HEADS = frozenset((Branch, EncodedText, Literal, SymbolNode, Union))
 """First nodes that determine the first bytes of a state, if the nodes are not nullable."""
@@ -107,10 +106,11 @@ class _Part(NamedTuple):
     excepted_ids: bytes
 
     def key(self) -> bytes:
-        """Return a digest that is equal for equal sets of tokens."""
-        suffixes, vertices = _ascending(self.suffixes), self.excepted_vertices
-        numbers = array("q", (id(self.leaving), len(suffixes), len(vertices), *vertices)).tobytes()
-        return _digest(self.inside.digest + numbers + suffixes + self.excepted_ids)
+        """Return bytes that are equal for equal sets of tokens; no key begins another one."""
+        suffixes, ids = _ascending(self.suffixes), self.excepted_ids
+        vertices = self.excepted_vertices
+        lengths = id(self.leaving), len(suffixes), len(vertices), len(ids)
+        return self.inside.digest + array("q", (*lengths, *vertices)).tobytes() + suffixes + ids
 
 
 class _Parts:
@@ -126,16 +126,15 @@ class _Parts:
         self.routes: list[str] = []
 
     def key(self, maker: int) -> bytes:
-        """Return a digest that is equal for equal sets of tokens of one maker."""
+        """Return bytes that are equal for equal sets of tokens of one maker."""
         few = sorted(set(self.few))
-        found = [array("q", (maker, len(few), *few)).tobytes()]
-        if self.lexemes:
-            found += sorted({part.key() for part in self.lexemes})
-        if self.arrays:
-            found += sorted({_digest(ids.tobytes()) for ids in self.arrays})
-        if self.sets:
-            found += sorted({each.digest for each in self.sets})
-        return _digest(b"".join(found))
+        lexemes = {part.key() for part in self.lexemes}
+        arrays = {digest_of(ids.tobytes()) for ids in self.arrays}
+        sets = {each.digest for each in self.sets}
+        key = array("i", (maker, len(few), len(lexemes), len(arrays), *few)).tobytes()
+        if lexemes or arrays or sets:
+            key += b"".join((*sorted(lexemes), *sorted(arrays), *sorted(sets)))
+        return key if len(key) <= MAX_KEY_BYTES else digest_of(key)
 
 
 class MaskMaker:
@@ -417,10 +416,6 @@ class MaskMaker:
 def _ascending(numbers: frozenset[int]) -> bytes:
     """Return the bytes of an array of numbers in ascending order."""
     return array("i", sorted(numbers)).tobytes()
-
-
-def _digest(text: bytes) -> bytes:
-    return blake2b(text, digest_size=DIGEST_BYTES).digest()
 
 
 def _without(ids: Ids, excepted: Ids) -> Ids:

@@ -45,7 +45,7 @@ class TokenSet:
         """Equal for sets that are stored as equal arrays."""
         digest = self._digest
         if digest is None:
-            digest = self._digest = digest_of(self.stored)
+            digest = self._digest = digest_of(self.stored.tobytes())
         return digest
 
     @property
@@ -136,9 +136,9 @@ def united(sets: Iterable[TokenSet], few: Ids) -> TokenSet:
     return TokenSet(None, union)
 
 
-def digest_of(numbers: npt.NDArray[np.int32] | Bits) -> bytes:
-    """Return a digest that is equal for equal arrays."""
-    return blake2b(numbers.tobytes(), digest_size=DIGEST_BYTES).digest()
+def digest_of(text: bytes) -> bytes:
+    """Return a digest that is equal for equal byte strings."""
+    return blake2b(text, digest_size=DIGEST_BYTES).digest()
 
 
 NO_TOKENS = packed(np.zeros(0, np.int32))

@@ -133,14 +133,17 @@ class TrieWalk:
                         for end in ends:
                             pending.append((following, rest, end))
                     continue
-            # With exceptions, a token that ends with the captured word may be refused as well.
-            elif kind is Captured and not node.dispatch.has_exceptions:  # type: ignore[attr-defined]
-                capture_end = _CaptureEnd(node.dispatch, node.written, at)  # type: ignore[attr-defined]
-                pending.append((node.lexeme, (capture_end, tail), at))  # type: ignore[attr-defined]
-                continue
+            elif kind is Captured:
+                dispatch, lexeme = node.dispatch, node.lexeme  # type: ignore[attr-defined]
+                if not dispatch.has_exceptions:
+                    capture_end = _CaptureEnd(dispatch, node.written, at)  # type: ignore[attr-defined]
+                    pending.append((lexeme, (capture_end, tail), at))
+                    continue
+                if type(lexeme) is EncodedText:
+                    pending += self._walk_captured(node, tail, at, found)  # type: ignore[arg-type]
+                    continue
             elif kind is _CaptureEnd:
-                if at != node.vertex:  # type: ignore[attr-defined]
-                    spend()
+                if at != node.vertex and bytes_below(at) & node.dispatch.following_bytes:  # type: ignore[attr-defined]
                     pending.append((self._after_capture(node, at), tail, at))  # type: ignore[arg-type]
                 continue
             if tail is not None and node.nullable and kind is not Union:
@@ -226,8 +229,32 @@ class TrieWalk:
             return self._tokens_by_automaton(joined((start, stack)))
         return None
 
+    def _walk_captured(
+        self, node: Captured, tail: Stack, vertex: int, found: list[int]
+    ) -> Iterator[tuple[Node, Stack, int]]:
+        """Add the tokens within a word with exceptions; yield what follows the word, and where.
+
+        A token that ends with the word is refused if the word is an exception.
+        """
+        trie = self._trie
+        assert isinstance(node.lexeme, EncodedText), "checked by the caller"
+        ids, ends = self._head_walk(node.lexeme, vertex)
+        begin = _CaptureEnd(node.dispatch, node.written, vertex)
+        refused: set[int] = set()
+        for end in ends:
+            is_read = trie.bytes_below(end) & node.dispatch.following_bytes
+            if not is_read and not trie.has_tokens(end):
+                continue
+            after = self._after_capture(begin, end)
+            if after is EMPTY:
+                refused.update(trie.tokens_at(end).tolist())
+            elif is_read:
+                yield after, tail, end
+        found += [i for i in ids if i not in refused] if refused else ids
+
     def _after_capture(self, end: _CaptureEnd, vertex: int) -> Node:
         """Return the continuation of a captured word that ends at a vertex."""
+        spend()
         trie = self._trie
         written = trie.text(vertex)[len(trie.text(end.vertex)) :]
         return end.dispatch.after(end.written + written)

@@ -158,6 +158,10 @@ def test_threads_with_one_machine_get_exact_masks() -> None:
             },
             b'[{"n": 2',
         ),
+        # A name that was written or that comes earlier in the schema is taken as well.
+        ({"properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}, b'{"b": 2'),
+        ({"type": "object", "properties": {"": {"const": 2}, "a": {}}}, b'{"b": 2'),
+        ({"type": "object", "additionalProperties": {"type": "string"}}, b'{"": "b'),
     ],
 )
 def test_masks_near_bounds_and_taken_values_equal_brute_force(
@@ -168,6 +172,14 @@ def test_masks_near_bounds_and_taken_values_equal_brute_force(
     forms = [bytes((byte,)) for byte in range(256)]
     forms += [b'"A', b'"a', b'"1', b'"\\', b"\\u", b"12", b"Ab", b", 2,", b", 2]", b", 3]"]
     forms += [b'}, {"n": 2}', b'}, {"n": 3}']
+    for name in (b"", b"a", b"b", b"c"):
+        forms += [
+            b', "' + name,
+            b', "' + name + b'"',
+            b', "' + name + b'": ',
+            b'", "' + name + b'"',
+        ]
+        forms += [b', "' + name + b'": 2', b'", "' + name + b'": "', b', "' + name + b'",']
     vocabulary = Vocabulary([*forms, b"end"], end_token_ids=[len(forms)])
     state = JsonSchemaStateMachine(schema).start.compute_word_derivative(text)
     mask = Matcher(state, vocabulary).allowed_tokens()

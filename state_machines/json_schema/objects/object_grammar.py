@@ -26,7 +26,7 @@ from state_machines.grammar.node import (
     intern_node,
 )
 from state_machines.grammar.nodes import concatenation, literal, union
-from state_machines.grammar.symbols import byte_set
+from state_machines.grammar.symbols import ANY_BYTE, byte_set
 from state_machines.json_schema.objects.member_steps import MemberState, MemberSteps
 from state_machines.json_schema.objects.names import NameCell, NameTrie, name_trie
 from state_machines.json_schema.objects.object_shape import ObjectShape, bit_indices
@@ -216,6 +216,12 @@ class UnlistedName(Dispatch):
         if self.example is None:
             return None
         return _after_name(self.plan, self.state, (self.cell, self.example))
+
+    @property
+    def following_bytes(self) -> int:
+        """The bytes that continuations begin with, and perhaps others."""
+        colon = self.plan.syntax.colon
+        return ANY_BYTE if colon.nullable else colon.first_bytes
 
     @property
     def context_dependent(self) -> SuffixTest:
