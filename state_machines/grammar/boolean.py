@@ -29,6 +29,7 @@ from state_machines.grammar.nodes import (
     symbols,
     union,
 )
+from state_machines.grammar.shortest import has_word_within
 from state_machines.grammar.symbols import is_whole_alphabet
 from state_machines.graphs import Edge, Visit, best_first
 from state_machines.limits import LIMITS
@@ -256,6 +257,15 @@ def _find_word(start: Node) -> Verdict:
     if bounded is not None:
         bounds, rest = bounded
         verdict = rest.has_length_between(bounds.min_count, bounds.max_count)
+        top = bounds.max_count
+        if (
+            verdict is Verdict.UNKNOWN
+            and top is not None
+            and bounds.min_count <= rest.min_length
+            and not rest.boolean
+        ):
+            # Each character changes the bound, but a text has few states.
+            verdict = has_word_within(rest, top, LIMITS.emptiness_states)
         if verdict is not Verdict.UNKNOWN:
             return verdict
     visited: list[_Boolean] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -31,6 +31,30 @@ def shortest_length(node: Node) -> int:
     return known
 
 
+def has_word_within(node: Node, length: int, max_states: int) -> Verdict:
+    """Whether a word has at most a number of symbols.
+
+    The shortest length is cached with the node.
+
+    Args:
+        node: The language.
+        length: The number of symbols.
+        max_states: States after which the search gives up.
+    """
+    known = _LENGTHS.get(node)
+    if known is not None:
+        return Verdict.of(known <= length)
+    for number, visit in enumerate(_visits(node, lambda _: None)):
+        if visit.cost + visit.state.min_length > length:
+            break
+        if visit.state.nullable:
+            _LENGTHS[node] = visit.cost
+            return Verdict.YES
+        if number == max_states:
+            return Verdict.UNKNOWN
+    return Verdict.NO
+
+
 def shortest_word(node: Node) -> bytes | None:
     """Return a shortest word of a language over bytes; ``None`` if there is none."""
     try:
@@ -50,15 +74,20 @@ def shortest_text(node: Node) -> str:
 
 def _nearest_end(node: Node, label: Callable[[Any], L]) -> Visit[Node, L]:
     """Return the nearest end of a word; ``label`` gives one symbol of a set."""
+    for visit in _visits(node, label):
+        if visit.state.nullable:
+            return visit
+    raise ValueError("the language has no word")
+
+
+def _visits(node: Node, label: Callable[[Any], L]) -> Iterator[Visit[Node, L]]:
+    """Yield the states of a language in the order of a bound on the words through them."""
 
     def edges(visit: Visit[Node, L]) -> list[Edge[Node, L]]:
         spend()
         return [(target, label(symbols), 1) for symbols, target in visit.state.transitions]
 
-    for visit in best_first(node, edges, attrgetter("min_length")):
-        if visit.state.nullable:
-            return visit
-    raise ValueError("the language has no word")
+    return best_first(node, edges, attrgetter("min_length"))
 
 
 def has_all_lengths(node: Node, *, max_states: int = LIMITS.endless_states) -> Verdict:

@@ -3,7 +3,7 @@
 import pytest
 
 from state_machines.budgets import Verdict
-from state_machines.grammar.shortest import has_all_lengths
+from state_machines.grammar.shortest import has_all_lengths, has_word_within
 from state_machines.regex import compile_pattern
 
 
@@ -30,3 +30,12 @@ def test_texts_of_all_lengths_within_a_budget() -> None:
     assert has_all_lengths(late, max_states=40) is Verdict.UNKNOWN
     later = compile_pattern("c{50}b*", search=False)
     assert has_all_lengths(later, max_states=60) is Verdict.YES
+
+
+@pytest.mark.parametrize(("pattern", "shortest"), [("", 0), ("ab|c", 1), (r"(\S+\s+){0,9}\S+x", 2)])
+@pytest.mark.parametrize("length", range(4))
+def test_texts_within_a_length(pattern: str, shortest: int, length: int) -> None:
+    for _ in range(2):
+        found = has_word_within(compile_pattern(pattern, search=False), length, max_states=40)
+        assert found is Verdict.of(shortest <= length)
+    assert has_word_within(compile_pattern("a{50}", search=False), 60, 40) is Verdict.UNKNOWN
