@@ -19,8 +19,8 @@ from state_machines.quotes import source_names
 from ..checks.texts import short_repr
 from ..errors import InvalidOptionError, InvalidResponseFormatError
 from ..validation import JsonValidator
-from .details import NO_DETAILS, DetailColumns, Details
-from .field_quotes import SUFFIX, FieldQuotes
+from .details import NO_DETAILS, RESULT, DetailColumns, Details
+from .field_quotes import FieldQuotes
 from .json_values import encode, jsonable, pointer_of, split_members
 from .schemas import INPUT, closed_schema, known_properties
 
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from ..results.generation import GenerationResult
     from ..results.parts import Quotation
 
-RESULT = "result"
-"""The column of answers that are no objects with known properties."""
 ERROR = "error"
 """The column of errors."""
 OTHERS = "additional_properties"
@@ -104,9 +102,7 @@ class AnswerFormat:
                 )
             field_quotes = FieldQuotes.of(response_format, adapter, schema)
             response_format = field_quotes
-        quoted = () if field_quotes is None else field_quotes.properties
-        members = {prefix + name + SUFFIX: name + SUFFIX for name in quoted}
-        details = Details.of(columns, pointers or {prefix + RESULT: ""}, prefix, members)
+        details = Details.of(columns, pointers or {prefix + RESULT: ""}, prefix, field_quotes)
         return cls(
             response_format,
             adapter,
@@ -199,9 +195,8 @@ class AnswerFormat:
                 found = validator.quotes_in(text)
         if self.field_quotes is None:
             return found
-        names = self.field_quotes.properties
-        quotes = {name: details.get(self.prefix + name + SUFFIX) or "" for name in names}
-        return (*self.field_quotes.located(quotes, sources[INPUT]), *found)
+        quoted = self.field_quotes.located(details, self.details.quoted, sources[INPUT])
+        return (*quoted, *found)
 
     def plain(self, value: Any) -> Any:
         """Return a parsed answer as dicts, lists and scalars, among them dates and decimals."""
@@ -242,6 +237,11 @@ class AnswerFormat:
             ValueError: A validator of the type rejects it.
         """
         return json.loads(text) if self.adapter is None else self.adapter.validate_json(text)
+
+    def output_value(self, text: str) -> Any:
+        """Return the parsed answer of an output, which may have quotes; raise as :meth:`parse`."""
+        quotes = self.field_quotes
+        return self.parse(text if quotes is None else quotes.answer_text(text))
 
     @property
     def _known(self) -> frozenset[str]:

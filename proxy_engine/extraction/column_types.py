@@ -14,7 +14,8 @@ from decimal import Decimal
 from functools import reduce
 from typing import Any, Literal, TypeAlias
 
-from .answer_format import OTHERS, RESULT, AnswerFormat
+from .answer_format import OTHERS, AnswerFormat
+from .details import RESULT
 from .json_values import encode, in_utf8, jsonable
 
 Scalar: TypeAlias = Literal["null", "boolean", "integer", "number", "string", "json"]

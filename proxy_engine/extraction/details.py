@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from ..checks.texts import short_repr
 from ..errors import InvalidOptionError
-from .json_values import split_members
+from .field_quotes import FieldQuotes
 
 if TYPE_CHECKING:
     from ..results.generation import GenerationResult
+
+RESULT = "result"
+"""The column of answers that are no objects with known properties."""
 
 DetailColumns: TypeAlias = Literal["tokens", "cut_short", "confidence"]
 """A group of columns.
@@ -35,13 +37,15 @@ class Details:
         types: The types of the columns by name.
         pointers: The JSON Pointers of the columns of confidences, by name.
         prefix: The text before the names of columns.
-        quotes: The names in the output of the columns with quotes, by the names of the columns.
+        quoted: The JSON Pointers of the columns with quotes, by name.
+        quotes: The quotes of the output.
     """
 
     types: Mapping[str, DetailType] = field(default_factory=dict)
     pointers: Mapping[str, str] = field(default_factory=dict)
     prefix: str = ""
-    quotes: Mapping[str, str] = field(default_factory=dict)
+    quoted: Mapping[str, str] = field(default_factory=dict)
+    quotes: FieldQuotes | None = None
 
     @classmethod
     def of(
@@ -49,7 +53,7 @@ class Details:
         columns: Sequence[DetailColumns],
         properties: Mapping[str, str],
         prefix: str,
-        quotes: Mapping[str, str],
+        quotes: FieldQuotes | None,
     ) -> Details:
         """Return the columns.
 
@@ -57,7 +61,7 @@ class Details:
             columns: The groups of columns.
             properties: The JSON Pointers of the answer's properties, by the names of their columns.
             prefix: The text before the names of columns.
-            quotes: The names in the output of the columns with quotes, by the names of the columns.
+            quotes: The quotes of the output.
 
         Raises:
             InvalidOptionError: There is no such group.
@@ -75,7 +79,9 @@ class Details:
                     hint=f"Choose among {', '.join(map(repr, known))}.",
                 )
         pointers: dict[str, str] = {}
-        types: dict[str, DetailType] = dict.fromkeys(quotes, _TEXT)
+        columns_of_quotes = {} if quotes is None else quotes.columns(RESULT)
+        quoted = {prefix + name: pointer for name, pointer in columns_of_quotes.items()}
+        types: dict[str, DetailType] = dict.fromkeys(quoted, _TEXT)
         if "confidence" in columns:
             pointers = {f"{name}_confidence": pointer for name, pointer in properties.items()}
             types |= dict.fromkeys(pointers, _NUMBER)
@@ -83,16 +89,13 @@ class Details:
             types |= {prefix + name: "string" for name in ("cut_short", "cut_short_at")}
         if "tokens" in columns:
             types |= {prefix + name: "integer" for name in ("prompt_tokens", "completion_tokens")}
-        return cls(types, pointers, prefix, quotes)
+        return cls(types, pointers, prefix, quoted, quotes)
 
     def cells(self, result: GenerationResult[Any]) -> dict[str, Any]:
         """Return the columns of an answer."""
         confidences = result.confidences() if self.pointers else {}
         cut, usage = result.cut_short, result.usage
-        members = split_members(result.text) if self.quotes else {}
-        quotes = {
-            column: json.loads(members.get(name, "null")) for column, name in self.quotes.items()
-        }
+        quotes = {} if self.quotes is None else self.quotes.cells(result.text, self.quoted)
         cells = {
             "cut_short": None if cut is None else cut.reason,
             "cut_short_at": None if cut is None else cut.pointer,

@@ -1,14 +1,16 @@
 """Quotes of fields: in the output, each property follows a quote of the record's text.
 
 The schema of the output is that of the caller, composed with a string in front of each property.
-Pointers to values, references and the order of properties are unchanged.
+Items of lists have quotes of their own: objects one for each property, any other item one in front
+of it, in an object of both. References and the order of properties are unchanged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from state_machines import JsonSchemaStateMachine
 from state_machines.grammar.substring import find_quote
@@ -17,7 +19,7 @@ from state_machines.quotes import SUBSTRING_OF, source_names
 from ..answers.response_format import Cached, OuterFormat, ResponseFormat, type_parser
 from ..errors import InvalidOptionError
 from ..results.parts import Quotation
-from .json_values import join_members, pointer_of, split_members
+from .json_values import encode, join_members, pointer_of, split_items, split_members
 from .schemas import ANNOTATIONS, INPUT, definition, with_definitions
 
 if TYPE_CHECKING:
@@ -26,30 +28,130 @@ if TYPE_CHECKING:
 SUFFIX = "_quote"
 """The name of a quote is that of its property with this suffix."""
 
+_QUOTE, _VALUE = "quote", "value"
+"""The members of the object that an item of a list is written as, with its quote."""
+
 _MAX_CHARACTERS = 200
 """Length of a quote. Small models would copy whole texts."""
 
-_OBJECT_KEYWORDS = ANNOTATIONS | {
-    *("type", "properties", "required", "additionalProperties", "unevaluatedProperties"),
-    *("$schema", "$id", "$comment", "$defs", "definitions"),
-}
-_REFERRING_KEYWORDS = ANNOTATIONS | {"$ref", "$schema", "$id", "$comment", "$defs", "definitions"}
+_DEFINITIONS = {"$schema", "$id", "$comment", "$defs", "definitions"}
+_OBJECT_KEYWORDS = (
+    ANNOTATIONS
+    | _DEFINITIONS
+    | {"type", "properties", "required", "additionalProperties", "unevaluatedProperties"}
+)
+_LIST_KEYWORDS = ANNOTATIONS | _DEFINITIONS | {"type", "items", "minItems", "maxItems"}
+_REFERRING_KEYWORDS = ANNOTATIONS | _DEFINITIONS | {"$ref"}
+
+
+@dataclass(frozen=True, slots=True)
+class QuotedObject:
+    """The quotes in an object.
+
+    Attributes:
+        names: The properties with a quote in front of them.
+        lists: The properties that are lists whose items have quotes.
+    """
+
+    names: tuple[str, ...]
+    lists: Mapping[str, QuotedList]
+
+    def answer_text(self, text: str) -> str:
+        """Return an output without its quotes, as JSON."""
+        members = split_members(text)
+        for name in self.names:
+            members.pop(name + SUFFIX, None)
+        for name in self.lists.keys() & members.keys():
+            members[name] = self.lists[name].answer_text(members[name])
+        return join_members(members)
+
+    def value(self, value: Any) -> Any:
+        """Return a parsed output without its quotes."""
+        added = {name + SUFFIX for name in self.names}
+        return {
+            name: self.lists[name].value(member) if name in self.lists else member
+            for name, member in value.items()
+            if name not in added
+        }
+
+    def quotes(self, value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
+        """Yield the quotes of a parsed output, by the pointers of their values in the answer."""
+        for name in self.names:
+            if name + SUFFIX in value:
+                yield pointer + pointer_of(name), value[name + SUFFIX]
+        for name in self.lists.keys() & value.keys():
+            yield from self.lists[name].quotes(value[name], pointer + pointer_of(name))
+
+    def pointer(self, steps: Sequence[str]) -> str:
+        """Return the pointer in the answer of a value in the output, or of the value of a quote."""
+        if not steps:
+            return ""
+        for name in self.names:
+            if steps[0] == pointer_of(name + SUFFIX)[1:]:
+                return pointer_of(name)
+        for name, items in self.lists.items():
+            if steps[0] == pointer_of(name)[1:]:
+                return pointer_of(name) + items.pointer(steps[1:])
+        return "/" + "/".join(steps)
+
+
+@dataclass(frozen=True, slots=True)
+class QuotedList:
+    """The quotes in a list.
+
+    Attributes:
+        items: The quotes in its items; ``None`` if each is in an object, with one quote.
+    """
+
+    items: QuotedObject | None
+
+    def answer_text(self, text: str) -> str:
+        """Return an output without its quotes, as JSON."""
+        return f"[{', '.join(map(self.item_text, split_items(text)))}]"
+
+    def item_text(self, text: str) -> str:
+        """Return an item of an output without its quotes, as JSON."""
+        return split_members(text)[_VALUE] if self.items is None else self.items.answer_text(text)
+
+    def value(self, value: Any) -> Any:
+        """Return a parsed output without its quotes."""
+        return [item[_VALUE] if self.items is None else self.items.value(item) for item in value]
+
+    def quotes(self, value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
+        """Yield the quotes of a parsed output, by the pointers of their values in the answer."""
+        for index, item in enumerate(value):
+            if self.items is None:
+                yield f"{pointer}/{index}", item[_QUOTE]
+            else:
+                yield from self.items.quotes(item, f"{pointer}/{index}")
+
+    def pointer(self, steps: Sequence[str]) -> str:
+        """Return the pointer in the answer of a value in the output, or of the value of a quote."""
+        if not steps:
+            return ""
+        inner = steps[2:] if self.items is None else steps[1:]
+        rest = "".join(f"/{step}" for step in inner)
+        return f"/{steps[0]}{rest if self.items is None else self.items.pointer(inner)}"
+
+
+QuoteLayout: TypeAlias = QuotedObject | QuotedList
+"""Where the quotes of an output stand."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldQuotes(OuterFormat):
-    """A response format in whose output each property follows a quote.
+    """A response format in whose output each property, or each item of a list, follows a quote.
 
     Attributes:
         response_format: The composed format, in the form of the caller's.
         adapter: The pydantic type of the answer; ``None`` for a JSON Schema.
-        properties: The properties that have a quote. One that is quoted from the text itself, or
-            has such parts, needs no other.
+        layout: Where the quotes stand. A value that is quoted from the text itself, or has such
+            parts, needs no other quote.
     """
 
     response_format: Any
     adapter: pydantic.TypeAdapter[Any] | None
-    properties: tuple[str, ...]
+    layout: QuoteLayout
 
     @classmethod
     def of(
@@ -63,117 +165,211 @@ class FieldQuotes(OuterFormat):
             schema: Its JSON Schema.
 
         Raises:
-            InvalidOptionError: It is no object with listed properties, it has keywords about
-                other properties, or a property has the name of a quote.
+            InvalidOptionError: It is neither an object with listed properties nor a list, it has
+                keywords about other properties, or a property has the name of a quote.
         """
         if isinstance(response_format, JsonSchemaStateMachine):
             raise _refusal("a compiled state machine cannot be composed")
-        listed = _listed_properties(schema)
-        names = tuple(
-            name
-            for name, member in listed.items()
-            if INPUT not in source_names(with_definitions(member, schema))
-        )
-        for name in names:
-            if name + SUFFIX in listed:
-                raise _refusal(f"it has the properties {name!r} and {name + SUFFIX!r}")
-        composed: Any = _composed(schema, names)
+        found = _Composer(schema).list(schema) or _Composer(schema).object(schema)
+        composed: Any = found[0]
         match response_format:
             case {"type": "json_schema", "json_schema": Mapping() as wrapped}:
                 composed = {**response_format, "json_schema": {**wrapped, "schema": composed}}
-        return cls(composed, adapter, names)
+        return cls(composed, adapter, found[1])
 
     def around(self, inner: ResponseFormat, cached: Cached) -> ResponseFormat:
         """Return the format of the output, whose ``parsed`` is that of the caller's format."""
 
         def value_in(text: str) -> Any:
-            value = inner.parse(text)
-            return {name: value[name] for name in value if name not in added}
+            return self.layout.value(inner.parse(text))
 
         def quotes_in(text: str) -> tuple[Quotation, ...]:
             found = () if inner.quotes is None else inner.quotes(text)
             return tuple(
-                replace(one, pointer=pointers.get(one.pointer, one.pointer)) for one in found
+                replace(one, pointer=self.layout.pointer(one.pointer.split("/")[1:]))
+                for one in found
             )
 
-        added = {name + SUFFIX for name in self.properties}
-        pointers = {pointer_of(name + SUFFIX): pointer_of(name) for name in self.properties}
         parse = None if self.adapter is None else type_parser(self.adapter, self.answer_text)
         return replace(inner, parse=parse or value_in, quotes=quotes_in)
 
     def answer_text(self, text: str) -> str:
         """Return an output without its quotes, as JSON."""
-        members = split_members(text)
-        for name in self.properties:
-            members.pop(name + SUFFIX, None)
-        return join_members(members)
+        return self.layout.answer_text(text)
 
-    def located(self, quotes: Mapping[str, str], source: str) -> Sequence[Quotation]:
+    def columns(self, result: str) -> dict[str, str]:
+        """Return the names of the columns with quotes, and the pointers of their values.
+
+        Args:
+            result: The column of answers that are lists.
+        """
+        if isinstance(self.layout, QuotedList):
+            return {result + SUFFIX: ""}
+        names = (*self.layout.names, *self.layout.lists)
+        return {name + SUFFIX: pointer_of(name) for name in names}
+
+    def cells(self, text: str, pointers: Mapping[str, str]) -> dict[str, str | None]:
+        """Return the columns with the quotes of an output.
+
+        The quotes of a list's items are a JSON object of them by pointer.
+
+        Args:
+            text: The output.
+            pointers: The pointers of the columns' values, by the names of the columns.
+        """
+        quotes = dict(self.layout.quotes(json.loads(text)))
+        return {
+            column: quotes.get(pointer)
+            if self._is_one(pointer)
+            else encode({at: quote for at, quote in quotes.items() if at.startswith(f"{pointer}/")})
+            for column, pointer in pointers.items()
+        }
+
+    def located(
+        self, cells: Mapping[str, str | None], pointers: Mapping[str, str], source: str
+    ) -> Sequence[Quotation]:
         """Return quotes at their first occurrences in their source.
 
         Args:
-            quotes: The quoted texts by property.
+            cells: The columns that :meth:`cells` has returned.
+            pointers: The pointers of the columns' values, by the names of the columns.
             source: The text of the record.
         """
-        places = {name: find_quote(source, text, "words") for name, text in quotes.items() if text}
+        quotes: dict[str, str] = {}
+        for column, pointer in pointers.items():
+            cell = cells.get(column)
+            if cell:
+                quotes |= {pointer: cell} if self._is_one(pointer) else json.loads(cell)
+        places = {at: find_quote(source, text, "words") for at, text in quotes.items() if text}
         return [
-            Quotation(pointer_of(name), INPUT, place[0], place[0] + len(quotes[name]), place[1])
-            for name, place in places.items()
+            Quotation(at, INPUT, place[0], place[0] + len(quotes[at]), place[1])
+            for at, place in places.items()
             if place is not None
         ]
 
+    def _is_one(self, pointer: str) -> bool:
+        """Whether a column has one quote."""
+        layout = self.layout
+        return isinstance(layout, QuotedObject) and pointer in map(pointer_of, layout.names)
 
-def _listed_properties(schema: Any) -> Mapping[str, Any]:
-    """Return the properties of a schema.
 
-    Raises:
-        InvalidOptionError: Quotes cannot be added to its values.
+class _Composer:
+    """Composes the parts of a schema with quotes.
+
+    Args:
+        root: The schema.
     """
-    target = definition(schema, schema)
-    is_object = isinstance(target, Mapping) and target.get("type") == "object"
-    properties = target.get("properties") if is_object else None
-    if not isinstance(properties, Mapping) or not properties:
-        raise _refusal("it is no object with properties")
-    unknown = target.keys() - _OBJECT_KEYWORDS
-    if target is not schema:
-        unknown |= schema.keys() - _REFERRING_KEYWORDS
-    for keyword in sorted(unknown):
-        if not keyword.startswith("x-"):
-            raise _refusal(f"{keyword!r} could hold for the quotes, too")
-    return cast("Mapping[str, Any]", properties)
+
+    def __init__(self, root: Any) -> None:
+        self._root = root
+        self._open: list[Any] = []
+        """The objects that are being composed."""
+        # The place of another reference may be composed.
+        self._has_lists = all(
+            reference.startswith(("#/$defs/", "#/definitions/")) for reference in _references(root)
+        )
+
+    def list(self, schema: Any) -> tuple[dict[str, Any], QuotedList] | None:
+        """Return a list whose items have quotes; ``None`` if the schema is no such list."""
+        target = definition(schema, self._root)
+        is_list = isinstance(target, Mapping) and target.get("type") == "array"
+        if not (self._has_lists and is_list and isinstance(target.get("items"), Mapping)):
+            return None
+        if target.keys() - _LIST_KEYWORDS or _others(schema, target):
+            return None
+        try:
+            items, layout = self.object(target["items"])
+        except InvalidOptionError:
+            if self._is_quoted(target["items"]):
+                return None
+            properties = {_QUOTE: _quote(), _VALUE: target["items"]}
+            required = [_QUOTE, _VALUE]
+            items = {"type": "object", "properties": properties, "required": required}
+            return {**target, **_siblings(schema), "items": items}, QuotedList(None)
+        if not (layout.names or layout.lists):
+            return None
+        return {**target, **_siblings(schema), "items": items}, QuotedList(layout)
+
+    def object(self, schema: Any) -> tuple[dict[str, Any], QuotedObject]:
+        """Return an object with a quote in front of each property.
+
+        Raises:
+            InvalidOptionError: Quotes cannot be added to its values.
+        """
+        target = definition(schema, self._root)
+        is_object = isinstance(target, Mapping) and target.get("type") == "object"
+        listed = target.get("properties") if is_object else None
+        if not isinstance(listed, Mapping) or not listed or target in self._open:
+            raise _refusal("it is no object with properties, and no list")
+        for keyword in sorted((target.keys() - _OBJECT_KEYWORDS) | _others(schema, target)):
+            if not keyword.startswith("x-"):
+                raise _refusal(f"{keyword!r} could hold for the quotes, too")
+        required = list(target.get("required", []))
+        properties: dict[str, Any] = {}
+        pairs: dict[str, list[str]] = {}
+        names: list[str] = []
+        lists: dict[str, QuotedList] = {}
+        for name, member in listed.items():
+            self._open.append(target)
+            items = self.list(member)
+            self._open.pop()
+            if items is not None:
+                properties[name], lists[name] = items
+                continue
+            if not self._is_quoted(member):
+                quote = name + SUFFIX
+                if quote in listed:
+                    raise _refusal(f"it has the properties {name!r} and {quote!r}")
+                names.append(name)
+                properties[quote] = _quote()
+                if name in required:
+                    required.append(quote)
+                else:
+                    pairs |= {name: [quote], quote: [name]}
+            properties[name] = member
+        # Drafts before 2019-09 have one keyword for both kinds of dependencies.
+        is_old = "/draft-0" in str(self._root.get("$schema", ""))
+        paired = {"dependencies" if is_old else "dependentRequired": pairs} if pairs else {}
+        composed = {**target, **_siblings(schema), "properties": properties, "required": required}
+        return {**composed, **paired}, QuotedObject(tuple(names), lists)
+
+    def _is_quoted(self, schema: Any) -> bool:
+        """Whether a value is quoted from the text, or has such parts."""
+        return INPUT in source_names(with_definitions(schema, self._root))
 
 
-def _composed(schema: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Return a schema with a quote in front of each of the named properties."""
-    target = definition(schema, schema)
-    required = list(target.get("required", []))
-    properties: dict[str, Any] = {}
-    pairs: dict[str, list[str]] = {}
-    for name, member in target["properties"].items():
-        if name in names:
-            quote = name + SUFFIX
-            properties[quote] = {
-                "anyOf": [
-                    {"type": "string", SUBSTRING_OF: INPUT, "maxLength": _MAX_CHARACTERS},
-                    {"const": ""},
-                ],
-            }
-            if name in required:
-                required.append(quote)
-            else:
-                pairs |= {name: [quote], quote: [name]}
-        properties[name] = member
-    # Drafts before 2019-09 have one keyword for both kinds of dependencies.
-    is_old = "/draft-0" in str(schema.get("$schema", ""))
-    paired = {"dependencies" if is_old else "dependentRequired": pairs} if pairs else {}
-    outer = {keyword: value for keyword, value in schema.items() if keyword != "$ref"}
-    return {**target, **outer, "properties": properties, "required": required, **paired}
+def _quote() -> dict[str, Any]:
+    words = {"type": "string", SUBSTRING_OF: INPUT, "maxLength": _MAX_CHARACTERS}
+    return {"anyOf": [words, {"const": ""}]}
+
+
+def _others(schema: Mapping[str, Any], target: Any) -> set[str]:
+    """Return the constraints beside a reference."""
+    return set() if target is schema else schema.keys() - _REFERRING_KEYWORDS
+
+
+def _siblings(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {keyword: value for keyword, value in schema.items() if keyword != "$ref"}
+
+
+def _references(value: Any) -> Iterator[str]:
+    """Yield the references of a schema, wherever they stand."""
+    pending = [value]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, Mapping):
+            for keyword, member in value.items():
+                if keyword.endswith("Ref") or keyword == "$ref":
+                    yield str(member)
+            pending += value.values()
+        elif isinstance(value, list):
+            pending += value
 
 
 def _refusal(reason: str) -> InvalidOptionError:
     return InvalidOptionError(
         f"quotes cannot be added to answers of this schema: {reason}",
         option="quotes",
-        hint="Give a pydantic model, or a JSON Schema of an object with properties; or mark single "
-        "strings with QuoteFrom('input').",
+        hint="Give a pydantic model, a list, or a JSON Schema of an object with properties; or "
+        "mark single strings with QuoteFrom('input').",
     )

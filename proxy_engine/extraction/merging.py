@@ -14,6 +14,7 @@ from state_machines.quotes import source_names
 from ..errors import InvalidOptionError, OutputValidationError
 from ..results.parts import Quotation, total_usage
 from .answer_format import AnswerFormat
+from .field_quotes import QuotedList, QuotedObject
 from .json_values import join_members, pointer_of, split_items, split_members
 from .schemas import ANNOTATIONS, INPUT, definition, with_definitions
 
@@ -60,11 +61,13 @@ class ItemList:
         answers: The format of the answers.
         name: The property with the list; ``None`` if the answer is the list.
         are_unique: Whether no two items are equal.
+        layout: The quotes that the items have in the output.
     """
 
     answers: AnswerFormat
     name: str | None
     are_unique: bool
+    layout: QuotedList | None = None
 
     @classmethod
     def of(cls, answers: AnswerFormat) -> ItemList:
@@ -74,8 +77,6 @@ class ItemList:
             InvalidOptionError: The schema describes no list of items with quotes from the text, or
                 more than a list.
         """
-        if answers.field_quotes is not None:
-            raise _refusal("a text has one quote for each field, and its pieces have others")
         root = answers.schema
         schema, name = definition(root, root), None
         if isinstance(schema, Mapping) and "properties" in schema:
@@ -88,9 +89,12 @@ class ItemList:
         for keyword in schema.keys() - _LIST_KEYWORDS - {"$defs", "definitions", "$schema"}:
             raise _refusal(f"{keyword!r} would hold for each piece and not for the merged list")
         items = schema.get("items")
-        if INPUT not in source_names(with_definitions(items, root)):
+        layout = None if answers.field_quotes is None else answers.field_quotes.layout
+        if isinstance(layout, QuotedObject):
+            layout = layout.lists.get(name or "")
+        if layout is None and INPUT not in source_names(with_definitions(items, root)):
             raise _refusal(f"its items have no quote from {INPUT!r}, by which they are merged")
-        return cls(answers, name, schema.get("uniqueItems") is True)
+        return cls(answers, name, schema.get("uniqueItems") is True, layout)
 
     def merge(
         self, document: str, pieces: Sequence[Piece], results: Sequence[GenerationResult[Any]]
@@ -109,7 +113,8 @@ class ItemList:
         for piece, result in zip(pieces, results, strict=True):
             places: set[tuple[_Place, str]] = set()
             for item in self._items(document, piece, result):
-                place, value = _place(item), _canonical(item.text)
+                answer = item.text if self.layout is None else self.layout.item_text(item.text)
+                place, value = _place(item), _canonical(answer)
                 is_twice = place in known or (place, value) in places
                 if is_twice or (self.are_unique and value in equal):
                     continue
@@ -144,7 +149,7 @@ class ItemList:
         if self.name is not None:
             text = join_members({self.name: text})
         try:
-            parsed = self.answers.parse(text)
+            parsed = self.answers.output_value(text)
         except ValueError as error:
             raise OutputValidationError(
                 f"the merged answer is invalid: {error}", text=text

@@ -47,6 +47,7 @@ class Data:
 
 
 KIND = {"enum": ["cat", "dog"]}
+KIND_LIST = {"type": "array", "items": KIND, "maxItems": 2}
 OPEN: dict[str, Any] = {
     "$schema": "http://json-schema.org/draft-07/schema#",
     "type": "object",
@@ -113,11 +114,112 @@ def test_values_are_without_the_quotes_of_the_text(
         columns = {
             "/" + name.removesuffix("_quote").replace("/", "~1"): quote
             for name, quote in record.details.items()
-            if quote
+            if quote and name != "below_quote"
         }
-        assert found == columns
+        columns |= json.loads(record.details.get("below_quote", "{}"))
+        assert found == {at: quote for at, quote in columns.items() if quote}
     assert any(record.quotes for record in results)
     assert "<mark" in results.to_html()
+
+
+class House(pydantic.BaseModel):
+    """Its lists have items of three kinds: values, objects, values that are quotes."""
+
+    ages: Annotated[list[Literal[1, 2]], pydantic.Field(min_length=1, max_length=3)]
+    pets: Annotated[list[Pet], pydantic.Field(min_length=2, max_length=2)]
+    words: Annotated[list[Annotated[str, QuoteFrom("input")]], pydantic.Field(max_length=1)]
+
+
+def _values_at(value: Any, pointer: str = "") -> dict[str, Any]:
+    """Return the parts of a JSON value by pointer."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value)
+    found = {} if not isinstance(value, dict | list) else dict(inner)
+    parts = {f"{pointer}/{name}": part for name, part in found.items()}
+    for at, part in dict(parts).items():
+        if isinstance(part, dict | list):
+            parts |= _values_at(part, at)
+    return parts
+
+
+@pytest.mark.parametrize("form", [House, list[Pet], list[Literal[1, 2]]])
+def test_items_of_lists_have_quotes(
+    roomy_engine: InferenceEngine, tmp_path: Path, form: Any
+) -> None:
+    options = {**OPTIONS, "output": tmp_path / "out.jsonl", "max_tokens": 1500}
+    if form is not House:
+        form = Annotated[form, pydantic.Field(min_length=2, max_length=4)]
+    adapter = pydantic.TypeAdapter[Any](form)
+    results = roomy_engine.extract([TEXT, TEXT[5:]], adapter, temperature=1.0, **options)
+    assert not results.errors
+    pointers: set[str] = set()
+    for record in results:
+        text = record.record
+        values = _values_at(adapter.dump_python(record.value, by_alias=True))
+        assert not any("quote" in pointer for pointer in values)
+        for one in record.quotes:
+            value = values[one.pointer]
+            assert not isinstance(value, dict | list)
+            assert one.pointer.startswith("/words") <= (value == text[one.start : one.end])
+        pointers |= {one.pointer for one in record.quotes}
+    assert pointers
+    assert all("/" in pointer[1:] or pointer[1:].isdigit() for pointer in pointers)
+    again = roomy_engine.extract([TEXT, TEXT[5:]], adapter, **options, resume=True)
+    assert [one.value for one in again] == [one.value for one in results]
+    assert [set(one.quotes) for one in again] == [set(one.quotes) for one in results]
+
+
+SCHEMA_OF_ITEMS: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "a/b": {"type": "array", "items": {"type": "number"}},
+        "pets": {"type": "array", "items": {"$ref": "#/$defs/pet"}},
+    },
+    "required": ["a/b", "pets"],
+    "$defs": {
+        "pet": {"type": "object", "properties": {"name": {"const": "Ana"}, "own": KIND_LIST}}
+    },
+}
+
+
+def test_quotes_stand_in_front_of_items() -> None:
+    answers = AnswerFormat.of(SCHEMA_OF_ITEMS, quotes=True)
+    response = ResponseFormatCompiler().compile(
+        answers.response_format, sources=lambda: {"input": TEXT}
+    )
+    assert response.machine is not None
+    assert response.quotes is not None
+    text = (
+        '{"a/b": [{"quote": "31", "value": 1.50}, {"quote": "", "value": 2}], "pets": '
+        '[{}, {"name_quote": "Ana", "name": "Ana", "own": [{"quote": "a cat", "value": "cat"}]}]}'
+    )
+    answer = '{"a/b": [1.50, 2], "pets": [{}, {"name": "Ana", "own": ["cat"]}]}'
+    assert response.machine.matches(text)
+    assert not response.machine.matches(text.replace('"31"', '"32"'))
+    assert not response.machine.matches(answer)
+    assert answers.field_quotes is not None
+    assert answers.field_quotes.answer_text(text) == answer
+    assert response.parse(text) == json.loads(answer)
+    assert {one.pointer: TEXT[one.start : one.end] for one in response.quotes(text)} == {
+        "/a~1b/0": "31",
+        "/pets/1/name": "Ana",
+        "/pets/1/own/0": "a cat",
+    }
+
+
+@pytest.mark.parametrize("form", [list[Pet], list[Literal[1, 2]]])
+def test_quotes_of_long_texts_move_with_their_items(
+    roomy_engine: InferenceEngine, form: Any
+) -> None:
+    text = " ".join(f"Line {number}: {TEXT}" for number in range(4))
+    (record,) = roomy_engine.extract([text], form, chunk_tokens=40, temperature=1.0, **OPTIONS)
+    assert record.error is None
+    values = _values_at(pydantic.TypeAdapter(form).dump_python(record.value, by_alias=True))
+    quoted = json.loads(record.details["result_quote"])
+    assert record.quotes
+    for one in record.quotes:
+        assert one.pointer in values
+        assert text[one.start : one.end] == quoted[one.pointer]
+    assert len({one.start for one in record.quotes}) > 1
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
@@ -168,14 +270,14 @@ def test_validators_reject_answers_and_are_asked_again(roomy_engine: InferenceEn
 @pytest.mark.parametrize(
     ("response_format", "options", "message"),
     [
-        (list[Pet], {}, "no object with properties"),
         (Pet | Data, {}, "no object with properties"),
         (dict[str, int], {}, "no object with properties"),
         ({"type": "json_object"}, {}, "no object with properties"),
         ({**OPEN, "maxProperties": 1}, {}, "'maxProperties' could hold"),
         ({**OPEN, "properties": {"a": {}, "a_quote": {}}}, {}, "'a' and 'a_quote'"),
         (JsonSchemaStateMachine(OPEN), {}, "compiled state machine"),
-        (Pet, {"chunk_tokens": 20}, "one quote for each field"),
+        (Pet, {"chunk_tokens": 20}, "other properties than one list"),
+        (Node, {"chunk_tokens": 20}, "other properties than one list"),
         (Pet, {"sources": {"input": "-"}}, "gives another 'input'"),
     ],
 )
