@@ -218,10 +218,7 @@ class ChatEncoder(ChoicesEncoder):
         return {"content": logprobs, "refusal": None}
 
     def _reason(self, result: GenerationResult[Any]) -> str:
-        reason = result.finish_reason
-        if reason == "length" and self._options.is_complete:
-            # OpenAI's clients raise for "length": their answers would be truncated.
-            reason = "tool_calls" if result.tool_calls else "stop"
+        reason = self._finish_reason(result)
         # The client of a cancelled request gets an error, not this.
         return "stop" if reason == "cancelled" else reason
 
@@ -314,7 +311,7 @@ class CompletionEncoder(ChoicesEncoder):
         }
 
     def _reason(self, result: GenerationResult[Any]) -> str:
-        return "length" if result.finish_reason == "length" else "stop"
+        return "length" if self._finish_reason(result) == "length" else "stop"
 
 
 def _extended(extension: Fields) -> Fields:

@@ -16,7 +16,7 @@ from state_machines.tool_calls.call import CALL
 
 from ...answers.composition import REASONING
 from ...results.events import Finished, PartialValue, PromptProgress, StreamEvent, TokenGenerated
-from ...results.generation import GenerationResult
+from ...results.generation import FinishReason, GenerationResult
 from ...results.parts import Logprob, TokenLogprobs, Usage
 from ..errors import ApiError
 from ..streaming import EVENT_STREAM, json_reply
@@ -169,6 +169,15 @@ class AnswerEncoder(Encoder):
         results = [answer.result for answer in self._answers if answer.result is not None]
         assert len(results) == len(self._answers), "a stream without an error has a result"
         return results
+
+    def _finish_reason(self, result: GenerationResult[Any]) -> FinishReason:
+        """Return why an answer ended. A complete answer has the reason of an end, not of a limit.
+
+        Clients treat an answer that a limit ended as truncated: they discard it, or run no tools.
+        """
+        if result.finish_reason == "length" and self._options.is_complete:
+            return "tool_calls" if result.tool_calls else "stop"
+        return result.finish_reason
 
     def _extension(self, result: GenerationResult[Any]) -> Fields:
         """Return what is added to an answer.

@@ -63,7 +63,6 @@ def _read_chat(body: ChatRequest, settings: ServerSettings) -> GenerationRequest
             logprobs=body.most_likely is not None,
             usage=body.includes_usage,
             reasoning=body.include_reasoning is not False,
-            is_complete=not body.has_free_text,
         )
         return ChatEncoder(lease.name, lease.engine.vocabulary, options, choices=choices)
 

@@ -124,9 +124,7 @@ def _read_request(
         return ResponsesEncoder(
             _begun(body, lease.name, settings, is_stored=is_stored),
             lease.engine.vocabulary,
-            encoder_options(
-                body, logprobs="logprobs" in options, is_complete=not body.has_free_text
-            ),
+            encoder_options(body, logprobs="logprobs" in options),
             on_finished=store_response,
         )
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import anthropic
+import httpx
 import ollama
 import openai
 import pytest
@@ -347,14 +348,39 @@ def test_confidences_are_in_choices_if_requested(tiny_engine: InferenceEngine) -
             )
 
 
-def test_response_in_a_format_is_completed_by_a_limit(tiny_engine: InferenceEngine) -> None:
-    schema: Any = {"type": "json_schema", "name": "a", "schema": {"type": "object"}}
-    limited = Finished(result=replace(CONFIDENT, finish_reason="length"))
-    with scripted(tiny_engine, [*CONFIDENT_EVENTS[:-1], limited]) as live:
-        client = live.client()
-        for text, status in (({"format": schema}, "completed"), ({}, "incomplete")):
-            response = respond(client, text=text)
-            assert response.status == response.output[0].status == status
+@pytest.mark.parametrize(
+    ("path", "form", "field", "whole", "limited"),
+    [
+        ("v1/chat/completions", "response_format", "choices.0.finish_reason", "stop", "length"),
+        ("v1/completions", "response_format", "choices.0.finish_reason", "stop", "length"),
+        ("v1/responses", "text", "status", "completed", "incomplete"),
+        ("v1/messages", "output_config", "stop_reason", "end_turn", "max_tokens"),
+        ("api/chat", "format", "done_reason", "stop", "length"),
+    ],
+)
+def test_answer_in_a_format_is_completed_by_a_limit(
+    tiny_engine: InferenceEngine, path: str, form: str, field: str, whole: str, limited: str
+) -> None:
+    schema: Any = {"type": "object"}
+    forms: dict[str, Any] = {
+        "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}},
+        "text": {"format": {"type": "json_schema", "name": "a", "schema": schema}},
+        "output_config": {"format": {"type": "json_schema", "schema": schema}},
+        "format": schema,
+    }
+    turns = [{"role": "user", "content": "a"}]
+    prompt = {"v1/completions": {"prompt": "a"}, "v1/responses": {"input": "a"}}
+    ended = Finished(result=replace(CONFIDENT, finish_reason="length"))
+    with scripted(tiny_engine, [*CONFIDENT_EVENTS[:-1], ended]) as live:
+        for more, expected in (({form: forms[form]}, whole), ({}, limited)):
+            body = {"model": "SmolLM2-135M-Instruct", "stream": False, **more}
+            body |= prompt.get(path, {"messages": turns})
+            if path == "v1/messages":
+                body["max_tokens"] = 9
+            reply = httpx.post(f"{live.url}/{path}", json=body).json()
+            for name in field.split("."):
+                reply = reply[int(name) if name.isdigit() else name]
+            assert reply == expected
 
 
 def test_confidences_are_in_responses_if_requested(tiny_engine: InferenceEngine) -> None:
