@@ -1,15 +1,13 @@
 """Measure whether confidences are probabilities: how often values of each confidence are right.
 
-The values are enumerations, Booleans and small integers of the quality benchmark's tasks. The
-methods answer the same questions:
+The values are the scalars of answers in the quality benchmark's tasks. The methods answer the same
+questions:
 
-* ``tokens``: masking; the confidence is the product of the masked probabilities of the tokens that
-  overlap the value, as read from ``logprobs``. Temperature 0.
-* ``exact``: ``exact_choices``; the confidence is ``result.confidence(pointer)``. Temperature 0.
+* ``values``: ``confidence=True``; the confidence is ``result.confidence(pointer)``. Temperature 0.
+* ``values_per_token``: the same answers, ``normalized``.
+* ``exact``: ``exact_choices``; the confidence is ``result.confidence(pointer)``, of enumerations,
+  Booleans and small integers only. Temperature 0.
 * ``particles``: 8 particles; the same. Temperature 1.
-* ``values``: ``confidence``, for all scalars of the answers, strings and other numbers too; the
-  confidence is ``result.confidence(pointer)``. Temperature 0.
-* ``values_per_token``: the same, ``normalized``.
 
 Writes the figures and all values to a file, ``docs/plots/calibration.json`` for ``plots.py``. The
 methods that the file has already, with the same settings, are kept.
@@ -19,85 +17,51 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from arguments import environment, positive
 from calibration_figures import Judged, figures
-from quality_prompts import prompt_of
 from quality_tasks import TASKS, Record, make_records
 from quality_tasks.base import is_equal
 
 from proxy_engine import BatchRequest, GenerationResult, InferenceEngine
 from proxy_engine.models.loading import load_model
-from proxy_engine.results.confidence import AnswerValues
-from proxy_engine.results.parts import Particle
 
-__all__ = ["METHODS", "judged_values", "main", "token_confidence", "with_small_integers"]
+__all__ = ["METHODS", "Method", "answers", "judged_values", "main", "with_small_integers"]
 
 MAX_INTEGER = 200
 """Integers are restricted to 0 to this number, where the gold value is."""
 
-_TASKS = ("classification", "extraction", "arithmetic")
-_BATCH = 8
-
-Confidence: TypeAlias = Callable[[InferenceEngine, GenerationResult[Any], str], float | None]
+_TASKS = ("classification", "extraction")
+_BATCH = 16
 
 
-def token_confidence(
-    engine: InferenceEngine, result: GenerationResult[Any], pointer: str
-) -> float | None:
-    """Return the product of the masked probabilities of the tokens that overlap a value.
+@dataclass(frozen=True)
+class Method:
+    """A way to obtain confidences.
 
-    ``None`` without log-probabilities. The probabilities are at temperature 1.
+    Attributes:
+        options: Options of the requests.
+        normalized: Whether confidences are those of a token.
+        finite: Whether only values with at most a few hundred alternatives are judged.
     """
-    answer = Particle(result.text, result.parsed, 0.0, 1.0, parts=result.parts)
-    span = AnswerValues.of(answer).spans[pointer]
-    if result.logprobs is None or span is None:
-        return None
-    total = 0.0
-    for (start, end), entry in zip(_token_spans(engine, result), result.logprobs, strict=True):
-        if start < span[1] and span[0] < end:
-            total += entry.chosen.after_mask
-    return math.exp(total)
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    normalized: bool = False
+    finite: bool = False
 
 
-def _token_spans(
-    engine: InferenceEngine, result: GenerationResult[Any]
-) -> Iterator[tuple[int, int]]:
-    position = 0
-    for token_id in result.token_ids:
-        size = len(engine.vocabulary.token_bytes[token_id] or b"")
-        yield position, position + size
-        position += size
-
-
-def _confidence(
-    engine: InferenceEngine, result: GenerationResult[Any], pointer: str
-) -> float | None:
-    del engine
-    return result.confidence(pointer)
-
-
-def _normalized(
-    engine: InferenceEngine, result: GenerationResult[Any], pointer: str
-) -> float | None:
-    del engine
-    return result.confidence(pointer, normalized=True)
-
-
-METHODS: Mapping[str, tuple[Mapping[str, Any], Confidence]] = {
-    "tokens": ({"temperature": 0.0, "logprobs": 0}, token_confidence),
-    "exact": ({"temperature": 0.0, "exact_choices": True}, _confidence),
-    "particles": ({"temperature": 1.0, "particles": 8}, _confidence),
-    "values": ({"temperature": 0.0, "confidence": True}, _confidence),
-    "values_per_token": ({"temperature": 0.0, "confidence": True}, _normalized),
+METHODS: Mapping[str, Method] = {
+    "values": Method({"temperature": 0.0, "confidence": True}),
+    "values_per_token": Method({"temperature": 0.0, "confidence": True}, normalized=True),
+    "exact": Method({"temperature": 0.0, "exact_choices": True}, finite=True),
+    "particles": Method({"temperature": 1.0, "particles": 8}, finite=True),
 }
-"""Options of the request, and the confidence, by method."""
+"""All methods by name."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -130,16 +94,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         before = json.loads(options.out.read_text(encoding="utf-8"))
         if all(before.get(name) == value for name, value in settings.items()):
             report["methods"] = before["methods"]
+    results: dict[str, list[GenerationResult[Any]]] = {}
     with InferenceEngine(loaded.model, loaded.tokenizer) as engine:
-        for method in options.methods:
-            found = judged_values(engine, method, records, options.seed)
-            report["methods"][method] = {
+        for name in options.methods:
+            method = METHODS[name]
+            asked = json.dumps(method.options)
+            if asked not in results:
+                results[asked] = answers(engine, method, records, options.seed)
+            found = judged_values(method, records, results[asked])
+            report["methods"][name] = {
                 **figures(found),
                 "kinds": {kind: figures(part) for kind, part in by_kind(found).items()},
                 "judged": [asdict(each) for each in found],
             }
             options.out.write_text(f"{json.dumps(report, indent=1)}\n", encoding="utf-8")
-            print(_line(method, report["methods"][method]), flush=True)
+            print(_line(name, report["methods"][name]), flush=True)
+            for kind, part in report["methods"][name]["kinds"].items():
+                print(_line(f"  {kind}", part), flush=True)
     return 0
 
 
@@ -190,32 +161,42 @@ def kinds_of(record: Record) -> dict[str, str]:
     return {**others, **measured(record)}
 
 
+def answers(
+    engine: InferenceEngine, method: Method, records: Sequence[Record], seed: int
+) -> list[GenerationResult[Any]]:
+    """Return the results of a method, one for each record."""
+    found: list[GenerationResult[Any]] = []
+    for start in range(0, len(records), _BATCH):
+        requests = [
+            BatchRequest(
+                record.question,
+                record.schema,
+                options={
+                    "max_tokens": record.max_tokens,
+                    "seed": seed + record.number,
+                    **method.options,
+                },
+            )
+            for record in records[start : start + _BATCH]
+        ]
+        found += engine.generate_batch(requests)
+    return found
+
+
 def judged_values(
-    engine: InferenceEngine, method: str, records: Sequence[Record], seed: int
+    method: Method, records: Sequence[Record], results: Sequence[GenerationResult[Any]]
 ) -> list[Judged]:
     """Return the values of a method's answers, each with its confidence and whether it is right.
 
     Values without a confidence are left out: their choice could not be scored.
     """
-    options, confidence = METHODS[method]
     found = []
-    for start in range(0, len(records), _BATCH):
-        part = records[start : start + _BATCH]
-        requests = [
-            BatchRequest(
-                prompt_of(record, "schema"),
-                record.schema,
-                options={"max_tokens": record.max_tokens, "seed": seed + record.number, **options},
-            )
-            for record in part
-        ]
-        for record, result in zip(part, engine.generate_batch(requests), strict=True):
-            every = method in ("values", "values_per_token")
-            for name, kind in (kinds_of(record) if every else measured(record)).items():
-                stated = confidence(engine, result, f"/{name}")
-                if stated is not None:
-                    is_right = is_equal(record.gold[name], result.parsed[name])
-                    found.append(Judged(record.task, record.number, name, kind, stated, is_right))
+    for record, result in zip(records, results, strict=True):
+        for name, kind in (measured(record) if method.finite else kinds_of(record)).items():
+            stated = result.confidence(f"/{name}", normalized=method.normalized)
+            if stated is not None:
+                is_right = is_equal(record.gold[name], result.parsed[name])
+                found.append(Judged(record.task, record.number, name, kind, stated, is_right))
     return found
 
 
@@ -227,14 +208,16 @@ def by_kind(values: Sequence[Judged]) -> dict[str, list[Judged]]:
     return found
 
 
-def _line(method: str, found: Mapping[str, Any]) -> str:
-    names = ("accuracy", "confidence", "calibration_error", "brier_score", "top_half_accuracy")
+def _line(name: str, found: Mapping[str, Any]) -> str:
     shown = (
-        f"{name.replace('_', ' ')} {found[name][0]:.3f} "
-        f"({found[name][1]:.3f} to {found[name][2]:.3f})"
-        for name in names
+        f"{figure.replace('_', ' ')} {value:.3f} ({low:.3f} to {high:.3f})"
+        for figure, (value, low, high) in (
+            (figure, found[figure])
+            for figure in ("accuracy", "confidence", "calibration_error", "brier_score", "auroc")
+            if found[figure] is not None
+        )
     )
-    return f"{method}: {found['values']} values, {', '.join(shown)}"
+    return f"{name}: {found['values']} values, {', '.join(shown)}"
 
 
 if __name__ == "__main__":

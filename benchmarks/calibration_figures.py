@@ -9,6 +9,7 @@ since the fields of a record are not independent.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -19,10 +20,10 @@ import numpy.typing as npt
 __all__ = [
     "Bin",
     "Judged",
+    "auroc",
     "calibration_error",
     "figures",
     "reliability",
-    "top_half_accuracy",
 ]
 
 BINS = 10
@@ -114,17 +115,16 @@ def mean_confidence(confidence: _Array, is_right: _Array) -> float:
     return float(np.mean(confidence))
 
 
-def top_half_accuracy(confidence: _Array, is_right: _Array) -> float:
-    """Return the share of right values among the half with the highest confidences.
+def auroc(confidence: _Array, is_right: _Array) -> float:
+    """Return the probability that a right value has a higher confidence than a wrong one.
 
-    Values whose confidence is that of the last one count as far as there is room for them, each
-    with an equal fraction, so that the order of equal confidences has no influence.
+    Equal confidences count half, so 0.5 is chance. NaN if all values are right, or all are wrong.
     """
-    size = confidence.size / 2
-    limit = np.sort(confidence)[::-1][max(0, int(np.ceil(size)) - 1)]
-    above, equal = confidence > limit, confidence == limit
-    room = size - above.sum()
-    return float((is_right[above].sum() + room * is_right[equal].mean()) / size)
+    right, wrong = confidence[is_right == 1], confidence[is_right == 0]
+    if not right.size or not wrong.size:
+        return float("nan")
+    gaps = np.sign(right[:, None] - wrong[None, :])
+    return float(gaps.mean() / 2 + 0.5)
 
 
 _FIGURES: dict[str, Callable[[_Array, _Array], float]] = {
@@ -132,7 +132,7 @@ _FIGURES: dict[str, Callable[[_Array, _Array], float]] = {
     "confidence": mean_confidence,
     "calibration_error": calibration_error,
     "brier_score": brier_score,
-    "top_half_accuracy": top_half_accuracy,
+    "auroc": auroc,
 }
 
 
@@ -148,6 +148,7 @@ def figures(
 
     Returns:
         Lists ``[value, low, high]`` by figure, ``values`` and ``records`` (counts), and ``bins``.
+        ``None`` for a figure that is not defined.
     """
     confidence = np.array([each.confidence for each in values], np.float64)
     is_right = np.array([each.is_right for each in values], np.float64)
@@ -163,9 +164,10 @@ def figures(
         for name, figure in _FIGURES.items():
             resampled[name].append(figure(confidence[chosen], is_right[chosen]))
     tails = [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]
-    found: dict[str, Any] = {
-        name: [figure(confidence, is_right), *np.quantile(resampled[name], tails).tolist()]
-        for name, figure in _FIGURES.items()
-    }
+    found: dict[str, Any] = {}
+    for name, figure in _FIGURES.items():
+        value = figure(confidence, is_right)
+        interval = [] if math.isnan(value) else np.nanquantile(resampled[name], tails).tolist()
+        found[name] = [value, *interval] if interval else None
     bins = [asdict(one) for one in reliability(values)]
     return {"values": len(values), "records": len(members), **found, "bins": bins}

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from quality_prompts import PromptVariant
+from quality_tasks import CHECKED_TASKS
 
 __all__ = ["ARMS", "MAIN_ARMS", "Arm", "Method"]
 
@@ -37,7 +38,8 @@ class Arm:
         options: Options of the request. They override those of the benchmark: temperature 0, a
             seed, ``max_tokens``, and ``schema_in_prompt`` as ``prompt`` says.
         tool_choice: If not empty, functions are given as ``tools`` with this ``tool_choice``, in
-            place of a response format. Such an arm runs the task *calls* only.
+            place of a response format. Such an arm runs the task *calls* only, and one with retries
+            the tasks whose records have a check.
     """
 
     about: str
@@ -51,6 +53,8 @@ class Arm:
 
     def runs(self, task: str) -> bool:
         """Return whether the arm runs a task."""
+        if self.options.get("max_retries"):
+            return task in CHECKED_TASKS
         return task == "calls" or not self.tool_choice
 
 
@@ -122,6 +126,11 @@ ARMS: Mapping[str, Arm] = {
         prompt="bare",
         options={"draft_first": {"max_tokens": _THOUGHT_TOKENS}, "exact_choices": True},
         more_tokens=_THOUGHT_TOKENS + _MESSAGE_TOKENS,
+    ),
+    "ours-retries": Arm(
+        "the record's check as a validator, up to 3 more attempts",
+        prompt="task",
+        options={"max_retries": 3},
     ),
     # How tokens are chosen, with the same prompt.
     "ours-exact-choices": Arm(

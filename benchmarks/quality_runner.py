@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import AfterValidator, WithJsonSchema
 from quality_arms import Arm
 from quality_llguidance import BatchedLLGuidance
 from quality_parsing import coerced, is_valid, parsed_strictly, repaired
@@ -118,6 +119,8 @@ class ArmRunner:
             )
         schema = {key: value for key, value in record.schema.items() if key not in arm.without}
         machine: Any = schema
+        if arm.options.get("max_retries"):
+            machine = _checked(schema, record)
         if arm.machine:
             machine = JsonSchemaStateMachine(schema, **arm.machine)
         return BatchRequest(question_of(record, arm.prompt), machine, options=options)
@@ -218,6 +221,17 @@ class ArmRunner:
         return answers
 
 
+def _checked(schema: Mapping[str, Any], record: Record) -> Any:
+    """Return a type of the values of a schema that the record's check accepts."""
+
+    def validate(value: Json) -> Json:
+        if record.check is not None:
+            record.check(value)
+        return value
+
+    return Annotated[Any, WithJsonSchema(dict(schema)), AfterValidator(validate)]
+
+
 def _of_result(
     record: Record, result: GenerationResult[Any], value: Json, *, tries: int = 1, spent: int = 0
 ) -> Answer:
@@ -228,7 +242,7 @@ def _of_result(
         value,
         value is not None and is_valid(value, record.schema),
         result,
-        tries,
+        tries + usage.retries,
         spent + usage.completion_tokens,
         usage.prompt_tokens,
     )
@@ -242,8 +256,10 @@ def _of_error(record: Record, error: Exception) -> Answer:
     """
     if not isinstance(error, ProxyError | RefusedRequestError):
         raise error
-    text = error.text if isinstance(error, OutputValidationError) else ""
-    return Answer(record, text, None, False, error=str(error))
+    text, tries = "", 1
+    if isinstance(error, OutputValidationError):
+        text, tries = error.text, max(1, len(error.attempts))
+    return Answer(record, text, None, False, tries=tries, error=str(error))
 
 
 def value_of(result: GenerationResult[Any] | Particle[Any]) -> Json:

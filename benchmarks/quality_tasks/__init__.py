@@ -8,7 +8,7 @@ from quality_tasks import arithmetic, calls, classification, extraction, quotes
 from quality_tasks.base import Json as Json
 from quality_tasks.base import Record as Record
 
-__all__ = ["TASKS", "Json", "Record", "make_records"]
+__all__ = ["CHECKED_TASKS", "TASKS", "Json", "Record", "make_records"]
 
 TASKS: Mapping[str, Callable[[int, int], Record]] = {
     extraction.TASK: extraction.make_record,
@@ -17,9 +17,13 @@ TASKS: Mapping[str, Callable[[int, int], Record]] = {
     classification.TASK_WITH_RATIONALE: classification.make_rationale_record,
     arithmetic.TASK: arithmetic.make_record,
     arithmetic.TASK_IN_WORDS: arithmetic.make_record_in_words,
+    arithmetic.TASK_WITH_CALCULATION: arithmetic.make_calculation_record,
     quotes.TASK: quotes.make_record,
 }
 """Functions by task that return the record of a seed and a number."""
+
+CHECKED_TASKS = (classification.TASK_WITH_RATIONALE, arithmetic.TASK_WITH_CALCULATION)
+"""The tasks whose records have a check."""
 
 
 def make_records(task: str, seed: int, count: int, first: int = 0) -> list[Record]:

@@ -6,7 +6,11 @@ In digits, consecutive records of the kinds *direct* and *reasoned* have the sam
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
 from random import Random
 from typing import Any, TypeAlias
 
@@ -15,10 +19,15 @@ from speculation_tasks.words import in_words
 from quality_tasks.base import Record, object_schema, rng_of
 from quality_tasks.words import CITIES, FIRST_NAMES, PRODUCTS
 
-__all__ = ["make_record", "make_record_in_words"]
+__all__ = ["make_calculation_record", "make_record", "make_record_in_words"]
 
 TASK = "arithmetic"
 TASK_IN_WORDS = "word_problems"
+TASK_WITH_CALCULATION = "calculations"
+
+_CALCULATION = "^[0-9]{1,4}( [-+*/] [0-9]{1,4}){1,4} = [0-9]{1,4}$"
+_MIN_NUMBERS = 2
+"""The fewest numbers of a problem that its calculation has."""
 
 _Problem: TypeAlias = Callable[[Random, str, str], tuple[str, int, str]]
 """Draws a problem about a person and a thing: the text, the answer, the steps."""
@@ -69,6 +78,57 @@ def make_record_in_words(seed: int, number: int) -> Record:
         {"answer": other},
         max_tokens=24,
     )
+
+
+def make_calculation_record(seed: int, number: int) -> Record:
+    """Return a record in words whose answer follows a calculation, which is not scored.
+
+    Its check requires that the calculation is right, has numbers of the problem, and leads to the
+    answer.
+    """
+    record = make_record_in_words(seed, number)
+    text, _, _ = _problem(rng_of(TASK_IN_WORDS, seed, number), _LEVELS[number % len(_LEVELS)])
+    numbers = {int(found) for found in re.findall("[0-9]+", text)}
+    calculation = {"type": "string", "pattern": _CALCULATION}
+    return replace(
+        record,
+        task=TASK_WITH_CALCULATION,
+        question=record.question.replace(
+            "answer (a whole number)",
+            'calculation (such as "3 * 4 - 2 = 10") and answer (a whole number)',
+        ),
+        schema=object_schema({"calculation": calculation, **record.schema["properties"]}),
+        example={"calculation": "3 * 4 - 2 = 10", "answer": 10},
+        max_tokens=64,
+        check=partial(_check_calculation, numbers),
+    )
+
+
+def _check_calculation(numbers: AbstractSet[int], value: Mapping[str, Any]) -> None:
+    left, _, result = value["calculation"].partition(" = ")
+    terms = left.split(" ")
+    if len(numbers & {int(term) for term in terms[::2]}) < _MIN_NUMBERS:
+        raise ValueError("the calculation does not use the numbers of the problem")
+    if _value_of(terms) != int(result):
+        raise ValueError(f"{left} is not {result}")
+    if value["answer"] != int(result):
+        raise ValueError("the answer is not the result of the calculation")
+
+
+def _value_of(terms: Sequence[str]) -> Fraction | None:
+    """Return the value of numbers with signs between them; ``None`` for a division by 0."""
+    total, product, sign = Fraction(0), Fraction(terms[0]), 1
+    for operator, term in zip(terms[1::2], terms[2::2], strict=True):
+        if operator == "*":
+            product *= int(term)
+        elif operator == "/":
+            if not int(term):
+                return None
+            product /= int(term)
+        else:
+            total += sign * product
+            product, sign = Fraction(term), 1 if operator == "+" else -1
+    return total + sign * product
 
 
 def _problem(rng: Random, problems: Sequence[_Problem]) -> tuple[str, int, str]:

@@ -72,6 +72,8 @@ class Record:
         compare: Compares a value with ``gold``, by field.
         request: The question without its list of functions, for requests with ``tools``.
         tools: OpenAI-style definitions of the functions.
+        check: Raises ``ValueError`` for a value that contradicts itself or the question. It does
+            not know the gold answer.
     """
 
     task: str
@@ -85,6 +87,7 @@ class Record:
     compare: Compare = field(default=compare_members, repr=False)
     request: str = ""
     tools: Sequence[Mapping[str, Any]] = ()
+    check: Callable[[Json], None] | None = field(default=None, repr=False, compare=False)
 
     def matches(self, parsed: Json) -> dict[str, bool]:
         """Return whether each field of a parsed answer is right.

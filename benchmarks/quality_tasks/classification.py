@@ -71,7 +71,10 @@ def make_record(seed: int, number: int) -> Record:
 
 
 def make_rationale_record(seed: int, number: int) -> Record:
-    """Return a record whose labels follow a rationale, which is not scored."""
+    """Return a record whose labels follow a rationale, which is not scored.
+
+    Its check requires that the rationale names the chosen label.
+    """
     record = make_record(seed, number)
     rationale = {"type": "string", "maxLength": 160}
     return replace(
@@ -83,7 +86,15 @@ def make_rationale_record(seed: int, number: int) -> Record:
         schema=object_schema({"rationale": rationale, **record.schema["properties"]}),
         example={"rationale": "The words of the text show it.", **record.example},
         max_tokens=96,
+        check=_check_rationale,
     )
+
+
+def _check_rationale(value: Mapping[str, Any]) -> None:
+    labels = [each for name, each in value.items() if name != "rationale" and isinstance(each, str)]
+    for label in labels:
+        if label.casefold() not in value["rationale"].casefold():
+            raise ValueError(f"the rationale does not name the answer {label!r}")
 
 
 def _kind(labels: int) -> str:

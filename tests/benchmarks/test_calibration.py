@@ -6,10 +6,11 @@ import random
 
 import calibration
 import pytest
-from calibration_figures import Judged, calibration_error, figures, reliability
+from calibration_figures import Judged, auroc, calibration_error, figures, reliability
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy import array
+from quality_tasks import make_records
 
 from proxy_engine import InferenceEngine
 
@@ -46,30 +47,30 @@ def test_calibrated_values_have_a_small_error_and_exaggerated_ones_a_large_one()
     assert exaggerated["calibration_error"][0] > 0.12
     assert calibrated["brier_score"][0] < exaggerated["brier_score"][0]
     for found in (calibrated, exaggerated):
-        for name in ("accuracy", "calibration_error", "top_half_accuracy"):
+        for name in ("accuracy", "calibration_error", "auroc"):
             value, low, high = found[name]
             assert 0 <= low <= high <= 1
             assert low - 0.05 <= value <= high + 0.05
-        assert found["top_half_accuracy"][0] > found["accuracy"][0] + 0.15
+        assert found["auroc"][0] > 0.8
 
 
-def test_token_confidence_is_the_product_over_the_tokens_of_the_value(
-    tiny_engine: InferenceEngine,
-) -> None:
-    schema = {
-        "type": "object",
-        "properties": {"a": {"enum": ["red", "blue"]}, "b": {"type": "boolean"}},
-        "required": ["a", "b"],
-        "additionalProperties": False,
-    }
-    result = tiny_engine.generate("Hi", response_format=schema, max_tokens=64, logprobs=0)
-    stated = [calibration.token_confidence(tiny_engine, result, f"/{name}") for name in "ab"]
-    assert all(one is not None and 0 < one < 1 for one in stated)
-    # All other tokens are forced.
-    assert result.logprobs is not None
-    whole = sum(entry.chosen.after_mask for entry in result.logprobs)
-    assert calibration.token_confidence(tiny_engine, result, "") == pytest.approx(
-        2.718281828**whole
-    )
-    plain = tiny_engine.generate("Hi", response_format=schema, max_tokens=64)
-    assert calibration.token_confidence(tiny_engine, plain, "/a") is None
+@given(CONFIDENCES)
+def test_auroc_is_the_share_of_pairs_in_order(pairs: list[tuple[float, bool]]) -> None:
+    right = [stated for stated, is_right in pairs if is_right]
+    wrong = [stated for stated, is_right in pairs if not is_right]
+    found = auroc(*(array(column, float) for column in zip(*pairs, strict=True)))
+    if not right or not wrong:
+        assert figures(judged(pairs), resamples=1)["auroc"] is None
+        return
+    order = [(high > low) + (high == low) / 2 for high in right for low in wrong]
+    assert found == pytest.approx(sum(order) / len(order))
+
+
+def test_values_of_a_small_model_have_confidences_by_kind(tiny_engine: InferenceEngine) -> None:
+    records = make_records("extraction", 0, 2)
+    method = calibration.METHODS["values"]
+    results = calibration.answers(tiny_engine, method, records, seed=0)
+    found = calibration.judged_values(method, records, results)
+    assert len(found) == sum(len(record.gold) for record in records)
+    assert all(0 < each.confidence <= 1 for each in found)
+    assert {each.kind for each in found} <= {"string", "number", "integer", "boolean", "enum"}

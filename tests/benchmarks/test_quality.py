@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,8 @@ def full_answer(record: Record) -> Any:
     """The gold answer with a value for the fields that are not scored."""
     if isinstance(record.gold, list):
         return record.gold
-    return {name: record.gold.get(name, "A thought.") for name in record.schema["properties"]}
+    values = {**record.example, **record.gold}
+    return {name: values[name] for name in record.schema["properties"]}
 
 
 def test_records_depend_on_task_seed_and_number_only(records: list[Record]) -> None:
@@ -246,6 +248,24 @@ def test_response_formats_of_all_arms_compile(records: list[Record]) -> None:
     for arm in ARMS.values():
         if arm.machine:
             JsonSchemaStateMachine(records[0].schema, **arm.machine)
+
+
+@pytest.mark.parametrize(
+    ("calculation", "answer", "reason"),
+    [
+        ("9 + 1 = 10", 10, ""),
+        ("9 + 1 = 11", 11, "is not"),
+        ("9 * 1 / 0 = 9", 9, "is not"),
+        ("9 + 1 = 10", 11, "not the result"),
+        ("5 + 5 = 10", 10, "numbers of the problem"),
+    ],
+)
+def test_check_finds_contradictions(calculation: str, answer: int, reason: str) -> None:
+    # Nine kettles, and one more.
+    record = make_records("calculations", 0, 1)[0]
+    assert record.check is not None
+    with pytest.raises(ValueError, match=reason) if reason else nullcontext():
+        record.check({"calculation": calculation, "answer": answer})
 
 
 def test_main_arms_have_the_same_prompt() -> None:
