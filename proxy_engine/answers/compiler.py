@@ -179,7 +179,7 @@ class _Composition:
             id(self.response.part or self.response.machine),
             self.response.delimiters,
             # Not sorted: properties are written in the schema's order.
-            json.dumps(tools),
+            json.dumps(tools, default=repr),
             tuple(tool.input and tool.input.key for tool in self.choice.tools),
             self.choice.may_answer,
             _max_calls(self.choice, self.options),

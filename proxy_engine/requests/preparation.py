@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, cast
 
 from state_machines import StateMachine, Vocabulary
+from state_machines.caches import WeakKeyLruCache
 from state_machines.completion import Guard
 from state_machines.tool_calls import Delimiters, ToolFormat
 
@@ -42,7 +43,7 @@ from .option_checks import (
     tool_sources,
 )
 from .prompt_encoding import PromptEncoder
-from .request import Request
+from .request import Request, not_repeatable
 from .retries import excluded_arguments, excluded_values, with_rejected
 from .worker import ProcessGuard
 
@@ -50,6 +51,9 @@ _log = logging.getLogger(__name__)
 
 _SLOW_SECONDS = 1.0
 """Processor time from which on a compilation is logged."""
+
+_SCHEMA_TEXTS = 64
+"""Response formats whose descriptions are cached: that of a large schema takes milliseconds."""
 
 _NOW_JSON = "Now write the answer as JSON, and nothing else."
 _NOW_ANSWER = "Now write only the final answer."
@@ -98,6 +102,9 @@ class Preparation:
             self.loaded, self.vocabulary, self.tokenizer_lock, self.caches, self.media
         )
         self._context_length = self.loaded.context_length
+        self._schema_texts: WeakKeyLruCache[StateMachine, dict[object, str]] = WeakKeyLruCache(
+            _SCHEMA_TEXTS
+        )
         tokenizer = self.loaded.tokenizer
         self._native_format = format_of(tokenizer)
         default = format_of(tokenizer, self.tool_format)
@@ -211,6 +218,7 @@ class Preparation:
             guard = job.run(partial(_first_guard, answer.machine, self.vocabulary, max_tokens))
         if job.used_seconds > _SLOW_SECONDS:
             _log.warning("compiling the answer's grammar took %.1f s", job.used_seconds)
+        repeat = partial(self.request, prompt, response_format, arguments, cancelled)
         return Request(
             encoded,
             answer,
@@ -224,7 +232,8 @@ class Preparation:
             cancelled=cancelled,
             preparation_seconds=time.perf_counter() - started,
             rejected=tuple(rejected),
-            repeat=partial(self.request, prompt, response_format, arguments, cancelled),
+            # Holds the prompt with its images and recordings.
+            repeat=repeat if options.max_retries else not_repeatable,
         )
 
     def _dialect(self, options: GenerationOptions) -> Dialect:
@@ -293,8 +302,16 @@ class Preparation:
             return ""
         # A token has about three characters of a schema, so this is a third of the context.
         max_chars = min(MAX_CHARS, self._context_length or MAX_CHARS)
-        mode, may_call = options.schema_in_prompt, choice.may_call
-        return schema_text(response.schemas, mode, may_call=may_call, max_chars=max_chars)
+        key = mode, may_call = options.schema_in_prompt, choice.may_call
+        known: dict[object, str] = {}
+        if response.machine is not None:
+            known = self._schema_texts.get(response.machine) or {}
+        if key not in known:
+            schemas = response.schemas
+            known[key] = schema_text(schemas, mode, may_call=may_call, max_chars=max_chars)
+            if response.machine is not None:
+                self._schema_texts.put(response.machine, known)
+        return known[key]
 
 
 def _with_draft_limit(options: GenerationOptions, max_tokens: int) -> GenerationOptions:

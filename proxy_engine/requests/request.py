@@ -48,8 +48,9 @@ _USAGE = (
 """Counts and times that the semantic conventions have no name for."""
 
 
-def _not_repeatable(rejected: Sequence[RejectedAnswer]) -> Request:
-    raise AssertionError("the request was not prepared")
+def not_repeatable(rejected: Sequence[RejectedAnswer]) -> Request:
+    """Stand for the ``repeat`` of a request that has no further attempts."""
+    raise AssertionError("the request has no further attempts")
 
 
 @dataclass(slots=True)
@@ -74,7 +75,7 @@ class Request:
         counts_waiting: ``max_seconds`` includes preparation and queue, otherwise it counts from
             the first pass.
         rejected: The answers of earlier attempts.
-        repeat: Prepares the next attempt.
+        repeat: Prepares the next attempt, if ``options.max_retries`` permits one.
     """
 
     prompt: EncodedPrompt
@@ -92,7 +93,7 @@ class Request:
     preparation_seconds: float = 0.0
     counts_waiting: bool = True
     rejected: tuple[RejectedAnswer, ...] = ()
-    repeat: Repeat = field(default=_not_repeatable, repr=False)
+    repeat: Repeat = field(default=not_repeatable, repr=False)
 
     def cache_key(self, token_ids: Sequence[int] | None = None) -> TokenIds:
         """Return the identity of a text in prompt caches.

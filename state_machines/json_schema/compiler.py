@@ -17,6 +17,7 @@ from state_machines.budgets import step_budget
 from state_machines.caches import LruCache, WeakValueLruCache
 from state_machines.errors import (
     GrammarBudgetError,
+    InvalidArgumentError,
     UnsatisfiableSchemaError,
     UnsupportedSchemaError,
     check_choice,
@@ -47,7 +48,13 @@ from state_machines.json_schema.numbers.number_text import every_spelling, numbe
 from state_machines.json_schema.objects.object_grammar import ObjectPlan
 from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import Term
-from state_machines.json_schema.value_sets import ValueSet, constant, constants, without_scalars
+from state_machines.json_schema.value_sets import (
+    ValueSet,
+    constant,
+    constants,
+    is_json_value,
+    without_scalars,
+)
 from state_machines.json_schema.value_syntax import JSON_SYNTAXES, MemberSyntax, ValueSyntax
 from state_machines.limits import LIMITS
 from state_machines.quotes import QuoteSources
@@ -87,6 +94,12 @@ class Compilation:
             self.evaluator.has_plain_integers = self.root.dialect.plain_integers
             self.term = self.evaluator.schema_ref(self.root)
             if options.excluding:
+                if not all(map(is_json_value, options.excluding)):
+                    raise InvalidArgumentError(
+                        "excluding has a value that is not JSON",
+                        argument="excluding",
+                        hint="Numbers are finite, and names of properties are strings.",
+                    )
                 values = self.evaluator.evaluated(constants(options.excluding, self.evaluator))
                 self.term = self.evaluator.all_of((self.term, self.evaluator.negation(values)))
 

@@ -51,8 +51,8 @@ class JsonSchemaStateMachine(StateMachine):
         UnsupportedSchemaError: A keyword cannot be enforced.
         UnsatisfiableSchemaError: No value satisfies the schema.
         MissingSourceError: ``x-substring-of`` names a source that is not in ``sources``.
-        InvalidArgumentError: ``whitespace`` or ``property_order`` is unknown, or a source is no
-            text that can be quoted from.
+        InvalidArgumentError: ``whitespace`` or ``property_order`` is unknown, a source is no text
+            that can be quoted from, or a value of ``excluding`` is not JSON.
 
     A schema error has the keyword and its JSON Pointer.
     """

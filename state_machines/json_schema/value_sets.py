@@ -8,6 +8,7 @@ constant is such a set, too.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -272,6 +273,23 @@ def is_encodable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def is_json_value(value: Any) -> bool:
+    """Return whether a value is one of JSON: numbers are finite, and names are strings."""
+    match value:
+        case None | bool() | str() | int():
+            return True
+        case float():
+            return math.isfinite(value)
+        case Decimal():
+            return value.is_finite()
+        case list():
+            return all(map(is_json_value, value))
+        case dict():
+            has_names = all(isinstance(name, str) for name in value)
+            return has_names and all(map(is_json_value, value.values()))
+    return False
 
 
 def constants(values: Iterable[Any], table: TermTable) -> ValueSet:

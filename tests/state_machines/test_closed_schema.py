@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 from schema_strategies import NAMES, examples, schemas, values_near
 
-from state_machines import JsonSchemaStateMachine, SchemaError
+from state_machines import InvalidArgumentError, JsonSchemaStateMachine, SchemaError
 from state_machines.grammar.shortest import shortest_word
 
 A = {"properties": {"a": {"type": "integer"}}}
@@ -205,6 +206,12 @@ def test_excluded_values_alone_are_refused(additional: Any, data: st.DataObject)
     listed = JsonSchemaStateMachine({"enum": excluded}, property_order="any")
     for text in map(json.dumps, others):
         assert rest.matches(text) or listed.matches(text) or not machine.matches(text)
+
+
+@pytest.mark.parametrize("value", [float("nan"), [Decimal("inf")], {1: 2}, {"a": object()}])
+def test_excluded_value_that_is_not_json_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="excluding"):
+        JsonSchemaStateMachine({}, excluding=[value])
 
 
 def test_objects_stay_closed_if_values_are_excluded() -> None:

@@ -126,18 +126,26 @@ def test_error_has_all_attempts(roomy_engine: InferenceEngine) -> None:
     assert isinstance(caught.value.__cause__, pydantic.ValidationError)
 
 
+@pytest.mark.parametrize("is_call", [False, True])
 def test_numbers_with_more_digits_than_a_float_are_excluded(
-    tiny_tokenizer: TokenizerWrapper,
+    tiny_tokenizer: TokenizerWrapper, is_call: bool
 ) -> None:
-    answer = '{"price": 0.10000000000000000001}'
-    model = ScriptedModel(tiny_tokenizer, dict.fromkeys(range(9), answer))
+    value = '{"price": 0.10000000000000000001}'
+    call = f'<tool_call>\n{{"name": "Price", "arguments": {value}}}\n</tool_call>'
+    options: Any = {"response_format": Price}
+    if is_call:
+        options = {"tools": [Price], "tool_choice": "required", "tool_format": "hermes"}
+    model = ScriptedModel(tiny_tokenizer, dict.fromkeys(range(9), call if is_call else value))
     with (
         InferenceEngine(model, tiny_tokenizer) as engine,
         pytest.raises(OutputValidationError) as caught,
     ):
-        engine.generate(PROMPT, Price, max_retries=1, max_tokens=60)
-    first, second = caught.value.attempts
-    assert first.text == answer != second.text
+        engine.generate(PROMPT, max_retries=1, max_tokens=100, **options)
+    texts = [
+        attempt.tool_calls[0].raw if is_call else attempt.text for attempt in caught.value.attempts
+    ]
+    assert value in texts[0]
+    assert value not in texts[1]
 
 
 def test_raw_prompt_is_retried_without_the_rejected_answers(roomy_engine: InferenceEngine) -> None:
