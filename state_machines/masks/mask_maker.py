@@ -18,7 +18,6 @@ removed from the sets above and checked separately by the derivative of the whol
 from __future__ import annotations
 
 from array import array
-from collections.abc import Hashable
 from functools import lru_cache
 from itertools import count
 from typing import NamedTuple, TypeAlias
@@ -26,7 +25,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from state_machines.caches import LruCache
+from state_machines.caches import LruCache, WeakKeyLruCache
 from state_machines.grammar.configurations import (
     Configuration,
     LexemeSplit,
@@ -62,11 +61,11 @@ from state_machines.masks.token_trie import Ids, TokenTrie, concatenated
 from state_machines.masks.trie_walk import TrieWalk
 from state_machines.vocabulary import Vocabulary
 
-_MASK_ENDINGS = 512
-"""Lists of names for which the tokens that end them are stored."""
+_ENDED_PREFIXES = 16
+"""Prefixes of names for which the tokens that end the names are stored."""
 
-MAX_ENDING_WORDS = 64
-"""Greatest length of a list of exceptions whose spellings are cached."""
+_MASK_ENDINGS = 4096
+"""Names after one prefix for which they are stored."""
 
 MASK_OVERHEAD = 1500
 """Approximate bytes of a mask and its key beside its ids."""
@@ -84,8 +83,8 @@ _MAKER_NUMBERS = count()
 """Makes the keys of several makers different."""
 
 
-_Endings: TypeAlias = tuple[tuple[bytes, int], ...]
-"""Pairs of a spelling and its vertex."""
+_Ending: TypeAlias = tuple[bytes, int]
+"""A spelling and its vertex."""
 
 
 class _Part(NamedTuple):
@@ -152,7 +151,9 @@ class MaskMaker:
         self.quotes = QuoteMasks(self._descents, self._trie_walk.tokens, self._size, self._end_ids)
         self._recursive = RecursiveWalks(self._descents, self._trie_walk.tokens_by_state)
         self._lexemes = Lexemes(self._descents)
-        self._known_endings: LruCache[Hashable, _Endings] = LruCache(_MASK_ENDINGS)
+        self._known_endings: WeakKeyLruCache[Node, dict[str, tuple[_Ending, ...]]] = (
+            WeakKeyLruCache(_ENDED_PREFIXES)
+        )
         self._masks: LruCache[bytes, Ids | Bits] = LruCache(LIMITS.mask_bytes)
         """The masks, as :attr:`TokenSet.stored`."""
         self.dense: LruCache[bytes, npt.NDArray[np.bool_]] = LruCache(LIMITS.dense_mask_bytes)
@@ -357,7 +358,7 @@ class MaskMaker:
         words = None if split.continuation is None else split.captures[-1].exceptions()
         if words is not None and not words:
             return NO_EXCEPTIONS
-        endings = None if words is None else self._endings(split, tuple(words))
+        endings = None if words is None else self._endings(split, words)
         if endings is None:
             ends = self._trie_walk.ends(concatenation(split.prefix, split.lexeme))
             checked = concatenated([self.trie.tokens_from(vertex) for vertex in ends])
@@ -370,37 +371,38 @@ class MaskMaker:
                 few += self._trie_walk.tokens(node, vertex)
         return tuple(vertex for _, vertex in endings), b""
 
-    def _endings(self, split: LexemeSplit, words: tuple[str, ...]) -> _Endings | None:
+    def _endings(self, split: LexemeSplit, words: list[str]) -> list[_Ending] | None:
         """Return where tokens may complete words of the lexeme, closing quote included.
 
         ``None`` if the lexeme is no JSON string, or its prefix has too many words.
         """
-        lexeme = split.lexeme
+        lexeme, prefix = split.lexeme, split.prefix
         if lexeme.spelling is not JSON_STRING or lexeme.terminator != b'"':
             return None
-        key = (split.prefix, words)
-        known = self._known_endings.get(key)
-        if known is not None:
-            return known
-        leads = words_of(split.prefix)
-        if leads is None:
-            return None
-        found: list[tuple[bytes, int]] = []
+        known = self._known_endings.peek(prefix)
+        if known is None or len(known) >= _MASK_ENDINGS:
+            known = self._known_endings.put(prefix, {})
+        leads: list[bytes] | None = None
+        found: list[_Ending] = []
         for word in words:
-            plain = _only_spelling(word)
-            if plain is None:
-                string = encoded(word_language([word]), JSON_STRING, b'"')
-                ends = self._trie_walk.ends(concatenation(split.prefix, string))
-                found += [(self.trie.text(vertex), vertex) for vertex in ends]
-                continue
-            for lead in leads:
-                vertex = self.trie.vertex(lead + plain)
-                if vertex is not None:
-                    found.append((lead + plain, vertex))
-        # Long lists contain the names written so far, and do not repeat.
-        if len(words) <= MAX_ENDING_WORDS:
-            self._known_endings.put(key, tuple(found))
-        return tuple(found)
+            endings = known.get(word)
+            if endings is None:
+                leads = leads or words_of(prefix)
+                if leads is None:
+                    return None
+                endings = known[word] = self._endings_of(word, prefix, leads)
+            found += endings
+        return found
+
+    def _endings_of(self, word: str, prefix: Node, leads: list[bytes]) -> tuple[_Ending, ...]:
+        if not (word.isascii() and word.isprintable()) or '"' in word or "\\" in word:
+            string = encoded(word_language([word]), JSON_STRING, b'"')
+            ends = self._trie_walk.ends(concatenation(prefix, string))
+            return tuple((self.trie.text(vertex), vertex) for vertex in ends)
+        # The word has one spelling.
+        texts = [lead + word.encode() + b'"' for lead in leads]
+        found = [(text, self.trie.vertex(text)) for text in texts]
+        return tuple((text, vertex) for text, vertex in found if vertex is not None)
 
     def _checked(self, state: Node, token_ids: Ids) -> list[int]:
         """Return the tokens after which a state is not empty, by its derivatives."""
@@ -420,10 +422,3 @@ def _ascending(numbers: frozenset[int]) -> bytes:
 
 def _without(ids: Ids, excepted: Ids) -> Ids:
     return np.setdiff1d(ids, excepted) if len(excepted) else ids
-
-
-def _only_spelling(word: str) -> bytes | None:
-    """Return the spelling of a word in a JSON string and the quote; ``None`` if it has several."""
-    if word.isascii() and word.isprintable() and '"' not in word and "\\" not in word:
-        return word.encode() + b'"'
-    return None

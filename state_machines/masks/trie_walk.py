@@ -307,10 +307,7 @@ class TrieWalk:
         return found.tokens.ids.tolist()  # type: ignore[no-any-return]
 
     def _head_walk(self, head: EncodedText, vertex: int) -> _HeadWalk:
-        """Return the tokens below a vertex that a head allows, and the vertices where it may end.
-
-        Vertices without children may be left out of the latter.
-        """
+        """Return the tokens below a vertex that a head allows, and the vertices where it ends."""
         # Cached by the language of code points, which may outlive the schema.
         key = (head.spelling, head.terminator, vertex)
         known = self._heads.get(head.text)
