@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
-from typing import cast
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
@@ -24,38 +22,8 @@ from ..model_checks import ModelChecks
 from ..prefill import MAX_TOKENS_WITH_LOGITS, default_prefill_step_size
 from ..sequence import Sequence as GeneratedSequence
 from ..wired_memory import model_bytes
-from .drafts import MAX_TOKENS_PER_STEP, Draft
-from .model_drafter import DraftedText, ModelDrafter, fitted
-
-
-@dataclass(slots=True)
-class _Job:
-    """The extension of one draft.
-
-    Attributes:
-        draft: The draft.
-        text: The text of its sequence.
-        left: How many more tokens may be drafted.
-        fed: The tokens of the next pass, at least one.
-    """
-
-    draft: Draft
-    text: DraftedText
-    left: int
-    fed: Sequence[int]
-
-    @property
-    def most_tokens(self) -> int:
-        """The largest number of tokens of the draft."""
-        return MAX_TOKENS_PER_STEP * self.left
-
-    def append(self, token_id: int, log_q: mx.array | None) -> bool:
-        """Append a drawn token to the draft; return whether another one is to be drafted."""
-        if not self.draft.append(token_id, DraftModel.source, log_q):
-            return False
-        self.left -= 1
-        self.fed = [token_id, *self.draft.steps[-1].forced]
-        return self.left > 0 and not self.draft.is_closed
+from .drafts import Draft
+from .model_drafter import DraftedText, DraftJob, ModelDrafter, fitted
 
 
 class DraftModel(ModelDrafter):
@@ -122,7 +90,7 @@ class DraftModel(ModelDrafter):
         self._batch = BatchRows()
 
     def _extend(self, drafts: Mapping[Draft, int], target: BatchRows[GeneratedSequence]) -> None:
-        jobs: list[_Job] = []
+        jobs: list[DraftJob[DraftedText]] = []
         is_prefilled = False
         for draft, at_most in drafts.items():
             if draft.is_closed or at_most < 1 or not self._has_room(draft, at_most):
@@ -137,7 +105,7 @@ class DraftModel(ModelDrafter):
             if missing > self._step_size:
                 is_prefilled = True
             else:
-                jobs.append(_Job(draft, text, at_most, text.pending))
+                jobs.append(DraftJob(draft, text, at_most, text.pending))
         together = [job.text for job in jobs if len(jobs) > 1 and self._can_batch(job)]
         self._gather(together)
         for rows in dict.fromkeys(job.text.rows for job in jobs):
@@ -147,7 +115,7 @@ class DraftModel(ModelDrafter):
         length = len(draft.sequence.tokens)
         return self._context_length is None or length + at_most <= self._context_length
 
-    def _can_batch(self, job: _Job) -> bool:
+    def _can_batch(self, job: DraftJob[DraftedText]) -> bool:
         return can_pad(job.text.rows.cache) and self._probe.can_pad()
 
     def _text(self, sequence: GeneratedSequence) -> DraftedText:
@@ -173,7 +141,7 @@ class DraftModel(ModelDrafter):
         text.processed += count
         mx.async_eval([layer.state for layer in text.rows.cache])
 
-    def _draft(self, rows: BatchRows[DraftedText], jobs: list[_Job]) -> None:
+    def _draft(self, rows: BatchRows[DraftedText], jobs: list[DraftJob[DraftedText]]) -> None:
         """Run the passes of the drafts of a batch, to which all texts of the jobs belong."""
         logits = self._forward(rows, {job.text: job.fed for job in jobs})
         for job in jobs:
@@ -192,7 +160,7 @@ class DraftModel(ModelDrafter):
             jobs = [
                 job
                 for job, proposal in drawn
-                if proposal is not None and job.append(cast(int, proposal[0].item()), proposal[1])
+                if proposal is not None and self._append(job, proposal)
             ]
             if not jobs:
                 return

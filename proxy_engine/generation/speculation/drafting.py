@@ -242,7 +242,6 @@ class BatchDrafts:
     Attributes:
         in_flight: The drafts whose pass is dispatched and not verified.
         model_seconds: Time in which the draft model has made them.
-        read_states: Whether the draft model reads the hidden states of all passes.
     """
 
     def __init__(
@@ -256,7 +255,6 @@ class BatchDrafts:
     ) -> None:
         self.in_flight: dict[GeneratedSequence, Draft] = {}
         self.model_seconds = 0.0
-        self.read_states = draft_model is not None and draft_model.reads_states
         self._rows = rows
         self._probe = probe
         self._draft_model = draft_model
@@ -269,6 +267,14 @@ class BatchDrafts:
     def clear(self) -> None:
         """Release the sequences, which have left the batch."""
         self._resting, self._rest = (), 0
+
+    @property
+    def read_states(self) -> bool:
+        """Whether a draft head reads the hidden states of the next pass."""
+        if self._draft_model is None or not self._draft_model.reads_states:
+            return False
+        found = (sequence.drafting for sequence in self._rows.sequences)
+        return any(isinstance(one, Drafting) and one.has_model for one in found)
 
     def are_expected(self) -> bool:
         """Whether the next pass is likely to have drafts."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
-from typing import cast
+from typing import TypeAlias, cast
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
@@ -23,7 +22,7 @@ from ..wired_memory import model_bytes
 from .draft_heads import DraftHead, HeadOutput
 from .drafts import MAX_TOKENS_PER_STEP, Draft
 from .hidden_states import HiddenStates
-from .model_drafter import DraftedText, ModelDrafter, fitted
+from .model_drafter import DraftedText, DraftJob, ModelDrafter, fitted
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +43,7 @@ class _HeadText(DraftedText):
         begin: Index of the first state that the head has read.
         unread: The states that it has not read.
         output: Its output behind the last state that it has read.
+        drafted: Its output behind the last token of a draft.
         target: The target's keys and values, for a head that reads them, while it drafts.
     """
 
@@ -52,6 +52,7 @@ class _HeadText(DraftedText):
         self.begin = begin
         self.unread = HiddenStates(begin + processed)
         self.output: HeadOutput | None = None
+        self.drafted: HeadOutput | None = None
         self.target: Layers = []
 
     @property
@@ -65,23 +66,7 @@ class _HeadText(DraftedText):
         return min(self.unread.end, len(self.tokens) - 1) - self.unread.start
 
 
-@dataclass(slots=True)
-class _Job:
-    """The extension of one draft by a chain.
-
-    Attributes:
-        draft: The draft.
-        text: The text of its sequence.
-        left: How many more tokens may be drafted.
-        fed: Tokens to read with the head's own states.
-        output: The head's output behind the last token.
-    """
-
-    draft: Draft
-    text: _HeadText
-    left: int
-    fed: Sequence[int]
-    output: HeadOutput | None = None
+_Job: TypeAlias = DraftJob[_HeadText]
 
 
 class HeadDrafter(ModelDrafter):
@@ -264,10 +249,10 @@ class HeadDrafter(ModelDrafter):
         """Run the passes of the drafts of a batch, to which all texts of the jobs belong."""
         self._read_states(rows, {job.text: job.text.ready for job in jobs if job.text.ready})
         for job in jobs:
-            job.output = job.text.output
+            job.text.drafted = job.text.output
         while True:
             self._read_own(rows, jobs)
-            features = [cast(HeadOutput, job.output).features for job in jobs]
+            features = [cast(HeadOutput, job.text.drafted).features for job in jobs]
             logits = fitted(self._head.logits(mx.concatenate(features))[:, -1], self._width)
             drawn = [
                 (job, self._draw(job.draft, logits[number : number + 1]))
@@ -277,15 +262,6 @@ class HeadDrafter(ModelDrafter):
             jobs = [job for job, proposal in drawn if proposal and self._append(job, proposal)]
             if not jobs:
                 return
-
-    def _append(self, job: _Job, proposal: tuple[mx.array, mx.array | None]) -> bool:
-        """Append a drawn token to a draft; return whether another one is to be drafted."""
-        token_id = cast(int, proposal[0].item())
-        if not job.draft.append(token_id, self.source, proposal[1]):
-            return False
-        job.left -= 1
-        job.fed = [token_id, *job.draft.steps[-1].forced]
-        return job.left > 0 and not job.draft.is_closed
 
     def _read_states(self, rows: BatchRows[DraftedText], counts: Mapping[_HeadText, int]) -> None:
         """Read states of the target, and set the outputs behind the last ones."""
@@ -301,13 +277,13 @@ class HeadDrafter(ModelDrafter):
     def _read_own(self, rows: BatchRows[DraftedText], jobs: Sequence[_Job]) -> None:
         """Read tokens with the head's own states, one after the other."""
         for column in range(max(len(job.fed) for job in jobs)):
-            taking = {job.text: job for job in jobs if column < len(job.fed)}
             fed = {
-                text: ([job.fed[column]], cast(HeadOutput, job.output).states)
-                for text, job in taking.items()
+                job.text: ([job.fed[column]], cast(HeadOutput, job.text.drafted).states)
+                for job in jobs
+                if column < len(job.fed)
             }
             for text, output in self._forward(rows, fed).items():
-                taking[text].output = output
+                text.drafted = output
                 text.padding += 1
 
     def _forward(

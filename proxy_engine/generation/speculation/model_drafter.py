@@ -15,7 +15,8 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
@@ -26,7 +27,7 @@ from ..batch_rows import BatchRows, CachedText
 from ..constraint import ADVANCE_STEPS, SlowMaskError
 from ..forward_pass import NextLogits, RowStates
 from ..sequence import Sequence as GeneratedSequence
-from .drafts import Draft
+from .drafts import MAX_TOKENS_PER_STEP, Draft
 
 
 class DraftedText(CachedText):
@@ -46,6 +47,31 @@ class DraftedText(CachedText):
         cache = self.rows.remove(self, wants_cache=True) or []
         self.rows = rows
         rows.add([self], cache)
+
+
+_TextT = TypeVar("_TextT", bound=DraftedText)
+
+
+@dataclass(slots=True)
+class DraftJob(Generic[_TextT]):
+    """The extension of one draft.
+
+    Attributes:
+        draft: The draft.
+        text: The text of its sequence.
+        left: How many more tokens may be drafted.
+        fed: Tokens to read before the next one is drawn.
+    """
+
+    draft: Draft
+    text: _TextT
+    left: int
+    fed: Sequence[int]
+
+    @property
+    def most_tokens(self) -> int:
+        """The largest number of tokens of the draft."""
+        return MAX_TOKENS_PER_STEP * self.left
 
 
 class ModelDrafter(ABC):
@@ -156,6 +182,15 @@ class ModelDrafter(ABC):
         except SlowMaskError:
             return None
         return token.draw_draft(NextLogits.known(logits), key)
+
+    def _append(self, job: DraftJob[Any], proposal: tuple[mx.array, mx.array | None]) -> bool:
+        """Append a drawn token to a draft; return whether another one is to be drafted."""
+        token_id = cast(int, proposal[0].item())
+        if not job.draft.append(token_id, self.source, proposal[1]):
+            return False
+        job.left -= 1
+        job.fed = [token_id, *job.draft.steps[-1].forced]
+        return job.left > 0 and not job.draft.is_closed
 
 
 def fitted(logits: mx.array, width: int) -> mx.array:

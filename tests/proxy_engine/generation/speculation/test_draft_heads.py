@@ -21,6 +21,7 @@ from proxy_engine import InferenceEngine, SpeculationOptions
 from proxy_engine.errors import DraftModelError, ModelError
 from proxy_engine.generation import Drafting, HeadDrafter
 from proxy_engine.generation.forward_pass import ForwardPass, RowStates
+from proxy_engine.generation.lookahead import Lookahead
 from proxy_engine.generation.prefill import Prefill
 from proxy_engine.generation.speculation.hidden_states import HiddenStates
 from proxy_engine.models.draft_heads import (
@@ -355,6 +356,28 @@ def test_head_runs_no_pass_while_drafts_do_not_pay(
     assert passes[0] > 8
     pays = False
     assert engine.generate("hello", **arguments).token_ids == expected.token_ids
+
+
+@ONE_OF_EACH
+def test_requests_that_do_not_draft_with_the_head_look_ahead(engine: InferenceEngine) -> None:
+    steps: list[bool] = []
+    step = Lookahead.step
+
+    def recorded(lookahead: Lookahead, run: Any) -> Any:
+        steps.append((found := step(lookahead, run)) is not None)
+        return found
+
+    lookups = SpeculationOptions(draft_model=False)
+    answers = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Lookahead, "step", recorded)
+        for speculation, looks_ahead in (("off", True), (lookups, True), (ALWAYS, False)):
+            steps.clear()
+            arguments = {"max_tokens": 12, "min_tokens": 12, **SEEDED}
+            result = engine.generate("hello", speculation=speculation, **arguments)
+            assert any(steps) is looks_ahead
+            answers.append(result.token_ids)
+    assert answers == [answers[0]] * 3
 
 
 # The states of one text.
