@@ -61,7 +61,7 @@ help:
 	@echo "make data          MaskBench for the tests (MASKBENCH=path/to/jsonschemabench)"
 	@echo "make ledgers       compute the conformance ledgers again"
 	@echo "make compat        run other projects' clients against the server (COMPAT_ARGS='instructor llm')"
-	@echo "make fuzz          search for failing schemas (FUZZ_ARGS='--minutes N --seed S --data FILE')"
+	@echo "make fuzz          search for failing schemas, generated and near those of MaskBench (FUZZ_ARGS for pytest)"
 	@echo "make release-check  build sdist and wheels, and try each in clean environments"
 	@echo "make soak          the long end-to-end run with the embedded model"
 	@echo "make bench         masks on MaskBench (BENCH_ARGS='--data FILE.jsonl.gz --tokenizer FILE')"
@@ -204,7 +204,8 @@ plots: $(INSTALLED)-bench
 	$(BIN)/python benchmarks/plots.py
 
 fuzz: $(INSTALLED)-dev
-	PYTHONPATH=tests/support $(BIN)/python tests/fuzz/fuzz.py $(FUZZ_ARGS)
+	HYPOTHESIS_PROFILE=fuzz $(FAST) $(BIN)/python -m pytest -m 'soak or not soak' \
+	    tests/state_machines/test_invariants.py tests/state_machines/test_near_real_schemas.py $(FUZZ_ARGS)
 
 ledgers: $(INSTALLED)-dev
 	$(BIN)/python tests/conformance/ledger.py

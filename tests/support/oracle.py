@@ -14,7 +14,7 @@ import jsonschema_specifications
 from jsonschema import Draft202012Validator
 from jsonschema.validators import validator_for
 from judging import exactly_numbered, parsed
-from subschemas import replaced, subschemas
+from near_schemas import replaced, subschemas
 
 __all__ = ["Oracle", "UntranslatableError"]
 
@@ -31,7 +31,6 @@ class Oracle:
 
     def __init__(self, schema: Any) -> None:
         cls = validator_for(schema, default=Draft202012Validator)
-        self.is_draft_4 = "draft-04" in str(cls.META_SCHEMA.get("$schema"))
         self._validator: Any = None
         try:
             cls.check_schema(schema)
@@ -41,11 +40,6 @@ class Oracle:
             )
         except Exception:
             self._validator = None
-
-    @property
-    def knows(self) -> bool:
-        """Whether there are verdicts at all."""
-        return self._validator is not None
 
     def admits(self, value: Any) -> bool | None:
         """Whether a value, parsed by whatever means, is admitted."""
