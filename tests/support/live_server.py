@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import ssl
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import anthropic
 import httpx
 import openai
 import uvicorn
@@ -18,6 +20,9 @@ from proxy_engine.server.app import create_app
 from proxy_engine.server.connections import limited_protocol
 from proxy_engine.server.services import Services
 from proxy_engine.server.settings import ServerSettings
+
+# Clients read the certificates of all authorities otherwise, which takes longer than most requests.
+NO_AUTHORITIES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 @dataclass(frozen=True)
@@ -33,10 +38,19 @@ class Live:
         return services
 
     def client(self, key: str = "none") -> openai.OpenAI:
-        return openai.OpenAI(base_url=f"{self.url}/v1", api_key=key, max_retries=0, timeout=60)
+        http = openai.DefaultHttpxClient(verify=NO_AUTHORITIES)
+        return openai.OpenAI(
+            base_url=f"{self.url}/v1", api_key=key, max_retries=0, timeout=60, http_client=http
+        )
+
+    def claude(self) -> anthropic.Anthropic:
+        http = anthropic.DefaultHttpxClient(verify=NO_AUTHORITIES)
+        return anthropic.Anthropic(
+            base_url=self.url, api_key="none", max_retries=0, timeout=60, http_client=http
+        )
 
     def http(self) -> httpx.Client:
-        return httpx.Client(base_url=self.url, timeout=60)
+        return httpx.Client(base_url=self.url, timeout=60, verify=NO_AUTHORITIES)
 
 
 @contextlib.contextmanager

@@ -267,7 +267,7 @@ def test_late_error_ends_a_stream_with_an_error_event(
         assert text.endswith("data: [DONE]\n\n")
         last = text.split("\n\n")[-3].removeprefix("data: ")
         assert json.loads(last)["error"]["code"] == code
-        claude = anthropic.Anthropic(base_url=live.url, api_key="k", max_retries=0)
+        claude = live.claude()
         turns: Any = [{"role": "user", "content": "a"}]
         with pytest.raises(anthropic.APIStatusError) as ended:
             list(
@@ -406,7 +406,7 @@ def test_message_of_anthropic_has_thinking_text_and_calls(roomy_engine: Inferenc
         "thinking": {"type": "enabled", "budget_tokens": 1024},
     }
     with scripted(roomy_engine, EVENTS) as live:
-        client = anthropic.Anthropic(base_url=live.url, api_key="k", max_retries=0)
+        client = live.claude()
         whole = client.messages.create(**given)
         with client.messages.stream(**given) as stream:
             kinds = [event.type for event in stream]
@@ -438,7 +438,7 @@ def test_stop_sequence_in_the_reasoning_ends_nothing(roomy_engine: InferenceEngi
         Finished(result=replace(RESULT, tool_calls=(), finish_reason="stop", token_ids=(64, 65))),
     ]
     with scripted(roomy_engine, events) as live:
-        client = anthropic.Anthropic(base_url=live.url, api_key="k", max_retries=0)
+        client = live.claude()
         for stop, reason in ((thought, "end_turn"), (answer, "stop_sequence")):
             message = client.messages.create(
                 model="SmolLM2-135M-Instruct",

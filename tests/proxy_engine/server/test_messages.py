@@ -38,7 +38,7 @@ class Review(BaseModel):
 
 @pytest.fixture(scope="module")
 def claude(live: Live) -> anthropic.Anthropic:
-    return anthropic.Anthropic(base_url=live.url, api_key="none", max_retries=0, timeout=60)
+    return live.claude()
 
 
 def create(client: anthropic.Anthropic, **given: Any) -> Any:
@@ -206,7 +206,7 @@ def test_images_are_read_by_a_model_that_reads_them(vision: Live) -> None:
     data = base64.b64encode(file.getvalue()).decode()
     source = {"type": "base64", "media_type": "image/png", "data": data}
     content = [{"type": "image", "source": source}, {"type": "text", "text": "What is it?"}]
-    client = anthropic.Anthropic(base_url=vision.url, api_key="none", max_retries=0)
+    client = vision.claude()
     message = client.messages.create(
         model="default_model", max_tokens=4, messages=[{"role": "user", "content": content}]
     )
