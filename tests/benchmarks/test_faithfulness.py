@@ -8,11 +8,7 @@ import pytest
 from distributions import frequencies, total_variation
 from faithfulness_cases import CASES
 from faithfulness_distance import measure_case
-from faithfulness_gain import log_likelihoods
 from faithfulness_simulation import simulated_texts
-from faithfulness_tables import render
-
-from proxy_engine import InferenceEngine
 
 
 @pytest.fixture(scope="module")
@@ -33,22 +29,3 @@ def test_simulated_masking_draws_from_its_enumerated_distribution() -> None:
         exact = CASES[1].exact(engine)
     texts = [text for text, _ in simulated_texts(exact, 1, 2000)]
     assert total_variation(frequencies(texts), exact.masked_by_text) < 0.05
-
-
-def test_tables_and_plot_show_each_case(case: dict[str, Any]) -> None:
-    report = {"distance": [case], "animals": [{**case, "case": "animals"}]}
-    tables = render(report)
-    assert "| bits | 17 | 0.866 |" in tables
-    assert "| animals | 17 | 0.866 |" in tables
-    pytest.importorskip("matplotlib")
-    from faithfulness_plot import draw_faithfulness  # noqa: PLC0415, it needs the extra
-
-    assert len(draw_faithfulness(report).axes) == 2
-
-
-def test_likelihood_is_the_sum_of_log_probabilities(tiny_engine: InferenceEngine) -> None:
-    result = tiny_engine.generate("hi", temperature=1.0, seed=1, max_tokens=6, logprobs=0)
-    prompt = tiny_engine._core.preparation.request("hi", None, {}).prompt.token_ids
-    found = log_likelihoods(tiny_engine, prompt, [result.token_ids, result.token_ids[:2]])
-    each = [one.chosen.before_mask for one in result.logprobs or ()]
-    assert found == pytest.approx([sum(each), sum(each[:2])], abs=1e-3)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import threading
 import time
 from collections.abc import Iterator
 
-import hostile_load
 import pytest
-from hostile_inputs import CONTROL, KINDS, HostileKind, HostileRequest, chat_body, kinds_named
+from hostile_inputs import KINDS, HostileKind, HostileRequest, chat_body
 from hostile_load_clients import OVER, Attack
-from hostile_load_figures import Figures, missed, rows
+from hostile_load_figures import Figures, missed
 from hostile_load_soak import MIXED, body
 
 from proxy_engine.server.schemas.choices import ChatRequest
@@ -28,19 +26,6 @@ def test_hostile_requests_differ_and_are_within_the_servers_limits(kind: Hostile
     assert len(first.body) <= ServerSettings(_env_file=None).body_bytes  # type: ignore[call-arg]
     # The server reads the body: a refusal names the constraint, not the format.
     ChatRequest.model_validate_json(first.body)
-
-
-def test_kinds_are_selected_by_distinct_names() -> None:
-    names = [kind.name for kind in KINDS]
-    assert len(set(names)) == len(names)
-    assert KINDS[0] is CONTROL
-    assert [kind.name for kind in kinds_named("doubling a, nested")] == [
-        "40 doubling arrays",
-        "40 doubling allOf",
-        "nested groups",
-    ]
-    with pytest.raises(ValueError, match="no kind"):
-        kinds_named("doubling,nothing like it")
 
 
 def test_mixed_requests_are_read_by_the_server_and_mostly_new() -> None:
@@ -84,19 +69,6 @@ def test_targets(given: dict[str, object], expected: list[str]) -> None:
     assert missed(figures(**given), CONTROL_FIGURES) == expected
 
 
-def test_table_shows_quiet_loaded_and_unfinished_figures() -> None:
-    over = figures("slow", unanswered=["plain"], idle_seconds=None, is_over=True)
-    head, first, second = rows([CONTROL_FIGURES, over], deadline=20)
-    assert len(head) == len(first) == len(second)
-    assert first[:4] == ["harmless", "400 invalid_schema", "50/200", "1.00/1.90"]
-    assert second[3] == "1.00/over 20"
-    assert second[6] == "over 1.20"
-    assert second[-1] == "plain cpu idle"
-    record = over.as_record(CONTROL_FIGURES)
-    assert record["missed"] == ["plain", "cpu", "idle"]
-    json.dumps(record, allow_nan=False)
-
-
 @pytest.fixture
 def listener() -> Iterator[socket.socket]:
     """A server that takes connections, and never answers."""
@@ -126,9 +98,3 @@ def test_a_connection_that_the_server_closes_is_an_outcome(listener: socket.sock
     attack.begin(1, HostileRequest(b"", "slow headers"))
     assert attack.wait()
     assert attack.said() == ["closed", "closed"]
-
-
-def test_command_line_refuses_unknown_kinds(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        hostile_load.main(["--kinds", "nothing like it"])
-    assert "no kind of hostile request" in capsys.readouterr().err

@@ -5,22 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from cases import Case, Instance, sample_positions
+from cases import Case, Instance
 from engines import RefusedSchemaError
-from hypothesis import given
-from hypothesis import strategies as st
-from report import common_positions, engine_figures, notes, render_report
+from report import common_positions, engine_figures, notes
 from supervisor import EngineRun, read_results
 from worker import CaseResult, Verdict, compile_case, walk_case
-
-
-@given(total=st.integers(0, 200), count=st.none() | st.integers(1, 250), seed=st.integers(0, 99))
-def test_sample_has_distinct_cases_in_order(total: int, count: int | None, seed: int) -> None:
-    positions = sample_positions(total, count, seed)
-    assert len(positions) == (total if count is None else min(count, total))
-    assert positions == sorted(set(positions))
-    assert all(0 <= position < total for position in positions)
-    assert positions == sample_positions(total, count, seed)
 
 
 class Letters:
@@ -149,14 +138,3 @@ def test_common_cases_are_right_for_all_engines() -> None:
     assert common_positions(runs) == {0, 2}
     assert common_positions([]) == set()
     assert engine_figures(runs[0], {0, 2})["passes"][0]["schemas"] == 2
-
-
-def test_the_report_names_engines_passes_and_the_slowest_mask() -> None:
-    runs = [engine_run("ours", result_of("slow one", [1000])), engine_run("b", result_of("x", [1]))]
-    engines = [engine_figures(run) for run in runs]
-    part = {"tokenizer": "T", "vocabulary_size": 5, "engines": engines}
-    part["common"] = {"schemas": 1, "engines": engines}
-    text = render_report({"tokenizers": [part]})
-    assert "T, 5 tokens" in text
-    assert "slow one" in text
-    assert "The 1 schemas that every engine was given and got right" in text

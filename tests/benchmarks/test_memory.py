@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from judging import Judge
 from long_lived import LONG_LIVED, LongLived
-from memory import curve_rows, point_after
 from mutations import different_lines
 
 from state_machines import JsonSchemaStateMachine
@@ -45,30 +44,3 @@ def test_texts_of_long_lived_machines_are_valid_and_different(machine: LongLived
     for text in texts:
         assert judge.admits_text(json.dumps(text).encode())
         assert compiled.matches(json.dumps(text, ensure_ascii=False))
-
-
-def point(after: str, schemas: int, mebibytes: int) -> dict[str, Any]:
-    size = mebibytes << 20
-    return {"after": after, "schemas": schemas, "resident_bytes": size, "peak_bytes": size + 2**20}
-
-
-def test_a_curve_is_summed_up_at_powers_of_ten() -> None:
-    points = [point("imports", 0, 10), point("first mask", 0, 50)]
-    points += [point("cases", n, 50 + n // 10) for n in range(50, 251, 50)]
-    curve = {
-        "subject": "schemas",
-        "engine": "ours",
-        "kept": False,
-        "died": "late",
-        "points": points,
-    }
-    assert point_after(curve, 100) == points[3]
-    assert point_after(curve, 1000) is None
-    assert [row[2:] for row in curve_rows([curve])[1:]] == [
-        ["imports", "10", "11"],
-        ["first mask", "50", "51"],
-        ["50 schemas", "55", "56"],
-        ["100 schemas", "60", "61"],
-        ["250 schemas", "75", "76"],
-        ["ended: late", "", ""],
-    ]

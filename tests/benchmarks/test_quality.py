@@ -9,15 +9,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from quality import main
 from quality_arms import ARMS, MAIN_ARMS
 from quality_outcomes import Outcome, append_outcomes, expected_matches, read_outcomes
 from quality_parsing import coerced, is_valid, parsed_strictly, repaired
-from quality_processes import jobs
-from quality_scores import MEASURES, difference, interval, score
-from quality_tables import difference_rows
+from quality_scores import MEASURES, difference, score
 from quality_tasks import TASKS, Record, make_records
 from quality_tasks.base import is_equal
 from quality_tasks.calls import compare_calls
@@ -163,15 +160,6 @@ def test_coercion_keeps_gold_answers(records: list[Record]) -> None:
         assert value == full_answer(record)
 
 
-def test_interval_agrees_with_the_normal_approximation() -> None:
-    values = [1.0] * 300 + [0.0] * 700
-    found = interval(values)
-    half = 1.96 * np.sqrt(0.3 * 0.7 / 1000)
-    assert found.value == pytest.approx(0.3)
-    assert found.low == pytest.approx(0.3 - half, abs=0.004)
-    assert found.high == pytest.approx(0.3 + half, abs=0.004)
-
-
 def outcome(arm: str, number: int, right: bool, **changes: Any) -> Outcome:
     base = Outcome(
         "m",
@@ -193,12 +181,6 @@ def outcome(arm: str, number: int, right: bool, **changes: Any) -> Outcome:
 
 ARM = [outcome("ours", n, n % 4 < 3) for n in range(80)]
 REFERENCE = [outcome("repair", n, n % 4 < 2) for n in range(80)]
-
-
-def test_scores_of_records_and_fields() -> None:
-    assert score(ARM, MEASURES["exact"]).value == pytest.approx(0.75)
-    assert score(ARM, MEASURES["fields"]).value == pytest.approx(0.875)
-    assert score(ARM, MEASURES["valid"]).value == 1
 
 
 def test_paired_difference_is_narrower_than_independent_intervals() -> None:
@@ -225,29 +207,6 @@ def test_interrupted_files_can_be_continued(tmp_path: Path) -> None:
     file.write_text(file.read_text() + '{"model": "m", "se')
     append_outcomes(file, ARM[1:2])
     assert list(read_outcomes(file)) == [ARM[0].key, ARM[1].key]
-
-
-def test_jobs_leave_out_finished_records_and_alternate_tasks() -> None:
-    done = {("ours", "quotes", 0), ("ours", "quotes", 1), ("repair", "quotes", 0)}
-    found = jobs(["quotes", "calls"], ["repair", "ours", "ours-tools"], range(4), done, batch=2)
-    assert [(job.task, dict(job.numbers)) for job in found] == [
-        ("quotes", {"repair": [1]}),
-        ("calls", {"repair": [0, 1], "ours": [0, 1], "ours-tools": [0, 1]}),
-        ("quotes", {"repair": [2, 3], "ours": [2, 3]}),
-        ("calls", {"repair": [2, 3], "ours": [2, 3], "ours-tools": [2, 3]}),
-    ]
-
-
-def test_significant_differences_are_bold() -> None:
-    rows = difference_rows([*ARM, *REFERENCE], "repair", "exact")
-    assert rows[1][0] == "`ours`"
-    assert rows[1][2].startswith("**+25 (+")
-
-
-def test_response_formats_of_all_arms_compile(records: list[Record]) -> None:
-    for arm in ARMS.values():
-        if arm.machine:
-            JsonSchemaStateMachine(records[0].schema, **arm.machine)
 
 
 @pytest.mark.parametrize(
@@ -288,12 +247,6 @@ def test_arms_run_on_the_embedded_model(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(options) == 0
     assert file.read_text() == written
     assert "`retry`" in capsys.readouterr().out
-
-
-def test_unknown_arms_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--arms", "ours,theirs"])
-    assert "theirs" in capsys.readouterr().err
 
 
 def test_tables_are_printed_from_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,15 +23,6 @@ def documents() -> str:
     return "\n".join((DOCS / name).read_text(encoding="utf-8") for name in DOCUMENTS)
 
 
-def test_tables_replace_their_placeholders() -> None:
-    document = (
-        "a\n<!-- figures: one -->\nold\n<!-- end -->\nb\n<!-- figures: two -->\n<!-- end -->\n"
-    )
-    once = filled(document, {"one": "new"})
-    assert once == document.replace("old\n", "\nnew\n\n")
-    assert filled(once, {"one": "new"}) == once
-
-
 @pytest.mark.parametrize("name", TABLES)
 def test_document_has_a_placeholder_for_each_table(name: str) -> None:
     assert documents().count(f"<!-- figures: {name} -->") == 1
