@@ -26,4 +26,4 @@ def tokens() -> AllTokens:
 
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=list(SCHEMAS))
 def test_masks_at_random_states(tokens: AllTokens, schema: Any) -> None:
-    assert_masks_on_a_walk(tokens, schema, steps=12)
+    assert_masks_on_a_walk(tokens, schema)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any, Literal
 
 import jsonschema
@@ -40,25 +39,6 @@ def whole(result: Any) -> str:
     return "".join(part.text for part in result.parts)
 
 
-def test_a_forced_call(embedded_engine: InferenceEngine) -> None:
-    result = embedded_engine.generate(
-        "How is the weather in Oslo?", tools=[weather, fails], tool_choice="weather"
-    )
-    (call,) = result.tool_calls
-    assert call.name == "weather"
-    assert "sun in" in weather(**call.arguments)
-    assert result.finish_reason == "tool_calls"
-    written = json.loads(whole(result).removeprefix("<tool_call>").removesuffix("</tool_call>"))
-    assert written == {"name": "weather", "arguments": call.arguments}
-
-
-def test_auto_with_text(embedded_engine: InferenceEngine) -> None:
-    result = embedded_engine.generate("Say hello.", tools=[weather], min_tokens=4, max_tokens=12)
-    assert result.text
-    assert not result.tool_calls
-    assert result.finish_reason in ("stop", "length")
-
-
 def test_parallel_calls(embedded_engine: InferenceEngine) -> None:
     calls = "<tool_call>\n"
     result = embedded_engine.generate(
@@ -83,17 +63,6 @@ def test_reasoning_then_json(embedded_engine: InferenceEngine) -> None:
     assert 10 <= len(result.reasoning) <= 60
     jsonschema.validate(result.parsed, ANSWER)
     assert whole(result).startswith("<think>")
-
-
-def test_answer_or_tools(embedded_engine: InferenceEngine) -> None:
-    result = embedded_engine.generate(
-        "Is it warm in Lima?", tools=[weather], response_format=ANSWER, max_tool_calls=1
-    )
-    if result.finish_reason == "stop":
-        jsonschema.validate(result.parsed, ANSWER)
-    else:
-        assert result.finish_reason == "tool_calls"
-        assert len(result.tool_calls) == 1
 
 
 def test_a_tool_loop(embedded_engine: InferenceEngine) -> None:

@@ -88,7 +88,7 @@ def check_call(call: Any) -> None:
     assert call.id
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_required_calls_are_well_formed(roomy_engine: InferenceEngine, seed: int) -> None:
     result = roomy_engine.generate(
         "x",
@@ -430,13 +430,6 @@ class Price(SubState):
 
     def parse(self, text: str) -> Decimal:
         return Decimal(text.removesuffix(" EUR"))
-
-
-def test_custom_parts_are_parsed(roomy_engine: InferenceEngine) -> None:
-    result = roomy_engine.generate("x", response_format=Price(), temperature=1.0, seed=0)
-    assert isinstance(result.parsed, Decimal)
-    assert result.text == f"{result.parsed} EUR"
-    assert result.parts[0].name == "price"
 
 
 def test_compositions_are_response_formats(roomy_engine: InferenceEngine) -> None:

@@ -163,6 +163,8 @@ def written(
 def test_answers_of_a_family(entry: ToolFormat, is_structured: bool) -> None:
     called = answered = reasoned = 0
     for seed in range(24):
+        if seed >= 8 and called and answered and reasoned:
+            break
         reader, events = written(entry, seed, is_structured=is_structured)
         check_calls(reader, events)
         check_pointers(reader)

@@ -1,4 +1,4 @@
-"""The protocol: sessions in this process, and a client of a subprocess."""
+"""The protocol: sessions in this process."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ import asyncio
 import json
 import math
 import re
-import sys
 import threading
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import mlx.core as mx
 import mlx_lm
 import pytest
 from bridge_clients import Client, FakeEngine, MakeEngine, run
-from go_client import GoBridge, Response
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlx_lm.models import llama
@@ -387,30 +384,3 @@ def test_documented_session_gets_the_documented_replies(tiny: MakeEngine) -> Non
 def _kinds(replies: list[dict[str, Any]]) -> list[Any]:
     kinds = [reply.get("error", tuple(reply)) for reply in replies]
     return [kind for kind in kinds if kind != ("token", "token_id")]
-
-
-def test_go_client_works_with_the_script_that_it_starts(tiny_model_directory: Path) -> None:
-    with GoBridge([sys.executable, "-u", str(ROOT / "examples" / "bridge.py")]) as bridge:
-        with pytest.raises(RuntimeError, match="load: there is no directory"):
-            bridge.load("./none")
-        with pytest.raises(RuntimeError, match="generate: "):
-            bridge.generate("x")
-        loaded = bridge.load(str(tiny_model_directory))
-        assert loaded == Response(ok=True, model_type="llama", vocab_size=263)
-        info = Response(model_type="llama", vocab_size=263, layers=2, hidden_size=32)
-        assert bridge.info() == info
-        told: list[str] = []
-        text, count = bridge.generate("Once", told.append, max_tokens=40, temperature=1.0)
-        assert text == "".join(told)
-        assert 0 < len(told) == count <= 40
-        answer, _ = bridge.chat(HELLO, max_tokens=60, response_format=PERSON, top_k=40)
-        jsonschema.validate(json.loads(answer), PERSON)
-        with pytest.raises(RuntimeError, match="chat: "):
-            bridge.chat([{"role": "nobody", "content": "x"}])
-        assert bridge.generate("x", max_tokens=5, repeat_penalty=1.3)[0]
-        endless = {"max_tokens": -1, "min_tokens": 400, "temperature": 1.0}
-        _, count = bridge.generate("x", lambda token: bridge.cancel(), **endless)
-        assert 0 < count < 400
-        # The client has sent a command for every token; the late ones end nothing.
-        assert bridge.generate("x", max_tokens=3, min_tokens=3)[1] == 3
-        assert bridge.quit() == 0

@@ -17,6 +17,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+import stand_in_engine
 from terminal import Terminal, plain
 
 from proxy_engine import InferenceEngine
@@ -351,9 +352,9 @@ def test_missing_model_is_a_failure(
     assert "no directory './none'" in capsys.readouterr().err
 
 
-def start(*arguments: object, **options: Any) -> subprocess.Popen[bytes]:
+def start(*command: object, **options: Any) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "proxy_engine", *map(str, arguments)],
+        [sys.executable, *map(str, command)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -362,7 +363,8 @@ def start(*arguments: object, **options: Any) -> subprocess.Popen[bytes]:
 
 
 def test_closed_stdout_ends_the_command(schema: Path, tiny_model_directory: Path) -> None:
-    process = start("extract", "--schema", schema, "--model", tiny_model_directory, "--jsonl")
+    arguments = ("--schema", schema, "--model", tiny_model_directory, "--jsonl")
+    process = start("-m", "proxy_engine", "extract", *arguments)
     assert process.stdin
     assert process.stdout
     process.stdin.write(b'"x"\n' * 500)
@@ -374,9 +376,11 @@ def test_closed_stdout_ends_the_command(schema: Path, tiny_model_directory: Path
     assert b"Traceback" not in process.stderr.read()
 
 
-def test_interrupt_ends_the_command(schema: Path, tiny_model_directory: Path) -> None:
+def test_interrupt_ends_the_command(tmp_path: Path) -> None:
+    schema = tmp_path / "stand-in.json"
+    schema.write_text(json.dumps(stand_in_engine.SCHEMA), encoding="utf-8")
     process = start(
-        *("extract", "--schema", schema, "--model", tiny_model_directory, "--jsonl"),
+        *(stand_in_engine.__file__, "extract", "--schema", schema, "--jsonl"),
         # A shell's background jobs ignore the signal, and their subprocesses inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -174,18 +173,17 @@ def test_model_of_text_is_refused(
     assert "whisper" in capsys.readouterr().err
 
 
-def test_progress_is_shown_on_a_terminal(model: Path) -> None:
+def test_progress_is_shown_on_a_terminal(
+    model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     terminal = Terminal()
-    command = [sys.executable, "-m", "proxy_engine", "transcribe", "--model", str(model)]
-    finished = subprocess.run(
-        [*command, "--choice", "yes", str(speech_file())],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"},
-        stdout=subprocess.PIPE,
-        stderr=terminal.end,
-        check=False,
-    )
+    with open(terminal.end, "w", closefd=False, encoding="utf-8") as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        monkeypatch.setenv("TERM", "xterm")
+        assert transcribe(model, "--choice", "yes", speech_file()) == 0
+        monkeypatch.undo()
     shown = plain(terminal.read())
-    assert (finished.returncode, finished.stdout) == (0, b"yes\n"), shown
+    assert capsys.readouterr().out == "yes\n"
     assert "1 of 1 s" in shown
     assert "1.0 s of audio" in shown
 

@@ -321,16 +321,6 @@ def test_answers_of_openais_client_are_taken_back() -> None:
     ).messages == [{"role": "assistant", "content": "No."}]
 
 
-def test_tool_calls_are_read_in_every_form() -> None:
-    for call, arguments in (
-        ({"name": "f"}, {}),
-        ({"id": "1", "name": "f", "arguments": ""}, {}),
-        ({"function": {"name": "f", "arguments": {"x": 1}}}, {"x": 1}),
-    ):
-        (read,) = Interaction.from_dict({"role": "assistant", "tool_calls": [call]}).tool_calls
-        assert (read.name, read.arguments) == ("f", arguments)
-
-
 def test_interactions_have_an_id_a_time_and_metadata_of_their_own() -> None:
     metadata = {"a": 1}
     first, second = (Interaction("user", "x", metadata=metadata) for _ in range(2))
@@ -340,11 +330,6 @@ def test_interactions_have_an_id_a_time_and_metadata_of_their_own() -> None:
     assert first.metadata == {"a": 1}
     with pytest.raises(TypeError):
         first.metadata["a"] = 3  # type: ignore[index]
-
-
-def test_agent_is_a_name_of_the_assistant() -> None:
-    assert Interaction("agent", "x").role is Role.ASSISTANT is Role.AGENT
-    assert Interaction("agent", "x").to_dict()["role"] == "assistant"
 
 
 def test_tool_calls_and_their_results() -> None:

@@ -35,21 +35,6 @@ def boundaries_of(messages: Messages, encode: Any = spell) -> list[str]:
     return [bytes(ids[:length]).decode() for length in message_boundaries(messages, ids, encode)]
 
 
-def test_a_conversation() -> None:
-    messages = [
-        {"role": "system", "content": "be kind"},
-        {"role": "user", "content": "hello"},
-        {"role": "assistant", "content": "?"},
-        {"role": "user", "content": "? what"},
-    ]
-    assert boundaries_of(messages) == [
-        "<s>be kind<u>",
-        "<s>be kind<u>hello<a>?<u>",
-        # All of it but the last token.
-        "<s>be kind<u>hello<a>?<u>? what<a",
-    ]
-
-
 def test_one_message_shares_what_stands_before_it() -> None:
     def described(messages: Messages) -> list[int]:
         return list(b"tools: f, g. ") + spell(messages)

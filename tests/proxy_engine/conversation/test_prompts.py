@@ -10,7 +10,7 @@ from chat_templates import CHAT_TEMPLATES, with_chat_template
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from rendered_prompts import encode_prompt
 
-from proxy_engine import AudioContent, Interaction, JsonContent, PromptError
+from proxy_engine import Interaction, JsonContent, PromptError
 from proxy_engine.conversation.prompts import PromptStyle, template_messages
 
 
@@ -53,13 +53,6 @@ def test_without_a_chat_template_roles_begin_lines(tiny_tokenizer: TokenizerWrap
     assert plain.decode(encode_prompt(conversation, plain, continues=False)) == new_answer
 
 
-def test_messages_keep_reasoning_for_templates() -> None:
-    message = {"role": "agent", "content": None, "reasoning_content": "hm", "tool_calls": None}
-    assert template_messages([message]).messages == [
-        {"role": "assistant", "content": "", "reasoning_content": "hm"}
-    ]
-
-
 def test_tool_calls_and_results_are_linked() -> None:
     """OpenAI's clients leave out names, others identifiers."""
     messages = template_messages(
@@ -84,37 +77,6 @@ def test_tool_calls_and_results_are_linked() -> None:
     assert [message["content"] for message in messages[1:]] == ["one", "two", "three", "lost"]
     assert [message.get("name") for message in messages[1:]] == ["f", "g", "f", None]
     assert messages[1]["tool_call_id"] == calls[0]["id"]
-
-
-def test_files_are_text_and_pictures_are_refused() -> None:
-    file = {"type": "file", "name": "a.txt", "text": "text"}
-    parts = [{"type": "text", "text": "read "}, file]
-    assert (
-        template_messages([{"role": "user", "content": parts}]).messages[0]["content"]
-        == "read a.txt:\ntext\n"
-    )
-    picture = {"type": "image_url", "image_url": {"url": "https://example.org/x.png"}}
-    with pytest.raises(
-        PromptError, match=r"messages\[1\]\.content\[0\]: the model does not read image"
-    ):
-        template_messages([Interaction("user", "x"), {"role": "user", "content": [picture]}])
-    with pytest.raises(PromptError, match=r"messages\[0\]\.content\[0\]: .*audio"):
-        template_messages([Interaction("user", AudioContent(data=b"x"))])
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        "x",
-        {"content": "x"},
-        {"role": "user", "content": {"a": 1}},
-        {"role": "user", "content": [{"type": "hologram"}]},
-        {"role": "assistant", "tool_calls": [{"id": "1"}]},
-    ],
-)
-def test_messages_that_are_refused(message: Any) -> None:
-    with pytest.raises(PromptError, match=r"^messages\[0\]"):
-        template_messages([message])
 
 
 def test_a_template_that_refuses_is_reported(tiny_tokenizer: TokenizerWrapper) -> None:

@@ -49,7 +49,7 @@ def test_the_notation_reads_what_is_written(
 
 
 @given(written=calls)
-def test_mlx_lm_loads_saved_caches(written: list[tuple[str, dict[str, Any]]]) -> None:
+def test_parser_of_mlx_lm_reads_written_calls(written: list[tuple[str, dict[str, Any]]]) -> None:
     parser = importlib.import_module("mlx_lm.tool_parsers.json_tools")
     text = write_calls(format_named("hermes"), written[:1])
     inner = text.removeprefix(parser.tool_call_start).removesuffix(parser.tool_call_end)

@@ -45,6 +45,7 @@ def test_choices(given: Any, mode: str, tools: tuple[Tool, ...]) -> None:
     choice = ToolChoice.of(given, TOOLS)
     assert (choice.mode, choice.tools) == (mode, tools)
     assert choice.may_answer == (mode in ("auto", "none"))
+    assert requires_call(given) is not choice.may_answer
     assert choice.may_call == bool(tools)
     assert ToolChoice.of(choice, TOOLS) == choice
 
@@ -74,22 +75,3 @@ def test_choices_that_are_refused(given: Any, tools: tuple[Tool, ...], said: str
     with pytest.raises(InvalidOptionError, match=said) as caught:
         ToolChoice.of(given, tools)
     assert caught.value.option == "tool_choice"
-
-
-@pytest.mark.parametrize(
-    ("given", "required"),
-    [
-        (None, False),
-        ("auto", False),
-        ("none", False),
-        ("required", True),
-        ("get_weather", True),
-        (NAMED_F, True),
-        ({"type": "allowed_tools", "mode": "auto", "tools": [NAMED_F]}, False),
-        ({"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [NAMED_F]}}, False),
-        ({"type": "allowed_tools", "mode": "required", "tools": [NAMED_F]}, True),
-    ],
-)
-def test_choices_that_require_a_call(given: Any, required: bool) -> None:
-    assert requires_call(given) is required
-    assert ToolChoice.of(given, TOOLS).may_answer is not required

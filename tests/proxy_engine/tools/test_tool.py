@@ -191,12 +191,6 @@ def test_exceptions_of_a_function_propagate() -> None:
         asyncio.run(inside())
 
 
-def test_a_mixed_list() -> None:
-    tools = resolve_tools([DEFINITION, Book, Point, greet, Tool("g"), tool_from_type(Double)])
-    assert [tool.name for tool in tools] == ["f", "Book", "Point", "greet", "g", "Double"]
-    assert resolve_tools(None) == resolve_tools([]) == ()
-
-
 NESTED: list[Any] = []
 for _ in range(10_000):
     NESTED = [NESTED]

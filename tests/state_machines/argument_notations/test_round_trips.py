@@ -78,7 +78,7 @@ def admits(judge: Judge, value: Any) -> bool:
 
 
 @FAMILY
-@examples(10)
+@examples(6)
 @given(
     SCHEMAS,
     st.sampled_from(("schema", "any")),
@@ -143,7 +143,7 @@ def test_written_arguments_are_read_back_and_end_where_they_end(family: Family) 
 
 
 @FAMILY
-@examples(10)
+@examples(6)
 @given(st.data())
 def test_template_arguments_are_admitted(family: Family, data: st.DataObject) -> None:
     schema = data.draw(SCHEMAS)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from patched_limits import patch_limits
 from small_vocabulary import small_vocabulary
 
 from state_machines import (
@@ -28,7 +29,9 @@ from state_machines.limits import LIMITS
 VOCABULARY = small_vocabulary()
 BYTEWISE = Vocabulary([*(bytes((b,)) for b in range(256)), b"end"], end_token_ids=[256])
 FEW = Vocabulary([b"a", b'"', b"{", b"}", b"[", b"]", b":", b",", b"end"], end_token_ids=[8])
-MEMORY = 32 << 20
+# Fewer than by default, so that refusals take less time.
+PLAN_STEPS = 30_000
+MEMORY = 8 << 20
 
 
 def doubling(wrap: Callable[[Any], Any], levels: int = 40) -> Any:
@@ -75,12 +78,15 @@ SHAPES: dict[str, Callable[[Any], Any]] = {
         ("items", "schema", 300),
     ],
 )
-def test_doubling_shapes_are_refused(shape: str, order: Any, levels: int) -> None:
+def test_doubling_shapes_are_refused(
+    shape: str, order: Any, levels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In bounded steps and memory."""
+    patch_limits(monkeypatch, plan_steps=PLAN_STEPS)
     machine = JsonSchemaStateMachine(doubling(SHAPES[shape], levels), property_order=order)
     tracemalloc.start()
     try:
-        with pytest.raises(GrammarBudgetError), step_budget(LIMITS.plan_steps + 1000):
+        with pytest.raises(GrammarBudgetError), step_budget(PLAN_STEPS + 1000):
             Guard(machine.matcher(VOCABULARY), 2000, completion=Completion(VOCABULARY))
         assert tracemalloc.get_traced_memory()[1] < MEMORY
     finally:
@@ -117,12 +123,13 @@ UNPLANNED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", UNPLANNED)
-def test_plan_beyond_its_budget_is_refused(name: str) -> None:
+def test_plan_beyond_its_budget_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = JsonSchemaStateMachine(UNPLANNED[name])
-    with pytest.raises(GrammarBudgetError) as caught, step_budget(LIMITS.plan_steps + 1000):
+    patch_limits(monkeypatch, plan_steps=PLAN_STEPS)
+    with pytest.raises(GrammarBudgetError) as caught, step_budget(PLAN_STEPS + 1000):
         Guard(machine.matcher(VOCABULARY), 10**6)
     # The guard's own budget ended it.
-    assert caught.value.budget <= LIMITS.plan_steps
+    assert caught.value.budget <= PLAN_STEPS
 
 
 LONG: dict[str, tuple[Any, int]] = {
