@@ -1,7 +1,7 @@
 """Fixtures for all packages, among them language models small enough to be created in a test.
 
 Hypothesis draws the same examples in every run. ``HYPOTHESIS_PROFILE=fuzz`` draws new ones, twenty
-times as many for schemas.
+times as many.
 """
 
 from __future__ import annotations
@@ -29,9 +29,16 @@ from proxy_engine.runtime import process_runtime
 _SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
 settings.register_profile(
-    "steady", derandomize=True, deadline=None, database=None, suppress_health_check=_SLOW
+    "steady",
+    max_examples=60,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=_SLOW,
 )
-settings.register_profile("fuzz", deadline=None, suppress_health_check=_SLOW, print_blob=True)
+settings.register_profile(
+    "fuzz", max_examples=1200, deadline=None, suppress_health_check=_SLOW, print_blob=True
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 # DSPy stores answers on disk, by default in the home directory, from its import on.

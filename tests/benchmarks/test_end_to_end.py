@@ -146,6 +146,7 @@ def test_delayed_masks_alternate_with_normal_ones(subject: Subject) -> None:
     assert record["hidden"] == pytest.approx(1 - record["added_ms"] / record["delay_ms"], abs=0.01)
 
 
+@pytest.mark.soak
 def test_command_measures_all_figures(
     data: Path, tokenizer: NamedTokenizer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from vision import main
 
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.soak]
 
 
 def test_figures_are_written(tmp_path: Path) -> None:

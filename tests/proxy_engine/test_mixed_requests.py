@@ -53,7 +53,7 @@ ENGINES = {
 FAULTS = ["choices", "draft"]
 Script = list[tuple[Any, ...]]
 
-SCRIPTS, HEAD_SCRIPTS = 6, 2
+SCRIPTS, HEAD_SCRIPTS = 4, 2
 """Scripts of each engine in the short run. The packages of heads have more between them."""
 
 

@@ -94,21 +94,15 @@ def test_keyword_is_enforced_in_every_draft_that_defines_it(keyword: Keyword, dr
     machine = JsonSchemaStateMachine(schema, property_order="any")
     validator = validator_for(schema)
     judge = validator(schema, format_checker=validator.FORMAT_CHECKER)
-    rejected = 0
-    for values in VALUES.values():
+    rejected = set()
+    for kind, values in VALUES.items():
         for value in values:
             expected = judge.is_valid(value)
-            rejected += not expected
+            if not expected:
+                rejected.add(kind)
             assert machine.matches(json.dumps(value)) == expected, value
     assert rejected
-
-
-@pytest.mark.parametrize(("keyword", "draft"), READ, ids=lambda it: getattr(it, "name", it))
-def test_keyword_constrains_only_the_types_of_its_record(keyword: Keyword, draft: str) -> None:
-    machine = JsonSchemaStateMachine(schema_of(keyword, draft), property_order="any")
-    for kind, values in VALUES.items():
-        if kind not in keyword.types:
-            assert all(machine.matches(json.dumps(value)) for value in values), kind
+    assert rejected <= set(keyword.types)
 
 
 @pytest.mark.parametrize(

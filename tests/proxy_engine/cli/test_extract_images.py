@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import json
 import sys
@@ -323,16 +322,6 @@ class TestFiles:
         capsys.readouterr()
         assert extract("red.png", "other.bin", "--output", "out", "--resume") == 2
         assert "row 2 is not that of 'other.bin'" in capsys.readouterr().err
-
-
-def test_data_url_in_a_line_is_an_image(
-    directory: Path, engines: list[ImageEngine], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    coded = base64.b64encode(image_bytes("red")).decode()
-    url = f"data:image/png;base64,{coded}"
-    give_input(monkeypatch, json.dumps({"image": url}).encode())
-    assert extract("--jsonl") == 0
-    assert engines[0].images == [[url]]
 
 
 @pytest.mark.usefixtures("directory")

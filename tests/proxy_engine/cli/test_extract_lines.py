@@ -24,8 +24,6 @@ from terminal import Terminal, plain
 import proxy_engine
 from proxy_engine.cli.extract_options import resume_command
 from proxy_engine.cli.main import main
-from proxy_engine.extraction.inputs import Inputs, Item
-from proxy_engine.requests.streams import REQUESTS_AHEAD
 
 BAD = {3: b"not JSON", 4: b'{"no": "text"}', 9: b'"\xff"', 10: b'"\\ud800"', 21: b'" "'}
 
@@ -82,32 +80,6 @@ class TestOneRun:
         assert "7 of 40 lines failed" in err
         assert "proxy-engine: line 25: the text is empty" in err
         assert engines[0].is_closed
-
-    def test_lines_are_read_as_the_engine_needs_them(
-        self, engines: list[StandInEngine], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        taken = 0
-        taken_before_result: list[int] = []
-        next_line, item = Inputs.__next__, StandInEngine._item
-
-        def counting(lines: Inputs) -> Item:
-            nonlocal taken
-            line = next_line(lines)
-            taken += 1
-            return line
-
-        def recording(engine: StandInEngine, index: int, prompt: str) -> stand_in_engine.Item:
-            taken_before_result.append(taken)
-            return item(engine, index, prompt)
-
-        monkeypatch.setattr(Inputs, "__next__", counting)
-        monkeypatch.setattr(StandInEngine, "_item", recording)
-        Path("in").write_bytes(b'{"text": "a line"}\n' * 40)
-        assert extract("in", "--batch-size", 3) == 0
-        assert engines[0].batch_size == 3
-        assert stand_in_engine.REQUESTS_AHEAD == REQUESTS_AHEAD
-        ahead = 3 * REQUESTS_AHEAD
-        assert taken_before_result == [min(index + ahead, 40) for index in range(40)]
 
     def test_input_of_invalid_lines_only(
         self, engines: list[StandInEngine], capsys: pytest.CaptureFixture[str]

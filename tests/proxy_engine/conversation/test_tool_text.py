@@ -31,7 +31,7 @@ calls = st.lists(
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-@examples(20)
+@examples(8)
 @given(written=calls)
 def test_the_notation_reads_what_is_written(
     name: str, written: list[tuple[str, dict[str, Any]]]

@@ -22,30 +22,6 @@ def opened(path: Path, **options: bool) -> Any:
     )
 
 
-def test_lines_are_written_without_delay(tmp_path: Path) -> None:
-    path = tmp_path / "out"
-    with opened(path) as output:
-        assert path.read_bytes() == b""
-        output.begin(0)
-        output.write("eins")
-        assert path.read_bytes() == b"eins\n"
-        output.write("zwölf")
-        assert path.read_text(encoding="utf-8") == "eins\nzwölf\n"
-
-
-@pytest.mark.parametrize(("option", "keep"), [("is_replaced", 0), ("is_resumed", 5)])
-def test_only_begin_changes_an_existing_file(tmp_path: Path, option: str, keep: int) -> None:
-    path = tmp_path / "out"
-    path.write_bytes(b"mine\nand mo")
-    with opened(path, **{option: True}) as output:
-        if option == "is_resumed":
-            assert list(output.lines()) == [b"mine\n", b"and mo"]
-        assert path.read_bytes() == b"mine\nand mo"
-        output.begin(keep)
-        output.write("new")
-    assert path.read_bytes() == b"mine\n"[:keep] + b"new\n"
-
-
 def test_file_has_one_writer(tmp_path: Path) -> None:
     path = tmp_path / "out"
     with opened(path) as output:

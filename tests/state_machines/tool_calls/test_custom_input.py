@@ -66,14 +66,15 @@ def _with_ends(entry: ToolFormat, own: ToolFormat, text: str) -> str:
     return f"{text}{own.foot[0]}{own.closing}{own.end}"
 
 
-@pytest.mark.parametrize("text", ["", " null\n", "null", "<", 'a "b" \\n', "{}"])
 @pytest.mark.parametrize("entry", FORMATS.values(), ids=FORMATS)
-def test_free_text_is_written_as_it_is(entry: ToolFormat, text: str) -> None:
+def test_free_text_is_written_as_it_is(entry: ToolFormat) -> None:
     own = entry.custom or entry
     part = arguments(entry, any_text())
-    written = own.notation.write({"input": text})
-    assert part.machine().start.matches(written.encode())
-    assert part.parse(written) == {"input": text}
+    start = part.machine().start
+    for text in ("", " null\n", "null", "<", 'a "b" \\n', "{}"):
+        written = own.notation.write({"input": text})
+        assert start.matches(written.encode()), text
+        assert part.parse(written) == {"input": text}
 
 
 @pytest.mark.parametrize("notation", NOTATIONS.values(), ids=NOTATIONS)

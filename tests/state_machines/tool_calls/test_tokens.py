@@ -14,7 +14,7 @@ from judging import Judge
 
 from state_machines import Vocabulary
 from state_machines.errors import MarkerError
-from state_machines.root import Optional, Piece, RootMatcher, RootStateMachine, Sequence, Text
+from state_machines.root import Piece, RootMatcher, RootStateMachine
 from state_machines.tool_calls import FORMATS, CallArguments, CallStart, ToolFormat, ToolSignature
 
 FILES = [*tokenizer_files(), *tokenizer_files("tekken_*.json")]
@@ -87,18 +87,6 @@ def test_calls_generated_by_tokens_are_read(entry: ToolFormat) -> None:
         calls = calls_in(a_written_answer(machine, vocabulary, seed))
         assert 1 <= len(calls) <= 2
         assert_calls(calls)
-
-
-@pytest.mark.parametrize("entry", FORMATS.values(), ids=list(FORMATS))
-def test_text_before_calls_ends_at_their_marker(entry: ToolFormat) -> None:
-    vocabulary = family_vocabulary(entry)
-    text = Text("text", max_chars=40)
-    part = Sequence(text, Optional(entry.calls(TOOLS, 1, 1)))
-    machine = RootStateMachine(part, vocabulary)
-    pieces = a_written_answer(machine, vocabulary, 1)
-    free = b"".join(piece.text for piece in pieces if piece.part is text)
-    assert entry.start.encode() not in free
-    assert_calls(calls_in(pieces))
 
 
 @pytest.mark.parametrize("name", FORMATS)
