@@ -16,6 +16,7 @@ from state_machines.json_schema.objects.object_shape import (
     Clause,
     Condition,
     Matching,
+    ObjectShape,
     Present,
 )
 from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
@@ -46,6 +47,26 @@ def holds(condition: Condition, present: Sequence[str]) -> bool:
             return name in present
         case Matching(names, _):
             return any(contains_word(names, name) for name in present)
+
+
+def test_unit_propagation_reaches_a_fixed_point() -> None:
+    shape = ObjectShape(dict.fromkeys(NAMES, TRUE))
+    chain: list[Clause] = [
+        (Present("d", TRUE), Absent("c")),
+        (Present("c", TRUE), Absent("b")),
+        (Present("b", TRUE), Present("a", TRUE)),
+        (Absent("a"),),
+    ]
+    shape = shape.with_clauses((), chain, TABLE)
+    assert not shape.clauses
+    assert shape.properties["a"] is FALSE
+    assert set(shape.required) == set("bcd")
+
+
+def test_contradiction_leaves_an_empty_clause() -> None:
+    shape = ObjectShape({"a": TRUE})
+    shape = shape.with_clauses((), [(Absent("a"),), (Present("a", TRUE),)], TABLE)
+    assert () in shape.clauses
 
 
 @examples(100)

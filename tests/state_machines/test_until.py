@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from schema_strategies import examples
@@ -155,10 +156,21 @@ def test_ended_text_respects_its_upper_bound() -> None:
     assert language(begun.shortest()) == language(begun) == {"b"}
 
 
+def test_string_that_contains_another_is_never_found() -> None:
+    assert text_until("abc", ["b"]) is EMPTY
+    assert text_until("ab", ["b"]) is not EMPTY
+
+
 def test_strings_beyond_ascii_are_found() -> None:
     node = encoded(text_until("｜>", ["<｜"]), RAW)
     assert node.matches("día ｜｜>".encode())
     assert not node.matches("día <｜｜>".encode())
+
+
+@pytest.mark.parametrize("text", ["", "<", "<tool_cal", "<<tool_call", "é" * 300])
+def test_texts_without_the_trigger(text: str) -> None:
+    assert encoded(text_without(["<tool_call>"]), RAW).matches(text.encode())
+    assert encoded(text_until("<tool_call>"), RAW).matches(text.encode() + b"<tool_call>")
 
 
 def test_automaton_of_long_overlapping_strings_costs_linear_work() -> None:

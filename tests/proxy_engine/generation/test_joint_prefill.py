@@ -16,6 +16,8 @@ from proxy_engine.generation import ForwardPass, Prefill, Timings
 from proxy_engine.generation.cache_layers import extract_kv_row
 from proxy_engine.generation.prefill import (
     can_join_prefill,
+    is_joint_prefill_worthwhile,
+    joint_prefill_tokens,
     prefill_together,
 )
 
@@ -76,3 +78,20 @@ def test_only_prompts_of_one_pass_with_plain_caches_are_joined() -> None:
     assert not can_join_prefill(prefill_of(model, [1, 2, 3], 0, checkpoints={2: lambda: None}))
     for kind in ("sliding", "recurrent", "mixed", "chunked"):
         assert not can_join_prefill(prefill_of(model_of(kind), [1], 0))
+
+
+def test_padding_is_bounded() -> None:
+    assert is_joint_prefill_worthwhile([10, 10], 20)
+    assert not is_joint_prefill_worthwhile([10, 10], 19)
+    assert is_joint_prefill_worthwhile([10, 5], 1000)
+    assert not is_joint_prefill_worthwhile([10, 1], 1000)
+
+
+def test_tokens_of_a_joint_pass_depend_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy_engine.generation.prefill.has_fast_blas", lambda: False)
+    assert joint_prefill_tokens(16, others_wait=False) == 0
+    monkeypatch.setattr("proxy_engine.generation.prefill.has_fast_blas", lambda: True)
+    assert joint_prefill_tokens(128, others_wait=False) == 128
+    monkeypatch.setattr(mx, "default_device", lambda: mx.Device(mx.DeviceType.gpu, 0))
+    assert joint_prefill_tokens(512, others_wait=False) == 2048
+    assert joint_prefill_tokens(512, others_wait=True) == 512

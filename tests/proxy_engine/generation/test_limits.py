@@ -64,6 +64,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
+def test_deadline_is_unbounded_until_the_speed_is_known(clock: Clock) -> None:
+    deadline = Deadline(110)
+    assert deadline.tokens_left(0) is None
+    clock.now = 104
+    assert deadline.tokens_left(1) is None
+    assert not deadline.is_over
+
+
 def test_deadline_estimates_the_remaining_tokens_with_a_reserve(clock: Clock) -> None:
     deadline = Deadline(110)
     deadline.tokens_left(1)
@@ -72,6 +80,13 @@ def test_deadline_estimates_the_remaining_tokens_with_a_reserve(clock: Clock) ->
     assert deadline.tokens_left(3) == 7
     clock.now = 109.9
     assert deadline.tokens_left(10) == 0
+
+
+def test_passed_deadline_leaves_no_tokens(clock: Clock) -> None:
+    deadline = Deadline(99)
+    assert deadline.is_over
+    assert deadline.tokens_left(0) == 0
+    assert deadline.tokens_left(1) == 0
 
 
 @given(soft=st.integers(1, 50), most=st.integers(1, 100), written=st.integers(0, 100))

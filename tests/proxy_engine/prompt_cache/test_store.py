@@ -76,6 +76,15 @@ def test_store_stays_within_its_bound_and_keeps_the_latest(
             assert store.covers(token_array(token_ids))
 
 
+def test_covers_does_not_refresh_an_entry() -> None:
+    store = Store(2 * entry([1]).nbytes)
+    store.add(entry([1]))
+    store.add(entry([2]))
+    assert store.covers(token_array([1]))
+    store.add(entry([3]))
+    assert not store.covers(token_array([1]))
+
+
 def test_trimmable_text_replaces_its_prefixes() -> None:
     store = Store(UNBOUNDED)
     store.add(entry([1]))
