@@ -258,6 +258,22 @@ def test_constructors_apply_the_laws_of_the_algebra(x: Expr, y: Expr, z: Expr) -
         assert repetition(a, 1, 1) is a
 
 
+def test_constructors_without_members_return_constants() -> None:
+    assert EMPTY.is_empty
+    assert not EPSILON.is_empty
+    assert EPSILON.matches(b"")
+    assert not EMPTY.matches(b"")
+    assert symbols(0) is EMPTY
+    assert literal(b"") is EPSILON
+    assert literals([]) is EMPTY
+    assert union([]) is EMPTY
+    assert concatenation() is EPSILON
+    assert branch([]) is EMPTY
+    assert branch([], nullable=True) is EPSILON
+    assert complement(EMPTY, ANY_BYTE) is everything(ANY_BYTE)
+    assert complement(everything(ANY_BYTE), ANY_BYTE) is EMPTY
+
+
 def test_counters_are_not_unrolled() -> None:
     letter = symbols(A)
     node = repetition(letter, 10**6, 10**9)
