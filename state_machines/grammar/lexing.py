@@ -301,6 +301,11 @@ class Lexed(Node):
         return self.is_start and self.parser.nullable
 
     @property
+    def has_ignored(self) -> bool:
+        """Whether ignored lexemes may stand between others."""
+        return self.lexicon.ignored != 0
+
+    @property
     def top(self) -> tuple[Lexed, Lexed | None]:
         """The first part of :attr:`segment`, and the state below it; before a lexeme."""
         known = self._top

@@ -25,6 +25,9 @@ NO_EXIT = -1
 UNKNOWN_EXIT = -2
 """The search for a text gave up."""
 
+EVERY_BYTE = (1 << 256) - 1
+"""An exit behind which only the empty text is sure to follow."""
+
 
 _State = TypeVar("_State", bound="LexedState")
 
@@ -64,6 +67,10 @@ class LexedState(Protocol):
     @property
     def is_complete(self) -> bool:
         """Whether the stack may be empty here."""
+
+    @property
+    def has_ignored(self) -> bool:
+        """Whether ignored lexemes may stand between others."""
 
     @property
     def parser(self) -> Node: ...
@@ -123,12 +130,6 @@ def decided(exit_gap: int) -> bool:
     # continues, since dropping the state could leave no token, and keeping it be a dead end.
     verdict = Verdict.UNKNOWN if exit_gap == UNKNOWN_EXIT else Verdict.of(exit_gap >= 0)
     return verdict.decided("whether a text can follow by longest match", LIMITS.emptiness_states)
-
-
-def is_live_behind(state: LexedState, gaps: Iterable[int]) -> bool:
-    """Whether a text follows behind each of several exits of the top of the stack."""
-    _, below = state.top
-    return below is None or all(decided(exit_of(below, gap)) for gap in gaps)
 
 
 def is_live_within(state: LexedState, lexer: Node) -> bool:
@@ -239,6 +240,18 @@ def any_exit(exits: Iterable[int]) -> int:
     return found
 
 
+def _exit_at(state: LexedState, gap: int) -> int:
+    """Return the exit to the state below, where the stack may be empty.
+
+    The parser may still go on with lexemes of its own. These compete with those of the state below,
+    unless the next one begins with another byte. If ignored lexemes may stand in front of that one,
+    no byte is excluded from this.
+    """
+    if not state.parser.first_bytes:
+        return gap
+    return EVERY_BYTE if state.has_ignored else gap | state.lexer.first_bytes
+
+
 def exit_of(start: LexedState, gap: int) -> int:
     """Return the exit of texts that empty the stack of a state, by those of its parts.
 
@@ -271,6 +284,8 @@ def exit_of(start: LexedState, gap: int) -> int:
         if found < 0:
             break
         state = rest
+    else:
+        found = _exit_at(state, found)
     while visited and found < 0:
         # The top may have another exit, behind which the rest has a text.
         found = _searched(*visited.pop())
@@ -310,7 +325,7 @@ def _searched(start: LexedState, gap: int) -> int:
                 if pair in reached_from:
                     continue
                 reached_from[pair] = above
-            known = below if state.is_complete else state.exits.by_gap.get(pair[1])
+            known = _exit_at(state, below) if state.is_complete else state.exits.by_gap.get(pair[1])
             if known is not None and known >= 0:
                 while (before := reached_from[pair]) is not None:
                     before[0].exits.following = pair[0]

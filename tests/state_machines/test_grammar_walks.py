@@ -10,7 +10,7 @@ from state_machines import GrammarStateMachine, Vocabulary
 from state_machines.grammar.lexing import Lexed
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import Concatenation, concatenation
-from state_machines.masks import descent, stack_automaton, token_sets
+from state_machines.masks import descent, lexeme_automaton, stack_automaton, token_sets
 from state_machines.masks.descent import Descents
 from state_machines.masks.kernel import KERNEL, Kernel
 from state_machines.masks.lexer_walks import LexerWalks
@@ -60,6 +60,27 @@ def _expected(state: Node) -> set[int]:
         for token_id, form in enumerate(forms)
         if form and state.compute_word_derivative(form) is not EMPTY
     }
+
+
+@pytest.mark.skipif(KERNEL is None, reason="the kernel is not compiled")
+@pytest.mark.parametrize("pairs", [4, 1 << 18], ids=["full", "roomy"])
+def test_automata_find_the_tokens_that_derivatives_allow(
+    pairs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lexeme_automaton, "_MAX_PAIRS", pairs)
+    machine = GrammarStateMachine.from_lark(LARK)
+    walks = LexerWalks(Descents(TokenTrie(VOCABULARY), KERNEL))
+    state = machine.start
+    gave_up = 0
+    for byte in TEXT:
+        for part in getattr(state, "members", (state,)):
+            assert isinstance(part, Lexed)
+            found = walks.tokens(part)
+            gave_up += found is None
+            if found is not None:
+                assert {i for each in found for i in each.ids.tolist()} == _expected(part)
+        state = state.derivative(byte)
+    assert (gave_up > 0) == (pairs == 4)
 
 
 @pytest.mark.parametrize("kernel", [KERNEL, None])

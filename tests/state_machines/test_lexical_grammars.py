@@ -107,6 +107,27 @@ def test_safe_ends_are_ends_that_a_search_finds(
         _, state = state.transitions[number % len(state.transitions)]
 
 
+@pytest.mark.parametrize("ignored", ["", "%ignore / /"])
+def test_optional_lexemes_compete_with_those_behind_them(ignored: str) -> None:
+    # Behind "~", the lexeme "a" may be a T1, which continues with all that r0 begins with.
+    grammar = rf"""
+        start: r1 T2 r0
+        r0: T1 (r0* | T1?) | T2
+        r1: T0 T1? | T1
+        T0: "~"
+        T1: /[a-c]+/
+        T2: "a"
+        {ignored}
+    """
+    if not ignored:
+        with pytest.raises(UnsatisfiableGrammarError):
+            GrammarStateMachine.from_lark(grammar)
+        return
+    machine = GrammarStateMachine.from_lark(grammar)
+    assert machine.matches("~a b")
+    assert not machine.matches("~ab")
+
+
 @pytest.mark.soak
 @settings(max_examples=200)
 @given(lexical_references(plain=True))
