@@ -73,8 +73,7 @@ class Lexicon:
     @cached_property
     def safe_ends(self) -> SafeEnds:
         """The ends of lexemes behind which every text of the parser can follow."""
-        together = self.start((1 << len(self.terminals)) - 1)
         languages = [None if each.is_nested else each.language for each in self.terminals]
         return SafeEnds(
-            together, languages, self._followers, self.ignored, ignores_once=self.ignores_once
+            languages, self._followers, self.lazy, self.ignored, ignores_once=self.ignores_once
         )

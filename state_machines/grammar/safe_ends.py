@@ -39,19 +39,19 @@ class SafeEnds:
     """The safe ends of lexemes.
 
     Args:
-        together: The state of the lexer in front of lexemes of all terminals.
         languages: The languages of the terminals; ``None`` for a nested one.
         followers: By terminal of the parser, the terminals that a shortest rest of a text may go
             on with behind it, and perhaps others, as a set.
+        lazy: The set of the lazy terminals.
         ignored: The set of the ignored terminals.
         ignores_once: Whether at most one ignored lexeme stands between two others.
     """
 
     def __init__(
         self,
-        together: Node,
         languages: Sequence[Node | None],
         followers: Mapping[int, int],
+        lazy: int,
         ignored: int,
         *,
         ignores_once: bool,
@@ -61,8 +61,13 @@ class SafeEnds:
         self._ignored = ignored
         self._ignores_once = ignores_once
         self._known: WeakKeyDictionary[Node, bool] = WeakKeyDictionary()
+        lexer = _Lexer(languages, lazy)
         words = [
-            () if language is None else tuple(_words(together, number, language))
+            tuple(
+                word
+                for text in (() if language is None else _texts(language))
+                if (word := lexer.word(1 << number, text)) is not None
+            )
             for number, language in enumerate(languages)
         ]
         self._separators = [word for number in terminals_in(ignored) for word in words[number]]
@@ -159,17 +164,45 @@ class SafeEnds:
         return not self._parsed & ~fitting
 
 
-def _words(together: Node, number: int, language: Node) -> Iterator[_Word]:
-    """Yield words of a terminal that all terminals in parallel match as one of it."""
-    texts: Iterator[bytes]
+def _texts(language: Node) -> Iterator[bytes]:
+    """Yield short words of a terminal with different first bytes."""
     if isinstance(language, Literal):
-        texts = iter((language.text,))
-    else:
-        texts = (
-            bytes((bytes_in(symbols)[0],)) + (shortest_word(target) or b"")
-            for symbols, target in language.transitions[:_WORDS]
-        )
-    for text in texts:
-        state = together.word_derivative(text)
-        if isinstance(state, LexerState) and state.complete >> number & 1:
-            yield _Word(1 << text[0], state.first_bytes)
+        yield language.text
+        return
+    for symbols, target in language.transitions[:_WORDS]:
+        yield bytes((bytes_in(symbols)[0],)) + (shortest_word(target) or b"")
+
+
+class _Lexer:
+    """All terminals in parallel.
+
+    Args:
+        languages: Their languages; ``None`` for a nested one.
+        lazy: The set of the lazy ones.
+    """
+
+    def __init__(self, languages: Sequence[Node | None], lazy: int) -> None:
+        self._items = [(1 << n, each) for n, each in enumerate(languages) if each is not None]
+        self._lazy = lazy
+        self._beginning: dict[int, list[tuple[int, Node]]] = {}
+
+    def word(self, terminal: int, text: bytes) -> _Word | None:
+        """Return a text as a word of a terminal, given as a set; ``None`` if it is none."""
+        items = self._beginning.get(text[0])
+        if items is None:
+            items = [(bit, node) for bit, node in self._items if node.first_bytes >> text[0] & 1]
+            self._beginning[text[0]] = items
+        complete = gap = 0
+        for byte in text:
+            if complete & self._lazy:
+                return None
+            items = [
+                (bit, node.derivative(byte)) for bit, node in items if node.first_bytes >> byte & 1
+            ]
+            complete = gap = 0
+            for bit, node in items:
+                complete |= bit if node.nullable else 0
+                gap |= node.first_bytes
+        if complete & self._lazy:
+            complete, gap = complete & self._lazy, 0
+        return _Word(1 << text[0], gap) if complete & terminal else None
