@@ -136,7 +136,8 @@ def excluded_arguments(rejected: Sequence[RejectedAnswer]) -> Mapping[str, Exclu
 def _exact_arguments(call: ToolCall) -> Mapping[str, Any]:
     """Return the arguments of a call; where they are JSON, with all digits of its numbers."""
     for brace in re.finditer("{", call.raw):
-        with suppress(ValueError, RecursionError):
+        # A decimal has a largest exponent, which a text may exceed.
+        with suppress(ValueError, ArithmeticError, RecursionError):
             exact, end = _EXACT.raw_decode(call.raw, brace.start())
             if json.loads(call.raw[brace.start() : end]) == call.arguments:
                 found: Mapping[str, Any] = exact

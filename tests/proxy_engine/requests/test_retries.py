@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pydantic
@@ -20,9 +22,10 @@ from proxy_engine import (
     RawPrompt,
     TextDelta,
 )
+from proxy_engine.conversation.content import ToolCall
 from proxy_engine.conversation.interaction import Role
 from proxy_engine.conversation.messages import to_interactions
-from proxy_engine.requests.retries import with_rejected
+from proxy_engine.requests.retries import excluded_arguments, with_rejected
 from proxy_engine.results.parts import RejectedAnswer, Usage
 from state_machines import JsonSchemaStateMachine
 from state_machines.root import Structured
@@ -146,6 +149,13 @@ def test_numbers_with_more_digits_than_a_float_are_excluded(
     ]
     assert value in texts[0]
     assert value not in texts[1]
+
+
+def test_exact_arguments_skip_other_texts_of_a_call() -> None:
+    raw = '{1e99999999999999999999} {"a": 1e99999999999999999999} {"price": 0.10}'
+    call = ToolCall("id", "f", {"price": 0.1}, raw)
+    rejected = replace(REJECTED, tool_calls=(call,), reasons={0: "r"})
+    assert excluded_arguments([rejected]) == {"f": [{"price": Decimal("0.10")}]}
 
 
 def test_raw_prompt_is_retried_without_the_rejected_answers(roomy_engine: InferenceEngine) -> None:
