@@ -98,13 +98,17 @@ class Details:
         quotes = {} if self.quotes is None else self.quotes.cells(result.text, self.quoted)
         cells = {
             "cut_short": None if cut is None else cut.reason,
-            "cut_short_at": None if cut is None else cut.pointer,
+            "cut_short_at": None if cut is None else self._in_answer(cut.pointer),
             "prompt_tokens": usage.prompt_tokens,
             "completion_tokens": usage.completion_tokens,
         }
         scores = {name: confidences.get(pointer) for name, pointer in self.pointers.items()}
         named = {self.prefix + name: cell for name, cell in cells.items()} | scores | quotes
         return {name: named[name] for name in self.types}
+
+    def _in_answer(self, pointer: str) -> str:
+        """Return the pointer in the answer of a value in the output."""
+        return pointer if self.quotes is None else self.quotes.answer_pointer(pointer)
 
 
 NO_DETAILS = Details()

@@ -20,7 +20,7 @@ from ..answers.response_format import Cached, OuterFormat, ResponseFormat, type_
 from ..errors import InvalidOptionError
 from ..results.parts import Quotation
 from .json_values import encode, join_members, pointer_of, split_items, split_members
-from .schemas import ANNOTATIONS, INPUT, definition, with_definitions
+from .schemas import ANNOTATIONS, INPUT, definition, keywords_beside_references, with_definitions
 
 if TYPE_CHECKING:
     import pydantic
@@ -34,6 +34,10 @@ _QUOTE, _VALUE = "quote", "value"
 _MAX_CHARACTERS = 200
 """Length of a quote. Small models would copy whole texts."""
 
+_MAX_NESTING = 3
+"""Depth of objects in lists down to which they are composed. Definitions are copied to each place
+that refers to them: without a bound, the size of the schema is exponential."""
+
 _DEFINITIONS = {"$schema", "$id", "$comment", "$defs", "definitions"}
 _OBJECT_KEYWORDS = (
     ANNOTATIONS
@@ -41,7 +45,9 @@ _OBJECT_KEYWORDS = (
     | {"type", "properties", "required", "additionalProperties", "unevaluatedProperties"}
 )
 _LIST_KEYWORDS = ANNOTATIONS | _DEFINITIONS | {"type", "items", "minItems", "maxItems"}
-_REFERRING_KEYWORDS = ANNOTATIONS | _DEFINITIONS | {"$ref"}
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+
+_BESIDE_REFERENCES = ANNOTATIONS | _DEFINITIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +172,13 @@ class FieldQuotes(OuterFormat):
 
         Raises:
             InvalidOptionError: It is neither an object with listed properties nor a list, it has
-                keywords about other properties, or a property has the name of a quote.
+                keywords about other properties, refers to itself other than by a definition, or a
+                property has the name of a quote.
         """
         if isinstance(response_format, JsonSchemaStateMachine):
             raise _refusal("a compiled state machine cannot be composed")
+        if "#" in _references(schema):
+            raise _refusal("a reference to the schema itself would lead to its quotes")
         found = _Composer(schema).list(schema) or _Composer(schema).object(schema)
         composed: Any = found[0]
         match response_format:
@@ -185,10 +194,7 @@ class FieldQuotes(OuterFormat):
 
         def quotes_in(text: str) -> tuple[Quotation, ...]:
             found = () if inner.quotes is None else inner.quotes(text)
-            return tuple(
-                replace(one, pointer=self.layout.pointer(one.pointer.split("/")[1:]))
-                for one in found
-            )
+            return tuple(replace(one, pointer=self.answer_pointer(one.pointer)) for one in found)
 
         parse = None if self.adapter is None else type_parser(self.adapter, self.answer_text)
         return replace(inner, parse=parse or value_in, quotes=quotes_in)
@@ -196,6 +202,10 @@ class FieldQuotes(OuterFormat):
     def answer_text(self, text: str) -> str:
         """Return an output without its quotes, as JSON."""
         return self.layout.answer_text(text)
+
+    def answer_pointer(self, pointer: str) -> str:
+        """Return the pointer in the answer of a value in the output, or of the value of a quote."""
+        return self.layout.pointer(pointer.split("/")[1:])
 
     def columns(self, result: str) -> dict[str, str]:
         """Return the names of the columns with quotes, and the pointers of their values.
@@ -264,6 +274,8 @@ class _Composer:
         self._root = root
         self._open: list[Any] = []
         """The objects that are being composed."""
+        self._quoted: dict[int, bool] = {}
+        """Whether parts of the schema have quotes, by identity. A part can stand in many places."""
         # The place of another reference may be composed.
         self._has_lists = all(
             reference.startswith(("#/$defs/", "#/definitions/")) for reference in _references(root)
@@ -275,7 +287,7 @@ class _Composer:
         is_list = isinstance(target, Mapping) and target.get("type") == "array"
         if not (self._has_lists and is_list and isinstance(target.get("items"), Mapping)):
             return None
-        if target.keys() - _LIST_KEYWORDS or _others(schema, target):
+        if target.keys() - _LIST_KEYWORDS or self._others(schema):
             return None
         try:
             items, layout = self.object(target["items"])
@@ -299,9 +311,10 @@ class _Composer:
         target = definition(schema, self._root)
         is_object = isinstance(target, Mapping) and target.get("type") == "object"
         listed = target.get("properties") if is_object else None
-        if not isinstance(listed, Mapping) or not listed or target in self._open:
+        is_nested = len(self._open) > _MAX_NESTING or any(target is outer for outer in self._open)
+        if not isinstance(listed, Mapping) or not listed or is_nested:
             raise _refusal("it is no object with properties, and no list")
-        for keyword in sorted((target.keys() - _OBJECT_KEYWORDS) | _others(schema, target)):
+        for keyword in sorted((target.keys() - _OBJECT_KEYWORDS) | self._others(schema)):
             if not keyword.startswith("x-"):
                 raise _refusal(f"{keyword!r} could hold for the quotes, too")
         required = list(target.get("required", []))
@@ -333,19 +346,21 @@ class _Composer:
         composed = {**target, **_siblings(schema), "properties": properties, "required": required}
         return {**composed, **paired}, QuotedObject(tuple(names), lists)
 
+    def _others(self, schema: Any) -> set[str]:
+        """Return the constraints beside references."""
+        return keywords_beside_references(schema, self._root) - _BESIDE_REFERENCES
+
     def _is_quoted(self, schema: Any) -> bool:
         """Whether a value is quoted from the text, or has such parts."""
-        return INPUT in source_names(with_definitions(schema, self._root))
+        if id(schema) not in self._quoted:
+            found = source_names(with_definitions(schema, self._root))
+            self._quoted[id(schema)] = INPUT in found
+        return self._quoted[id(schema)]
 
 
 def _quote() -> dict[str, Any]:
     words = {"type": "string", SUBSTRING_OF: INPUT, "maxLength": _MAX_CHARACTERS}
     return {"anyOf": [words, {"const": ""}]}
-
-
-def _others(schema: Mapping[str, Any], target: Any) -> set[str]:
-    """Return the constraints beside a reference."""
-    return set() if target is schema else schema.keys() - _REFERRING_KEYWORDS
 
 
 def _siblings(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -358,9 +373,9 @@ def _references(value: Any) -> Iterator[str]:
     while pending:
         value = pending.pop()
         if isinstance(value, Mapping):
-            for keyword, member in value.items():
-                if keyword.endswith("Ref") or keyword == "$ref":
-                    yield str(member)
+            # A property may have the name of a keyword.
+            found = [value.get(keyword) for keyword in _REFERENCES]
+            yield from (reference for reference in found if isinstance(reference, str))
             pending += value.values()
         elif isinstance(value, list):
             pending += value

@@ -16,7 +16,7 @@ from ..results.parts import Quotation, total_usage
 from .answer_format import AnswerFormat
 from .field_quotes import QuotedList, QuotedObject
 from .json_values import join_members, pointer_of, split_items, split_members
-from .schemas import ANNOTATIONS, INPUT, definition, with_definitions
+from .schemas import ANNOTATIONS, INPUT, definition, keywords_beside_references, with_definitions
 
 if TYPE_CHECKING:
     from ..results.generation import FinishReason, GenerationResult
@@ -79,14 +79,18 @@ class ItemList:
         """
         root = answers.schema
         schema, name = definition(root, root), None
+        beside = keywords_beside_references(root, root)
         if isinstance(schema, Mapping) and "properties" in schema:
             if len(answers.properties) != 1 or answers.is_open:
                 raise _refusal("it has other properties than one list")
             name = answers.properties[0]
-            schema = definition(schema["properties"][name], root)
+            listed = schema["properties"][name]
+            schema = definition(listed, root)
+            beside |= keywords_beside_references(listed, root)
         if not isinstance(schema, Mapping) or schema.get("type") != "array":
             raise _refusal("it is no list, and no object whose only property is a list")
-        for keyword in schema.keys() - _LIST_KEYWORDS - {"$defs", "definitions", "$schema"}:
+        keywords = schema.keys() | beside
+        for keyword in keywords - _LIST_KEYWORDS - {"$defs", "definitions", "$schema"}:
             raise _refusal(f"{keyword!r} would hold for each piece and not for the merged list")
         items = schema.get("items")
         layout = None if answers.field_quotes is None else answers.field_quotes.layout

@@ -69,15 +69,32 @@ def definition(schema: Any, root: Any) -> Any:
 
     ``None`` for a reference that is no name of a definition, and for one that has no end.
     """
+    return _reference_chain(schema, root)[-1]
+
+
+def keywords_beside_references(schema: Any, root: Any) -> set[str]:
+    """Return the keywords beside the references that lead to :func:`definition`."""
+    return {
+        keyword
+        for referring in _reference_chain(schema, root)[:-1]
+        for keyword in referring
+        if keyword != "$ref"
+    }
+
+
+def _reference_chain(schema: Any, root: Any) -> list[Any]:
+    """Return a schema, and those to which its references lead; the last one has no reference."""
+    chain = [schema]
     for _ in range(_MAX_REFERENCES):
         reference = schema.get("$ref") if isinstance(schema, Mapping) else None
         if reference is None:
-            return schema
+            return chain
         _, _, path = str(reference).partition("#/")
         keyword, _, name = path.partition("/")
         definitions = root.get(keyword) if isinstance(root, Mapping) else None
         schema = definitions.get(name) if isinstance(definitions, Mapping) else None
-    return None
+        chain.append(schema)
+    return [*chain, None]
 
 
 def with_definitions(schema: Any, root: Any) -> Any:

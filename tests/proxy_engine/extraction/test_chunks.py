@@ -156,6 +156,14 @@ def test_counts_are_added_and_limits_are_told() -> None:
         (list[Annotated[str, QuoteFrom("title")]], "no quote from 'input'"),
         (dict[str, Fact], "it is no list"),
         (Annotated[list[Fact], pydantic.Field(max_length=9)], "'maxItems' would hold for each"),
+        (
+            {
+                "$ref": "#/$defs/facts",
+                "maxItems": 9,
+                "$defs": {"facts": {"type": "array", "items": {"x-substring-of": "input"}}},
+            },
+            "'maxItems' would hold for each",
+        ),
         ({"type": "object", "properties": {"a": {}}, "additionalProperties": True}, "other prop"),
     ],
 )

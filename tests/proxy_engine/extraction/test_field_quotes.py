@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,6 +22,7 @@ from proxy_engine import (
 )
 from proxy_engine.answers.response_format import ResponseFormatCompiler
 from proxy_engine.extraction.answer_format import AnswerFormat
+from proxy_engine.results.parts import CutShort
 from state_machines import JsonSchemaStateMachine
 
 TEXT = "Ana, 31, has a cat; Ben has two dogs."
@@ -206,6 +208,64 @@ def test_quotes_stand_in_front_of_items() -> None:
     }
 
 
+def test_constraints_beside_references_hold_with_quotes() -> None:
+    lists = {"$ref": "#/$defs/list", "maxItems": 1}
+    schema = {
+        "type": "object",
+        "properties": {"bookingRef": {"$ref": "#/$defs/short"}, "ages": {"$ref": "#/$defs/list"}},
+        "required": ["bookingRef", "ages"],
+        "$defs": {"short": lists, "list": {"type": "array", "items": {"enum": [1, 2]}}},
+    }
+    answers = AnswerFormat.of(schema, quotes=True)
+    response = ResponseFormatCompiler().compile(
+        answers.response_format, sources=lambda: {"input": TEXT}
+    )
+    assert response.machine is not None
+    text = (
+        '{"bookingRef_quote": "", "bookingRef": [1], "ages": [{"quote": "31", "value": 1}, '
+        '{"quote": "", "value": 2}]}'
+    )
+    assert response.machine.matches(text)
+    assert not response.machine.matches(text.replace("[1]", "[1, 2]"))
+    assert response.parse(text) == {"bookingRef": [1], "ages": [1, 2]}
+
+
+def test_schema_of_nested_lists_grows_linearly() -> None:
+    names = range(12)
+    definitions: dict[str, Any] = {
+        f"d{name}": {
+            "type": "object",
+            "properties": {
+                member: {"type": "array", "items": {"$ref": f"#/$defs/d{name + 1}"}}
+                for member in ("a", "b")
+            },
+        }
+        for name in names
+    }
+    definitions["d12"] = {"type": "object", "properties": {"kind": KIND}}
+    schema = {"$ref": "#/$defs/d0", "$defs": definitions}
+    answers = AnswerFormat.of(schema, quotes=True)
+    assert answers.field_quotes is not None
+    size = len(json.dumps(answers.field_quotes.response_format))
+    assert size < 4 * len(json.dumps(schema))
+
+
+@pytest.mark.parametrize(
+    ("form", "in_output", "in_answer"),
+    [
+        (Annotated[list[Literal[1, 2]], pydantic.Field(max_length=2)], "/0/value", "/0"),
+        (Data, "/kind_quote", "/kind"),
+    ],
+)
+def test_details_name_the_open_value_of_the_answer(
+    roomy_engine: InferenceEngine, form: Any, in_output: str, in_answer: str
+) -> None:
+    answers = AnswerFormat.of(form, columns=["cut_short"], quotes=True)
+    result = roomy_engine.generate("a", answers.response_format, sources={"input": TEXT})
+    result = replace(result, cut_short=CutShort(in_output, "max_tokens"))
+    assert answers.details.cells(result)["cut_short_at"] == in_answer
+
+
 @pytest.mark.parametrize("form", [list[Pet], list[Literal[1, 2]]])
 def test_quotes_of_long_texts_move_with_their_items(
     roomy_engine: InferenceEngine, form: Any
@@ -275,6 +335,7 @@ def test_validators_reject_answers_and_are_asked_again(roomy_engine: InferenceEn
         ({"type": "json_object"}, {}, "no object with properties"),
         ({**OPEN, "maxProperties": 1}, {}, "'maxProperties' could hold"),
         ({**OPEN, "properties": {"a": {}, "a_quote": {}}}, {}, "'a' and 'a_quote'"),
+        ({**OPEN, "properties": {"a": {"$ref": "#"}}, "required": []}, {}, "schema itself"),
         (JsonSchemaStateMachine(OPEN), {}, "compiled state machine"),
         (Pet, {"chunk_tokens": 20}, "other properties than one list"),
         (Node, {"chunk_tokens": 20}, "other properties than one list"),
