@@ -114,7 +114,8 @@ class Concatenation(Node):
         return position, _join(head, self.tail)
 
     def direct_derivative(self, text: bytes) -> Node | None:
-        if self.head.nullable:
+        # Else a text that begins a word of the head may also end in the tail.
+        if not self.head.is_prefix_free:
             return None
         head = self.head.known_word_derivative(text)
         # A text that begins no word of the head may end in the tail.

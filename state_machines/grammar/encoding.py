@@ -149,6 +149,10 @@ class EncodedText(Lazy):
         self.terminator = terminator
         self.transient = text.transient
 
+    @property
+    def is_prefix_free(self) -> bool:
+        return self.spelling.escapes and self.terminator.startswith(b'"')
+
     def spell(self, word: str) -> bytes:
         """Return the spelling of a word of ``text`` with the fewest escapes, and the terminator."""
         return self.spelling.spell(word) + self.terminator

@@ -247,6 +247,11 @@ class Node:
         del text
         return None
 
+    @property
+    def is_prefix_free(self) -> bool:
+        """Whether it is known that no word begins another one."""
+        return False
+
     def word_derivative(self, text: bytes) -> Node:
         """Return the derivative by a byte string that is likely to repeat. It is stored."""
         known = self._derivatives

@@ -195,6 +195,17 @@ def test_words_and_their_lengths_match_the_definition(expr: Expr) -> None:
 
 
 @examples(100)
+@given(expressions(), expressions(), st.text("abc", min_size=1, max_size=3))
+def test_stored_derivative_of_a_head_leaves_out_no_word(head: Expr, tail: Expr, path: str) -> None:
+    first, written = build(head), path.encode()
+    first.word_derivative(written)
+    both = concatenation(first, build(tail))
+    after = both.known_word_derivative(written) or both.word_derivative(written)
+    for rest in (word for word in WORDS if len(word) <= 2):
+        assert after.matches(rest.encode()) == holds(("sequence", head, tail), path + rest)
+
+
+@examples(100)
 @given(expressions(), st.booleans())
 def test_nullable_and_empty_are_exact(expr: Expr, symbols_first: bool) -> None:
     node = build(expr)
