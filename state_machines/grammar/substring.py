@@ -129,7 +129,7 @@ def substring_language(chunks: Sequence[str]) -> Node:
     """
     text = chunks if isinstance(chunks, str) else "".join(chunks)
     check_source(text)
-    if isinstance(chunks, str) or len(text) == len(chunks):
+    if isinstance(chunks, str) or len(text) == sum(map(bool, chunks)):
         boundaries = None
     else:
         boundaries = np.array([0, *accumulate(map(len, chunks))], np.int32)

@@ -70,6 +70,13 @@ def test_words_are_runs_of_letters_of_space_and_of_other_characters() -> None:
     assert "".join(words_of(DOCUMENT)) == DOCUMENT
 
 
+def test_empty_chunks_divide_no_other_chunk() -> None:
+    language = substring_of(["ab", "", "c", ""])
+    assert [text for text in ("ab", "abc", "a", "bc", "c") if language.matches(text.encode())] == [
+        "ab", "abc", "c",
+    ]  # fmt: skip
+
+
 @settings(max_examples=30)
 @given(TEXTS, st.booleans(), BOUNDS)
 def test_language_is_the_set_of_runs_of_chunks(
