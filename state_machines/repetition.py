@@ -9,7 +9,6 @@ where the text repeats.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import copy
 from typing import TYPE_CHECKING, NamedTuple
 
 from state_machines.budgets import recursion_budget, step_budget
@@ -90,7 +89,9 @@ class RepetitionDetector:
 
     def copy(self) -> RepetitionDetector:
         """Return an independent detector at the same point of the output."""
-        return copy(self)
+        twin = RepetitionDetector.__new__(RepetitionDetector)
+        twin.__dict__.update(self.__dict__)
+        return twin
 
     def advance(self, form: bytes, matcher: Matcher) -> None:
         """Take a token, given its bytes and the matcher behind it."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from copy import copy
 
 import mlx.core as mx
 import numpy as np
@@ -97,8 +96,10 @@ class Constraint:
 
     def copy(self) -> Constraint:
         """Return an independent constraint in the same state."""
-        twin = copy(self)
-        twin._limits = copy(self._limits)
+        # A fraction of the time of `copy.copy`: drafts copy a constraint for each token.
+        twin = Constraint.__new__(Constraint)
+        twin.__dict__.update(self.__dict__)
+        twin._limits = self._limits.copy()
         if self.guard is not None:
             twin.guard = self.guard.copy()
             twin.matcher = twin.guard.matcher

@@ -75,7 +75,7 @@ def end_boost(generated: int, soft_max_tokens: int, max_tokens: int) -> float:
 
 
 class PartLimits:
-    """The token limits of parts, and a deadline, as token budgets of a guard. Copied with ``copy``.
+    """The token limits of parts, and a deadline, as token budgets of a guard.
 
     Args:
         parts: Options by the name of a part.
@@ -101,6 +101,12 @@ class PartLimits:
         self._part_start = 0
         self._name = ""
         self._left_at_entry = max_tokens
+
+    def copy(self) -> PartLimits:
+        """Return independent limits in the same state."""
+        twin = PartLimits.__new__(PartLimits)
+        twin.__dict__.update(self.__dict__)
+        return twin
 
     @property
     def is_late(self) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence as Tokens
-from copy import copy
 from typing import Protocol, cast
 
 import mlx.core as mx
@@ -312,7 +311,8 @@ class Sequence(CachedText):
         return twin, tuple(token.token_id for token in appended if token.finish_reason != "stop")
 
     def _copy(self, constraint: Constraint) -> Sequence:
-        twin = copy(self)
+        twin = Sequence.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
         twin.constraint = constraint
         twin.tokens = list(self.tokens)
         return twin

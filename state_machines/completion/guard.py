@@ -15,7 +15,6 @@ end earlier. And a token for which no plan is found in time may be refused witho
 
 from __future__ import annotations
 
-from copy import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -128,7 +127,9 @@ class Guard:
 
     def copy(self) -> Guard:
         """Return an independent guard in the same state, with a copy of the matcher."""
-        twin = copy(self)
+        # A fraction of the time of `copy.copy`: drafts copy a guard for each token.
+        twin = Guard.__new__(Guard)
+        twin.__dict__.update(self.__dict__)
         twin.matcher = self.matcher.copy()
         return twin
 
