@@ -174,6 +174,9 @@ def batch_lengths(rows: Sequence[RowOutlook], cost: PassCost, *, pads: bool) -> 
 
     def log_speed(width: int) -> float:
         drafted = lengths(width)
+        # A pass is as wide as its longest draft, which may be narrower than the width allows.
+        pairs = zip(rows, drafted, strict=True)
+        width = max((row.pending + length for row, length in pairs if length), default=1)
         time = cost.of_pass(width * len(rows)) + cost.of_draft(max(drafted))
         progress = [
             min(width, row.pending) - 1 + expected_tokens(min(row.rate, _MAX_RATE), length)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 from architectures import small_model
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from mlx_lm.models.cache import make_prompt_cache
 
@@ -84,6 +84,10 @@ def log_speed(rows: list[RowOutlook], lengths: list[int], cost: PassCost) -> flo
 
 
 @given(ROWS, COSTS)
+@example(
+    [RowOutlook(0.5, 1, 3), RowOutlook(0.25, 1, 1), RowOutlook(0.25, 1, 1)],
+    PassCost(15.0, per_draft_token=0.375),
+)
 def test_drafts_of_a_batch_are_within_their_limits_and_not_slower_than_none(
     rows: list[RowOutlook], cost: PassCost
 ) -> None:
