@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
@@ -304,13 +304,15 @@ class Preparation:
         max_chars = min(MAX_CHARS, self._context_length or MAX_CHARS)
         key = mode, may_call = options.schema_in_prompt, choice.may_call
         known: dict[object, str] = {}
-        if response.machine is not None:
-            known = self._schema_texts.get(response.machine) or {}
+        # A class of the caller may be unhashable, such as a dataclass.
+        machine = response.machine if isinstance(response.machine, Hashable) else None
+        if machine is not None:
+            known = self._schema_texts.get(machine) or {}
         if key not in known:
             schemas = response.schemas
             known[key] = schema_text(schemas, mode, may_call=may_call, max_chars=max_chars)
-            if response.machine is not None:
-                self._schema_texts.put(response.machine, known)
+            if machine is not None:
+                self._schema_texts.put(machine, known)
         return known[key]
 
 

@@ -93,6 +93,14 @@ def test_output_of_a_model_is_parsed_without_its_fence(tiny_engine: InferenceEng
         assert result.finish_reason == "stop"
 
 
+def test_machine_of_an_unhashable_class_is_a_response_format(tiny_engine: InferenceEngine) -> None:
+    class Unhashable(JsonSchemaStateMachine):
+        __hash__ = None  # type: ignore[assignment]
+
+    machine = Unhashable({"enum": ["a", "b"], "description": "One of two."})
+    assert tiny_engine.generate("x", machine, max_tokens=9).parsed in ("a", "b")
+
+
 def test_same_seed_same_output_other_seed_other_output(tiny_engine: InferenceEngine) -> None:
     def run(seed: int) -> str:
         return tiny_engine.generate("x", response_format=PERSON, temperature=1.0, seed=seed).text
