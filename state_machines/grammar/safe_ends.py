@@ -27,6 +27,9 @@ from state_machines.grammar.symbols import bytes_in
 _WORDS = 4
 """Words of a terminal."""
 
+_WORD_STATES = 1_000
+"""States of a terminal that are visited to find one of its words."""
+
 
 class _Word(NamedTuple):
     """A lexeme: its first byte, and the bytes that would continue it, as sets."""
@@ -170,7 +173,7 @@ def _texts(language: Node) -> Iterator[bytes]:
         yield language.text
         return
     for symbols, target in language.transitions[:_WORDS]:
-        yield bytes((bytes_in(symbols)[0],)) + (shortest_word(target) or b"")
+        yield bytes((bytes_in(symbols)[0],)) + (shortest_word(target, _WORD_STATES) or b"")
 
 
 class _Lexer:

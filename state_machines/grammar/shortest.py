@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from operator import attrgetter
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -55,10 +56,15 @@ def has_word_within(node: Node, length: int, max_states: int) -> Verdict:
     return Verdict.NO
 
 
-def shortest_word(node: Node) -> bytes | None:
-    """Return a shortest word of a language over bytes; ``None`` if there is none."""
+def shortest_word(node: Node, max_states: int | None = None) -> bytes | None:
+    """Return a shortest word of a language over bytes; ``None`` if none is found.
+
+    Args:
+        node: The language.
+        max_states: States after which the search gives up; ``None`` for no bound.
+    """
     try:
-        return bytes(_nearest_end(node, lambda symbols: bytes_in(symbols)[0]).path)
+        return bytes(_nearest_end(node, lambda symbols: bytes_in(symbols)[0], max_states).path)
     except ValueError:
         return None
 
@@ -72,12 +78,14 @@ def shortest_text(node: Node) -> str:
     return "".join(_nearest_end(node, lambda symbols: chr(symbols.ranges[0][0])).path)
 
 
-def _nearest_end(node: Node, label: Callable[[Any], L]) -> Visit[Node, L]:
+def _nearest_end(
+    node: Node, label: Callable[[Any], L], max_states: int | None = None
+) -> Visit[Node, L]:
     """Return the nearest end of a word; ``label`` gives one symbol of a set."""
-    for visit in _visits(node, label):
+    for visit in islice(_visits(node, label), max_states):
         if visit.state.nullable:
             return visit
-    raise ValueError("the language has no word")
+    raise ValueError("no word of the language was found")
 
 
 def _visits(node: Node, label: Callable[[Any], L]) -> Iterator[Visit[Node, L]]:

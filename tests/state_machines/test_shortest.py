@@ -3,7 +3,8 @@
 import pytest
 
 from state_machines.budgets import Verdict
-from state_machines.grammar.shortest import has_all_lengths, has_word_within
+from state_machines.grammar.nodes import literal
+from state_machines.grammar.shortest import has_all_lengths, has_word_within, shortest_word
 from state_machines.regex import compile_pattern
 
 
@@ -39,3 +40,9 @@ def test_texts_within_a_length(pattern: str, shortest: int, length: int) -> None
         found = has_word_within(compile_pattern(pattern, search=False), length, max_states=40)
         assert found is Verdict.of(shortest <= length)
     assert has_word_within(compile_pattern("a{50}", search=False), 60, 40) is Verdict.UNKNOWN
+
+
+def test_search_for_a_shortest_word_gives_up_after_some_states() -> None:
+    assert [shortest_word(literal(b"abc"), limit) for limit in (3, 4, None)] == [
+        None, b"abc", b"abc",
+    ]  # fmt: skip
