@@ -1,8 +1,9 @@
 """Quotes of fields: in the output, each property follows a quote of the record's text.
 
 The schema of the output is that of the caller, composed with a string in front of each property.
-Items of lists have quotes of their own: objects one for each property, any other item one in front
-of it, in an object of both. References and the order of properties are unchanged.
+Items of lists have quotes too. An object in a list has one for each property. Any other item is
+written as an object of its quote and its value. References and the order of properties are
+unchanged.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from state_machines import JsonSchemaStateMachine
-from state_machines.grammar.substring import find_quote
+from state_machines.grammar.chunks import find_quote
 from state_machines.quotes import SUBSTRING_OF, source_names
 
 from ..answers.response_format import Cached, OuterFormat, ResponseFormat, type_parser

@@ -280,7 +280,7 @@ def following_logprobs(
 ) -> list[TokenLogprobs]:
     """Run a pass over tokens, and return the log-probabilities of the tokens behind them.
 
-    No token is masked: they are those that the model itself gives.
+    The probabilities are those without a mask.
 
     Args:
         model: The model. To be called on its thread.

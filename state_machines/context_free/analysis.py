@@ -114,7 +114,7 @@ class Analysis:
                 yield from self.left_corners(body)
 
     def followers(self) -> dict[int, int]:
-        """Return by terminal which ones a shortest rest of a text may go on with behind it.
+        """Return the terminals that may follow each terminal in a shortest rest of a text.
 
         Wherever the terminal stands, the text ends there, or a shortest rest of it begins with a
         member of the set; more may be included. Such a rest has no optional part.

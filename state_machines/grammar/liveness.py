@@ -243,7 +243,7 @@ def any_exit(exits: Iterable[int]) -> int:
 def _exit_at(state: LexedState, gap: int) -> int:
     """Return the exit to the state below, where the stack may be empty.
 
-    The parser may still go on with lexemes of its own. These compete with those of the state below,
+    The parser may still read another lexeme. It competes with those of the state below,
     unless the next one begins with another byte. If ignored lexemes may stand in front of that one,
     no byte is excluded from this.
     """

@@ -3,10 +3,10 @@
 A search for a text (:mod:`~state_machines.grammar.liveness`) costs time for each state of the
 parser. Here the answer is found for all of them. Each terminal has a few *words*. A word is read in
 parallel with all terminals. So whatever the parser allows, it is a lexeme of its terminal, and at
-most these bytes would continue it, the *gap*. A word is *safe* if each terminal that a shortest
-rest of a text may go on with has a safe word that does not begin with a byte of the gap, at once or
-behind an ignored lexeme: a greatest fixed point. Behind a safe word, a shortest rest of the text
-can be written.
+most these bytes would continue it, the *gap*. A word is *safe* if each terminal that may follow it
+in a shortest rest of a text has a safe word whose first byte is not in the gap. An ignored lexeme
+may stand between the two. The safe words are a greatest fixed point of this rule. Behind a safe
+word, a shortest rest of the text can be written.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class SafeEnds:
 
     Args:
         languages: The languages of the terminals; ``None`` for a nested one.
-        followers: By terminal of the parser, the terminals that a shortest rest of a text may go
-            on with behind it, and perhaps others, as a set.
+        followers: By terminal of the parser, a superset of the terminals that may follow it in a
+            shortest rest of a text.
         lazy: The set of the lazy terminals.
         ignored: The set of the ignored terminals.
         ignores_once: Whether at most one ignored lexeme stands between two others.

@@ -8,7 +8,6 @@ A prefix that occurs once has an interval of one suffix; its state depends on th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from itertools import accumulate
@@ -19,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from state_machines.budgets import Verdict, spend
-from state_machines.errors import InvalidArgumentError
 from state_machines.grammar.boolean import intersection
+from state_machines.grammar.chunks import check_source
 from state_machines.grammar.encoding import (
     RAW,
     EncodedText,
@@ -40,72 +39,16 @@ from state_machines.grammar.node import (
     known_node,
 )
 from state_machines.grammar.nodes import repetition, symbols
-from state_machines.grammar.suffix_array import CHARACTERS_PER_STEP, Positions, suffix_array
+from state_machines.grammar.suffix_array import (
+    CHARACTERS_PER_STEP,
+    Positions,
+    alphabet_of,
+    suffix_array,
+)
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet, code_points
-from state_machines.limits import LIMITS
-
-_COUNTED_QUOTES = 1000
-"""Occurrences of a quote in its source that are counted."""
-
-FEW_CHARACTERS = 100_000
-"""Length of a text up to which its alphabet is found by sorting."""
 
 FEW_SUFFIXES = 64
 """Suffixes of an interval that are searched first for one where a quote may end."""
-
-_CHUNKS = re.compile(r"\s+|\w+|[^\w\s]+")
-
-
-def words_of(text: str) -> list[str]:
-    """Return the words of a text, the whitespace and the punctuation between them, as chunks.
-
-    Chunks are maximal runs of whitespace, of letters, digits and underscores, and of other
-    characters. Their concatenation is the text.
-    """
-    return _CHUNKS.findall(text)
-
-
-def chunks_of(text: str, unit: str) -> Sequence[str]:
-    """Return the chunks of a text: its ``"words"`` or its ``"chars"``."""
-    return words_of(text) if unit == "words" else text
-
-
-def find_quote(text: str, quote: str, unit: str) -> tuple[int, int] | None:
-    """Return where a quote first occurs in a text, and the number of its occurrences.
-
-    Args:
-        text: The source.
-        quote: The quote, not empty.
-        unit: ``"words"``: an occurrence begins and ends between chunks. ``"chars"``: anywhere.
-
-    Returns:
-        The position in code points, and the count, at most ``_COUNTED_QUOTES``; occurrences
-        may overlap. ``None`` if there is none.
-    """
-    places = quote_places(text, quote, unit)
-    return (places[0], len(places)) if places else None
-
-
-def quote_places(text: str, quote: str, unit: str) -> list[int]:
-    """Return the positions of the first occurrences of a quote, as :func:`find_quote` counts."""
-    places: list[int] = []
-    tried = 0
-    at = text.find(quote)
-    while at >= 0 and len(places) < _COUNTED_QUOTES:
-        tried += 1
-        if not tried % CHARACTERS_PER_STEP:
-            spend()
-        if unit == "chars" or (_is_boundary(text, at) and _is_boundary(text, at + len(quote))):
-            places.append(at)
-        at = text.find(quote, at + 1)
-    return places
-
-
-def _is_boundary(text: str, at: int) -> bool:
-    """Whether a chunk of :func:`words_of` begins or the text ends at a position."""
-    if at in (0, len(text)):
-        return True
-    return len(_CHUNKS.findall(text[at - 1 : at + 1])) == 2
 
 
 def substring_of(chunks: Sequence[str]) -> Node:
@@ -134,25 +77,6 @@ def substring_language(chunks: Sequence[str]) -> Node:
     else:
         boundaries = np.array([0, *accumulate(map(len, chunks))], np.int32)
     return _source(text, boundaries).node(EMPTY_PREFIX)
-
-
-def check_source(text: str) -> None:
-    """Raise ``InvalidArgumentError`` if a text cannot be a source of quotes."""
-    if len(text) > LIMITS.source_characters:
-        raise InvalidArgumentError(
-            f"the source has {len(text):,} characters, and at most "
-            f"{LIMITS.source_characters:,} are supported",
-            argument="source",
-            hint="Divide the source, and quote from its parts",
-        )
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidArgumentError(
-            f"the source has a lone surrogate at position {error.start}",
-            argument="source",
-            hint="Decode the source with errors='replace'",
-        ) from error
 
 
 EMPTY_PREFIX = (0, -1, 0)
@@ -187,7 +111,7 @@ class Source:
     def __init__(self, text: str, boundaries: Positions | None) -> None:
         self.text = text
         points = np.frombuffer(text.encode("utf-32-le"), np.int32)
-        self.alphabet, ranks = _alphabet(points)
+        self.alphabet, ranks = alphabet_of(points)
         self.ranks: Positions = np.append(ranks, np.int32(-1))
         suffixes = suffix_array(ranks, len(self.alphabet))
         self.ends: Positions | None = None
@@ -525,14 +449,3 @@ def _source(text: str, boundaries: Positions | None) -> Source:
     if found is None:
         found = _SOURCES[key] = Source(text, boundaries)
     return found
-
-
-def _alphabet(points: Positions) -> tuple[Positions, Positions]:
-    """Return the different code points, ascending, and the index of each character's."""
-    if len(points) <= FEW_CHARACTERS:
-        alphabet, ranks = np.unique(points, return_inverse=True)
-        return alphabet, ranks.astype(np.int32).reshape(-1)
-    occurs = np.zeros(int(points.max()) + 1, np.bool_)
-    occurs[points] = True
-    number = np.cumsum(occurs, dtype=np.int32) - 1
-    return np.flatnonzero(occurs).astype(np.int32), number[points]

@@ -19,6 +19,9 @@ Positions = npt.NDArray[np.int32]
 CHARACTERS_PER_STEP = 256
 """Characters of a text that are charged as one step of each sort."""
 
+FEW_CHARACTERS = 100_000
+"""Length of a text up to which its alphabet is found by sorting."""
+
 
 def packed(letters: Positions, size: int) -> tuple[npt.NDArray[np.int64], int, int]:
     """Return the next letters of each position as one number, in their order.
@@ -81,3 +84,14 @@ def suffix_array(ranks: Positions, size: int) -> Positions:
         keys, found = keys[by_key], found[by_key]
         order[slots] = found
         width *= ranks_of_key
+
+
+def alphabet_of(points: Positions) -> tuple[Positions, Positions]:
+    """Return the different code points, ascending, and the index of each character's."""
+    if len(points) <= FEW_CHARACTERS:
+        alphabet, ranks = np.unique(points, return_inverse=True)
+        return alphabet, ranks.astype(np.int32).reshape(-1)
+    occurs = np.zeros(int(points.max()) + 1, np.bool_)
+    occurs[points] = True
+    number = np.cumsum(occurs, dtype=np.int32) - 1
+    return np.flatnonzero(occurs).astype(np.int32), number[points]

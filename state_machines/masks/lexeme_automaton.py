@@ -1,8 +1,8 @@
 """Automata of grammars over lexemes: a lexer, and a parser that reads its terminals.
 
 A state is a state of the lexer and one of the parser, which is a set of stacks. The kernel walks
-over the ends of lexemes (``descend_lexemes`` in ``walk.c``). It asks for what it has not met: rows
-of either part, the lexer's state in front of a set of terminals, and whether a text can follow.
+over the ends of lexemes (``descend_lexemes`` in ``walk.c``). It calls back
+for rows of either part, for the lexer's state in front of a set of terminals, and for liveness.
 """
 
 from __future__ import annotations
@@ -112,7 +112,11 @@ class LexemeAutomaton:
         return kind
 
     def answer(self, status: int) -> None:
-        """Find what the kernel misses."""
+        """Compute the row, state or answer that the kernel has stopped for.
+
+        Args:
+            status: What it is: one of ``_ASK_ROW`` to ``_ASK_LIVE``.
+        """
         missing = int(self.fields.missing)
         if status == _ASK_ROW:
             self._table.expand((missing,))

@@ -24,13 +24,8 @@ from state_machines.grammar.lexing import Lexed
 from state_machines.grammar.liveness import is_live_within
 from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import byte_set
-from state_machines.masks.descent import (
-    MANY_VERTICES,
-    Begin,
-    Descent,
-    Descents,
-    Visits,
-)
+from state_machines.masks.descent import Descents
+from state_machines.masks.kernel_walk import MANY_VERTICES, Begin, Descent, Visits
 from state_machines.masks.lexeme_automaton import LexemeAutomaton
 from state_machines.masks.state_table import StateTable
 from state_machines.masks.token_sets import TokenSet, digest_of, packed
@@ -172,7 +167,11 @@ class LexerWalks:
         return found
 
     def _beyond(self, lexicon: Lexicon, parser: Node, groups: list[Group]) -> TokenSet | None:
-        """Return the tokens that go on behind a lexeme; ``None`` if there is no room for them."""
+        """Return the tokens that continue behind the end of a lexeme.
+
+        Returns:
+            ``None`` if the automaton has no room for their states.
+        """
         ends = [(group.complete, group.vertices) for group in groups]
         # No other thread may use an automaton meanwhile, and a lock must not be held, since a
         # checkpoint of the budget can block this thread. So it is taken out of the cache.

@@ -21,7 +21,8 @@ from state_machines.grammar.encoding import Spelling, spellings_of
 from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import Concatenation
 from state_machines.grammar.substring import EncodedQuote, Source
-from state_machines.masks.descent import TOKENS_PER_STEP, Descents
+from state_machines.masks.descent import Descents
+from state_machines.masks.kernel_walk import TOKENS_PER_STEP
 from state_machines.masks.token_sets import TokenSet, packed
 from state_machines.masks.token_trie import Ids
 from state_machines.vocabulary.array_file import pack

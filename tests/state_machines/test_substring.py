@@ -26,16 +26,11 @@ from state_machines import (
     Vocabulary,
 )
 from state_machines.grammar.boolean import intersection
+from state_machines.grammar.chunks import find_quote, words_of
 from state_machines.grammar.encoding import JSON_STRING, RAW, Spelling, encoded
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import concatenation, literal, optional, repetition, symbols
-from state_machines.grammar.substring import (
-    EncodedQuote,
-    find_quote,
-    substring_language,
-    substring_of,
-    words_of,
-)
+from state_machines.grammar.substring import EncodedQuote, substring_language, substring_of
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.words import list_words
 from state_machines.limits import Limits
@@ -263,7 +258,7 @@ def test_unusable_sources_are_refused(arguments: Any, message: str) -> None:
 
 
 def test_long_sources_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("state_machines.grammar.substring.LIMITS", Limits(source_characters=5))
+    monkeypatch.setattr("state_machines.grammar.chunks.LIMITS", Limits(source_characters=5))
     with pytest.raises(InvalidArgumentError, match="at most 5"):
         SubstringStateMachine("abcdef")
 

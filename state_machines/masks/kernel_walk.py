@@ -1,0 +1,358 @@
+"""Walks of the compiled kernel (``walk.c``), with the arrays that one thread lends it.
+
+The kernel visits the vertices of the trie one by one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from state_machines.budgets import spend
+from state_machines.grammar.node import Node
+from state_machines.masks.kernel import Kernel
+from state_machines.masks.lexeme_automaton import LexemeAutomaton
+from state_machines.masks.stack_automaton import StackAutomaton
+from state_machines.masks.state_table import StateTable
+from state_machines.masks.token_sets import FEW_TOKENS, TokenSet
+from state_machines.masks.token_trie import Ids, TokenTrie, concatenated
+
+MAX_LATE = 4_096
+"""Vertices that wait for the rows of their states in one call of the kernel."""
+
+FEW_VERTICES = 64
+"""Vertices up to which they are sorted as Python objects."""
+
+MANY_VERTICES = 4_096
+"""Vertices from which on they are not sorted, but marked in an array of all."""
+
+UNLIMITED = np.iinfo(np.int32).max
+
+TOKENS_PER_STEP = 1_024
+"""Tokens of a walk that are charged as one step."""
+
+STEPS_OF_STACKS = 16
+"""Transitions of stacks that are charged as one step."""
+
+
+class Begin(NamedTuple):
+    """Where a walk begins.
+
+    Attributes:
+        vertices: The vertices: int32. With ``longest``, none is below another.
+        state: The number of the state.
+        longest: Whether lexemes are longest matches.
+        is_below: Whether the state is that at the only vertex. Otherwise it is that at the parents,
+            and the walk reads the vertices' own bytes first.
+    """
+
+    vertices: Ids
+    state: int
+    longest: bool
+    is_below: bool
+
+
+class Descent(NamedTuple):
+    """The result of a walk.
+
+    Attributes:
+        tokens: The tokens that stay inside the lexeme or end with it.
+        leaving: Pairs of a kind, as in :attr:`StateTable.completes`, and the vertices with the
+            first byte after a word: int32, distinct, ascending.
+        reached: Numbers of the states that were reached after at least one byte.
+    """
+
+    tokens: TokenSet
+    leaving: list[tuple[int, Ids]]
+    reached: list[int]
+
+
+Visits = tuple[Ids, Ids]
+"""Vertices and their states: int32."""
+
+
+_ARRAYS = (
+    *("begin", "vertices", "states", "late_vertices", "late_states", "bits", "few", "leaving"),
+    *("kinds", "visited", "visited_states", "reached", "number", "seen", "stamp", "parsers"),
+)
+_NUMBERS = (
+    *("begins", "begun", "start", "is_below", "longest", "walk", "pending", "late", "max_late"),
+    *("found", "max_few", "leaves", "max_leaves", "visits", "max_visits", "states_reached"),
+)
+
+
+class _Trie(ctypes.Structure):
+    """``token_trie`` of ``walk.c``."""
+
+    _fields_ = tuple((name, ctypes.c_void_p) for name in ("vertices", "ids", "bytes"))
+
+
+class _Lexer(ctypes.Structure):
+    """``lexer`` of ``walk.c``."""
+
+    _fields_ = tuple((name, ctypes.c_void_p) for name in ("target", "kind", "loops"))
+
+
+class _Walk(ctypes.Structure):
+    """``descent`` of ``walk.c``."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in _ARRAYS),
+        *((name, ctypes.c_int32) for name in _NUMBERS),
+    )
+
+
+class KernelWalk:
+    """The arrays of the kernel for walks over one trie. For one thread at a time."""
+
+    def __init__(self, trie: TokenTrie, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._trie = trie
+        self._trie_fields = _Trie(
+            trie.vertices.ctypes.data, trie.ids.ctypes.data, trie.byte.ctypes.data
+        )
+        size = trie.size
+        self._arrays: dict[str, npt.NDArray[Any]] = {
+            "vertices": np.empty(2 * size + MAX_LATE, np.int32),
+            "states": np.empty(2 * size + MAX_LATE, np.int32),
+            "late_vertices": np.empty(MAX_LATE, np.int32),
+            "late_states": np.empty(MAX_LATE, np.int32),
+            "bits": np.zeros(int(trie.ids.max(initial=0)) // 8 + 1, np.uint8),
+            "few": np.empty(FEW_TOKENS, np.int32),
+            "leaving": np.empty(size, np.int32),
+            "kinds": np.empty(size, np.int32),
+            "reached": np.empty(0, np.int32),
+            "number": np.empty(0, np.int32),
+            "seen": np.empty(size, np.uint64),
+            "stamp": np.zeros(size, np.uint32),
+            "parsers": np.empty(size + 1, np.int32),
+        }
+        self._walk = _Walk(max_late=MAX_LATE, max_few=FEW_TOKENS, max_leaves=size)
+        for name, array in self._arrays.items():
+            setattr(self._walk, name, array.ctypes.data)
+        self._references = ctypes.byref(self._trie_fields), ctypes.byref(self._walk)
+
+    def descend(
+        self,
+        table: StateTable,
+        begin: Begin,
+        visits: Visits | None = None,
+    ) -> Descent:
+        """Walk a table of states.
+
+        Args:
+            table: The states; no other thread may use them meanwhile.
+            begin: Where to begin.
+            visits: Arrays that take all vertices and their states.
+        """
+        walk, arrays = self._walk, self._arrays
+        arrays["bits"].fill(0)
+        walk.begin, walk.begins = begin.vertices.ctypes.data, len(begin.vertices)
+        walk.start, walk.is_below, walk.longest = begin.state, begin.is_below, begin.longest
+        walk.walk = walk.walk % UNLIMITED + 1
+        walk.begun = walk.pending = walk.late = walk.found = walk.leaves = 0
+        walk.visits = walk.states_reached = 0
+        walk.visited = walk.visited_states = None
+        walk.max_visits = UNLIMITED
+        if visits is not None:
+            walk.visited, walk.visited_states = (array.ctypes.data for array in visits)
+            walk.max_visits = len(visits[0])
+        table.expand([begin.state])
+        left: list[tuple[Ids, Ids]] = []
+        try:
+            while self._call(table):
+                spend()
+                self._resume(table, left)
+        finally:
+            reached = arrays["reached"][: walk.states_reached].tolist()
+            arrays["number"][reached] = 0
+        spend(walk.found // TOKENS_PER_STEP)
+        left.append(self._left())
+        return Descent(self._tokens(), by_kind(left, self._trie.size, begin.longest), reached)
+
+    def descend_stacks(
+        self, automaton: StackAutomaton, vertices: Ids, target: int
+    ) -> tuple[TokenSet, Ids] | None:
+        """Walk an automaton of stacks below some vertices.
+
+        Returns:
+            The tokens, and the vertices where the stack may be empty, but for those below which all
+            tokens are found. ``None`` if the automaton has no room.
+        """
+        walk, fields = self._walk, automaton.fields
+        start = self._kernel.enter(ctypes.byref(fields), target)
+        if start < 0:
+            return None
+        self._arrays["bits"].fill(0)
+        walk.begin, walk.begins, walk.start = vertices.ctypes.data, len(vertices), start
+        walk.begun = walk.pending = walk.found = walk.leaves = 0
+        references = ctypes.byref(self._trie_fields), ctypes.byref(fields), ctypes.byref(walk)
+        ends: list[Ids] = []
+        while status := self._kernel.descend_stacks(*references):
+            if status < 0:
+                spend(fields.steps // STEPS_OF_STACKS)
+                return None
+            if fields.missing >= 0:
+                automaton.add_missing_row()
+            else:
+                ends.append(self._left()[0])
+                walk.leaves = 0
+        spend(fields.steps // STEPS_OF_STACKS + walk.found // TOKENS_PER_STEP)
+        fields.steps = 0
+        ends.append(self._left()[0])
+        return self._tokens(), _distinct(concatenated(ends), self._trie.size, is_distinct=False)
+
+    def descend_lexemes(
+        self, automaton: LexemeAutomaton, parser: Node, groups: list[tuple[int, Ids]]
+    ) -> TokenSet | None:
+        """Walk the automaton of a grammar over lexemes, from the ends of a lexeme on.
+
+        Args:
+            automaton: The automaton.
+            parser: The parser's state before the lexeme.
+            groups: Sets of the terminals that match the lexeme, each with the vertices of the first
+                byte after it.
+
+        Returns:
+            The tokens; ``None`` if the automaton has no room.
+        """
+        walk, kernel = self._walk, self._kernel
+        fields, stacks = automaton.fields, automaton.parser
+        state = kernel.enter(ctypes.byref(stacks.fields), stacks.target(parser))
+        if state < 0:
+            return None
+        self._arrays["bits"].fill(0)
+        walk.found = walk.pending = 0
+        references = ctypes.byref(self._trie_fields), ctypes.byref(fields), ctypes.byref(walk)
+        after = ctypes.c_int32()
+        try:
+            for complete, vertices in groups:
+                kind = automaton.kind(complete)
+                while status := kernel.parse(references[1], state, kind, ctypes.byref(after)):
+                    if status < 0:
+                        return None
+                    automaton.answer(status)
+                walk.begin, walk.begins = vertices.ctypes.data, len(vertices)
+                walk.begun, walk.start = 0, after.value
+                while status := kernel.descend_lexemes(*references):
+                    if status < 0:
+                        return None
+                    automaton.answer(status)
+        finally:
+            spend(automaton.take_steps() // STEPS_OF_STACKS + walk.found // TOKENS_PER_STEP)
+        return self._tokens()
+
+    def quote(self, quotation: Any) -> tuple[TokenSet, Ids]:
+        """Call ``quote`` of ``walk.c``: the tokens of a quote, and the vertices where it ends."""
+        self._arrays["bits"].fill(0)
+        self._walk.found = 0
+        ends = self.ends_of_quote(quotation).copy()
+        return self._tokens(), ends
+
+    def ends_of_quote(self, quotation: Any) -> Ids:
+        """Return the ends alone, which the next walk overwrites."""
+        walk = self._walk
+        walk.leaves = 0
+        quotation.stack = self.stack
+        trie, walk_fields = self._references
+        self._kernel.quote(trie, ctypes.byref(quotation), walk_fields)
+        return self._arrays["leaving"][: walk.leaves]
+
+    @cached_property
+    def stack(self) -> int:
+        """The address of the stack of quotes: int32, shape (4 n,) for a trie of *n* vertices."""
+        self._arrays["stack"] = np.empty(4 * self._trie.size, np.int32)
+        return self._arrays["stack"].ctypes.data
+
+    def _call(self, table: StateTable) -> bool:
+        capacity = len(table.kind)
+        if len(self._arrays["number"]) < capacity:
+            for name in ("reached", "number"):
+                grown = np.zeros(capacity, np.int32)
+                grown[: len(self._arrays[name])] = self._arrays[name]
+                self._arrays[name] = grown
+                setattr(self._walk, name, grown.ctypes.data)
+        lexer = _Lexer(*table.addresses)
+        is_unfinished: int = self._kernel.descend(
+            ctypes.byref(self._trie_fields), ctypes.byref(lexer), ctypes.byref(self._walk)
+        )
+        return is_unfinished != 0
+
+    def _resume(self, table: StateTable, left: list[tuple[Ids, Ids]]) -> None:
+        """Empty full arrays, compute the rows of late states, and put late vertices back."""
+        walk, arrays = self._walk, self._arrays
+        late = walk.late
+        if not late:
+            left.append(self._left())
+            walk.leaves = 0
+            return
+        table.expand(dict.fromkeys(arrays["late_states"][:late].tolist()))
+        first, last = walk.pending, walk.pending + late
+        arrays["vertices"][first:last] = arrays["late_vertices"][:late]
+        arrays["states"][first:last] = arrays["late_states"][:late]
+        walk.pending, walk.late = last, 0
+
+    def _left(self) -> tuple[Ids, Ids]:
+        leaves = self._walk.leaves
+        return self._arrays["leaving"][:leaves].copy(), self._arrays["kinds"][:leaves].copy()
+
+    def _tokens(self) -> TokenSet:
+        found = self._walk.found
+        if found <= FEW_TOKENS:
+            return TokenSet(np.sort(self._arrays["few"][:found]), None)
+        return TokenSet(None, self._arrays["bits"].copy())
+
+    def visits(self, table: StateTable, begin: Begin) -> Visits:
+        """Return all vertices that a walk visits, with their states. Those may repeat."""
+        room = int(self._trie.vertices_from[begin.vertices].sum())
+        visits = np.empty(room, np.int32), np.empty(room, np.int32)
+        self.descend(table, begin, visits)
+        count = self._walk.visits
+        return visits[0][:count].copy(), visits[1][:count].copy()
+
+
+def joined(parts: list[tuple[Ids, Ids]]) -> tuple[Ids, Ids]:
+    if len(parts) == 1:
+        return parts[0]
+    first, second = (
+        np.concatenate([np.zeros(0, np.int32), *column])
+        for column in ([part[0] for part in parts], [part[1] for part in parts])
+    )
+    return first, second
+
+
+def by_kind(left: list[tuple[Ids, Ids]], size: int, is_distinct: bool) -> list[tuple[int, Ids]]:
+    """Return the distinct vertices of each kind, ascending.
+
+    Args:
+        left: Vertices and kinds.
+        size: The number of vertices of the trie.
+        is_distinct: Whether no vertex repeats.
+    """
+    vertices, kinds = joined(left)
+    if len(vertices) <= FEW_VERTICES:
+        few: dict[int, set[int]] = {}
+        for vertex, kind in zip(vertices.tolist(), kinds.tolist(), strict=True):
+            few.setdefault(kind, set()).add(vertex)
+        return [(kind, np.array(sorted(each), np.int32)) for kind, each in few.items()]
+    present = np.flatnonzero(np.bincount(kinds)).tolist()
+    parts = [(kind, vertices[kinds == kind] if len(present) > 1 else vertices) for kind in present]
+    return [(kind, _distinct(part, size, is_distinct)) for kind, part in parts]
+
+
+def _distinct(vertices: Ids, size: int, is_distinct: bool) -> Ids:
+    if len(vertices) <= MANY_VERTICES and is_distinct:
+        return np.sort(vertices)
+    if len(vertices) <= MANY_VERTICES:
+        ordered = np.sort(vertices)
+        is_first = np.ones(len(ordered), np.bool_)
+        is_first[1:] = ordered[1:] != ordered[:-1]
+        found: Ids = ordered[is_first]
+        return found
+    is_present = np.zeros(size, np.bool_)
+    is_present[vertices] = True
+    return np.flatnonzero(is_present).astype(np.int32)
