@@ -49,10 +49,11 @@ os.environ["DSPY_CACHEDIR"] = _DSPY_CACHE.name
 # Files that take ten seconds and more.
 _LONG_FILES = frozenset(
     {
-        *("test_documentation", "test_examples", "test_extract_lines", "test_formats"),
-        *("test_guard", "test_hostile_plans", "test_hostile_schemas", "test_invariants"),
-        *("test_ledgers", "test_masks", "test_openapi", "test_process", "test_reader"),
-        *("test_real_schemas", "test_real_vocabularies", "test_round_trips", "test_vision"),
+        *("test_architectures", "test_documentation", "test_draft_heads", "test_examples"),
+        *("test_extract_lines", "test_formats", "test_guard", "test_hostile_plans"),
+        *("test_hostile_schemas", "test_invariants", "test_ledgers", "test_masks"),
+        *("test_mixed_requests", "test_openapi", "test_process", "test_reader"),
+        *("test_real_schemas", "test_real_vocabularies", "test_round_trips"),
     }
 )
 

@@ -70,23 +70,24 @@ class Descents:
         self, automaton: StackAutomaton, vertices: Ids, target: int
     ) -> tuple[TokenSet, Ids] | None:
         """Walk an automaton of stacks with the kernel; see :meth:`KernelWalk.descend_stacks`."""
-        rows = automaton.rows
-        try:
-            with self.kernel_walk() as walk:
-                assert walk is not None, "asked for with a kernel only"
-                return walk.descend_stacks(automaton, vertices, target)
-        finally:
-            self.rows += automaton.rows - rows
+        with self._walk_of(automaton) as walk:
+            return walk.descend_stacks(automaton, vertices, target)
 
     def descend_lexemes(
         self, automaton: LexemeAutomaton, parser: Node, groups: list[tuple[int, Ids]]
     ) -> TokenSet | None:
         """Walk an automaton with the kernel; see :meth:`KernelWalk.descend_lexemes`."""
+        with self._walk_of(automaton) as walk:
+            return walk.descend_lexemes(automaton, parser, groups)
+
+    @contextmanager
+    def _walk_of(self, automaton: StackAutomaton | LexemeAutomaton) -> Iterator[KernelWalk]:
+        """Lend arrays of the kernel, and count the rows that the automaton gets meanwhile."""
         rows = automaton.rows
         try:
             with self.kernel_walk() as walk:
                 assert walk is not None, "asked for with a kernel only"
-                return walk.descend_lexemes(automaton, parser, groups)
+                yield walk
         finally:
             self.rows += automaton.rows - rows
 
