@@ -21,7 +21,7 @@ _VOCABULARY_FILES = 8
 MIN_TOKENS = 4096
 """Tokens below which reading a file is no faster than reading the tokenizer."""
 
-_SUFFIX = ".safetensors"
+_SUFFIX = ".vocabulary"
 _ABANDONED_AFTER = 3600.0
 """Seconds after which a partial file belongs to a process that was killed."""
 

@@ -1,10 +1,7 @@
 """Arrays that are derived from a vocabulary once, and saved with it in one file.
 
-The file has the safetensors format and a digest of the whole file.
-
-The format (https://github.com/huggingface/safetensors#format) is eight bytes for the length of a
-header in JSON, the header, and the joined arrays. The digest is part of the header's metadata,
-and is computed with zeros in its place.
+A file consists of a mark, the digest of all that follows, a line of JSON with the metadata and the
+names of the arrays, and the arrays in NumPy's format, one after the other.
 """
 
 from __future__ import annotations
@@ -15,6 +12,7 @@ import os
 import tempfile
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -72,55 +70,33 @@ def unpack(lengths: Array, text: Array) -> list[bytes]:
     return [whole[first:last] for first, last in pairwise(ends)]
 
 
-_VOCABULARY_HEADER_BYTES = 32 << 20
-"""Bytes of the header of a vocabulary file."""
-
 PARTIAL_SUFFIX = ".partial"
 """Suffix of files that are being written."""
 
-_DTYPES: dict[str, np.dtype[Any]] = {"I32": np.dtype("<i4"), "U8": np.dtype("u1")}
-_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
-_FORMAT = "state_machines.Vocabulary"
-_NO_DIGEST = "0" * 64
-_ALIGNMENT = 64
+_MARK = b"state_machines.Vocabulary\n"
+_DIGEST_BYTES = 32
 
 
-def write_arrays(path: Path, arrays: Arrays, metadata: Mapping[str, str]) -> None:
+def write_arrays(path: Path, arrays: Arrays, metadata: Mapping[str, Any]) -> None:
     """Write a file atomically: readers see the old file or the whole new one.
 
     Args:
         path: The file.
-        arrays: One-dimensional arrays of int32 or uint8 by name.
-        metadata: Strings by name.
+        arrays: The arrays by name.
+        metadata: JSON values by name.
 
     Raises:
         OSError: The file cannot be written.
     """
-    little = {
-        name: array.astype(array.dtype.newbyteorder("<"), copy=False)
-        for name, array in arrays.items()
-    }
-    # Bytes come last, so that integers are aligned.
-    ordered = dict(sorted(little.items(), key=lambda item: -item[1].itemsize))
-    header: dict[str, Any] = {
-        "__metadata__": {"format": _FORMAT, "sha256": _NO_DIGEST, **metadata},
-    }
-    offset = 0
-    for name, array in ordered.items():
-        header[name] = {
-            "dtype": _NAMES[array.dtype],
-            "shape": [len(array)],
-            "data_offsets": [offset, offset + array.nbytes],
-        }
-        offset += array.nbytes
-    encoded = json.dumps(header, separators=(",", ":")).encode()
-    encoded += b" " * (-(8 + len(encoded)) % _ALIGNMENT)
-    data = b"".join(array.tobytes() for array in ordered.values())
-    encoded = encoded.replace(_NO_DIGEST.encode(), _digest(encoded, data).encode(), 1)
-    _replace(path, len(encoded).to_bytes(8, "little") + encoded + data)
+    file = BytesIO()
+    file.write(json.dumps([metadata, list(arrays)]).encode() + b"\n")
+    for array in arrays.values():
+        np.save(file, array, allow_pickle=False)
+    content = file.getvalue()
+    _replace(path, _MARK + hashlib.sha256(content).digest() + content)
 
 
-def read_arrays(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
+def read_arrays(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
     """Return the arrays of a file, read-only, and its metadata.
 
     Raises:
@@ -128,41 +104,20 @@ def read_arrays(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
         OSError: The file cannot be read.
     """
     with path.open("rb") as file:
-        room = os.fstat(file.fileno()).st_size - 8
-        length = int.from_bytes(file.read(8), "little")
-        # The header is checked before the rest of a large foreign file is read. The digest does not
-        # cover its length: with another one that is aligned, the header is no JSON.
-        is_header = length <= min(room, _VOCABULARY_HEADER_BYTES)
-        encoded = file.read(length) if is_header and not (8 + length) % _ALIGNMENT else b""
-        try:
-            header = json.loads(encoded)
-            metadata = dict(header.pop("__metadata__"))
-            digest = metadata.pop("sha256") if metadata.pop("format") == _FORMAT else ""
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise VocabularyError(
-                f"{path} is not a vocabulary file", hint="Save the vocabulary again"
-            ) from error
-        data = file.read()
-    blank = encoded.replace(str(digest).encode(), _NO_DIGEST.encode(), 1)
-    if not digest or _digest(blank, data) != digest:
+        # A large foreign file is not read as a whole.
+        is_marked = file.read(len(_MARK)) == _MARK
+        digest = file.read(_DIGEST_BYTES)
+        content = file.read() if is_marked else b""
+    if not is_marked or hashlib.sha256(content).digest() != digest:
         raise VocabularyError(
             f"{path} is damaged, or not a vocabulary file", hint="Save the vocabulary again"
         )
-    arrays = {name: _array(entry, data) for name, entry in header.items()}
+    rest = BytesIO(content)
+    metadata, names = json.loads(rest.readline())
+    arrays: dict[str, Array] = {name: np.load(rest, allow_pickle=False) for name in names}
+    for array in arrays.values():
+        array.flags.writeable = False
     return arrays, metadata
-
-
-def _array(entry: Mapping[str, Any], data: bytes) -> Array:
-    dtype = _DTYPES[entry["dtype"]]
-    (count,), (offset, _) = entry["shape"], entry["data_offsets"]
-    found: Array = np.frombuffer(data, dtype, count, offset)
-    return found.astype(dtype.newbyteorder("="), copy=False)
-
-
-def _digest(header: bytes, data: bytes) -> str:
-    digest = hashlib.sha256(header)
-    digest.update(data)
-    return digest.hexdigest()
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ from state_machines.vocabulary.array_file import (
 )
 from state_machines.vocabulary.tokenizer_reader import read_tokenizer
 
-LAYOUT = 4
+LAYOUT = 5
 """Version of the saved arrays. Raise it whenever the same arrays would mean something else."""
 
 _TOKENS = "tokens"
@@ -170,7 +169,7 @@ class Vocabulary:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the vocabulary to a file in the safetensors format, replaced atomically.
+        """Write the vocabulary to a file, replaced atomically.
 
         The arrays that masks have derived so far are saved too. After a first mask there are more
         of them, so a process that loads the file starts faster.
@@ -183,10 +182,10 @@ class Vocabulary:
         for group, members in self.tables.groups().items():
             arrays.update((f"{group}.{name}", array) for name, array in members.items())
         metadata = {
-            "layout": str(LAYOUT),
-            "end_token_ids": json.dumps(sorted(self.end_token_ids)),
-            "special_tokens": json.dumps(dict(self.special_tokens)),
-            "strips_first_space": json.dumps(self.strips_first_space),
+            "layout": LAYOUT,
+            "end_token_ids": sorted(self.end_token_ids),
+            "special_tokens": dict(self.special_tokens),
+            "strips_first_space": self.strips_first_space,
         }
         write_arrays(Path(path), arrays, metadata)
 
@@ -202,7 +201,7 @@ class Vocabulary:
             OSError: The file cannot be read.
         """
         arrays, metadata = read_arrays(Path(path))
-        if metadata.get("layout") != str(LAYOUT):
+        if metadata["layout"] != LAYOUT:
             raise VocabularyError(
                 f"{os.fspath(path)} has the layout of another version",
                 hint="Save the vocabulary again",
@@ -216,9 +215,9 @@ class Vocabulary:
         vocabulary = cls.__new__(cls)
         vocabulary._set(
             tuple([form or None for form in forms]),
-            frozenset(json.loads(metadata["end_token_ids"])),
-            json.loads(metadata["special_tokens"]),
-            json.loads(metadata["strips_first_space"]),
+            frozenset(metadata["end_token_ids"]),
+            metadata["special_tokens"],
+            metadata["strips_first_space"],
             Tables(groups),
         )
         return vocabulary

@@ -13,7 +13,6 @@ import pytest
 from data_files import NO_TOKENIZERS, tokenizer_files
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors.numpy import load_file, save_file
 from schema_strategies import examples
 from small_tokenizers import (
     byte_level_tokenizer,
@@ -29,15 +28,15 @@ from state_machines import JsonSchemaStateMachine, Vocabulary, VocabularyError
 from state_machines.masks.mask_store import MaskStore
 from state_machines.vocabulary.array_file import read_arrays, write_arrays
 
-# Of the files of `_everything`. Where one differs, what older versions have saved means something
+# Of the arrays of `_everything`. Where one differs, what older versions have saved means something
 # else now: raise LAYOUT, and write down the new digests.
-_LAYOUT_4 = {
-    "small": "306af94c4ceed24a",
-    "byte level": "aa31512f83a461fe",
-    "llama 2": "8704897c36baed59",
-    "gemma": "a022d6c59c2829da",
-    "unigram": "e52e4a52d07a1ea3",
-    "words": "a586c8e04a0793eb",
+_LAYOUT_5 = {
+    "small": "5744c96201b5395a",
+    "byte level": "bd730726a051a019",
+    "llama 2": "fa7679c39fafeff1",
+    "gemma": "5cd6c6443418628a",
+    "unigram": "298ac11cfbc885e6",
+    "words": "5bccf344173cdaed",
 }
 
 
@@ -141,18 +140,12 @@ def test_layout_version_matches_the_saved_arrays(tmp_path: Path) -> None:
     for name, vocabulary in _everything().items():
         MaskStore.of(vocabulary)
         vocabulary.save(tmp_path / name)
-        digests[name] = hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()[:16]
-    assert digests == _LAYOUT_4
-
-
-def test_file_is_readable_as_safetensors(tmp_path: Path) -> None:
-    vocabulary = small_vocabulary()
-    MaskStore.of(vocabulary)
-    vocabulary.save(tmp_path / "v.safetensors")
-    arrays = load_file(tmp_path / "v.safetensors")
-    assert len(arrays["tokens.lengths"]) == vocabulary.size
-    for name, array in vocabulary.tables.groups()["token_trie"].items():
-        np.testing.assert_array_equal(arrays[f"token_trie.{name}"], array)
+        arrays, metadata = read_arrays(tmp_path / name)
+        digest = hashlib.sha256(repr(metadata).encode())
+        for key, array in sorted(arrays.items()):
+            digest.update(key.encode() + array.dtype.str.encode() + array.tobytes())
+        digests[name] = digest.hexdigest()[:16]
+    assert digests == _LAYOUT_5
 
 
 def test_loaded_arrays_are_read_only(tmp_path: Path) -> None:
@@ -203,69 +196,29 @@ def refused(path: Path, content: bytes) -> None:
         Vocabulary.load(path)
 
 
-def test_digest_covers_every_part_of_a_file(content: bytes, tmp_path: Path) -> None:
+def test_damage_of_any_byte_is_detected(content: bytes, tmp_path: Path) -> None:
     random = np.random.default_rng(0)
-    header = int.from_bytes(content[:8], "little")
-    places = [
-        *range(8),
-        *random.integers(8, 8 + header, 200),
-        *random.integers(0, len(content), 200),
-    ]
-    for place in places:
+    for place in [*range(100), *random.integers(0, len(content), 300)]:
         damaged = bytearray(content)
         damaged[place] ^= 1 << int(random.integers(8))
-        refused(tmp_path / "damaged", bytes(damaged))
-    # The length of the header, which the digest does not cover.
-    for bit in range(64):
-        damaged = bytearray(content)
-        damaged[bit // 8] ^= 1 << bit % 8
         refused(tmp_path / "damaged", bytes(damaged))
 
 
 def test_truncated_or_extended_file_is_refused(content: bytes, tmp_path: Path) -> None:
-    for length in [*range(20), 100, len(content) // 2, len(content) - 1]:
+    for length in [*range(100), len(content) // 2, len(content) - 1]:
         refused(tmp_path / "short", content[:length])
     refused(tmp_path / "long", content + b"\0")
 
 
-def _headed(header: bytes) -> bytes:
-    return len(header).to_bytes(8, "little") + header
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"{}",
-        b"PK\x03\x04" + bytes(100),
-        b"\xff" * 1000,
-        _headed(b"[]"),
-        _headed(b"null"),
-        _headed(b'"text"'),
-        _headed(b"{}"),
-        _headed(b"[" * 200_000),
-        _headed(b'{"__metadata__": 7}'),
-        _headed(b'{"__metadata__": {"format": "pt"}}'),
-        _headed(b'{"__metadata__": {"format": "state_machines.Vocabulary"}}'),
-        _headed(b'{"__metadata__": {"format": "state_machines.Vocabulary", "sha256": ""}}'),
-        _headed(b'{"__metadata__": {"format": "state_machines.Vocabulary", "sha256": [1]}}'),
-    ],
-    ids=range(14),
-)
-def test_foreign_file_is_refused(content: bytes, tmp_path: Path) -> None:
-    refused(tmp_path / "foreign", content)
-
-
-def test_foreign_safetensors_file_is_refused(tmp_path: Path) -> None:
-    save_file({"weight": np.zeros(3, np.float32)}, tmp_path / "model")
-    with pytest.raises(VocabularyError, match="model"):
-        Vocabulary.load(tmp_path / "model")
+@pytest.mark.parametrize("foreign", [b"", b"{}", b"PK\x03\x04" + bytes(100), b"\xff" * 1000])
+def test_foreign_file_is_refused(foreign: bytes, tmp_path: Path) -> None:
+    refused(tmp_path / "foreign", foreign)
 
 
 def test_other_layout_version_is_refused(tmp_path: Path) -> None:
     small_vocabulary().save(tmp_path / "v")
     arrays, metadata = read_arrays(tmp_path / "v")
-    write_arrays(tmp_path / "v", arrays, {**metadata, "layout": "0"})
+    write_arrays(tmp_path / "v", arrays, {**metadata, "layout": 0})
     with pytest.raises(VocabularyError, match="layout"):
         Vocabulary.load(tmp_path / "v")
 
