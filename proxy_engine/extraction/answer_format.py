@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pydantic
+from pydantic.fields import FieldInfo
 
 from state_machines import JsonSchemaStateMachine, StateMachine
 from state_machines.pydantic_schemas import ClosedJsonSchema
@@ -21,7 +22,7 @@ from ..errors import InvalidOptionError, InvalidResponseFormatError
 from ..validation import JsonValidator
 from .details import NO_DETAILS, RESULT, DetailColumns, Details
 from .field_quotes import FieldQuotes
-from .json_values import encode, jsonable, pointer_of, split_members
+from .json_values import encode, join_members, jsonable, pointer_of, split_members
 from .schemas import INPUT, closed_schema, known_properties
 
 if TYPE_CHECKING:
@@ -156,35 +157,39 @@ class AnswerFormat:
                 hint="Give a prefix for the names of the result's columns, such as 'result_'.",
             )
 
+    def answer_text(self, result: GenerationResult[Any]) -> str:
+        """Return the answer of the model as JSON in one line, without quotes of properties."""
+        if self.schema is None:
+            return encode(result.text)
+        quotes = self.field_quotes
+        text = result.text if quotes is None else quotes.answer_text(result.text)
+        # Line breaks occur only between JSON tokens, where a space is equivalent.
+        return text.replace("\n", " ")
+
     def json_text(self, result: GenerationResult[Any]) -> str:
         """Return an answer as JSON in one line.
 
         The answer to a JSON Schema is that of the model. A value of a type is written by pydantic,
         since validators may have changed it.
         """
-        if self.schema is None:
-            return encode(result.text)
-        if self.field_quotes is not None and self.adapter is None:
-            return self.field_quotes.answer_text(result.text)
-        if self.adapter is None:
-            # Line breaks occur only between JSON tokens, where a space is equivalent.
-            return result.text.replace("\n", " ")
-        return self.written(result.parsed)
+        return self.answer_text(result) if self.adapter is None else self.written(result.parsed)
 
     def written(self, value: Any) -> str:
-        """Return a parsed answer as JSON in one line."""
-        return encode(value if self.adapter is None else self._named(value, mode="json"))
+        """Return a parsed answer as JSON in one line.
+
+        A validator may return NaN or an infinity, which pydantic writes as null.
+        """
+        return encode(value if self.adapter is None else jsonable(self._named(value, mode="json")))
 
     def quotations(
         self, text: str, sources: Mapping[str, str], details: Mapping[str, Any]
     ) -> tuple[Quotation, ...]:
         """Return where the quotes of an answer first occur in their sources.
 
-        None of the quotes in the answer itself if a validator has changed it, so that it has other
-        texts.
+        None of the quotes in the answer itself if the sources have changed.
 
         Args:
-            text: The answer as JSON.
+            text: The answer that :meth:`answer_text` has returned.
             sources: The texts that strings are quoted from, by name.
             details: The columns about its generation, with the quotes of properties.
         """
@@ -207,9 +212,10 @@ class AnswerFormat:
         if not self.properties:
             return {self.prefix + RESULT: text}
         members = split_members(text)
-        others = {name: json.loads(members.pop(name)) for name in members.keys() - self._known}
-        columns = {self.prefix + name: member for name, member in members.items()}
-        return {**columns, self.prefix + OTHERS: encode(others)} if others else columns
+        known = self._known
+        columns = {self.prefix + name: text for name, text in members.items() if name in known}
+        others = {name: text for name, text in members.items() if name not in known}
+        return {**columns, self.prefix + OTHERS: join_members(others)} if others else columns
 
     def cells(self, value: Any) -> dict[str, Any]:
         """Return the columns of an answer that :meth:`plain` has returned."""
@@ -231,7 +237,7 @@ class AnswerFormat:
         return {**named, **columns.get(self.prefix + OTHERS, {})}
 
     def parse(self, text: str) -> Any:
-        """Return the parsed answer of a text that :meth:`json_text` has returned.
+        """Return the parsed answer of a text that :meth:`answer_text` has returned.
 
         Raises:
             ValueError: A validator of the type rejects it.
@@ -293,10 +299,10 @@ def _adapter_and_schema(given: Any) -> tuple[pydantic.TypeAdapter[Any] | None, A
 
 def _names_of_fields(value: Any) -> dict[str, str]:
     """Return the names in the schema by the names that pydantic writes, where they differ."""
-    if not isinstance(value, pydantic.BaseModel):
-        return {}
     names = {}
-    for name, field in type(value).model_fields.items():
+    # Those of models and of dataclasses of pydantic.
+    fields: Mapping[str, FieldInfo] = getattr(type(value), "__pydantic_fields__", {})
+    for name, field in fields.items():
         alias = field.validation_alias
         if isinstance(alias, pydantic.AliasChoices):
             alias = next((one for one in alias.choices if isinstance(one, str)), None)

@@ -58,7 +58,8 @@ class Outcome:
         answers: The format of the answers.
         result: The result; ``None`` for an error, and for a record of an earlier run.
         error: The error.
-        earlier: The answer of an earlier run: JSON, and the columns about its generation.
+        earlier: The answer of an earlier run, as :attr:`answer`, and the columns about its
+            generation.
     """
 
     item: Item
@@ -68,11 +69,22 @@ class Outcome:
     earlier: tuple[str, Mapping[str, Any]] | None = None
 
     @cached_property
-    def text(self) -> str:
-        """The answer as JSON in one line; empty for an error."""
+    def answer(self) -> str:
+        """The answer of the model as JSON in one line; empty for an error."""
         if self.result is not None:
-            return self.answers.json_text(self.result)
+            return self.answers.answer_text(self.result)
         return "" if self.earlier is None else self.earlier[0]
+
+    @cached_property
+    def text(self) -> str:
+        """The value as JSON in one line, which validators may have changed; empty for an error.
+
+        Raises:
+            ValueError: As :meth:`value`.
+        """
+        if self.answers.adapter is None or not self.answer:
+            return self.answer
+        return self.answers.written(self.value())
 
     @cached_property
     def details(self) -> Mapping[str, Any]:
@@ -85,11 +97,11 @@ class Outcome:
         """Return the parsed answer; ``None`` for an error.
 
         Raises:
-            ValueError: A validator of the type rejects its own value of an earlier run.
+            ValueError: A validator rejects an answer that it accepted in an earlier run.
         """
         if self.result is not None:
             return self.result.parsed
-        return self.answers.parse(self.text) if self.text else None
+        return self.answers.parse(self.answer) if self.answer else None
 
 
 class _Pending:
@@ -252,11 +264,11 @@ class Extraction:
         """Return the quotes of an answer; of an earlier run each at its first occurrence."""
         if outcome.result is not None:
             return outcome.result.quotes
-        if not (outcome.text and self.answers.has_quotes):
+        if not (outcome.answer and self.answers.has_quotes):
             return ()
         try:
             sources = self.sources(outcome.item.read())
-            return self.answers.quotations(outcome.text, sources, outcome.details)
+            return self.answers.quotations(outcome.answer, sources, outcome.details)
         except ValueError:
             # The file has changed since.
             return ()

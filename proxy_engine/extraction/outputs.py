@@ -26,7 +26,7 @@ from .json_values import encode
 from .outcomes import Outcome
 from .output_file import OutputFile, existing, has_contents, open_output
 from .parquet import ParquetWriter
-from .rows import Csv, JsonLines, RowFormat, error_type
+from .rows import Csv, JsonLines, ParquetLines, RowFormat, error_type
 
 FileFormat: TypeAlias = Literal["jsonl", "csv", "parquet"]
 
@@ -100,7 +100,7 @@ class OutputOptions:
             if self.format == "parquet":
                 import_library("pyarrow")
                 kind, path = ParquetOutput, f"{self.path}.partial.jsonl"
-                rows = JsonLines(answers, is_bare=False)
+                rows = ParquetLines(answers)
                 if has_contents(self.path):
                     if not self.is_resumed and not self.is_replaced:
                         raise existing(self.path)
@@ -138,7 +138,7 @@ class Entry(NamedTuple):
     Attributes:
         record: The digest of the record.
         size: The size of the output after its row.
-        text: The answer as JSON; empty for an error.
+        text: The answer of the model as JSON; empty for an error.
         details: The columns about the generation of the answer.
         error: The type and the message of the error.
     """
@@ -212,7 +212,7 @@ class Manifest:
         """Append the entry of a row."""
         error = outcome.error
         reason = None if error is None else (error_type(error), str(error))
-        entry = Entry(outcome.item.digest(), size, outcome.text, outcome.details, reason)
+        entry = Entry(outcome.item.digest(), size, outcome.answer, outcome.details, reason)
         self._file.write(encode(entry))
 
 

@@ -65,9 +65,11 @@ def record_of(outcome: Outcome, quotes: Sequence[Quotation]) -> PageRecord:
     if outcome.error is not None:
         return PageRecord(outcome.item.label, text, error=error_text(outcome.error))
     has_field_quotes = outcome.answers.field_quotes is not None
-    return PageRecord(
-        outcome.item.label, text, outcome.text, quotes, has_field_quotes=has_field_quotes
-    )
+    try:
+        answer = outcome.text
+    except ValueError as error:
+        return PageRecord(outcome.item.label, text, error=error_text(error))
+    return PageRecord(outcome.item.label, text, answer, quotes, has_field_quotes=has_field_quotes)
 
 
 def page(records: Iterable[PageRecord]) -> Iterator[str]:

@@ -62,26 +62,32 @@ class RowFormat(ABC):
 
 
 class JsonLines(RowFormat):
-    """JSON Lines.
-
-    Args:
-        answers: The format of the answers.
-        is_bare: Whether a row without other fields is the answer itself, as the model wrote it.
-    """
-
-    def __init__(self, answers: AnswerFormat, *, is_bare: bool = True) -> None:
-        super().__init__(answers)
-        self._is_bare = is_bare and not answers.prefix and not answers.details.types
+    """JSON Lines. A row without other fields is the answer itself, if nothing is added to it."""
 
     def row(self, outcome: Outcome) -> str:
+        has_details = self.answers.prefix or self.answers.details.types
+        if outcome.error is None and not (has_details or self._fields(outcome.item)):
+            return outcome.text
+        return self._row(outcome, outcome.text)
+
+    def _row(self, outcome: Outcome, answer: str) -> str:
         fields = {name: encode(value) for name, value in self._fields(outcome.item).items()}
         if outcome.error is not None:
             error = failure(outcome.item.key, outcome.error)
             return join_members({**fields, self.error: encode(error)})
-        if not fields and self._is_bare:
-            return outcome.text
         details = {name: encode(value) for name, value in outcome.details.items()}
-        return join_members({**fields, **self.answers.split(outcome.text), **details})
+        return join_members({**fields, **self.answers.split(answer), **details})
+
+
+class ParquetLines(JsonLines):
+    """Rows that become a Parquet file: JSON Lines with the answers of the model.
+
+    They are validated again for the types of the columns, and validators may reject the values that
+    they have returned.
+    """
+
+    def row(self, outcome: Outcome) -> str:
+        return self._row(outcome, outcome.answer)
 
 
 class Csv(RowFormat):

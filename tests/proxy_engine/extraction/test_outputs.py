@@ -83,6 +83,65 @@ def test_resumed_run_has_all_values_and_columns(
     assert names == [path.name, f"{path.name}.manifest"]
 
 
+class Owner(pydantic.BaseModel):
+    is_known: bool = pydantic.Field(validation_alias="known", serialization_alias="isKnown")
+
+
+class Changed(pydantic.BaseModel):
+    """A type that rejects its own values in JSON."""
+
+    kind: Literal["cat", "dog"] = pydantic.Field(exclude=True)
+    age: Literal[1, 2]
+    weight: Literal["1.5", "unknown"]
+    owner: Owner
+
+    @pydantic.field_validator("age")
+    @classmethod
+    def _add(cls, age: int) -> int:
+        return age + 10
+
+    @pydantic.field_validator("weight")
+    @classmethod
+    def _convert(cls, weight: str) -> float:
+        return float("nan")
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_values_that_validators_have_changed_are_written_and_resumed(
+    tiny_engine: InferenceEngine, tmp_path: Path, suffix: str
+) -> None:
+    path = tmp_path / f"out.{suffix}"
+    with tiny_engine.iter_extract(RECORDS, Changed, output=path, **OPTIONS) as stream:
+        first = next(stream)
+    results = tiny_engine.extract(RECORDS, Changed, output=path, resume=True, **OPTIONS)
+    assert [record.usage is None for record in results[:1]] == [True]
+    assert str(results[0].value) == str(first.value)
+    assert isinstance(results.values[3], Changed)
+    if suffix == "jsonl":
+        row = json.loads(path.read_bytes().splitlines()[0], parse_constant=pytest.fail)
+        assert row["age"] in (11, 12)
+        assert row["weight"] is None
+        assert row["owner"].keys() == {"isKnown"}
+        assert "kind" not in row
+
+
+def test_fields_of_pydantic_dataclasses_have_the_names_of_the_schema() -> None:
+    @pydantic.dataclasses.dataclass
+    class Pet:
+        age: int = pydantic.Field(validation_alias="years")
+
+    answers = AnswerFormat.of(Pet)
+    assert answers.columns == ("years",)
+    assert answers.split(answers.written(answers.parse('{"years": 3}'))) == {"years": "3"}
+
+
+def test_unlisted_properties_keep_their_order_and_the_notation_of_numbers() -> None:
+    schema = {**SCHEMA, "additionalProperties": True}
+    members = ", ".join(f'"p{number}": 1.50' for number in range(9))
+    columns = AnswerFormat.of(schema).split(f'{{"s": "", {members}}}')
+    assert columns == {"s": '""', "additional_properties": f"{{{members}}}"}
+
+
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_file_of_other_records_is_refused_and_unchanged(
     tiny_engine: InferenceEngine, tmp_path: Path, suffix: str
