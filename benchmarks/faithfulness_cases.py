@@ -12,7 +12,7 @@ from tiny_models import make_tiny_model, make_tiny_tokenizer
 
 from proxy_engine import InferenceEngine, RawPrompt
 from state_machines import ChoiceStateMachine, RegexStateMachine
-from state_machines.root import Sequence, Structured
+from state_machines.root import Series, Structured
 
 __all__ = ["ANIMALS", "CASES", "Case", "animal_cases"]
 
@@ -129,7 +129,7 @@ CASES = (
         "composition",
         "hello",
         {
-            "response_format": Sequence(
+            "response_format": Series(
                 Structured("one", grammar=RegexStateMachine("[ab]{1,3}")),
                 Structured("two", grammar=RegexStateMachine("c?:(12|1|2)")),
             ),

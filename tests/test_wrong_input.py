@@ -47,11 +47,11 @@ from state_machines import (
 from state_machines.errors import ProxyError
 from state_machines.root import (
     Choice,
-    Loop,
     Marker,
     Optional,
+    Repeat,
     RootStateMachine,
-    Sequence,
+    Series,
     Structured,
     Text,
 )
@@ -333,16 +333,16 @@ def test_invalid_parts_raise_proxy_errors(value: Any) -> None:
         lambda: Text(value),
         lambda: Marker("a", value),
         lambda: Structured("a", grammar=value),
-        lambda: Sequence(Marker("a", "b"), value),
+        lambda: Series(Marker("a", "b"), value),
         lambda: Choice(value),
         lambda: Optional(value),
-        lambda: Loop(Text("a"), between=value),
+        lambda: Repeat(Text("a"), between=value),
         *(
             lambda name=name: Text("a", **{name: value})
             for name in ("begin", "end", "min_chars", "max_chars", "stop", "excluding")
         ),
         *(
-            lambda name=name: Loop(Marker("a", "b"), **{name: value})
+            lambda name=name: Repeat(Marker("a", "b"), **{name: value})
             for name in ("min_count", "max_count")
         ),
     ):

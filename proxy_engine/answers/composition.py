@@ -13,13 +13,12 @@ A draft precedes the content or the calls, and is reported as reasoning.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from collections.abc import Sequence as Several
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from state_machines.errors import CompositionError
 from state_machines.json_schema.machine import AdditionalProperties
-from state_machines.root.parts import Choice, Marker, Optional, Part, Sequence, Text
+from state_machines.root.parts import Choice, Marker, Optional, Part, Series, Text
 from state_machines.tool_calls.call import ToolSignature
 from state_machines.tool_calls.tool_format import NO_DELIMITERS, Delimiters, ToolFormat
 
@@ -71,7 +70,7 @@ class Calls:
     """
 
     format: ToolFormat
-    tools: Several[ToolSignature]
+    tools: Sequence[ToolSignature]
     min_calls: int = 0
     max_calls: int | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
@@ -98,8 +97,8 @@ def compose_answer(
     reasoning: Reasoning | None = None,
     draft: Delimiters | None = None,
     dialect: ToolFormat | None = None,
-    excluding: Several[str] = (),
-    stop: Several[str] = (),
+    excluding: Sequence[str] = (),
+    stop: Sequence[str] = (),
 ) -> Part:
     """Return the parts of an answer.
 
@@ -123,10 +122,10 @@ def compose_answer(
     without = dict.fromkeys((*excluding, *_foreign(reasoning, dialect)))
     rest = _answer(content, calls, dialect, tuple(without), tuple(stop))
     if dialect is not None and dialect.finish:
-        rest = Sequence(rest, Marker(TEXT, dialect.finish))
+        rest = Series(rest, Marker(TEXT, dialect.finish))
     if draft is not None:
         end = Marker(REASONING, draft.end, continues=True)
-        rest = Sequence(Text(REASONING, begin=draft.begin), end, rest)
+        rest = Series(Text(REASONING, begin=draft.begin), end, rest)
     if reasoning is None:
         return rest
     begin = "" if reasoning.is_open else reasoning.delimiters.begin
@@ -140,10 +139,10 @@ def compose_answer(
     space: Part = Optional(Choice(*(Marker(REASONING, text) for text in SPACES)))
     if dialect is not None and dialect.joint:
         space = Marker(REASONING, dialect.joint)
-    before = Sequence(thought, space)
+    before = Series(thought, space)
     if reasoning.is_open or reasoning.is_required:
-        return Sequence(before, rest)
-    return Sequence(Optional(before), rest)
+        return Series(before, rest)
+    return Series(Optional(before), rest)
 
 
 def _answer(
@@ -173,25 +172,25 @@ def _answer(
     # Calls must follow this text, and a stop string would end the answer: it cannot have one.
     said = _delimited(_excluding(content, stop), preamble)
     before = [said, *([Marker(TEXT, joint)] if joint else [])]
-    return Choice(answer, Sequence(Optional(Sequence(*before)), calls.part(1)))
+    return Choice(answer, Series(Optional(Series(*before)), calls.part(1)))
 
 
-def _text_and_calls(text: Text, calls: Calls, stop: Several[str], *, interleaved: bool) -> Sequence:
+def _text_and_calls(text: Text, calls: Calls, stop: Sequence[str], *, interleaved: bool) -> Series:
     """Return free text and calls after it; then more of both if the format has it."""
     entry = calls.format
     if interleaved and entry.interleaved:
         # Text before a call cannot contain a stop string, which would end the answer.
         text = _excluding(text, (entry.start, entry.result.begin, *stop))
         stops = [Optional(Choice(*(Marker(TEXT, each) for each in stop)))] if stop else []
-        return Sequence(text, Optional(calls.part(1, text)), *stops)
+        return Series(text, Optional(calls.part(1, text)), *stops)
     text = replace(text, excluding=tuple(t for t in text.excluding if t != entry.start))
     if not stop:
-        return Sequence(text, calls.part(0))
+        return Series(text, calls.part(0))
     markers = (Marker(TEXT, each) for each in stop)
-    return Sequence(text, Optional(Choice(*markers, calls.part(1))))
+    return Series(text, Optional(Choice(*markers, calls.part(1))))
 
 
-def _excluding(text: Text, more: Several[str]) -> Text:
+def _excluding(text: Text, more: Sequence[str]) -> Text:
     return replace(text, excluding=tuple(dict.fromkeys((*text.excluding, *more))))
 
 
@@ -210,4 +209,4 @@ def _delimited(content: Part, around: Delimiters) -> Part:
         parts.insert(0, Marker(name, around.begin))
     if around.end:
         parts.append(Marker(name, around.end))
-    return Sequence(*parts) if len(parts) > 1 else content
+    return Series(*parts) if len(parts) > 1 else content

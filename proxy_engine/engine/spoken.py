@@ -30,7 +30,7 @@ from state_machines.grammar.nodes import (
 )
 from state_machines.grammar.symbols import byte_set
 from state_machines.limits import LIMITS
-from state_machines.root import Marker, Optional, Sequence
+from state_machines.root import Marker, Optional, Series
 
 from ..answers.response_format import Cached, OuterFormat, ResponseFormat
 from ..errors import InvalidOptionError
@@ -91,7 +91,7 @@ class Spoken(OuterFormat):
             if inner.part is None:
                 return inner
             space = Optional(Marker("space", " "))
-            return replace(inner, part=Sequence(space, inner.part))
+            return replace(inner, part=Series(space, inner.part))
         spoken = cached(
             (Spoken, machine, self.lead_in, self.max_lead_in),
             lambda: SpokenStateMachine(machine, self.lead_in, self.max_lead_in),

@@ -17,7 +17,7 @@ from .forward_pass import ForwardPass
 from .limits import Deadline, PartLimits, SequenceOptions, end_token_ids, xtc_special_tokens
 from .model_checks import ModelChecks
 from .prefill import Prefill
-from .sequence import Sequence
+from .sequence import GeneratedSequence
 from .sequence_samplers import SamplingHooks, SequenceSamplers
 from .speculation.draft_heads import DraftHead, HeadOutput
 from .speculation.draft_model import DraftModel
@@ -39,6 +39,7 @@ __all__ = [
     "Drafting",
     "FastForward",
     "ForwardPass",
+    "GeneratedSequence",
     "HeadDrafter",
     "HeadOutput",
     "ModelChecks",
@@ -46,7 +47,6 @@ __all__ = [
     "PartLimits",
     "Prefill",
     "SamplingHooks",
-    "Sequence",
     "SequenceOptions",
     "SequenceSamplers",
     "StepCosts",

@@ -17,8 +17,7 @@ A single sequence is a batch of one, in mlx-lm's caches for a single sequence.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
-from collections.abc import Sequence as Items
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ..runtime.backends import requires_backend
@@ -37,7 +36,7 @@ from .lookahead import Lookahead
 from .model_checks import ModelChecks
 from .particles import KnownWeights
 from .sampling import NextToken
-from .sequence import Sequence
+from .sequence import GeneratedSequence
 from .speculation.draft_length import most_efficient_count
 from .speculation.drafting import BatchDrafts
 from .speculation.model_drafter import ModelDrafter
@@ -87,7 +86,7 @@ class Batch:
         self._pads = pads
         self._quantize = quantize
         self._draft_model = draft_model
-        self._rows: BatchRows[Sequence] = BatchRows()
+        self._rows: BatchRows[GeneratedSequence] = BatchRows()
         self._costs = costs or StepCosts()
         self._drafts = BatchDrafts(self._rows, self._probe, draft_model, self._costs, pads=pads)
         self._choices = ExactChoices(self._pass.model, self._rows)
@@ -99,11 +98,11 @@ class Batch:
         self._has_joined = True
 
     @property
-    def sequences(self) -> Items[Sequence]:
+    def sequences(self) -> Sequence[GeneratedSequence]:
         """The sequences."""
         return self._rows.sequences
 
-    def can_add(self, cache: Items[Any]) -> bool:
+    def can_add(self, cache: Sequence[Any]) -> bool:
         """Whether a sequence with this cache can be added."""
         rows = self._rows
         if not rows.sequences:
@@ -111,7 +110,7 @@ class Batch:
         can_grow = rows.is_merged or can_merge(rows.cache)
         return can_grow and self.can_fork(cache)
 
-    def can_fork(self, cache: Items[Any]) -> bool:
+    def can_fork(self, cache: Sequence[Any]) -> bool:
         """Whether several sequences can begin with copies of a cache and share passes."""
         return self._quantize is None and can_merge(cache) and self._probe.can_decode()
 
@@ -120,7 +119,7 @@ class Batch:
         """Whether several prompts can share a prefill pass."""
         return self._quantize is None and self._probe.can_pad()
 
-    def add(self, sequences: Items[Sequence], cache: list[Any]) -> None:
+    def add(self, sequences: Sequence[GeneratedSequence], cache: list[Any]) -> None:
         """Add sequences with the same tokens, whose cache the batch takes over.
 
         Their prompt is processed: they have ``logits``.
@@ -128,12 +127,16 @@ class Batch:
         self._has_joined = True
         self._rows.add(sequences, cache)
 
-    def add_all(self, sequences: Items[Sequence], cache: list[Any]) -> None:
+    def add_all(self, sequences: Sequence[GeneratedSequence], cache: list[Any]) -> None:
         """Add sequences after a joint prefill, with their batch cache."""
         self._has_joined = True
         self._rows.add_all(sequences, cache)
 
-    def replace(self, removed: Collection[Sequence], added: Mapping[Sequence, Sequence]) -> None:
+    def replace(
+        self,
+        removed: Collection[GeneratedSequence],
+        added: Mapping[GeneratedSequence, GeneratedSequence],
+    ) -> None:
         """Replace sequences by others that continue copies of their caches.
 
         Args:
@@ -144,7 +147,7 @@ class Batch:
         self._rows.replace(removed, added)
         self._release()
 
-    def remove(self, sequence: Sequence, *, wants_cache: bool = True) -> list[Any] | None:
+    def remove(self, sequence: GeneratedSequence, *, wants_cache: bool = True) -> list[Any] | None:
         """Remove a sequence.
 
         Returns:
@@ -284,7 +287,7 @@ class Batch:
         if step.sequence.is_at_choice:
             step.tokens += self._choices.draw(step.sequence)
 
-    def _read(self, sampled: Items[Step], drawn: Items[NextToken]) -> Work:
+    def _read(self, sampled: Sequence[Step], drawn: Sequence[NextToken]) -> Work:
         """Wait for the sampled tokens, and return the time."""
         started = time.perf_counter()
         NextToken.read(drawn)
@@ -295,7 +298,9 @@ class Batch:
         return "wait", started, ended
 
     def _token_counts(
-        self, pending: Mapping[Sequence, Items[int]], drafts: Mapping[Sequence, Items[int]]
+        self,
+        pending: Mapping[GeneratedSequence, Sequence[int]],
+        drafts: Mapping[GeneratedSequence, Sequence[int]],
     ) -> list[int]:
         """Return how many of its pending tokens each sequence takes in the next pass.
 
@@ -344,7 +349,7 @@ class Batch:
             for sequence, length in zip(pending, lengths, strict=True)
         ]
 
-    def _forward(self, tokens: mx.array, lengths: Items[int]) -> Work:
+    def _forward(self, tokens: mx.array, lengths: Sequence[int]) -> Work:
         """Dispatch a pass and set each sequence's logits after its last token.
 
         Args:

@@ -29,7 +29,7 @@ from ..results.parts import ScoredChoice, ScoredOption
 from .batch_rows import BatchRows
 from .choice_scores import Candidate, ChoiceScorer, ChoiceScores
 from .forward_pass import position_arguments
-from .sequence import Sequence as GeneratedSequence
+from .sequence import GeneratedSequence
 from .tokens import Token
 
 _MASK_STEPS = 5_000

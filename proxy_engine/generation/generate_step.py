@@ -25,7 +25,7 @@ from .fast_forward import FastForward, text_encoder
 from .forward_pass import ForwardPass
 from .limits import PartLimits, SequenceOptions, end_token_ids, xtc_special_tokens
 from .prefill import Prefill, default_prefill_step_size
-from .sequence import Sequence as GeneratedSequence
+from .sequence import GeneratedSequence
 from .sequence_samplers import CustomSampler, LogitsProcessor, LogprobsSampler
 
 _UNLIMITED = 1 << 62

@@ -19,7 +19,7 @@ from .batch_rows import BatchRows
 from .cache_layers import can_trim
 from .forward_pass import NextLogits, PassOutput, position_arguments
 from .sampling import NextToken
-from .sequence import Sequence as GeneratedSequence
+from .sequence import GeneratedSequence
 from .speculation.drafting import BatchDrafts
 from .step import Step
 from .timings import Work

@@ -19,7 +19,7 @@ from ..conversation.prompts import PromptInputs
 from ..runtime.blas import has_fast_blas
 from .cache_layers import drop_padding, merge, padded_tokens, right_padded, trim
 from .forward_pass import ForwardPass, NextLogits, PassOutput, RowStates, position_arguments
-from .sequence import Sequence as GeneratedSequence
+from .sequence import GeneratedSequence
 from .wired_memory import clear_cache
 
 # A forward pass cannot be interrupted, so the step size bounds how late a cancellation takes

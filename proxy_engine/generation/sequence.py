@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence as Tokens
+from collections.abc import Sequence
 from typing import Protocol, cast
 
 import mlx.core as mx
@@ -40,14 +40,14 @@ class DraftCounts(Protocol):
     def has_model(self) -> bool:
         """Whether a draft model or head may draft."""
 
-    def may_use_model(self, sequence: Sequence) -> bool:
+    def may_use_model(self, sequence: GeneratedSequence) -> bool:
         """Whether the draft model or head would draft now, by its acceptance rate and cost."""
 
     def drop_model(self) -> None:
         """Draft without the draft model or head from now on."""
 
 
-class Sequence(CachedText):
+class GeneratedSequence(CachedText):
     """One sequence while it is generated.
 
     Args:
@@ -78,7 +78,7 @@ class Sequence(CachedText):
 
     def __init__(
         self,
-        prompt_ids: Tokens[int],
+        prompt_ids: Sequence[int],
         constraint: Constraint,
         samplers: TokenSamplers,
         *,
@@ -270,7 +270,7 @@ class Sequence(CachedText):
     def random_state(self, state: RandomState) -> None:
         self._own_samplers.random_state = state
 
-    def fork(self, stream: int) -> Sequence:
+    def fork(self, stream: int) -> GeneratedSequence:
         """Return a copy that is continued independently.
 
         Args:
@@ -285,7 +285,7 @@ class Sequence(CachedText):
         twin.samplers = self._own_samplers.fork(stream)
         return twin
 
-    def after_proposed(self, token_id: int) -> tuple[Sequence, tuple[int, ...]] | None:
+    def after_proposed(self, token_id: int) -> tuple[GeneratedSequence, tuple[int, ...]] | None:
         """Return a copy behind a proposed token, and the forced tokens that follow it.
 
         The copy shares the samplers, and so their random keys. It is to be sampled from, and not
@@ -310,8 +310,8 @@ class Sequence(CachedText):
             return None
         return twin, tuple(token.token_id for token in appended if token.finish_reason != "stop")
 
-    def _copy(self, constraint: Constraint) -> Sequence:
-        twin = Sequence.__new__(type(self))
+    def _copy(self, constraint: Constraint) -> GeneratedSequence:
+        twin = GeneratedSequence.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin.constraint = constraint
         twin.tokens = list(self.tokens)

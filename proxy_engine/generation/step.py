@@ -24,7 +24,7 @@ from .constraint import SlowMaskError
 from .fast_forward import MASK_STEPS
 from .forward_pass import NextLogits
 from .sampling import NextToken, Proposal
-from .sequence import Sequence
+from .sequence import GeneratedSequence
 from .sequence_samplers import RandomState
 from .speculation.drafts import Draft
 from .timings import Work
@@ -54,7 +54,7 @@ class Step:
         work: The kinds of work done, with their times.
     """
 
-    def __init__(self, sequence: Sequence, draft: Draft | None = None) -> None:
+    def __init__(self, sequence: GeneratedSequence, draft: Draft | None = None) -> None:
         self.sequence = sequence
         self.draft = draft
         self.tokens: list[Token] = []

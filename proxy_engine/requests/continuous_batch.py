@@ -17,7 +17,7 @@ from typing import Any
 
 from ..answers.compile_queue import CompileJob, CompileQueue
 from ..errors import InvalidOptionError
-from ..generation import Batch, ForwardPass, ModelChecks, ModelDrafter, Sequence
+from ..generation import Batch, ForwardPass, GeneratedSequence, ModelChecks, ModelDrafter
 from ..prompt_cache.layers import copy_cache
 from ..prompt_cache.prompt_caches import PromptCaches
 from .groups import Group, SequenceFactory
@@ -69,7 +69,7 @@ class ContinuousBatch:
         self._batch = self._new_batch()
         self._groups: list[Group] = []
         # The sequences of the batch.
-        self._members: dict[Sequence, tuple[Group, Sample]] = {}
+        self._members: dict[GeneratedSequence, tuple[Group, Sample]] = {}
         # Whether they have changed since the last round in which a batch cache could be converted.
         self._has_changed = False
 
@@ -310,7 +310,7 @@ class ContinuousBatch:
             self._batch.add([sequence], cache)
             self._set_rows(group, [sequence])
 
-    def _arrange(self, group: Group, sources: dict[Sequence, Sequence]) -> None:
+    def _arrange(self, group: Group, sources: dict[GeneratedSequence, GeneratedSequence]) -> None:
         """Let a group have the given sequences, each with a copy of the row of another one."""
         if group.rows == list(sources) == list(sources.values()):
             return
@@ -319,7 +319,7 @@ class ContinuousBatch:
         if not (sources or group.waiting):
             self._end(group)
 
-    def _set_rows(self, group: Group, sequences: list[Sequence]) -> None:
+    def _set_rows(self, group: Group, sequences: list[GeneratedSequence]) -> None:
         self._has_changed = True
         for sequence in group.rows:
             self._members.pop(sequence, None)

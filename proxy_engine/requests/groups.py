@@ -12,7 +12,7 @@ import itertools
 import math
 import threading
 import time
-from collections.abc import Sequence as Several
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -31,9 +31,9 @@ from ..generation import (
     DeviceMasks,
     Drafting,
     FastForward,
+    GeneratedSequence,
     ModelDrafter,
     PartLimits,
-    Sequence,
     SequenceOptions,
     SequenceSamplers,
     StepCosts,
@@ -72,8 +72,8 @@ class Group:
 
     job: Job
     first: Sample
-    rows: list[Sequence] = field(default_factory=list)
-    parked: dict[Sequence, tuple[list[Any], Future[None]]] = field(default_factory=dict)
+    rows: list[GeneratedSequence] = field(default_factory=list)
+    parked: dict[GeneratedSequence, tuple[list[Any], Future[None]]] = field(default_factory=dict)
     waiting: list[Sample] = field(default_factory=list)
     cache: list[Any] = field(default_factory=list)
     is_batched: bool = True
@@ -101,7 +101,7 @@ class Group:
         return self.count
 
     @property
-    def active(self) -> dict[Sequence, Sequence]:
+    def active(self) -> dict[GeneratedSequence, GeneratedSequence]:
         """Its sequences in the batch that stay in their rows."""
         active = {sample.sequence for sample in self.samples if sample.is_active}
         return {row: row for row in self.rows if row in active}
@@ -113,7 +113,7 @@ class Group:
             seed = self.job.request.options.seed
             self._system = ParticleSystem([self.first, *forks], seed=seed)
 
-    def resample(self) -> dict[Sequence, Sequence]:
+    def resample(self) -> dict[GeneratedSequence, GeneratedSequence]:
         """Resample the particles if necessary.
 
         A particle whose text is forced is ahead of others, by tokens of small weight. Particles are
@@ -285,7 +285,7 @@ class SequenceFactory:
         self._draft_cost = draft_cost
         self._num_draft_tokens = num_draft_tokens
 
-    def sequence(self, request: Request) -> Sequence:
+    def sequence(self, request: Request) -> GeneratedSequence:
         """Return the sequence that answers a request."""
         options = request.options
         guard = request.guard
@@ -325,7 +325,7 @@ class SequenceFactory:
             part=request.answer.part,
             fast_forward=self.fast_forward if options.fast_forward else None,
         )
-        return Sequence(
+        return GeneratedSequence(
             request.prompt.token_ids,
             constraint,
             samplers,
@@ -335,7 +335,7 @@ class SequenceFactory:
             timings=Timings(is_traced=options.trace),
         )
 
-    def drafters(self, prompt_ids: Several[int]) -> list[Drafter]:
+    def drafters(self, prompt_ids: Sequence[int]) -> list[Drafter]:
         """Return the drafters of a sequence that need no model, the preferred one first."""
         return [CopyDrafter(prompt_ids, self.vocabulary, self.fast_forward)]
 

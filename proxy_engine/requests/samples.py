@@ -25,8 +25,7 @@ from ..answers.reader import AnswerReader
 from ..answers.values import captured_texts, checked_calls, composed_value
 from ..conversation.content import ToolCall
 from ..errors import OutputValidationError, ToolArgumentsError
-from ..generation import Sequence as GeneratedSequence
-from ..generation import Token
+from ..generation import GeneratedSequence, Token
 from ..results.confidence import open_pointer
 from ..results.events import PromptProgress, TokenGenerated
 from ..results.generation import FinishReason, GenerationResult

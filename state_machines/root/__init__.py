@@ -4,11 +4,11 @@ from state_machines.root.attribution import Piece
 from state_machines.root.machine import RootMatcher, RootStateMachine, StructuralTagPart
 from state_machines.root.parts import (
     Choice,
-    Loop,
     Marker,
     Optional,
     Part,
-    Sequence,
+    Repeat,
+    Series,
     Structured,
     SubState,
     Text,
@@ -19,14 +19,14 @@ from state_machines.root.parts import (
 
 __all__ = [
     "Choice",
-    "Loop",
     "Marker",
     "Optional",
     "Part",
     "Piece",
+    "Repeat",
     "RootMatcher",
     "RootStateMachine",
-    "Sequence",
+    "Series",
     "StructuralTagPart",
     "Structured",
     "SubState",

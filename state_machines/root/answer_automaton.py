@@ -347,7 +347,7 @@ class AnswerAutomaton:
                     f"the end of one {part.name!r} cannot be distinguished from the start of the "
                     "next",
                     part=part.name,
-                    hint="Put a marker between them: Loop(…, between=Marker(…))",
+                    hint="Put a marker between them: Repeat(…, between=Marker(…))",
                 )
 
     def _check_reachable_states(self) -> None:

@@ -75,10 +75,10 @@ class RootStateMachine(StateMachine):
         CompositionError: The composition is ambiguous or cannot be written.
 
     >>> from state_machines import RegexStateMachine
-    >>> from state_machines.root import Optional, RootStateMachine, Sequence, Structured, Text
+    >>> from state_machines.root import Optional, RootStateMachine, Series, Structured, Text
     >>> number = Structured("number", grammar=RegexStateMachine(r"\d+"))
     >>> thoughts = Text("reasoning", begin="<think>", end="</think>")
-    >>> machine = RootStateMachine(Sequence(Optional(thoughts), number))
+    >>> machine = RootStateMachine(Series(Optional(thoughts), number))
     >>> machine.matches("<think>6 times 7</think>42"), machine.matches("6 times 7 is 42")
     (True, False)
     """

@@ -1,8 +1,8 @@
 """The parts of an answer: sub-states, free text, markers, and their composition.
 
 A :class:`SubState` is a stretch of the answer with its name and its language. A
-:class:`Marker` is text that delimits and is no content. :class:`Sequence`, :class:`Choice`,
-:class:`Optional` and :class:`Loop` compose them; each of these is a :class:`Part`.
+:class:`Marker` is text that delimits and is no content. :class:`Series`, :class:`Choice`,
+:class:`Optional` and :class:`Repeat` compose them; each of these is a :class:`Part`.
 
 Free text (:class:`Text`) ends where a marker that may follow it is complete. It is found by its
 characters, so it does not matter how it is cut into tokens.
@@ -234,8 +234,8 @@ class Text(Part):
     """Free text.
 
     The text contains no marker that may follow it, and it does not begin with a marker that may
-    stand in its place. (A marker between two rounds of a loop counts together with the part after
-    it.) Where several markers end at the same character, the longest counts.
+    stand in its place. (A marker between two rounds of a repetition counts together with the part
+    after it.) Where several markers end at the same character, the longest counts.
 
     No text directly follows another one, since markers could hide where they meet: a text that may
     be empty is left out there, and one that may not raises an error.
@@ -279,7 +279,7 @@ class Text(Part):
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class Sequence(Part):
+class Series(Part):
     """Parts in a row."""
 
     parts: tuple[Part, ...]
@@ -312,7 +312,7 @@ class Optional(Part):
 
 
 @dataclass(frozen=True, eq=False)
-class Loop(Part):
+class Repeat(Part):
     """A part that is repeated. It cannot be a part that may be empty.
 
     Attributes:
@@ -329,18 +329,18 @@ class Loop(Part):
     between: Part | None = None
 
     def __post_init__(self) -> None:
-        _check_bounds("loop", "{} to {} times", self.min_count, self.max_count)
+        _check_bounds("repeat", "{} to {} times", self.min_count, self.max_count)
 
 
 def leaves(part: Part) -> Iterator[Marker | SubState | Text]:
     """Yield the sub-states, texts and markers inside a part, in the order of the answer."""
     match part:
-        case Sequence(parts=inner) | Choice(options=inner):
+        case Series(parts=inner) | Choice(options=inner):
             for each in inner:
                 yield from leaves(each)
         case Optional():
             yield from leaves(part.part)
-        case Loop():
+        case Repeat():
             yield from leaves(part.part)
             if part.between is not None:
                 yield from leaves(part.between)
@@ -362,7 +362,7 @@ def _counted(part: Part) -> Counter[str]:
     """Return the number of sub-states of each name that an answer may have; 2 stands for many."""
     counted: Counter[str] = Counter()
     match part:
-        case Sequence():
+        case Series():
             for each in part.parts:
                 counted.update(_counted(each))
         case Choice():
@@ -370,7 +370,7 @@ def _counted(part: Part) -> Counter[str]:
                 counted |= _counted(each)
         case Optional():
             counted = _counted(part.part)
-        case Loop():
+        case Repeat():
             rounds = 1 if part.max_count == 1 else 2
             parts = [part.part, *([part.between] if part.between is not None else [])]
             for each in parts * rounds:

@@ -19,11 +19,11 @@ from state_machines.machine import StateMachine
 from state_machines.root.parts import (
     Choice,
     DistinctSubState,
-    Loop,
     Marker,
     Optional,
     Part,
-    Sequence,
+    Repeat,
+    Series,
     SubState,
     Text,
     leaves,
@@ -93,9 +93,9 @@ class _Undelimited(Part):
 
 @dataclass(frozen=True)
 class _Rounds(Part):
-    """The remaining rounds of a loop. Equal if loop and numbers are."""
+    """The remaining rounds of a repetition. Equal if loop and numbers are."""
 
-    loop: Loop
+    loop: Repeat
     min_count: int
     max_count: int | None
     is_first: bool
@@ -118,7 +118,7 @@ class Positions:
         """The machines of the sub-states."""
         self._skipped_to_end: dict[Position, Skipped | None] = {}
         self._separators: set[int] = set()
-        """Identities of the markers that stand between two rounds of a loop."""
+        """Identities of the markers that stand between two rounds of a repetition."""
         self._check(part)
         self.end = Position(None, None)
         self.start = self._position(part, self.end)
@@ -186,7 +186,7 @@ class Positions:
     def leading_texts(self, entries: tuple[FollowEntry, ...]) -> set[str]:
         """Return the texts of the markers among some entries.
 
-        A marker between two rounds of a loop counts together with the marker after it.
+        A marker between two rounds of a repetition counts together with the marker after it.
         """
         found: set[str] = set()
         for entry in entries:
@@ -205,7 +205,7 @@ class Positions:
         if part is None or rest is None:
             return
         match part:
-            case Sequence():
+            case Series():
                 for inner in reversed(part.parts):
                     rest = self._position(inner, rest)
                 yield from self.follow(rest, is_after_text)
@@ -215,7 +215,7 @@ class Positions:
             case Optional():
                 yield from self.follow(self._position(part.part, rest), is_after_text)
                 yield from self.follow(rest, is_after_text)
-            case Loop():
+            case Repeat():
                 rounds = _Rounds(part, part.min_count, part.max_count, is_first=True)
                 yield from self.follow(self._position(rounds, rest), is_after_text)
             case _Rounds():
@@ -255,7 +255,7 @@ class Positions:
         """Return a sub-state or text as a sequence with its delimiters."""
         assert isinstance(part, SubState | Text)
         # All threads must see the same objects, which are compared by identity.
-        return self._delimited.setdefault(id(part), Sequence(*_delimited(part)))
+        return self._delimited.setdefault(id(part), Series(*_delimited(part)))
 
     def _position(self, part: Part, rest: Position) -> Position:
         key = part if isinstance(part, _Rounds) else id(part)
@@ -274,7 +274,7 @@ class Positions:
     def _skipped(self, part: Part) -> Skipped | None:
         """Return the sub-states that are skipped where a part is empty; ``None`` if it cannot."""
         match part:
-            case Sequence():
+            case Series():
                 skipped: Skipped = ()
                 for inner in map(self._skipped, part.parts):
                     if inner is None:
@@ -286,7 +286,7 @@ class Positions:
                 return next((option for option in options if option is not None), None)
             case Optional():
                 return self._skipped(part.part) or ()
-            case Loop() | _Rounds():
+            case Repeat() | _Rounds():
                 return () if part.min_count == 0 else None
             case Marker():
                 return () if self.spelling(part) == _END_TOKEN else None
@@ -298,12 +298,12 @@ class Positions:
 
     def _check(self, part: Part) -> None:
         match part:
-            case Sequence(parts=inner) | Choice(options=inner):
+            case Series(parts=inner) | Choice(options=inner):
                 for each in inner:
                     self._check(each)
             case Optional():
                 self._check(part.part)
-            case Loop():
+            case Repeat():
                 self._check(part.part)
                 if part.between is not None:
                     self._check(part.between)
@@ -325,13 +325,13 @@ class Positions:
                 raise CompositionError(
                     f"a value of type {type(part).__name__} is no part of an answer",
                     part=_shown(part),
-                    hint="Parts are Text, Structured or another SubState, Marker, Sequence, "
-                    "Choice, Optional and Loop",
+                    hint="Parts are Text, Structured or another SubState, Marker, Series, "
+                    "Choice, Optional and Repeat",
                 )
 
 
-def _check_distinct(loop: Loop) -> None:
-    """Raise if there may be too few different values for the rounds that a loop requires."""
+def _check_distinct(loop: Repeat) -> None:
+    """Raise if there may be too few different values for the rounds that a repetition requires."""
     parts = [part for part in leaves(loop.part) if isinstance(part, DistinctSubState)]
     if not parts or loop.min_count < 2:
         return

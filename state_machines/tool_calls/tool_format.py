@@ -7,8 +7,7 @@ and a notation, no code. :meth:`ToolFormat.calls` returns the part of an answer 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from collections.abc import Sequence as Several
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from keyword import iskeyword
 from typing import Any, Literal
@@ -17,11 +16,11 @@ from state_machines.argument_notations import JSON, Notation
 from state_machines.errors import CompositionError, MarkerError, ToolNameError
 from state_machines.root.parts import (
     Choice,
-    Loop,
     Marker,
     Optional,
     Part,
-    Sequence,
+    Repeat,
+    Series,
     Text,
     check_texts,
 )
@@ -141,7 +140,7 @@ class ToolFormat:
 
     def calls(
         self,
-        tools: Several[ToolSignature],
+        tools: Sequence[ToolSignature],
         min_calls: int = 1,
         max_calls: int | None = None,
         options: Mapping[str, Any] | None = None,
@@ -182,11 +181,11 @@ class ToolFormat:
         call = Choice(*forms) if len(forms) > 1 else forms[0]
         start, between = Marker(CALL, self.start), one_of(self.between)
         if self.wraps == "each":
-            wrapped = Sequence(start, call)
+            wrapped = Series(start, call)
             if text is None:
-                return Loop(wrapped, min_count=min_calls, max_count=max_calls, between=between)
-            loop = Loop(wrapped, min_count=max(min_calls, 1), max_count=max_calls, between=text)
-            calls = Sequence(loop, text)
+                return Repeat(wrapped, min_count=min_calls, max_count=max_calls, between=between)
+            loop = Repeat(wrapped, min_count=max(min_calls, 1), max_count=max_calls, between=text)
+            calls = Series(loop, text)
         else:
             opening = one_of(self.opening)
             begin = (start, opening) if opening is not None else (start,)
@@ -194,11 +193,11 @@ class ToolFormat:
             if text is not None:
                 # The same objects as after the last call, so that they are attributed before it is
                 # known whether another call follows.
-                gap = Sequence(*end, text, *begin)
+                gap = Series(*end, text, *begin)
                 between = Optional(gap) if between is None else Choice(between, gap)
                 end = (*end, text)
-            loop = Loop(call, min_count=max(min_calls, 1), max_count=max_calls, between=between)
-            calls = Sequence(*begin, loop, *end)
+            loop = Repeat(call, min_count=max(min_calls, 1), max_count=max_calls, between=between)
+            calls = Series(*begin, loop, *end)
         return calls if min_calls else Optional(calls)
 
     def with_delimiters(self, begin: str, end: str) -> ToolFormat:
@@ -303,7 +302,7 @@ class ToolFormat:
         """
         return self.ids.new(name, index)
 
-    def _check_names(self, tools: Several[ToolSignature]) -> None:
+    def _check_names(self, tools: Sequence[ToolSignature]) -> None:
         if not tools:
             raise CompositionError("there is no tool to call", part=self.name)
         seen = set()
@@ -373,8 +372,8 @@ class ToolFormat:
         if has_id:
             head += [self._id(tool), *inner_texts(_NAME.sub(lambda _: tool.name, after))]
         feet = [self._foot(text, tool) for text in self.foot]
-        end = (Choice(*(Sequence(*foot) for foot in feet)),) if len(feet) > 1 else feet[0]
-        return Sequence(*head, arguments, *end)
+        end = (Choice(*(Series(*foot) for foot in feet)),) if len(feet) > 1 else feet[0]
+        return Series(*head, arguments, *end)
 
     def _foot(self, text: str, tool: ToolSignature) -> tuple[Part, ...]:
         end = self.end if self.wraps == "each" else ""

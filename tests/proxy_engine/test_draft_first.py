@@ -27,7 +27,7 @@ from proxy_engine import (
     TextDelta,
 )
 from state_machines import GrammarStateMachine, MaxTokensTooSmallError, RegexStateMachine
-from state_machines.root import Sequence, Structured, Text
+from state_machines.root import Series, Structured, Text
 
 DRAFT = DraftFirstOptions(instruction="J", max_tokens=12)
 ASKED = "<|end|><|start|>user\nJ<|end|><|start|>assistant\n"
@@ -52,7 +52,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "pattern": {"response_format": RegexStateMachine("(ab|c){1,4}")},
     "grammar": {"response_format": GrammarStateMachine.from_gbnf('root ::= "a" root "b" | "c"')},
     "composition": {
-        "response_format": Sequence(
+        "response_format": Series(
             Text(begin="<", end=">", max_chars=5),
             Structured("n", grammar=RegexStateMachine("[0-9]")),
         )

@@ -22,7 +22,7 @@ from proxy_engine import (
     ToolCall,
 )
 from state_machines import GrammarStateMachine, ProxyError, RegexStateMachine
-from state_machines.root import Loop, Optional, RootStateMachine, Text
+from state_machines.root import Optional, Repeat, RootStateMachine, Text
 
 REQUESTS: list[dict[str, Any]] = [
     {"prompt": 5},
@@ -77,7 +77,7 @@ def test_invalid_requests_raise_value_errors(
         lambda engine: engine.generate("x", tools=[Tool("f", parameters={"type": 5})]),
         lambda engine: RegexStateMachine("("),
         lambda engine: GrammarStateMachine("root"),
-        lambda engine: RootStateMachine(Loop(Optional(Text()))),
+        lambda engine: RootStateMachine(Repeat(Optional(Text()))),
     ],
 )
 def test_invalid_arguments_raise_value_errors(

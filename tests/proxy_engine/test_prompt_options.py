@@ -10,7 +10,7 @@ from tiny_models import make_tiny_model, make_tiny_tokenizer
 
 from proxy_engine import GenerationOptions, InferenceEngine, InvalidOptionError
 from proxy_engine.options.generation import ReasoningOptions
-from state_machines.root import Marker, Sequence, Text
+from state_machines.root import Marker, Series, Text
 from state_machines.tool_calls import FORMATS
 
 TOOL = {
@@ -109,7 +109,7 @@ def test_stop_tokens_hold_before_tool_calls(roomy_engine: InferenceEngine) -> No
     "arguments",
     [
         {"response_format": {"type": "integer"}},
-        {"response_format": Sequence(Text("a"), Marker("b", "-"), Text("c"))},
+        {"response_format": Series(Text("a"), Marker("b", "-"), Text("c"))},
         {"tools": [TOOL], "tool_choice": "required"},
     ],
     ids=["schema", "composition", "call"],

@@ -28,7 +28,7 @@ from state_machines.completion import Completion, Guard
 from state_machines.errors import InvalidArgumentError
 from state_machines.limits import LIMITS
 from state_machines.masks import trie_walk
-from state_machines.root import Marker, Sequence, Structured
+from state_machines.root import Marker, Series, Structured
 
 VOCABULARY = small_vocabulary()
 COMPLETION = Completion.of(VOCABULARY)
@@ -399,7 +399,7 @@ def test_state_with_many_tokens_is_walked_as_an_automaton(monkeypatch: pytest.Mo
 def test_grammar_may_be_a_part_of_an_answer() -> None:
     numbers = GrammarStateMachine('root ::= "[" (root ("," root)*)? "]" | [0-9]')
     first, second = Structured("a", grammar=numbers), Structured("b", grammar=numbers)
-    machine = compiled_part(Sequence(first, Marker("and", " and "), second), VOCABULARY)
+    machine = compiled_part(Series(first, Marker("and", " and "), second), VOCABULARY)
     assert machine.matches("[1,[2]] and [[],3]")
     assert not machine.matches("[1,[2] and 3")
     for more in (0, 3, 20):

@@ -21,7 +21,7 @@ from state_machines import (
 )
 from state_machines.completion import Guard
 from state_machines.grammar.finite_choices import ChoiceOption, finite_choice
-from state_machines.root import Marker, Optional, RootStateMachine, Sequence, Structured, Text
+from state_machines.root import Marker, Optional, RootStateMachine, Series, Structured, Text
 from state_machines.tool_calls import FORMATS, ToolFormat, ToolSignature
 
 WORDS = st.lists(
@@ -193,7 +193,7 @@ def test_choices_of_grammars_and_compositions() -> None:
     assert labels(grammar) == {"x", "y"}
     assert labels(grammar, "x") == {"1", "2", "x", "y"}
     answer = RootStateMachine(
-        Sequence(
+        Series(
             Text("thoughts", end="</t>"),
             Structured("first", grammar=ChoiceStateMachine(["a", "ab"])),
             Optional(Marker("mark", "!")),
@@ -207,7 +207,7 @@ def test_choices_of_grammars_and_compositions() -> None:
 def test_options_that_cannot_be_told_apart_are_no_choice() -> None:
     digits = Structured("digits", grammar=RegexStateMachine("[12]{1,2}"))
     more = Structured("more", grammar=RegexStateMachine("[12]*"))
-    assert labels(RootStateMachine(Sequence(digits, more))) is None
+    assert labels(RootStateMachine(Series(digits, more))) is None
 
 
 def test_search_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +243,7 @@ def test_guard_fits_only_options_within_the_tokens_left() -> None:
 
 
 def test_narrowed_answer_is_attributed_to_its_parts() -> None:
-    part = Sequence(
+    part = Series(
         Structured("one", grammar=ChoiceStateMachine(["a", "ab"])),
         Structured("two", grammar=ChoiceStateMachine(["1", "12"])),
     )

@@ -13,7 +13,7 @@ from state_machines import (
 )
 from state_machines.grammar.temperatures import same_temperature
 from state_machines.processors.row_masks import RowMasks
-from state_machines.root import Optional, RootStateMachine, Sequence, Structured, Text
+from state_machines.root import Optional, RootStateMachine, Series, Structured, Text
 
 END = 256
 VOCABULARY = Vocabulary([*(bytes([byte]) for byte in range(256)), b"</s>"], end_token_ids=[END])
@@ -86,7 +86,7 @@ def test_machine_knows_the_temperatures_of_its_rules() -> None:
 
 def test_grammars_in_answers_keep_their_temperatures() -> None:
     thoughts = Text("reasoning", begin="<t>", end="</t>")
-    answer = Sequence(Optional(thoughts), Structured("call", grammar=GRAMMAR))
+    answer = Series(Optional(thoughts), Structured("call", grammar=GRAMMAR))
     machine = RootStateMachine(answer)
     assert machine.temperatures == (0, 0.7)
     found = temperatures(machine, "<t>ab</t>abc1")

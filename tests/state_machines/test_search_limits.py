@@ -54,7 +54,7 @@ from state_machines.completion import Guard
 from state_machines.context_free.lexical import LexicalCompiler
 from state_machines.context_free.recursion import RuleBook
 from state_machines.grammar.finite_choices import finite_choice
-from state_machines.root import Loop, Marker, RootStateMachine, Sequence, Structured
+from state_machines.root import Marker, Repeat, RootStateMachine, Series, Structured
 from state_machines.vocabulary import Vocabulary
 
 VOCABULARY = small_vocabulary()
@@ -199,8 +199,8 @@ def test_contains_with_large_counts_is_decided_once() -> None:
 @pytest.mark.parametrize("count", [10, 3_000])
 def test_limits_of_parts_behind_many_others_count(count: int) -> None:
     grammar = GrammarStateMachine.from_lark("start: <[7]> w\nw[max_tokens=2]: /[ab]+;/")
-    rounds = Loop(Marker("m", "x"), min_count=count, max_count=count)
-    machine = RootStateMachine(Sequence(rounds, Structured("g", grammar=grammar)))
+    rounds = Repeat(Marker("m", "x"), min_count=count, max_count=count)
+    machine = RootStateMachine(Series(rounds, Structured("g", grammar=grammar)))
     matcher = machine.matcher(BYTES)
     for token_id in [*[ord("x")] * count, 7, ord("a")]:
         matcher.advance(token_id)

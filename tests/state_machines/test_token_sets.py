@@ -24,7 +24,7 @@ from state_machines.grammar.tokens import MAX_TOKEN_ID, spelling, token_set
 from state_machines.machine import StateMachine
 from state_machines.matcher import Matcher
 from state_machines.regex import compile_pattern
-from state_machines.root import RootStateMachine, Sequence, Structured, Text
+from state_machines.root import RootStateMachine, Series, Structured, Text
 
 TOKENS = [b"a", b"b", b"c", b"ab", b"bc", b"abc", b" ", b"\n", b"1", b"12", b"</s>", b"<", b">"]
 TOKENS += [b"think", b"<tool>", b"a\n", b"\xe2", b"\x82", b"\xac", b"<think>", b"</think>", b"."]
@@ -141,7 +141,7 @@ def test_plan_and_guard_complete_texts_with_tokens(parts: list[str]) -> None:
 
 def test_parts_of_an_answer_may_have_tokens() -> None:
     grammar = GrammarStateMachine("root ::= <[3]> <tool> [ab]*")
-    parts = Sequence(
+    parts = Series(
         Text("reasoning", begin="<think>", end="</think>"), Structured("x", grammar=grammar)
     )
     matcher = RootStateMachine(parts, VOCABULARY).matcher(VOCABULARY)

@@ -12,7 +12,7 @@ from state_machines.argument_notations import TaggedNotation
 from state_machines.grammar.node import EMPTY, Node, leading_bytes
 from state_machines.grammar.shortest import shortest_word
 from state_machines.grammar.tokens import Spell
-from state_machines.root import Choice, Loop, Marker, Optional, Part, Piece, Sequence, SubState
+from state_machines.root import Choice, Marker, Optional, Part, Piece, Repeat, Series, SubState
 from state_machines.root.positions import speller
 from state_machines.tool_calls import FORMATS, CallArguments, CallId, CallStart
 
@@ -113,13 +113,13 @@ def a_walk(part: Part, random: Random, spell: Spell = str.encode) -> list[Piece]
     match part:
         case Marker():
             return [Piece(part, spell(part.text))]
-        case Sequence():
+        case Series():
             return [piece for inner in part.parts for piece in a_walk(inner, random, spell)]
         case Choice():
             return a_walk(random.choice(part.options), random, spell)
         case Optional():
             return a_walk(part.part, random, spell) if random.random() < 0.5 else []
-        case Loop():
+        case Repeat():
             most = (
                 part.min_count + 2
                 if part.max_count is None

@@ -11,11 +11,11 @@ from typing import Any
 
 from state_machines.root import (
     Choice,
-    Loop,
     Marker,
     Optional,
     Part,
-    Sequence,
+    Repeat,
+    Series,
     SubState,
     Text,
 )
@@ -51,7 +51,7 @@ class Bare:
 class Rounds:
     """The rounds of a loop that are left."""
 
-    def __init__(self, loop: Loop, least: int, most: int | None, is_first: bool) -> None:
+    def __init__(self, loop: Repeat, least: int, most: int | None, is_first: bool) -> None:
         self.loop, self.min_count, self.max_count, self.is_first = loop, least, most, is_first
 
     def next(self, todo: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -150,7 +150,7 @@ class Reference:
 
     def unfolded(self, part: Any, rest: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
         match part:
-            case Sequence():
+            case Series():
                 yield (*part.parts, *rest)
             case Choice():
                 for option in part.options:
@@ -158,7 +158,7 @@ class Reference:
             case Optional():
                 yield (part.part, *rest)
                 yield rest
-            case Loop():
+            case Repeat():
                 if isinstance(part.between, Marker):
                     self.between.add(id(part.between))
                 yield (Rounds(part, part.min_count, part.max_count, True), *rest)

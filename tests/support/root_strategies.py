@@ -8,11 +8,11 @@ from root_reference import END_NAME, SPECIAL_NAME
 from state_machines import RegexStateMachine, Vocabulary
 from state_machines.root import (
     Choice,
-    Loop,
     Marker,
     Optional,
     Part,
-    Sequence,
+    Repeat,
+    Series,
     Structured,
     Text,
 )
@@ -76,7 +76,7 @@ def compositions(draw: st.DrawFn) -> tuple[Part, dict[int, str]]:
             return leaf()
         kind = draw(st.sampled_from(("leaf", "sequence", "choice", "optional", "loop")))
         if kind == "sequence":
-            return Sequence(*some(depth))
+            return Series(*some(depth))
         if kind == "choice":
             return Choice(*some(depth))
         if kind == "optional":
@@ -84,14 +84,14 @@ def compositions(draw: st.DrawFn) -> tuple[Part, dict[int, str]]:
         if kind == "loop":
             body = one(depth - 1)
             if draw(st.booleans()):
-                body = Sequence(Marker("o", draw(marks)), body)
+                body = Series(Marker("o", draw(marks)), body)
             least, most = draw(bounds)
             between = Marker("between", draw(marks)) if draw(st.booleans()) else None
-            return Loop(body, min_count=least, max_count=most, between=between)
+            return Repeat(body, min_count=least, max_count=most, between=between)
         return leaf()
 
     # The patterns are by identity, so the parts are handed out with them.
-    return Sequence(*some(draw(st.integers(1, 3)))), patterns
+    return Series(*some(draw(st.integers(1, 3)))), patterns
 
 
 @st.composite

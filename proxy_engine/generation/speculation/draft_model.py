@@ -20,7 +20,7 @@ from ..batch_rows import BatchRows
 from ..cache_layers import can_pad, can_trim, padded_tokens, right_padded
 from ..model_checks import ModelChecks
 from ..prefill import MAX_TOKENS_WITH_LOGITS, default_prefill_step_size
-from ..sequence import Sequence as GeneratedSequence
+from ..sequence import GeneratedSequence
 from ..wired_memory import model_bytes
 from .drafts import Draft
 from .model_drafter import DraftedText, DraftJob, ModelDrafter, fitted

@@ -17,7 +17,7 @@ from ..batch_rows import BatchRows
 from ..cache_layers import can_retract
 from ..constraint import ADVANCE_STEPS
 from ..model_checks import ModelChecks
-from ..sequence import Sequence as GeneratedSequence
+from ..sequence import GeneratedSequence
 from ..step import Step
 from .draft_length import (
     AcceptanceRates,

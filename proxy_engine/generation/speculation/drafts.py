@@ -17,7 +17,7 @@ from state_machines import Matcher
 
 from ..forward_pass import NextLogits
 from ..sampling import Proposal
-from ..sequence import Sequence as GeneratedSequence
+from ..sequence import GeneratedSequence
 
 
 class Drafter(Protocol):

@@ -16,7 +16,7 @@ from ..batch_rows import BatchRows
 from ..cache_layers import can_pad, padded_tokens, right_padded
 from ..forward_pass import ForwardPass, RowStates
 from ..prefill import default_prefill_step_size
-from ..sequence import Sequence as GeneratedSequence
+from ..sequence import GeneratedSequence
 from ..shared_prefix import Layers, prefix_layers
 from ..wired_memory import model_bytes
 from .draft_heads import DraftHead, HeadOutput

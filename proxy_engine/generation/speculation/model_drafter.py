@@ -26,7 +26,7 @@ from state_machines.budgets import step_limit
 from ..batch_rows import BatchRows, CachedText
 from ..constraint import ADVANCE_STEPS, SlowMaskError
 from ..forward_pass import NextLogits, RowStates
-from ..sequence import Sequence as GeneratedSequence
+from ..sequence import GeneratedSequence
 from .drafts import MAX_TOKENS_PER_STEP, Draft
 
 

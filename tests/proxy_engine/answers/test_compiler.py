@@ -44,11 +44,11 @@ from state_machines import (
 )
 from state_machines.root import (
     Choice,
-    Loop,
     Marker,
     Optional,
+    Repeat,
     RootStateMachine,
-    Sequence,
+    Series,
     Structured,
     SubState,
     Text,
@@ -268,7 +268,7 @@ def test_parts_have_their_own_options(roomy_engine: InferenceEngine) -> None:
 
 
 def test_custom_parts_have_options(roomy_engine: InferenceEngine) -> None:
-    answer = Loop(Choice(Sequence(Marker("sign", "-"), Price())), min_count=1, max_count=1)
+    answer = Repeat(Choice(Series(Marker("sign", "-"), Price())), min_count=1, max_count=1)
     one = roomy_engine.vocabulary.token_bytes.index(b"1")
     states = {"price": PartOptions(logit_bias={one: 1000.0})}
     result = roomy_engine.generate("x", response_format=answer, parts=states)
@@ -440,7 +440,7 @@ def test_compositions_are_response_formats(roomy_engine: InferenceEngine) -> Non
         begin="```json\n",
         end="\n```",
     )
-    answer = Sequence(
+    answer = Series(
         Text("why", min_chars=2, max_chars=6), Marker("total", "\nTotal: "), Price(), flag
     )
     result = roomy_engine.generate("x", response_format=answer, temperature=1.0, seed=2)
@@ -451,7 +451,7 @@ def test_compositions_are_response_formats(roomy_engine: InferenceEngine) -> Non
 
 
 def test_repeated_parts_become_lists(roomy_engine: InferenceEngine) -> None:
-    prices = Loop(Price(), min_count=2, max_count=3, between=Marker("comma", ", "))
+    prices = Repeat(Price(), min_count=2, max_count=3, between=Marker("comma", ", "))
     result = roomy_engine.generate("x", response_format=prices, temperature=1.0, seed=0)
     assert 2 <= len(result.parsed) <= 3
     assert all(isinstance(price, Decimal) for price in result.parsed)
@@ -486,8 +486,8 @@ def test_choice_of_parts_yields_the_chosen_value(roomy_engine: InferenceEngine) 
             SchemaError,
             "void",
         ),
-        ({"response_format": Sequence(Optional(Price()), "x")}, CompositionError, "x"),
-        ({"response_format": Loop(Price(), max_count=2)}, CompositionError, "between"),
+        ({"response_format": Series(Optional(Price()), "x")}, CompositionError, "x"),
+        ({"response_format": Repeat(Price(), max_count=2)}, CompositionError, "between"),
         ({"reasoning": "yes"}, InvalidOptionError, "reasoning"),
         ({"parts": {"text": 1}}, InvalidOptionError, "parts"),
         ({"parts": {"tool_calls": PartOptions()}}, InvalidOptionError, "'tool_call'"),
@@ -504,7 +504,7 @@ def test_choice_of_parts_yields_the_chosen_value(roomy_engine: InferenceEngine) 
             "a tool call",
         ),
         (
-            {"stop": "a", "response_format": Sequence(Text("b"), Marker("b", "c"), Price())},
+            {"stop": "a", "response_format": Series(Text("b"), Marker("b", "c"), Price())},
             InvalidOptionError,
             "Text(stop",
         ),

@@ -29,11 +29,11 @@ from state_machines import ChoiceStateMachine, JsonSchemaStateMachine, Vocabular
 from state_machines.grammar.node import EMPTY
 from state_machines.grammar.shortest import shortest_word
 from state_machines.root import (
-    Loop,
     Marker,
     Piece,
+    Repeat,
     RootStateMachine,
-    Sequence,
+    Series,
     Structured,
     repeated_part_names,
 )
@@ -226,7 +226,7 @@ def check_pointers(reader: AnswerReader) -> None:
 def test_values_of_a_composition_have_pointers_by_name() -> None:
     flag = Structured("flag", grammar=JsonSchemaStateMachine({"type": "boolean"}))
     word = Structured("a/b", grammar=ChoiceStateMachine(["cat", "dog"]))
-    part = Sequence(Loop(flag, min_count=2, max_count=2, between=Marker("flag", "|")), word)
+    part = Series(Repeat(flag, min_count=2, max_count=2, between=Marker("flag", "|")), word)
     reader = AnswerReader(new_id=FORMATS["hermes"].new_id, repeated=repeated_part_names(part))
     reader.read(RootStateMachine(part).pieces("true|falsedog"), is_last=True)
     assert [(s.text, s.pointer) for s in reader.parts] == [

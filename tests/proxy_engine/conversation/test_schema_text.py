@@ -13,7 +13,7 @@ from rendered_prompts import encode_prompt
 from proxy_engine import GenerationOptions, InferenceEngine, PromptError, RawPrompt
 from proxy_engine.conversation.schema_text import schema_text, with_schema_text
 from state_machines import JsonSchemaStateMachine
-from state_machines.root import Choice, Sequence, Structured, Text
+from state_machines.root import Choice, Series, Structured, Text
 
 SCHEMA = {
     "type": "object",
@@ -147,7 +147,7 @@ def test_required_call_leaves_the_description_out(roomy_engine: InferenceEngine)
 def test_parts_of_a_composition_are_described_by_name(roomy_engine: InferenceEngine) -> None:
     plan = Structured("plan", grammar=JsonSchemaStateMachine({"type": "null"}))
     score = Structured("score", grammar=JsonSchemaStateMachine({"type": "integer"}))
-    answer = Sequence(Text("thought", end="\n"), Choice(plan, Sequence(plan, score)))
+    answer = Series(Text("thought", end="\n"), Choice(plan, Series(plan, score)))
     text = prompt_text(
         roomy_engine, "Ada", response_format=answer, schema_in_prompt="outline", max_tokens=200
     )

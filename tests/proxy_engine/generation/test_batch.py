@@ -20,12 +20,12 @@ from proxy_engine.generation import (
     Constraint,
     DeviceMasks,
     ForwardPass,
+    GeneratedSequence,
     PartLimits,
     Prefill,
     SequenceOptions,
     Token,
 )
-from proxy_engine.generation import Sequence as GeneratedSequence
 from proxy_engine.generation.cache_layers import can_merge
 from proxy_engine.generation.forward_pass import NextLogits
 from proxy_engine.generation.sampling import NextToken

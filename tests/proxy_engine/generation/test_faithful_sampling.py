@@ -21,7 +21,7 @@ from prefix_model import PrefixModel, ids_of, words_model
 
 from proxy_engine import GenerationResult, InferenceEngine
 from state_machines import ChoiceStateMachine, RegexStateMachine
-from state_machines.root import Sequence as Parts
+from state_machines.root import Series as Parts
 from state_machines.root import Structured
 
 CHOICE = ChoiceStateMachine(["ab", "abc", "abcab:12", "b", "12", "122"])

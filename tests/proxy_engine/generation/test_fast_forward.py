@@ -16,7 +16,7 @@ from proxy_engine import InferenceEngine
 from proxy_engine.generation import FastForward
 from proxy_engine.generation.fast_forward import text_encoder
 from state_machines import ChoiceStateMachine, JsonSchemaStateMachine, Vocabulary
-from state_machines.root import Marker, RootStateMachine, Sequence, Structured
+from state_machines.root import Marker, RootStateMachine, Series, Structured
 
 FILES = tokenizer_files()
 
@@ -113,7 +113,7 @@ def test_special_tokens_are_forced() -> None:
     forced = FastForward(lambda text: list(text.encode()), vocabulary)
     letter = Structured("x", grammar=ChoiceStateMachine(["1", "2"]))
     machine = RootStateMachine(
-        Sequence(Marker("m", "<a>hi<b>"), letter, Marker("m", "<a>")), vocabulary
+        Series(Marker("m", "<a>hi<b>"), letter, Marker("m", "<a>")), vocabulary
     )
     matcher = machine.matcher(vocabulary)
     tokens = forced.tokens(matcher, [])

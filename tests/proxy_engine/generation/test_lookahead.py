@@ -21,13 +21,13 @@ from proxy_engine.generation import (
     Constraint,
     DeviceMasks,
     ForwardPass,
+    GeneratedSequence,
     PartLimits,
     Prefill,
     SequenceOptions,
     SequenceSamplers,
     lookahead,
 )
-from proxy_engine.generation import Sequence as GeneratedSequence
 from proxy_engine.options.generation import GenerationOptions
 
 # More tokens than a small mask has, whose logits are computed for each text alone.

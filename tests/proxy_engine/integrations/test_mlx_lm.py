@@ -29,7 +29,7 @@ from state_machines import (
     Vocabulary,
     VocabularyError,
 )
-from state_machines.root import Sequence, Structured, Text
+from state_machines.root import Series, Structured, Text
 
 SAMPLER = make_sampler(temp=1.0)
 MAX_TOKENS = 48
@@ -174,7 +174,7 @@ def test_composition_and_types_are_outputs(
     tiny_model: llama.Model, tiny_tokenizer: TokenizerWrapper
 ) -> None:
     thoughts = Text("thoughts", begin="<think>", end="</think>", max_chars=10)
-    output = Sequence(thoughts, Structured("answer", grammar=RegexStateMachine("yes|no")))
+    output = Series(thoughts, Structured("answer", grammar=RegexStateMachine("yes|no")))
     text = mlx_lm.generate(
         tiny_model,
         tiny_tokenizer,

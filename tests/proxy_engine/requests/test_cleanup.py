@@ -12,7 +12,7 @@ import mlx.core as mx
 from tiny_models import make_tiny_model
 
 from proxy_engine import BatchRequest, CacheOptions, InferenceEngine
-from proxy_engine.generation import Constraint, Prefill, Sequence, SequenceSamplers
+from proxy_engine.generation import Constraint, GeneratedSequence, Prefill, SequenceSamplers
 from proxy_engine.generation.device_masks import MAX_MASKS
 from proxy_engine.requests.request import Request
 from proxy_engine.requests.samples import Sample
@@ -21,7 +21,7 @@ from state_machines.completion import Guard
 
 KINDS = (
     *(Constraint, Guard, Matcher, Prefill, Request),
-    *(Sample, Sequence, SequenceSamplers),
+    *(Sample, GeneratedSequence, SequenceSamplers),
 )
 MOST_BYTES = 200_000
 

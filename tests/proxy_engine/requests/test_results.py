@@ -10,7 +10,7 @@ from patched_limits import patch_limits
 from proxy_engine import GenerationResult, InferenceEngine
 from proxy_engine.answers.values import captured_texts
 from state_machines import GrammarStateMachine
-from state_machines.root import Sequence, Structured
+from state_machines.root import Series, Structured
 
 SCHEMA = {
     "type": "object",
@@ -117,7 +117,7 @@ def test_special_tokens_of_a_grammar_are_written_by_their_names(
 def test_captures_of_all_parts_are_together(tiny_engine: InferenceEngine) -> None:
     grammar = GrammarStateMachine.from_lark('start: w "!"\nw[capture]: /[a-z]{2}/')
     parts = [Structured(name, grammar=grammar) for name in "xy"]
-    result = tiny_engine.generate("hello", response_format=Sequence(*parts), max_tokens=20)
+    result = tiny_engine.generate("hello", response_format=Series(*parts), max_tokens=20)
     assert result.captures == {"w": [part.text.removesuffix("!") for part in result.parts]}
     assert len(result.parts) == 2
 

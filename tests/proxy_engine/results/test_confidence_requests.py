@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from proxy_engine import InferenceEngine
 from state_machines import ChoiceStateMachine, JsonSchemaStateMachine
-from state_machines.root import Marker, Sequence, Structured
+from state_machines.root import Marker, Series, Structured
 
 TOOLS = [
     {
@@ -57,7 +57,7 @@ def test_confidences_of_a_typed_answer_are_shares_of_its_particles(
 
 
 def test_parts_of_a_composition_are_compared_by_name(roomy_engine: InferenceEngine) -> None:
-    answer = Sequence(
+    answer = Series(
         Structured("word", grammar=ChoiceStateMachine(["cat", "catfish", "dog"])),
         Marker("word", ": "),
         Structured("flag", grammar=JsonSchemaStateMachine({"type": "boolean"}), reader=json.loads),

@@ -33,7 +33,7 @@ from proxy_engine.media.audio import load_audio
 from proxy_engine.media.options import MediaOptions
 from proxy_engine.transcription.whisper import Whisper
 from state_machines import RegexStateMachine
-from state_machines.root import Marker, Sequence, Structured
+from state_machines.root import Marker, Series, Structured
 
 SHORT = speech_file()
 LONG = np.concatenate([sine(20.0), np.zeros(160_000, np.float32), sine(2.0, frequency=900.0)])
@@ -193,7 +193,7 @@ def test_invalid_format_or_option_is_refused_by_the_call(whisper_engine: Inferen
 
 def test_composition_of_parts_follows_a_space(whisper_engine: InferenceEngine) -> None:
     digits = RegexStateMachine("[0-9]{3}")
-    parts = Sequence(Structured("first", grammar=digits), Marker("dash", "-"))
+    parts = Series(Structured("first", grammar=digits), Marker("dash", "-"))
     transcript = whisper_engine.transcribe(SHORT, parts, language="en")
     assert digits.matches(transcript.text)
     assert transcript.parsed == transcript.text

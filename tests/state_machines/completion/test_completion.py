@@ -30,7 +30,7 @@ from state_machines import (
 )
 from state_machines.completion import Completion
 from state_machines.grammar.node import EMPTY, Node
-from state_machines.root import Choice, Loop, RootStateMachine, Sequence, Structured, Text
+from state_machines.root import Choice, Repeat, RootStateMachine, Series, Structured, Text
 from state_machines.root import Optional as Maybe
 
 VOCABULARY = small_vocabulary()
@@ -163,7 +163,7 @@ def composition() -> RootStateMachine:
     )
     thoughts = Text("thoughts", begin="<s>", end="]]")
     return RootStateMachine(
-        Sequence(Maybe(thoughts), Choice(number, Loop(person, min_count=2))), VOCABULARY
+        Series(Maybe(thoughts), Choice(number, Repeat(person, min_count=2))), VOCABULARY
     )
 
 

@@ -26,7 +26,7 @@ from state_machines import (
     Vocabulary,
 )
 from state_machines.completion import Completion, Guard, next_tokens
-from state_machines.root import Marker, Optional, RootStateMachine, Sequence, Structured, Text
+from state_machines.root import Marker, Optional, RootStateMachine, Series, Structured, Text
 
 VOCABULARY = small_vocabulary()
 COMPLETION = Completion.of(VOCABULARY)
@@ -96,7 +96,7 @@ def test_smallest_max_tokens_is_enough(
 def test_composition_is_complete_within_max_tokens() -> None:
     person = JsonSchemaStateMachine({"type": "object", "required": ["ab"]})
     machine = RootStateMachine(
-        Sequence(
+        Series(
             Text("thoughts", begin="<s>", end="]]"),
             Marker("call", "<tool>"),
             Structured("person", grammar=person, end="}}"),
@@ -294,7 +294,7 @@ def test_free_text_beside_calls_stays_free_with_few_tokens(
     patch_limits(monkeypatch, narrowed_tokens=8)
     vocabulary = small_vocabulary()
     number = Structured("n", grammar=RegexStateMachine("[0-9]{9}"))
-    part = Sequence(Text("text"), Optional(Sequence(Marker("call", "<call>"), number)))
+    part = Series(Text("text"), Optional(Series(Marker("call", "<call>"), number)))
     guard = Guard(RootStateMachine(part, vocabulary).matcher(vocabulary), 5)
     mask = guard.mask(guard.matcher.allowed_tokens())
     allowed = guard.matcher.allowed_tokens()

@@ -26,7 +26,7 @@ from state_machines import (
 )
 from state_machines.completion import Guard
 from state_machines.grammar.node import EMPTY
-from state_machines.root import Optional, RootStateMachine, Sequence, Structured, Text
+from state_machines.root import Optional, RootStateMachine, Series, Structured, Text
 
 VOCABULARY = small_vocabulary()
 PERSON = JsonSchemaStateMachine(
@@ -212,7 +212,7 @@ def test_lone_surrogate_is_refused_with_an_explanation() -> None:
 
 
 def test_special_tokens_and_free_text_are_named() -> None:
-    parts = Sequence(
+    parts = Series(
         Optional(Text("reasoning", begin="<tool>", end="</think>")),
         Structured("answer", grammar=RegexStateMachine(r"yes|no")),
     )

@@ -13,12 +13,12 @@ from state_machines.errors import CompositionError
 from state_machines.limits import LIMITS
 from state_machines.root import (
     Choice,
-    Loop,
     Marker,
     Optional,
     Part,
+    Repeat,
     RootStateMachine,
-    Sequence,
+    Series,
     Structured,
     SubState,
     Text,
@@ -59,7 +59,7 @@ def read(part: Part, text: str | bytes, vocabulary: Vocabulary | None = None) ->
     ]  # type: ignore[attr-defined]
 
 
-CALL = Sequence(Marker("call", "<call>"), schema("arguments", a={"type": "integer"}))
+CALL = Series(Marker("call", "<call>"), schema("arguments", a={"type": "integer"}))
 
 
 def test_options_with_a_common_prefix_are_attributed_correctly() -> None:
@@ -76,9 +76,9 @@ def test_options_with_a_common_prefix_are_attributed_correctly() -> None:
 
 def test_tool_names_with_a_common_prefix_are_distinguished() -> None:
     def tool(name: str) -> Part:
-        return Sequence(Marker(name, f"<{name}>"), regex(f"{name} arguments", "[a-z]*"))
+        return Series(Marker(name, f"<{name}>"), regex(f"{name} arguments", "[a-z]*"))
 
-    part = Sequence(Text(), Loop(Choice(tool("get"), tool("get_weather")), max_count=2))
+    part = Series(Text(), Repeat(Choice(tool("get"), tool("get_weather")), max_count=2))
     assert read(part, "so <get_weather>abc") == [
         ("text", "so "),
         ("get_weather", "<get_weather>"),
@@ -94,7 +94,7 @@ def test_tool_names_with_a_common_prefix_are_distinguished() -> None:
 
 
 def test_marker_cannot_span_adjacent_texts() -> None:
-    interleaved = Loop(Choice(Text(min_chars=1), CALL))
+    interleaved = Repeat(Choice(Text(min_chars=1), CALL))
     assert read(interleaved, "<call>garbage") is None
     assert read(interleaved, "so<call") == [("text", "so<call")]
     assert read(interleaved, 'so<call>{"a": 1} and <call>{"a": 2}') == [
@@ -108,7 +108,7 @@ def test_marker_cannot_span_adjacent_texts() -> None:
 
 
 def test_text_cannot_begin_with_an_alternative_marker() -> None:
-    part = Sequence(Optional(Text("thought", begin="<think>", end="</think>")), Text())
+    part = Series(Optional(Text("thought", begin="<think>", end="</think>")), Text())
     assert read(part, "<think>so") is None
     assert read(part, "<thin") == [("text", "<thin")]
     assert read(part, "no <think>so") == [("text", "no <think>so")]
@@ -118,7 +118,7 @@ def test_text_cannot_begin_with_an_alternative_marker() -> None:
 
 
 def test_separator_of_rounds_counts_with_the_next_marker() -> None:
-    part = Sequence(Loop(CALL, between=Marker("call", "\n")), Text())
+    part = Series(Repeat(CALL, between=Marker("call", "\n")), Text())
     assert read(part, '<call>{"a": 1}\nbye') == [
         ("call", "<call>"),
         ("arguments", '{"a": 1}'),
@@ -129,7 +129,7 @@ def test_separator_of_rounds_counts_with_the_next_marker() -> None:
 
 def test_marker_may_be_special_token_or_plain_text() -> None:
     vocabulary = special("<|c|>")
-    part = Sequence(Text(), Marker("channel", "<|c|>thought"), regex("number", "[0-9]+"))
+    part = Series(Text(), Marker("channel", "<|c|>thought"), regex("number", "[0-9]+"))
     for written in (b"hi\xff<|c|>thought42", b"hi<|c|>thought42"):
         machine = RootStateMachine(part, vocabulary)
         assert machine.matches(written)
@@ -146,8 +146,8 @@ def test_marker_may_be_special_token_or_plain_text() -> None:
 @pytest.mark.parametrize("end", ["</s>", "}</s>"])
 def test_end_token_may_be_the_last_marker(end: str) -> None:
     vocabulary = special()
-    part = Sequence(Loop(Sequence(Marker("call", "<c>"), regex("n", "[0-9]+")), max_count=2))
-    part = Sequence(part, Marker("end", end))
+    part = Series(Repeat(Series(Marker("call", "<c>"), regex("n", "[0-9]+")), max_count=2))
+    part = Series(part, Marker("end", end))
     machine = RootStateMachine(part, vocabulary)
     matcher = machine.matcher(vocabulary)
     for byte in b"<c>1<c>2" + end.removesuffix("</s>").encode():
@@ -161,11 +161,11 @@ def test_end_token_may_be_the_last_marker(end: str) -> None:
 def test_nothing_follows_a_marker_that_ends_the_output() -> None:
     """What follows may be empty, and then is: no token can be written any more."""
     vocabulary = special(ends="<|call|>")
-    part = Loop(Sequence(regex("n", "[0-9]"), Marker("end", "<|call|>")), min_count=1)
+    part = Repeat(Series(regex("n", "[0-9]"), Marker("end", "<|call|>")), min_count=1)
     machine = RootStateMachine(part, vocabulary)
     assert machine.matches("1")
     assert not machine.matches("12")
-    again = Sequence(regex("n", "[0-9]"), Marker("end", "<|call|>"), regex("m", "[0-9]"))
+    again = Series(regex("n", "[0-9]"), Marker("end", "<|call|>"), regex("m", "[0-9]"))
     with pytest.raises(CompositionError) as caught:
         RootStateMachine(again, vocabulary)
     assert caught.value.part == "end"
@@ -187,20 +187,20 @@ class _Never(SubState):
         (lambda: Text("t", stop=("",)), "t"),
         (lambda: Text("t", excluding=("a", "")), "t"),
         (lambda: Choice(), "choice"),
-        (lambda: Loop(Marker("m", "x"), min_count=2, max_count=1), "loop"),
-        (lambda: RootStateMachine(Loop(Text("t"))), "t"),
-        (lambda: RootStateMachine(Loop(regex("r", "a*"))), "r"),
-        (lambda: RootStateMachine(Loop(Optional(Marker("m", "x")))), "optional"),
-        (lambda: RootStateMachine(Loop(Sequence())), "sequence"),
+        (lambda: Repeat(Marker("m", "x"), min_count=2, max_count=1), "repeat"),
+        (lambda: RootStateMachine(Repeat(Text("t"))), "t"),
+        (lambda: RootStateMachine(Repeat(regex("r", "a*"))), "r"),
+        (lambda: RootStateMachine(Repeat(Optional(Marker("m", "x")))), "optional"),
+        (lambda: RootStateMachine(Repeat(Series())), "series"),
         (lambda: RootStateMachine("text"), "text"),  # type: ignore[arg-type]
-        (lambda: RootStateMachine(Sequence(Text(), "text")), "text"),  # type: ignore[arg-type]
-        (lambda: RootStateMachine(Sequence(Text(), None)), "None"),  # type: ignore[arg-type]
+        (lambda: RootStateMachine(Series(Text(), "text")), "text"),  # type: ignore[arg-type]
+        (lambda: RootStateMachine(Series(Text(), None)), "None"),  # type: ignore[arg-type]
         (lambda: RootStateMachine(_Never), "<class"),  # type: ignore[arg-type]
-        (lambda: RootStateMachine(Sequence(Text("t"), Text("u", min_chars=1))), "u"),
+        (lambda: RootStateMachine(Series(Text("t"), Text("u", min_chars=1))), "u"),
         (lambda: RootStateMachine(Text("t", excluding=("<",), end="</t>")), "t"),
         (
             lambda: RootStateMachine(
-                Sequence(Text(), Choice(Marker("m", "<t"), Sequence(Marker("n", "<t>"), CALL)))
+                Series(Text(), Choice(Marker("m", "<t"), Series(Marker("n", "<t>"), CALL)))
             ),
             "n",
         ),
@@ -214,10 +214,10 @@ def test_invalid_compositions_raise(make: Any, part: str) -> None:
     assert caught.value.hint
 
 
-ANSWER = Sequence(
+ANSWER = Series(
     Optional(Text("reasoning", begin="<think>", end="</think>")),
     Text(),
-    Loop(CALL, between=Marker("call", "\n")),
+    Repeat(CALL, between=Marker("call", "\n")),
     Text("after"),
 )
 LONG = "Once upon a <call in a c</think place, <<cal.\nSo "
@@ -229,9 +229,9 @@ LONG = "Once upon a <call in a c</think place, <<cal.\nSo "
         (ANSWER, ""),
         (ANSWER, "<think>"),
         (ANSWER, '<call>{"a": 1}\n<call>{"a": 1}'),
-        (Loop(Choice(Text(min_chars=1), CALL)), ""),
-        (Sequence(Text(min_chars=50, max_chars=100_000, end="</think>"), Text("rest")), ""),
-        (Sequence(Text(), Text("two", max_chars=9)), ""),
+        (Repeat(Choice(Text(min_chars=1), CALL)), ""),
+        (Series(Text(min_chars=50, max_chars=100_000, end="</think>"), Text("rest")), ""),
+        (Series(Text(), Text("two", max_chars=9)), ""),
         (regex("words", "([a-z<>A-Z,./]+ ?|\n)*"), ""),
     ],
 )
@@ -251,7 +251,7 @@ def test_long_texts_need_few_threads_and_are_attributed_soon(part: Part, before:
 
 def test_bounded_text_frees_its_states(vocabulary: Vocabulary) -> None:
     thought = Text("thought", max_chars=100_000, end="</think>")
-    machine = RootStateMachine(Sequence(thought, Text()), vocabulary)
+    machine = RootStateMachine(Series(thought, Text()), vocabulary)
     matcher = machine.matcher(vocabulary)
     for _ in range(10):
         matcher.advance(ord("x"))
@@ -267,7 +267,7 @@ def test_states_of_a_freed_machine_do_not_collide_with_new_ones() -> None:
     """States outlive their machine where a cache holds them; its memory is used again."""
 
     def machine_of(word: str) -> RootStateMachine:
-        return RootStateMachine(Loop(regex("word", word, begin="(", end=")")))
+        return RootStateMachine(Repeat(regex("word", word, begin="(", end=")")))
 
     held = []
     for index in range(200):

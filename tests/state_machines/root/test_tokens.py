@@ -20,12 +20,12 @@ from state_machines.completion import Completion, Guard
 from state_machines.errors import CompositionError
 from state_machines.grammar.node import EMPTY
 from state_machines.root import (
-    Loop,
     Marker,
     Optional,
+    Repeat,
     RootMatcher,
     RootStateMachine,
-    Sequence,
+    Series,
     Structured,
     Text,
 )
@@ -156,15 +156,15 @@ def test_threads_share_a_machine(composition: Any, vocabulary: Vocabulary, seed:
         assert result == results[number % 3]
 
 
-CALL = Sequence(
+CALL = Series(
     Marker("call", "<tool_call>"),
     Structured("arguments", grammar=JsonSchemaStateMachine({"type": "object"})),
     Marker("call", "</tool_call>"),
 )
-ANSWER = Sequence(
+ANSWER = Series(
     Optional(Text("reasoning", begin="<think>", end="</think>")),
     Text(),
-    Loop(CALL, between=Marker("call", "\n")),
+    Repeat(CALL, between=Marker("call", "\n")),
     Text("after"),
 )
 
@@ -201,7 +201,7 @@ def test_marker_ends_text_however_it_is_tokenized(answer: str, vocabulary: Vocab
 
 
 def test_end_texts_completes_a_partial_character(vocabulary: Vocabulary) -> None:
-    machine = RootStateMachine(Sequence(Text(max_chars=3), Marker("m", "|")), vocabulary)
+    machine = RootStateMachine(Series(Text(max_chars=3), Marker("m", "|")), vocabulary)
     matcher = machine.matcher(vocabulary)
     matcher.advance("é".encode()[0])
     matcher.end_texts()
@@ -238,14 +238,14 @@ def test_special_token_cannot_be_spelled_by_other_tokens() -> None:
     )
     matcher = RootStateMachine(Marker("call", "<call>"), vocabulary).matcher(vocabulary)
     assert np.flatnonzero(matcher.allowed_tokens()).tolist() == [256]
-    matcher = RootStateMachine(Sequence(Text(), Marker("call", "<call>")), vocabulary).matcher(
+    matcher = RootStateMachine(Series(Text(), Marker("call", "<call>")), vocabulary).matcher(
         vocabulary
     )
     assert matcher.allowed_tokens()[256]
     assert not matcher.allowed_tokens()[0xFF]
 
 
-TURNS = Sequence(
+TURNS = Series(
     Text("draft"),
     Marker("turn", "<end><s>b<end>a", continues=True),
     Structured("answer", grammar=JsonSchemaStateMachine({"enum": ["ab", "ba"]})),
@@ -284,7 +284,7 @@ def test_end_tokens_of_a_turn_count_in_the_least_tokens() -> None:
     forms = [*(bytes([byte]) for byte in range(256)), b"<end>"]
     vocabulary = Vocabulary(forms, end_token_ids=[256], special_tokens={"<end>": 256})
     turn = Marker("turn", "<end>a<end>", continues=True)
-    machine = RootStateMachine(Sequence(turn, Marker("answer", "a")), vocabulary)
+    machine = RootStateMachine(Series(turn, Marker("answer", "a")), vocabulary)
     matcher = machine.matcher(vocabulary)
     matcher.advance(256)
     completion = Completion(vocabulary)
@@ -293,4 +293,4 @@ def test_end_tokens_of_a_turn_count_in_the_least_tokens() -> None:
 
 def test_end_token_inside_a_marker_needs_a_turn() -> None:
     with pytest.raises(CompositionError, match="ends the output"):
-        RootStateMachine(Sequence(Text(), Marker("m", "<end>a")), small_vocabulary())
+        RootStateMachine(Series(Text(), Marker("m", "<end>a")), small_vocabulary())

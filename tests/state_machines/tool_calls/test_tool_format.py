@@ -19,7 +19,7 @@ from state_machines.errors import (
     ToolNameError,
     UnsatisfiableSchemaError,
 )
-from state_machines.root import Optional, RootStateMachine, Sequence, Text
+from state_machines.root import Optional, RootStateMachine, Series, Text
 from state_machines.tool_calls import (
     FORMATS,
     ToolFormat,
@@ -182,7 +182,7 @@ def test_recipient_of_gpt_oss_may_stand_in_the_header_of_the_role(kind: str) -> 
 def test_calls_of_granite_begin_with_either_marker() -> None:
     entry = format_named("granite")
     call = '[{"name": "get_weather", "arguments": {"city": "Oslo"}}]'
-    machine = RootStateMachine(Sequence(Text("text"), entry.calls([WEATHER], 0)))
+    machine = RootStateMachine(Series(Text("text"), entry.calls([WEATHER], 0)))
     for text in (f"<|tool_call|>{call}", f"Sure. <tool_call> {call}"):
         assert [each.arguments for each in calls_in(machine.pieces(text))] == [{"city": "Oslo"}]
         assert any(isinstance(each, WrittenCall) for each in split_calls(text, entry))
@@ -443,7 +443,7 @@ def test_own_delimiters_stand_around_calls(name: str) -> None:
     assert text.endswith("\n```")
     machine = RootStateMachine(part)
     assert calls_in(machine.pieces(text)) == calls_in(pieces)
-    before = RootStateMachine(Sequence(Text(), Optional(part)))
+    before = RootStateMachine(Series(Text(), Optional(part)))
     assert before.pieces(f"So: {text}")[0].text == b"So: "
     assert not before.matches("So: ```tool\nnothing")
 

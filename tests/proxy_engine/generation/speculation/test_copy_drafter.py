@@ -19,7 +19,7 @@ from proxy_engine.generation import FastForward
 from proxy_engine.generation.fast_forward import text_encoder
 from proxy_engine.generation.speculation import CopyDrafter
 from state_machines import JsonSchemaStateMachine, Matcher, RegexStateMachine, Vocabulary
-from state_machines.root import Marker, RootStateMachine, Sequence, Structured
+from state_machines.root import Marker, RootStateMachine, Series, Structured
 from state_machines.root import Text as FreeText
 
 TOKENIZER = make_tiny_tokenizer()
@@ -156,7 +156,7 @@ def test_no_more_tokens_than_asked_for() -> None:
 def test_argument_between_tags_ends_with_its_tag() -> None:
     value = Structured("city", grammar=RegexStateMachine(r"[^<]*"))
     machine = RootStateMachine(
-        Sequence(
+        Series(
             Marker("call", "<function=weather>\n<parameter=city>\n"),
             value,
             Marker("end", "\n</parameter>\n</function>"),

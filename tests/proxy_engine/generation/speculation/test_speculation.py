@@ -25,8 +25,7 @@ from proxy_engine.generation import step
 from proxy_engine.generation.speculation import drafting
 from state_machines import MaxTokensTooSmallError, RegexStateMachine
 from state_machines.completion import Guard
-from state_machines.root import Choice, Loop, Marker, Structured, Text
-from state_machines.root import Sequence as Parts
+from state_machines.root import Choice, Marker, Repeat, Series, Structured, Text
 
 RECORD: dict[str, Any] = {
     "type": "object",
@@ -39,9 +38,9 @@ RECORD: dict[str, Any] = {
     "required": ["ab", "n", "kind"],
     "additionalProperties": False,
 }
-COMPOSITION = Loop(
+COMPOSITION = Repeat(
     Choice(
-        Parts(Marker("sign", "<"), Structured("price", grammar=RegexStateMachine("[12]{1,3}>"))),
+        Series(Marker("sign", "<"), Structured("price", grammar=RegexStateMachine("[12]{1,3}>"))),
         Text("text", min_chars=1, max_chars=9),
     ),
     min_count=2,
