@@ -134,7 +134,7 @@ class Series(_Composite):
 
 
 @dataclass(frozen=True)
-class Alternatives(_Composite):
+class Choice(_Composite):
     """A union of at least two branches."""
 
     branches: tuple[Expression, ...]

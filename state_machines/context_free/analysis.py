@@ -17,8 +17,8 @@ from state_machines.grammar.symbols import bytes_in
 from state_machines.graphs import Edge, Visit, best_first, components
 from state_machines.syntax_tree import (
     EXPRESSIONS_PER_STEP,
-    Alternatives,
     Characters,
+    Choice,
     Expression,
     NamedTokens,
     Reference,
@@ -107,7 +107,7 @@ class Analysis:
                     yield from self.left_corners(part)
                     if not self.nullable(part):
                         break
-            case Alternatives(branches=branches):
+            case Choice(branches=branches):
                 for branch in branches:
                     yield from self.left_corners(branch)
             case Repeat(body=body, max_count=max_count) if max_count != 0:
@@ -131,7 +131,7 @@ class Analysis:
                     return 1 << number, 1 << number
                 case Reference(name=name):
                     return edges[name]
-                case Alternatives(branches=branches):
+                case Choice(branches=branches):
                     for branch_first, branch_last in map(ends, branches):
                         first, last = first | branch_first, last | branch_last
                 case Series(parts=parts):
@@ -188,7 +188,7 @@ class Analysis:
                 return bool(text)
             case Repeat(max_count=0):
                 return False
-            case Series() | Alternatives() | Repeat():
+            case Series() | Choice() | Repeat():
                 return any(self._matches_more(child, empty_only) for child in expression.children)
         return True
 
@@ -241,7 +241,7 @@ def _shortest_length(
             return known[name]
         case Series(parts=parts):
             return sum(_shortest_length(part, known, empty_terminals) for part in parts)
-        case Alternatives(branches=branches):
+        case Choice(branches=branches):
             return min(_shortest_length(branch, known, empty_terminals) for branch in branches)
         case Repeat(body=body, min_count=min_count):
             return min_count * _shortest_length(body, known, empty_terminals) if min_count else 0

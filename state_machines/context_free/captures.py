@@ -20,7 +20,7 @@ from state_machines.grammar.nodes import literal, repetition, symbols, union
 from state_machines.grammar.symbols import byte_range
 from state_machines.grammar.tokens import TokenNode
 from state_machines.syntax_tree import (
-    Alternatives,
+    Choice,
     Expression,
     Reference,
     Repeat,
@@ -242,7 +242,7 @@ class _Run:
                     for part in reversed(parts):
                         rest = self._rest(part, rest)
                     self._expand(position, item, rest)
-                case Alternatives(branches=branches):
+                case Choice(branches=branches):
                     for branch in branches:
                         self._expand(position, item, self._rest(branch, rest))
                 case Repeat(body=body, min_count=low, max_count=high):

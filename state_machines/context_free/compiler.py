@@ -33,8 +33,8 @@ from state_machines.grammar.until import text_without
 from state_machines.grammar.word_lists import literals
 from state_machines.limits import LIMITS
 from state_machines.syntax_tree import (
-    Alternatives,
     Characters,
+    Choice,
     Expression,
     NamedTokens,
     Reference,
@@ -90,7 +90,7 @@ class ExpressionCompiler:
                     self.compile(part, first=first and number == last)
                     for number, part in enumerate(reversed(parts))
                 )
-            case Alternatives(branches=branches):
+            case Choice(branches=branches):
                 return self._union(branches, first)
             case Repeat(body=body, min_count=min_count, max_count=max_count):
                 if max_count == 0:
@@ -110,7 +110,7 @@ class ExpressionCompiler:
                 return symbols(members)
             case Series(parts=parts):
                 return self._concatenation_of(map(self.text, reversed(parts)))
-            case Alternatives(branches=branches):
+            case Choice(branches=branches):
                 words = [(branch, self.word(branch)) for branch in branches]
                 plain = literals(word for _, word in words if word is not None)
                 return union([plain, *(self.text(each) for each, word in words if word is None)])
@@ -281,7 +281,7 @@ class GrammarCompiler(ExpressionCompiler):
         texts = [branch.text for branch in branches if isinstance(branch, String)]
         is_long = any(len(text.encode()) > LONG_TEXT_BYTES for text in texts)
         if len(texts) < len(branches) and not is_long and all(map(self.is_text, branches)):
-            return encoded(self.text(Alternatives(branches)), RAW)
+            return encoded(self.text(Choice(branches)), RAW)
         return super()._union(branches, first)
 
     def too_many_optional_parts(self, what: str) -> NoReturn:

@@ -32,7 +32,7 @@ from state_machines.grammar.node import (
     intern_node,
 )
 from state_machines.grammar.nodes import branch, concatenation, optional, union
-from state_machines.syntax_tree import Alternatives, Expression, Reference, Repeat, Series
+from state_machines.syntax_tree import Choice, Expression, Reference, Repeat, Series
 
 
 class RuleBook(RuleDefinitions):
@@ -264,7 +264,7 @@ class LeftRecursion:
                         yield head, tail + parts[index + 1 :]
                     if not self._analysis.nullable(part):
                         break
-            case Alternatives(branches=branches):
+            case Choice(branches=branches):
                 for branch in branches:
                     yield from self._split(branch)
             case Repeat(body=body, min_count=min_count, max_count=max_count):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet
 from state_machines.syntax_tree import (
-    Alternatives,
     Characters,
+    Choice,
     End,
     Expression,
     LookAhead,
@@ -49,7 +49,7 @@ def matches_empty_everywhere(tree: Expression) -> bool:
     match tree:
         case Series():
             return all(map(matches_empty_everywhere, tree.parts))
-        case Alternatives():
+        case Choice():
             return any(map(matches_empty_everywhere, tree.branches))
         case Repeat():
             return tree.min_count == 0 or matches_empty_everywhere(tree.body)
@@ -78,8 +78,8 @@ def without_end_assertions(tree: Expression) -> Expression:
             return Characters(CodePointSet(()))
         case Series():
             return Series(tuple(map(without_end_assertions, tree.parts)))
-        case Alternatives():
-            return Alternatives(tuple(map(without_end_assertions, tree.branches)))
+        case Choice():
+            return Choice(tuple(map(without_end_assertions, tree.branches)))
         case Repeat():
             body = without_end_assertions(tree.body)
             return Repeat(body, tree.min_count, tree.max_count, tree.position)

@@ -55,8 +55,8 @@ from state_machines.regex.analysis import (
 )
 from state_machines.regex.parser import parse
 from state_machines.syntax_tree import (
-    Alternatives,
     Characters,
+    Choice,
     End,
     Expression,
     LookAhead,
@@ -168,7 +168,7 @@ class _Compiler:
                 for part in reversed(tree.parts):
                     then = self.compile(part, then)
                 return then
-            case Alternatives():
+            case Choice():
                 return self.alternation(tree, then)
             case Repeat():
                 return self.repeat(tree, then)
@@ -194,7 +194,7 @@ class _Compiler:
             )
         )
 
-    def alternation(self, tree: Alternatives, then: _Continuation) -> _Continuation:
+    def alternation(self, tree: Choice, then: _Continuation) -> _Continuation:
         words = [single_word(branch) for branch in tree.branches]
         found: list[_Continuation] = []
         if _is_uniform(then) and sum(word is not None for word in words) > 1:

@@ -33,8 +33,8 @@ from state_machines.limits import LIMITS
 from state_machines.regex.characters import CharacterReader
 from state_machines.regex.unicode_classes import LINE_TERMINATOR, WORD
 from state_machines.syntax_tree import (
-    Alternatives,
     Characters,
+    Choice,
     End,
     Expression,
     LookAhead,
@@ -103,7 +103,7 @@ class PatternReader(CharacterReader):
         branches = [self.concatenation()]
         while self.take("|"):
             branches.append(self.concatenation())
-        return branches[0] if len(branches) == 1 else Alternatives(tuple(branches))
+        return branches[0] if len(branches) == 1 else Choice(tuple(branches))
 
     def quantifier(self) -> tuple[int, int | None] | None:
         start = self.position
@@ -184,7 +184,7 @@ class _Parser(PatternReader):
             branches.append(self.concatenation())
             found |= self.names
         self.names = found
-        return branches[0] if len(branches) == 1 else Alternatives(tuple(branches))
+        return branches[0] if len(branches) == 1 else Choice(tuple(branches))
 
     def concatenation(self) -> Expression:
         parts: list[Expression] = []
@@ -269,7 +269,7 @@ class _Parser(PatternReader):
         self.names.add(name)
 
     def look_behind(self, start: int, body: Expression, *, negated: bool) -> Expression:
-        branches = body.branches if isinstance(body, Alternatives) else (body,)
+        branches = body.branches if isinstance(body, Choice) else (body,)
         members = CodePointSet(())
         for branch in branches:
             if not isinstance(branch, Characters):

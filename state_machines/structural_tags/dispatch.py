@@ -15,7 +15,7 @@ from state_machines.structural_tags.formats import (
     Place,
     Tag,
     Token,
-    alternatives,
+    choice,
     const,
     free_format,
     series,
@@ -74,7 +74,7 @@ def grouped_rules(rules: Sequence[tuple[str, Format]], pointer: str) -> list[tup
         following = series((const(rest), content)) if rest else content
         by_first.setdefault(first, []).append(following)
     _check_reachable(list(by_first), pointer)
-    return [(first, alternatives(contents)) for first, contents in by_first.items()]
+    return [(first, choice(contents)) for first, contents in by_first.items()]
 
 
 def _check_reachable(patterns: Sequence[str], pointer: str) -> None:

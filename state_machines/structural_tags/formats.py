@@ -280,12 +280,12 @@ def series(elements: Sequence[Format]) -> Format:
     return _composed(elements, language)
 
 
-def alternatives(elements: Sequence[Format]) -> Format:
+def choice(elements: Sequence[Format]) -> Format:
     """Return any one of several formats."""
     return _composed(elements, lambda place: union(each.node(place) for each in elements))
 
 
-def repeated_format(content: Format, min_count: int, max_count: int | None) -> Format:
+def repeat(content: Format, min_count: int, max_count: int | None) -> Format:
     """Return a format a number of times; ``None``: without a bound."""
 
     def language(place: Place) -> Node:

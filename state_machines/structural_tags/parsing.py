@@ -42,12 +42,12 @@ from state_machines.structural_tags.formats import (
     Place,
     Tag,
     Token,
-    alternatives,
     any_text,
+    choice,
     const,
     free_format,
     other_token,
-    repeated_format,
+    repeat,
     series,
     texts_of,
 )
@@ -181,7 +181,7 @@ def _sequence(reader: FieldReader, depth: int) -> Format:
 
 
 def _or(reader: FieldReader, depth: int) -> Format:
-    return alternatives(_elements(reader, depth))
+    return choice(_elements(reader, depth))
 
 
 def _content(reader: FieldReader, depth: int) -> Format:
@@ -189,7 +189,7 @@ def _content(reader: FieldReader, depth: int) -> Format:
 
 
 def _repeated(min_count: int, max_count: int | None) -> Callable[[FieldReader, int], Format]:
-    return lambda reader, depth: repeated_format(_content(reader, depth), min_count, max_count)
+    return lambda reader, depth: repeat(_content(reader, depth), min_count, max_count)
 
 
 def _repeat(reader: FieldReader, depth: int) -> Format:
@@ -199,7 +199,7 @@ def _repeat(reader: FieldReader, depth: int) -> Format:
         max_count = None
     elif max_count is not None and max_count < min_count:
         raise reader.error("max is smaller than min", "max", hint="-1 stands for no bound")
-    return repeated_format(_content(reader, depth), min_count, max_count)
+    return repeat(_content(reader, depth), min_count, max_count)
 
 
 def _dispatch(reader: FieldReader, depth: int) -> Format:

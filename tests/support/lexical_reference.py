@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from state_machines import RegexStateMachine
 from state_machines.context_free.lexical import LexicalGrammar, TerminalLanguage
 from state_machines.syntax_tree import (
-    Alternatives,
+    Choice,
     Expression,
     Reference,
     Repeat,
@@ -129,7 +129,7 @@ def _expression(tree: Tree, numbers: dict[str, int]) -> Expression:
         case ("all", *parts):
             return Series(tuple(_expression(part, numbers) for part in parts))
         case ("any", *parts):
-            return Alternatives(tuple(_expression(part, numbers) for part in parts))
+            return Choice(tuple(_expression(part, numbers) for part in parts))
         case ("times", body, least, most):
             return Repeat(_expression(body, numbers), least, most)
     raise AssertionError(tree)

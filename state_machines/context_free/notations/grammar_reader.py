@@ -26,7 +26,7 @@ from state_machines.errors import GrammarSyntaxError, UnsupportedGrammarError
 from state_machines.grammar.tokens import MAX_TOKEN_ID
 from state_machines.limits import LIMITS
 from state_machines.syntax_tree import (
-    Alternatives,
+    Choice,
     Expression,
     NamedTokens,
     Repeat,
@@ -108,7 +108,7 @@ class GrammarReader(TextReader):
         branches = [self.alternative()]
         while self.bar():
             branches.append(self.alternative())
-        return branches[0] if len(branches) == 1 else Alternatives(tuple(branches))
+        return branches[0] if len(branches) == 1 else Choice(tuple(branches))
 
     def bar(self) -> bool:
         """Read the ``|`` between two alternatives; return whether there was one."""

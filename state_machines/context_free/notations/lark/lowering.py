@@ -28,7 +28,7 @@ from state_machines.grammar.token_limits import LimitedRule, token_limited
 from state_machines.grammar.tokens import token_set
 from state_machines.machine import StateMachine
 from state_machines.syntax_tree import (
-    Alternatives,
+    Choice,
     Expression,
     NamedTokens,
     Reference,
@@ -243,8 +243,8 @@ class _Scope:
                 return self._reference(name, position)
             case Series(parts=parts):
                 return Series(tuple(map(self.expression, self._without_repeated_stop(parts))))
-            case Alternatives(branches=branches):
-                return Alternatives(tuple(map(self.expression, branches)))
+            case Choice(branches=branches):
+                return Choice(tuple(map(self.expression, branches)))
             case Repeat(body=body, min_count=min_count, max_count=max_count):
                 return Repeat(self.expression(body), min_count, max_count)
             case Conjunction(position=position):

@@ -1,6 +1,6 @@
 """The syntax tree of a Lark grammar: the items that only this notation has, and definitions.
 
-Bodies are made of :mod:`state_machines.syntax_tree`'s ``Series``, ``Alternatives`` and ``Repeat``.
+Bodies are made of :mod:`state_machines.syntax_tree`'s ``Series``, ``Choice`` and ``Repeat``.
 Their leaves are the classes of this module, and ``Reference`` for the name of a rule or terminal.
 """
 
