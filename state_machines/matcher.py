@@ -159,7 +159,7 @@ class Matcher:
         else:
             self.state = state
 
-    def narrow(self, state: Node) -> None:
+    def restrict(self, state: Node) -> None:
         """Restrict the language of the texts that may follow to a subset.
 
         Args:

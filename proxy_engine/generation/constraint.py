@@ -146,8 +146,8 @@ class Constraint:
 
     @property
     def is_scripted(self) -> bool:
-        """Whether the next token is one of :meth:`narrow`, or brings a value that repeats nearer to
-        its end.
+        """Whether the next token is one of :meth:`restrict`, or brings a value that repeats nearer
+        to its end.
         """
         if self._repetition is not None and self._repetition.closing_token is not None:
             return True
@@ -315,7 +315,7 @@ class Constraint:
         if must_end(matcher.state) and not (matcher.is_finished or self.options.samples_all):
             yield self.options.end_token_ids[0]
 
-    def narrow(self, state: Node, tokens: Sequence[int]) -> None:
+    def restrict(self, state: Node, tokens: Sequence[int]) -> None:
         """Restrict the grammar to an option that was drawn.
 
         If every token is sampled, the option's tokens are the only ones that :meth:`mask` allows
@@ -327,7 +327,7 @@ class Constraint:
         """
         if self.guard is not None:
             with step_budget(ADVANCE_STEPS):
-                self.guard.narrow(state)
+                self.guard.restrict(state)
         if self._fast_forward is None:
             self._script = tuple(tokens)
 

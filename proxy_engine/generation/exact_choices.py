@@ -3,7 +3,7 @@
 Token by token, a mask samples the beginning of an option by the probability of this beginning,
 whatever must follow it: an option with a likely beginning and an unlikely rest is chosen too often
 (Park et al., "Grammar-Aligned Decoding", NeurIPS 2024). Here all options are scored before the
-first of their tokens is chosen, one of them is drawn, and the grammar is narrowed to it. Its
+first of their tokens is chosen, one of them is drawn, and the grammar is restricted to it. Its
 text is then forced, and the loop continues as after any other forced text.
 """
 
@@ -52,7 +52,7 @@ class ExactChoices:
         self._rows = rows
 
     def draw(self, sequence: GeneratedSequence) -> list[Token]:
-        """Draw the choice that a sequence has reached, and narrow its grammar to the option.
+        """Draw the choice that a sequence has reached, and restrict its grammar to the option.
 
         A choice that cannot be scored, because of its masks or the kind of cache, is left to be
         sampled token by token, and counted.
@@ -196,7 +196,7 @@ class Choice:
         scores: ChoiceScores,
         noise: npt.NDArray[np.float64],
     ) -> list[Token]:
-        """Draw an option, narrow the grammar to it, and append the tokens that this forces.
+        """Draw an option, restrict the grammar to it, and append the tokens that this forces.
 
         If every token is to be sampled, nothing is appended.
 
@@ -215,7 +215,7 @@ class Choice:
                 self.options, shown.tolist(), option, constraint.written, constraint.forced_text
             )
         )
-        constraint.narrow(option.state, tokens)
+        constraint.restrict(option.state, tokens)
         start = len(sequence.tokens)
         appended = sequence.advance_forced()
         weights = sequence.weights
@@ -250,7 +250,7 @@ def _candidates(
                 behind = Matcher(option.state, vocabulary)
                 tokens = tokenize.tokens(behind, sequence.tokens)
                 text = b"".join(vocabulary.token_bytes[token_id] or b"" for token_id in tokens)
-                behind.narrow(option.state.word_derivative(text))
+                behind.restrict(option.state.word_derivative(text))
                 candidates.append(Candidate(tokens, behind.allowed_tokens()))
     except GrammarBudgetError:
         return None

@@ -124,7 +124,7 @@ class PartLimits:
         in_time = self._tokens_in_time(generated)
         if not self._parts:
             if guard is not None and self._deadline is not None:
-                guard.restrict(in_time)
+                guard.limit(in_time)
             return
         name = str(getattr(part, "name", ""))
         limit = self._parts.get(name, _NO_OPTIONS).max_tokens
@@ -153,7 +153,7 @@ class PartLimits:
         bounds = [bound for bound in (of_part, in_time) if bound is not None]
         least = min(bounds, default=None)
         self.is_bound_by_time = in_time is not None and in_time == least
-        guard.restrict(least)
+        guard.limit(least)
 
 
 def _end_texts(guard: Guard | None) -> None:

@@ -90,7 +90,7 @@ class Guard:
         self.total = max_tokens
         """Tokens that are left in all."""
         self.left = max_tokens
-        """Tokens that may be used: ``total``, or fewer after :meth:`restrict`."""
+        """Tokens that may be used: ``total``, or fewer after :meth:`limit`."""
         self._completion = completion or Completion.of(matcher.vocabulary)
         self._margin = margin
         with step_budget(LIMITS.plan_steps):
@@ -211,7 +211,7 @@ class Guard:
             "Raise max_tokens",
         )
 
-    def restrict(self, max_tokens: int | None) -> None:
+    def limit(self, max_tokens: int | None) -> None:
         """Bound the tokens left, but not below the plan; ``None`` removes the bound."""
         bound = self.total if max_tokens is None else max(max_tokens, self.needed)
         self.left = min(self.total, bound)
@@ -228,14 +228,14 @@ class Guard:
         """Make the plan again, after the matcher was moved to a state that :meth:`fits`."""
         self._plan = self._completion.plan(self.matcher.state)
 
-    def narrow(self, state: Node) -> None:
-        """Restrict the language to a subset that :meth:`fits`; see :meth:`Matcher.narrow`.
+    def restrict(self, state: Node) -> None:
+        """Restrict the language to a subset that :meth:`fits`; see :meth:`Matcher.restrict`.
 
         Raises:
             GrammarBudgetError: No plan was found in time. The guard is unchanged.
         """
         plan = self._completion.plan(state)
-        self.matcher.narrow(state)
+        self.matcher.restrict(state)
         self._plan = plan
 
     def mask(self, allowed: Mask, *, exact: bool = False) -> Mask:

@@ -8,8 +8,8 @@ An option does not extend beyond one value. Whether an array or object has anoth
 choice in this sense, and neither is the name of a property: they are structure, not content.
 
 The options are written in one spelling. A character that JSON need not escape is not escaped, and a
-number has no zeros after its last digit, so the union of the narrowed states can be a proper subset
-of the state's language.
+number has no zeros after its last digit, so the union of the restricted states can be a proper
+subset of the state's language.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ChoiceOption:
         text: The bytes of the option from the state of the choice on.
         start: Where the option itself begins in ``text``, after whitespace and forced text.
         stop: Where it ends in ``text``, before text that all options end with.
-        state: The state of the choice, narrowed to this option: ``text`` and its continuation.
+        state: The state of the choice, restricted to this option: ``text`` and its continuation.
     """
 
     text: bytes

@@ -1,4 +1,4 @@
-"""The options of finite choices, by state, and matchers that are narrowed to one of them."""
+"""The options of finite choices, by state, and matchers that are restricted to one of them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_options_of_a_choice_are_its_texts(words: list[str]) -> None:
 
 
 @given(WORDS, st.data())
-def test_narrowed_state_is_the_option_and_what_follows(words: list[str], data: Any) -> None:
+def test_restricted_state_is_the_option_and_what_follows(words: list[str], data: Any) -> None:
     machine = record(a={"enum": [*words, None, 3]}, b={"type": "boolean"})
     options = options_of(machine, '{"a": ') or ()
     option = data.draw(st.sampled_from(options))
@@ -220,12 +220,12 @@ def ids_of(words: Iterable[bytes]) -> list[int]:
     return [forms.index(word) for word in words]
 
 
-def test_narrowed_matcher_allows_only_the_option() -> None:
+def test_restricted_matcher_allows_only_the_option() -> None:
     vocabulary = small_vocabulary()
     machine = ChoiceStateMachine(["ab", "abab", "b"])
     guard = Guard(machine.matcher(vocabulary), max_tokens=4)
     option = next(one for one in options_of(machine) or () if one.text == b"abab")
-    guard.narrow(option.state)
+    guard.restrict(option.state)
     assert guard.needed == 1
     assert (guard.matcher.allowed_tokens() == brute_force_mask(option.state, vocabulary)).all()
     for token_id in ids_of([b"ab", b"ab"]):
@@ -242,7 +242,7 @@ def test_guard_fits_only_options_within_the_tokens_left() -> None:
     ]
 
 
-def test_narrowed_answer_is_attributed_to_its_parts() -> None:
+def test_restricted_answer_is_attributed_to_its_parts() -> None:
     part = Series(
         Structured("one", grammar=ChoiceStateMachine(["a", "ab"])),
         Structured("two", grammar=ChoiceStateMachine(["1", "12"])),
@@ -250,7 +250,7 @@ def test_narrowed_answer_is_attributed_to_its_parts() -> None:
     machine = RootStateMachine(part)
     matcher = machine.matcher(small_vocabulary())
     option = next(one for one in options_of(machine) or () if one.label == b"ab")
-    matcher.narrow(option.state)
+    matcher.restrict(option.state)
     for token_id in ids_of([b"ab", b"1"]):
         matcher.advance(token_id)
     matcher.advance(min(small_vocabulary().end_token_ids))

@@ -140,7 +140,7 @@ def test_undecided_exclusion_is_no_dead_end() -> None:
     first = f"[[{','.join(['1'] * 60)}]"
     with limits(emptiness_states=20):
         matcher = machine.matcher(BYTES)
-        matcher.narrow(machine.start.compute_word_derivative(first.encode()))
+        matcher.restrict(machine.start.compute_word_derivative(first.encode()))
         with pytest.raises(GrammarBudgetError, match="took more than 20 states"):
             matcher.allowed_tokens()
     assert np.flatnonzero(matcher.allowed_tokens()).tolist() == [ord(",")]
@@ -353,7 +353,7 @@ def check_counted(
     for place in places:
         matcher = machine.matcher(BYTES)
         try:
-            matcher.narrow(machine.start.compute_word_derivative(text[:place]))
+            matcher.restrict(machine.start.compute_word_derivative(text[:place]))
             for byte in text[place : place + 8]:
                 allowed = matcher.allowed_tokens()
                 assert allowed[byte], text[:place]
