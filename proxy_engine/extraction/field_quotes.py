@@ -251,7 +251,12 @@ class FieldQuotes(OuterFormat):
             cell = cells.get(column)
             if cell:
                 quotes |= {pointer: cell} if self._is_one(pointer) else json.loads(cell)
-        places = {at: find_quote(source, text, "words") for at, text in quotes.items() if text}
+        # A quote from a piece of the source may begin or end inside of a word.
+        places = {
+            at: find_quote(source, text, "words") or find_quote(source, text, "chars")
+            for at, text in quotes.items()
+            if text
+        }
         return [
             Quotation(at, INPUT, place[0], place[0] + len(quotes[at]), place[1])
             for at, place in places.items()

@@ -215,8 +215,11 @@ def _in_document(quote: Quotation, document: str, piece: Piece, earlier: int) ->
         unit = "chars"
         places = quote_places(piece.text, words, unit)
     start = piece.start + places[min(earlier, len(places) - 1)]
-    count = len(quote_places(document, words, unit))
-    return replace(quote, start=start, end=start + len(words), occurrences=count)
+    found = quote_places(document, words, unit)
+    if start not in found:
+        # A long word is divided: the border of the piece is none of the document's words.
+        found = quote_places(document, words, "chars")
+    return replace(quote, start=start, end=start + len(words), occurrences=len(found))
 
 
 def _place(item: _Item) -> _Place:

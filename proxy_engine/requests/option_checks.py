@@ -121,7 +121,8 @@ def check_answer_options(
     if overrides.get("draft_first"):
         if not has_messages:
             raise PromptError("a raw prompt has no turns for a draft; give messages")
-        if response.is_free and not choice.may_call:
+        # A loop of tools ends with an answer that may not call them.
+        if response.is_free and not tools:
             raise InvalidOptionError(
                 "draft_first has no effect on an answer without a response format and tools",
                 option="draft_first",

@@ -241,6 +241,18 @@ def test_draft_that_cannot_be_is_refused(
         engine.generate(prompt, **{"draft_first": True, **arguments})
 
 
+def test_loop_of_tools_ends_with_an_answer_without_draft(engine: InferenceEngine) -> None:
+    def tick(is_on: bool) -> str:
+        return "ticked"
+
+    run = engine.run_tools(
+        "a", [tick], tool_choice="required", max_rounds=1, draft_first=DRAFT, max_tokens=120
+    )
+    assert run.rounds == 1
+    assert run.conversation[1].reasoning
+    assert run.result.reasoning == ""
+
+
 def test_default_of_an_engine_leaves_free_text_alone() -> None:
     options = GenerationOptions(draft_first=DRAFT, max_tokens=120)
     with InferenceEngine(make_tiny_model(), make_tiny_tokenizer(), options=options) as engine:

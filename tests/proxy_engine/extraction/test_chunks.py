@@ -119,6 +119,15 @@ def test_items_at_one_place_are_one() -> None:
     assert all(DOCUMENT[one.start : one.end] in ("art", "the", "is") for one in result.quotes)
 
 
+def test_quote_at_the_border_inside_a_word_has_its_places_in_the_document() -> None:
+    document, pieces = "abcabcabc", [Piece(0, "abcab"), Piece(5, "cabc")]
+    schema = {"type": "array", "items": {"type": "string", "x-substring-of": "input"}}
+    results = [answer(piece, schema, [piece.text]) for piece in pieces]
+    result = ItemList.of(AnswerFormat.of(schema)).merge(document, pieces, results)
+    places = [(one.start, one.end, one.occurrences) for one in result.quotes]
+    assert places == [(0, 5, 2), (5, 9, 2)]
+
+
 def test_equal_items_of_a_place_and_those_without_quotes_are_one() -> None:
     result = merged(
         Facts,
