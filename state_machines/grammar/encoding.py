@@ -19,16 +19,25 @@ spellings:
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from state_machines.budgets import spend
 from state_machines.caches import LruCache
 from state_machines.grammar.boolean import Intersection, bounds_and_rest
+from state_machines.grammar.characters import (
+    BY_HEXADECIMAL,
+    NEEDS_ESCAPE,
+    SHORT_ESCAPES,
+    hexadecimal,
+    spellings_of,
+    utf8,
+)
 from state_machines.grammar.decoding import DecodedText, decoded_text
 from state_machines.grammar.lazy import Lazy, reference
 from state_machines.grammar.node import (
@@ -42,7 +51,6 @@ from state_machines.grammar.node import (
 )
 from state_machines.grammar.nodes import Repetition, branch, concatenation, literal, union
 from state_machines.grammar.symbols import (
-    RANGES_PER_STEP,
     CodePointSet,
     byte_range,
     byte_set,
@@ -71,12 +79,40 @@ class Spelling:
         spend(len(text) // 64)
         return text.translate(_ESCAPES).encode()
 
-    def read(self, written: bytes) -> str | None:
-        """Return the text that bytes spell; ``None`` if that is not seen at once.
+    @cached_property
+    def read(self) -> Callable[[bytes], tuple[str, bytes] | None]:
+        """The function that reads the bytes of a text, as far as its last character.
 
-        So it is with bytes that end within a character, and those with a hexadecimal escape.
+        It returns the whole characters, and the bytes of one more that has begun, or that no
+        character has. ``None``: no text begins with the bytes. Results are stored.
         """
-        return _read(written, self.escapes)
+        return lru_cache(_READ_TEXTS)(self._read_escaped if self.escapes else _read_utf8)
+
+    def _read_escaped(self, written: bytes) -> tuple[str, bytes] | None:
+        parts = _SPELLED.fullmatch(written)
+        found = None if parts is None else _read_utf8(parts[1])
+        if parts is None or found is None or (found[1] and parts[2]):
+            return None
+        text, begun = found[0], found[1] or parts[2]
+        if "\\" not in text:
+            return text, begun
+        by_hexadecimal = "".join(_ESCAPE.findall(text))
+        text = json.loads(f'"{text}"')
+        for character in json.loads(f'"{by_hexadecimal}"'):
+            point = ord(character)
+            # A surrogate here is no part of a pair.
+            is_pair = point > 0xFFFF and not self.pairs
+            if point not in BY_HEXADECIMAL or is_pair or 0xD800 <= point <= 0xDFFF:
+                return None
+        return text, begun
+
+
+def _read_utf8(written: bytes) -> tuple[str, bytes] | None:
+    try:
+        text, size = codecs.utf_8_decode(written, "strict", False)
+    except UnicodeDecodeError:
+        return None
+    return text, written[size:]
 
 
 RAW = Spelling("raw", escapes=False)
@@ -84,38 +120,36 @@ NUMBER = Spelling("number", escapes=False)
 JSON_STRING = Spelling("json string", escapes=True, pairs=True)
 PYTHON_STRING = Spelling("python string", escapes=True)
 
-SHORT_ESCAPES = {0x22: b'"', 0x5C: b"\\", 8: b"b", 12: b"f", 10: b"n", 13: b"r", 9: b"t"}
-"""Characters with an escape of two bytes, and its second byte."""
-
 _READ_TEXTS = 4096
 """Byte strings whose texts are stored."""
-
-_NEEDS_ESCAPE = CodePointSet([(0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)])
-_CONTROLS_WITHOUT_SHORT_FORM = CodePointSet([(0, 7), (11, 11), (14, 0x1F)])
-
-BY_HEXADECIMAL = _CONTROLS_WITHOUT_SHORT_FORM | code_points(0x7F, 0x10FFFF)
-"""The characters that may be written as ``\\uXXXX``."""
 
 _ESCAPES = {point: f"\\u{point:04x}" for point in range(0x20)} | {
     point: "\\" + byte.decode() for point, byte in SHORT_ESCAPES.items()
 }
 
-_HAS_ESCAPE = _NEEDS_ESCAPE | BY_HEXADECIMAL
+_HAS_ESCAPE = NEEDS_ESCAPE | BY_HEXADECIMAL
 _HAS_SINGLE_ESCAPE = _HAS_ESCAPE & code_points(0, 0xFFFF)
 
 _PLAIN = [0x20 <= byte < 0x7F and byte not in b'"\\' for byte in range(256)]
 """By byte, whether it is the only spelling of a character in a JSON string."""
 
-_SHORT_SPELLINGS = re.compile(r'[^"\\\x00-\x1f]*(?:\\["\\bfnrt][^"\\\x00-\x1f]*)*')
-"""The characters that are written as they are, and the escapes of two bytes."""
+_SPELLED = re.compile(
+    rb"""(
+        (?: [^"\\\x00-\x1f] | \\["\\bfnrt]
+          | \\u(?![dD][89abAB])[0-9a-fA-F]{4}
+          | \\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2} )*
+    )(
+        (?: \\u[dD][89abAB][0-9a-fA-F]{2} )? (?: \\ (?: u[0-9a-fA-F]{0,3} )? )?
+    )""",
+    re.VERBOSE,
+)
+"""Characters in a JSON string, and the beginning of an escape."""
+
+_ESCAPE = re.compile(r"\\[^u]|(\\u[0-9a-fA-F]{4})")
+"""An escape; the group is one by hexadecimal digits."""
 
 _PLAIN_RUN = re.compile(rb"[ !#-\[\]-~]*")
 """Bytes that are the only spellings of characters in a JSON string."""
-
-_Cell = tuple[int, int, Node]
-
-_DigitBytes = Callable[[int, int, bool], int]
-"""The bytes of a range of digits, as a set; whether they lead a number."""
 
 
 class SelfEncoding(Node):
@@ -275,28 +309,21 @@ def encoded(text: Node, spelling: Spelling, terminator: bytes = b"") -> Node:
 
 
 @lru_cache(_READ_TEXTS)
-def _read(written: bytes, escapes: bool) -> str | None:
-    try:
-        text = written.decode()
-    except UnicodeDecodeError:
-        return None
-    if not escapes:
-        return text
-    if not _SHORT_SPELLINGS.fullmatch(text):
-        return None
-    return json.loads(f'"{text}"') if "\\" in text else text
+def next_bytes(point: int, spelling: Spelling, begun: bytes) -> int:
+    """Return the bytes that follow a beginning of the spellings of a character, as a set.
 
-
-def spellings_of(point: int, spelling: Spelling) -> list[bytes]:
-    """Return the spellings of a character, with hexadecimal digits in lower case."""
-    if not spelling.escapes:
-        return [chr(point).encode()]
-    found = [] if point in _NEEDS_ESCAPE else [chr(point).encode()]
-    if point in SHORT_ESCAPES:
-        found.append(b"\\" + SHORT_ESCAPES[point])
-    if point in BY_HEXADECIMAL and (point < 0x10000 or spelling.pairs):
-        units = chr(point).encode("utf-16-be").hex()
-        found.append("".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4)).encode())
+    Args:
+        point: The character.
+        spelling: The spelling.
+        begun: The beginning, with hexadecimal digits in lower case.
+    """
+    found = 0
+    for written in spellings_of(point, spelling.escapes, spelling.pairs):
+        if len(written) > len(begun) and written.startswith(begun):
+            byte = written[len(begun)]
+            found |= 1 << byte
+            if len(begun) > 1 and written[0] == ord("\\") and byte in b"abcdef":
+                found |= 1 << byte - 32
     return found
 
 
@@ -325,7 +352,7 @@ def _first_bytes(characters: CodePointSet, escapes: bool, pairs: bool) -> int:
     known = _FIRST_BYTES.peek(key)
     if known is not None:
         return known
-    raw = characters & ~_NEEDS_ESCAPE if escapes else characters
+    raw = characters & ~NEEDS_ESCAPE if escapes else characters
     first = byte_set(raw & code_points(0, 0x7F))
     for low, high in (raw & code_points(0x80, 0x10FFFF)).ranges:
         first |= byte_range(chr(low).encode()[0], chr(high).encode()[0])
@@ -347,8 +374,8 @@ def encode_set(characters: CodePointSet, spelling: Spelling) -> Node:
 
 def _encode_set(characters: CodePointSet, spelling: Spelling) -> Node:
     if not spelling.escapes:
-        return union(_utf8(characters))
-    members = _utf8(characters & ~_NEEDS_ESCAPE)
+        return union(utf8(characters))
+    members = utf8(characters & ~NEEDS_ESCAPE)
     escapes: list[tuple[int, Node]] = [
         (1 << mark[0], EPSILON) for point, mark in SHORT_ESCAPES.items() if point in characters
     ]
@@ -357,125 +384,9 @@ def _encode_set(characters: CodePointSet, spelling: Spelling) -> Node:
         # Few texts have such an escape, and its digits are many nodes.
         digits = reference(
             ("_hexadecimal", characters, spelling.pairs),
-            lambda: union(_hexadecimal(characters, pairs=spelling.pairs)),
+            lambda: union(hexadecimal(characters & BY_HEXADECIMAL, pairs=spelling.pairs)),
             min_length=4,
         )
         escapes.append((1 << ord("u"), digits))
     members.append(branch(((1 << ord("\\"), branch(escapes)),)))
     return union(members)
-
-
-def _utf8(characters: CodePointSet) -> list[Node]:
-    """Return the UTF-8 forms, one node for each length."""
-    ascii_bytes = byte_set(characters & code_points(0, 0x7F))
-    nodes = [branch(((ascii_bytes, EPSILON),))] if ascii_bytes else []
-    for width, first, last, mark in (
-        (2, 0x80, 0x7FF, 0xC0),
-        (3, 0x800, 0xFFFF, 0xE0),
-        (4, 0x10000, 0x10FFFF, 0xF0),
-    ):
-        cells = _cells(characters & code_points(first, last))
-        nodes.append(_positional(cells, width, 64, _utf8_digits(mark)))
-    return nodes
-
-
-def _utf8_digits(mark: int) -> _DigitBytes:
-    def digit_bytes(first: int, last: int, leading: bool) -> int:
-        base = mark if leading else 0x80
-        return byte_range(base + first, base + last)
-
-    return digit_bytes
-
-
-def _hexadecimal(characters: CodePointSet, *, pairs: bool) -> list[Node]:
-    """Return the ``XXXX`` of ``\\uXXXX`` for all characters that have this spelling."""
-    written = characters & BY_HEXADECIMAL
-    basic = _positional(_cells(written & code_points(0, 0xFFFF)), 4, 16, _hex_digits)
-    if not pairs:
-        return [basic]
-    cells: list[_Cell] = []
-    for low, high in _by_high_surrogate(written & code_points(0x10000, 0x10FFFF)):
-        tail = _positional(_cells(low, offset=0xDC00), 4, 16, _hex_digits)
-        then = concatenation(literal(b"\\u"), tail)
-        cells.extend((0xD800 + first, 0xD800 + last, then) for first, last in high)
-    cells.sort(key=lambda cell: cell[0])
-    return [basic, _positional(cells, 4, 16, _hex_digits)]
-
-
-def _hex_digits(first: int, last: int, leading: bool) -> int:
-    del leading
-    text = "0123456789abcdef"[first : last + 1]
-    return byte_set((text + text.upper()).encode())
-
-
-def _by_high_surrogate(
-    astral: CodePointSet,
-) -> list[tuple[tuple[tuple[int, int], ...], list[tuple[int, int]]]]:
-    """Group a set beyond U+FFFF: (ranges of low ten bits, ranges of high ten bits)."""
-    lows: dict[int, list[tuple[int, int]]] = {}
-    whole: list[tuple[int, int]] = []
-    spend(len(astral.ranges) // RANGES_PER_STEP)
-    for first, last in astral.ranges:
-        start, end = first - 0x10000, last - 0x10000
-        while start <= end:
-            high = start >> 10
-            if start & 0x3FF == 0 and end >> 10 > high:
-                whole.append((high, (end >> 10) - 1))
-                start = end >> 10 << 10
-                continue
-            stop = min(end, high << 10 | 0x3FF)
-            lows.setdefault(high, []).append((start & 0x3FF, stop & 0x3FF))
-            start = stop + 1
-    groups: dict[tuple[tuple[int, int], ...], list[tuple[int, int]]] = {}
-    for high, ranges in lows.items():
-        groups.setdefault(tuple(ranges), []).append((high, high))
-    if whole:
-        groups.setdefault(((0, 0x3FF),), []).extend(whole)
-    return list(groups.items())
-
-
-def _cells(characters: CodePointSet | Sequence[tuple[int, int]], offset: int = 0) -> list[_Cell]:
-    ranges: Iterable[tuple[int, int]] = (
-        characters.ranges if isinstance(characters, CodePointSet) else characters
-    )
-    return [(first + offset, last + offset, EPSILON) for first, last in ranges]
-
-
-def _positional(cells: list[_Cell], width: int, radix: int, digit_bytes: _DigitBytes) -> Node:
-    """Return the numbers of the cells' ranges in positional notation of ``width`` digits.
-
-    Each number is followed by the node of its cell. The cells must be sorted and disjoint.
-    """
-    return _digits(cells, width - 1, radix, digit_bytes, True)
-
-
-def _digits(
-    cells: list[_Cell], place: int, radix: int, digit_bytes: _DigitBytes, lead: bool
-) -> Node:
-    spend(1 + len(cells) // RANGES_PER_STEP)
-    unit = radix**place
-    below: dict[int, list[_Cell]] = {}
-    transitions: dict[Node, int] = {}
-    whole: dict[Node, Node] = {}
-
-    def add(first: int, last: int, target: Node) -> None:
-        transitions[target] = transitions.get(target, 0) | digit_bytes(first, last, lead)
-
-    for first, last, then in cells:
-        # The digits from ``start`` to before ``end`` take all numbers below them.
-        start, end = -(-first // unit), (last + 1) // unit
-        if start < end:
-            if place and then not in whole:
-                whole[then] = _digits([(0, unit - 1, then)], place - 1, radix, digit_bytes, False)
-            add(start, end - 1, whole[then] if place else then)
-        if start > end:
-            below.setdefault(end, []).append((first - end * unit, last - end * unit, then))
-            continue
-        if first < start * unit:
-            begin = (start - 1) * unit
-            below.setdefault(start - 1, []).append((first - begin, unit - 1, then))
-        if last >= end * unit:
-            below.setdefault(end, []).append((0, last - end * unit, then))
-    for digit, inner in below.items():
-        add(digit, digit, _digits(inner, place - 1, radix, digit_bytes, False))
-    return branch((members, target) for target, members in transitions.items())

@@ -1,31 +1,35 @@
-"""Substrings of a text, as languages of code points.
+"""Substrings of a text, as languages of code points and of their spellings.
 
 A text is divided into chunks, and a word of the language is any run of consecutive chunks. The
 states are those of a suffix tree: the texts that may follow one prefix. A state is an interval of
 the suffix array, the sorted list of the text's suffixes, so it is made on demand from two numbers.
 A prefix that occurs once has an interval of one suffix; its state depends on the position alone.
+
+=====================  ============================================================
+:class:`Substring`     the language of code points
+:class:`EncodedQuote`  its spellings, each with a terminator
+:class:`BegunQuote`    the rest of these, within the spelling of a character
+=====================  ============================================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from hashlib import blake2b
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any
-from weakref import WeakValueDictionary
 
 import numpy as np
-import numpy.typing as npt
 
 from state_machines.budgets import Verdict, spend
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.chunks import check_source
 from state_machines.grammar.encoding import (
-    RAW,
     EncodedText,
     SelfEncoding,
     Spelling,
+    encode_set,
     encoded,
+    next_bytes,
     plain_beginning,
 )
 from state_machines.grammar.lazy import Lazy
@@ -35,29 +39,13 @@ from state_machines.grammar.node import (
     Node,
     Transitions,
     add_node,
+    collect_transitions,
     intern_node,
     known_node,
 )
-from state_machines.grammar.nodes import repetition, symbols
-from state_machines.grammar.suffix_array import (
-    CHARACTERS_PER_STEP,
-    Positions,
-    alphabet_of,
-    suffix_array,
-)
-from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet, code_points
-
-FEW_SUFFIXES = 64
-"""Suffixes of an interval that are searched first for one where a quote may end."""
-
-
-def substring_of(chunks: Sequence[str]) -> Node:
-    """Return the UTF-8 texts of all runs of consecutive chunks, the empty text included.
-
-    Raises:
-        InvalidArgumentError: As :func:`substring_language` raises it.
-    """
-    return encoded(substring_language(chunks), RAW)
+from state_machines.grammar.nodes import concatenation, literal, repetition, symbols, union
+from state_machines.grammar.suffix_array import Source, source_of
+from state_machines.grammar.symbols import ANY_CODE_POINT, bytes_in, code_points
 
 
 def substring_language(chunks: Sequence[str]) -> Node:
@@ -76,205 +64,19 @@ def substring_language(chunks: Sequence[str]) -> Node:
         boundaries = None
     else:
         boundaries = np.array([0, *accumulate(map(len, chunks))], np.int32)
-    return _source(text, boundaries).node(EMPTY_PREFIX)
+    source = source_of(text, boundaries)
+    return _substring(source, 0, len(source.suffixes), 0)
 
 
-EMPTY_PREFIX = (0, -1, 0)
-"""The interval and the depth of the state in which nothing is written yet."""
-
-
-class Source:
-    """A text with its suffix array, and the positions where quotes may start and end.
-
-    Attributes:
-        text: The text.
-        spelled: The source as compiled code reads it, by spelling and terminator.
-        alphabet: Its different code points, ascending: int32, shape (k,).
-        ranks: The indices in ``alphabet`` of its characters, and -1: int32, shape (n + 1,).
-        suffixes: The positions where a quote may start, in the order of the suffixes: int32.
-        ends: By position, the next one where a quote may end: int32, shape (n + 1,). ``None`` if it
-            may end anywhere.
-    """
-
-    __slots__ = (
-        "__weakref__",
-        "_ends",
-        "_order",
-        "alphabet",
-        "ends",
-        "ranks",
-        "spelled",
-        "suffixes",
-        "text",
-    )
-
-    def __init__(self, text: str, boundaries: Positions | None) -> None:
-        self.text = text
-        points = np.frombuffer(text.encode("utf-32-le"), np.int32)
-        self.alphabet, ranks = alphabet_of(points)
-        self.ranks: Positions = np.append(ranks, np.int32(-1))
-        suffixes = suffix_array(ranks, len(self.alphabet))
-        self.ends: Positions | None = None
-        if boundaries is not None:
-            may_end = np.zeros(len(text) + 1, np.bool_)
-            may_end[boundaries] = True
-            suffixes = suffixes[may_end[suffixes]]
-            counts = np.diff(np.flatnonzero(may_end), prepend=-1)
-            self.ends = np.repeat(np.flatnonzero(may_end).astype(np.int32), counts)
-        self.suffixes: Positions = suffixes
-        self.spelled: dict[tuple[Spelling, bytes], Any] = {}
-        # Memory views, which are faster to index by single integers.
-        self._order = suffixes.data
-        self._ends = None if self.ends is None else self.ends.data
-
-    def node(self, state: tuple[int, int, int]) -> Node:
-        """Return the node of an interval of suffixes without their first ``depth`` characters.
-
-        Args:
-            state: The first suffix, the one after the last (-1: all), and the depth.
-        """
-        low, high, depth = state
-        if high < 0:
-            high = len(self.suffixes)
-        if high <= low + 1:
-            at = self.position(low, high, depth)
-            if at == len(self.text):
-                return EPSILON
-            return intern_node(("Quoted", id(self), at), lambda: Substring(self, low, high, depth))
-        return intern_node(
-            ("Substring", id(self), low, high, depth), lambda: Substring(self, low, high, depth)
-        )
-
-    def encoded(
-        self,
-        interval: tuple[int, int, int],
-        spelling: Spelling,
-        terminator: bytes,
-        min_chars: int = 0,
-        max_chars: int | None = None,
-    ) -> Node:
-        """Return the spellings of a node's words of a length within bounds.
-
-        The node itself is not made.
-
-        Args:
-            interval: The interval of suffixes and the depth.
-            spelling: The spelling.
-            terminator: The bytes after each word.
-            min_chars: The least number of characters.
-            max_chars: The greatest number of characters; ``None`` for no bound.
-        """
-        low, high, depth = interval
-        is_bounded = min_chars > 0 or max_chars is not None
-        if is_bounded and not self.has_word(interval, min_chars, max_chars):
-            return EMPTY
-        if high == low + 1:
-            at = self._order[low] + depth
-            if at == len(self.text):
-                return encoded(EPSILON, spelling, terminator)
-            if max_chars is not None and at + max_chars >= len(self.text):
-                max_chars = None
-            key: tuple[Any, ...] = at, min_chars, max_chars
-        else:
-            key = low, high, depth, min_chars, max_chars
-        key = ("Quote", id(self), spelling, terminator, *key)
-        node: Node | None = known_node(key)
-        if node is None:
-            made = EncodedQuote(self, interval, spelling, terminator, min_chars, max_chars)
-            node = add_node(key, made)
-        return node
-
-    def position(self, low: int, high: int, depth: int) -> int:
-        """Return the first position of an interval, behind ``depth`` characters."""
-        return self._order[low] + depth if low < high else len(self.text)
-
-    def min_length(self, low: int, high: int, depth: int, min_chars: int = 0) -> int:
-        """Return a lower bound on the length of words of an interval; 0 if the empty one is."""
-        if self._ends is None:
-            return min_chars
-        if high == low + 1:
-            at = self._order[low] + depth
-            return self._ends[at + min_chars] - at
-        return min_chars or int(not self.may_end(low, high, depth))
-
-    def has_word(self, interval: tuple[int, int, int], least: int, most: int | None) -> bool:
-        """Whether a word of an interval has a number of characters within bounds."""
-        low, high, depth = interval
-        if high > low + 1:
-            starts = self.suffixes[low:high] + np.int32(depth)
-            return bool(self.may_complete(starts, least, most).any())
-        at = self.position(low, high, depth)
-        if at + least > len(self.text):
-            return False
-        end = at + least if self._ends is None else self._ends[at + least]
-        return most is None or end <= at + most
-
-    def after(self, low: int, high: int, depth: int, text: str) -> tuple[int, int, int] | None:
-        """Return the interval of the suffixes that continue with a text, and the new depth."""
-        if high == low + 1:
-            fits = self.text.startswith(text, self._order[low] + depth)
-            return (low, high, depth + len(text)) if fits else None
-        for length, character in enumerate(text):
-            if high == low + 1:
-                return self.after(low, high, depth, text[length:])
-            low, high = self.narrowed(low, high, depth, character)
-            if low == high:
-                return None
-            depth += 1
-        return low, high, depth
-
-    def narrowed(self, low: int, high: int, depth: int, character: str) -> tuple[int, int]:
-        """Return the interval of the suffixes of an interval that continue with a character.
-
-        Args:
-            low: The first suffix, with the same ``depth`` characters as all others.
-            high: The one after the last.
-            depth: The number of characters before.
-            character: The character.
-        """
-        text, order, last = self.text, self._order, high
-        while low < high:
-            middle = (low + high) // 2
-            at = order[middle] + depth
-            if text[at : at + 1] < character:
-                low = middle + 1
-            else:
-                high = middle
-        first, high = low, last
-        while low < high:
-            middle = (low + high) // 2
-            at = order[middle] + depth
-            if text[at : at + 1] <= character:
-                low = middle + 1
-            else:
-                high = middle
-        return first, low
-
-    def may_end(self, low: int, high: int, depth: int) -> bool:
-        """Whether a quote may end after ``depth`` characters of a suffix of an interval."""
-        ends = self.ends
-        if ends is None:
-            return True
-        # Most often one of the first suffixes already shows it.
-        for first, last in ((low, min(low + FEW_SUFFIXES, high)), (low + FEW_SUFFIXES, high)):
-            positions = self.suffixes[first:last] + np.int32(depth)
-            if (ends[positions] == positions).any():
-                return True
-        return False
-
-    def may_complete(
-        self, starts: npt.NDArray[Any], min_chars: npt.NDArray[Any] | int, max_chars: int | None
-    ) -> npt.NDArray[np.bool_]:
-        """Return the positions where a quote of a length within bounds continues: bool."""
-        size = len(self.text)
-        least = starts + min_chars
-        inside = least <= size
-        if self.ends is None:
-            return inside if max_chars is None else inside & (least <= starts + max_chars)
-        if max_chars is None:
-            return inside
-        found: npt.NDArray[np.bool_] = self.ends[np.minimum(least, size)] <= starts + max_chars
-        return inside & found
+def _substring(source: Source, low: int, high: int, depth: int) -> Node:
+    """Return the node of an interval of suffixes without their first characters."""
+    key: tuple[Any, ...] = low, high, depth
+    if high <= low + 1:
+        at = source.position(low, high, depth)
+        if at == source.size:
+            return EPSILON
+        key = (at,)
+    return intern_node(("Substring", id(source), *key), lambda: Substring(source, low, high, depth))
 
 
 class Substring(SelfEncoding):
@@ -286,9 +88,7 @@ class Substring(SelfEncoding):
         min_length = source.min_length(low, high, depth)
         earliest = source.position(low, high, depth) if high == low + 1 else depth
         super().__init__(
-            nullable=min_length == 0,
-            min_length=min_length,
-            max_length=len(source.text) - earliest,
+            nullable=min_length == 0, min_length=min_length, max_length=source.size - earliest
         )
         self.source = source
         self.low = low
@@ -299,51 +99,20 @@ class Substring(SelfEncoding):
         self, spelling: Spelling, terminator: bytes, min_chars: int, max_chars: int | None
     ) -> Node:
         """Return the spellings of the words of a length within bounds, with a terminator each."""
-        interval = self.low, self.high, self.depth
-        return self.source.encoded(interval, spelling, terminator, min_chars, max_chars)
-
-    @property
-    def count(self) -> int:
-        """Number of positions."""
-        return self.high - self.low
-
-    @property
-    def positions(self) -> Positions:
-        """The positions, in the order of the texts that follow: int32."""
-        found: Positions = self.source.suffixes[self.low : self.high] + np.int32(self.depth)
-        return found
+        key = (spelling, terminator)
+        spelled = self.source.spelled.get(key)
+        if spelled is None:
+            spelled = self.source.spelled[key] = SpelledSource(self.source, spelling, terminator)
+        assert isinstance(spelled, SpelledSource)
+        return spelled.quote(self.low, self.high, self.depth, min_chars, max_chars)
 
     def compute_transitions(self) -> Transitions:
-        source = self.source
-        if self.high == self.low + 1:
-            point = ord(source.text[source.position(self.low, self.high, self.depth)])
-            then = source.node((self.low, self.high, self.depth + 1))
-            return ((code_points(point, point), then),)
-        ranks = source.ranks[self.positions]
-        first = np.flatnonzero(np.diff(ranks, prepend=-2))
-        last = np.append(first[1:], len(ranks))
-        spend(1 + len(ranks) // CHARACTERS_PER_STEP)
+        spend()
+        source, depth = self.source, self.depth + 1
         return tuple(
-            (
-                code_points(point := int(source.alphabet[rank]), point),
-                source.node((self.low + low, self.low + high, self.depth + 1)),
-            )
-            for rank, low, high in zip(
-                ranks[first].tolist(), first.tolist(), last.tolist(), strict=True
-            )
-            if rank >= 0
+            (code_points(ord(character), ord(character)), _substring(source, low, high, depth))
+            for character, low, high in source.next_characters(self.low, self.high, self.depth)
         )
-
-    def first_characters(self) -> Iterable[CodePointSet]:
-        source = self.source
-        if self.high == self.low + 1:
-            point = ord(source.text[source.position(self.low, self.high, self.depth)])
-            return (code_points(point, point),)
-        spend(1 + self.count // CHARACTERS_PER_STEP)
-        occurs = np.zeros(len(source.alphabet) + 1, np.bool_)
-        occurs[source.ranks[self.positions]] = True
-        points = source.alphabet[occurs[:-1]].tolist()
-        return [code_points(point, point) for point in points]
 
     def character_derivative(self, point: int) -> Node:
         return EMPTY if 0xD800 <= point <= 0xDFFF else self._after(chr(point))
@@ -354,11 +123,74 @@ class Substring(SelfEncoding):
     def _after(self, text: str) -> Node:
         """Return the derivative by a text."""
         state = self.source.after(self.low, self.high, self.depth, text)
-        return EMPTY if state is None else self.source.node(state)
+        return EMPTY if state is None else _substring(self.source, *state)
 
     def has_length_between(self, min_length: int, max_length: int | None) -> Verdict:
-        interval = self.low, self.high, self.depth
-        return Verdict.of(self.source.has_word(interval, min_length, max_length))
+        found = self.source.has_word(self.low, self.high, self.depth, min_length, max_length)
+        return Verdict.of(found)
+
+
+class SpelledSource:
+    """The quotes of a source in one spelling, each with a terminator.
+
+    Attributes:
+        source: The source.
+        spelling: The spelling.
+        terminator: The bytes after each quote.
+        read: The spelling's function of that name.
+        is_ambiguous: Whether the terminator may begin like a character.
+        compiled: For the masks: the source as compiled code reads it.
+    """
+
+    def __init__(self, source: Source, spelling: Spelling, terminator: bytes) -> None:
+        self.source = source
+        self.spelling = spelling
+        self.terminator = terminator
+        self.is_ambiguous = bool(terminator) and not spelling.escapes
+        self.read = spelling.read
+        self.compiled: Any = None
+
+    def quote(
+        self, low: int, high: int, depth: int, min_chars: int = 0, max_chars: int | None = None
+    ) -> Node:
+        """Return the spellings of the words of an interval that have a length within bounds.
+
+        Args:
+            low: The first suffix of the interval.
+            high: The one after the last.
+            depth: The number of characters before.
+            min_chars: The least number of characters.
+            max_chars: The greatest number of characters; ``None`` for no bound.
+        """
+        if high == low + 1:
+            return self.only_quote(low, depth, self.source.order[low] + depth, min_chars, max_chars)
+        is_bounded = min_chars > 0 or max_chars is not None
+        if is_bounded and not self.source.has_word(low, high, depth, min_chars, max_chars):
+            return EMPTY
+        key = "Quote", id(self), low, high, depth, min_chars, max_chars
+        node: Node | None = known_node(key)
+        if node is None:
+            node = add_node(key, EncodedQuote(self, low, high, depth, min_chars, max_chars))
+        return node
+
+    def only_quote(
+        self, low: int, depth: int, position: int, min_chars: int, max_chars: int | None
+    ) -> Node:
+        """Return :meth:`quote` of one suffix, which continues at a position."""
+        source = self.source
+        if position == source.size:
+            return encoded(EPSILON, self.spelling, self.terminator) if not min_chars else EMPTY
+        key: tuple[Any, ...] = "Quote", id(self), position
+        if min_chars or max_chars is not None:
+            if not source.has_word(low, low + 1, depth, min_chars, max_chars):
+                return EMPTY
+            if max_chars is not None and position + max_chars >= source.size:
+                max_chars = None
+            key = *key, min_chars, max_chars
+        node: Node | None = known_node(key)
+        if node is None:
+            node = add_node(key, EncodedQuote(self, low, low + 1, depth, min_chars, max_chars))
+        return node
 
 
 class EncodedQuote(EncodedText):
@@ -367,26 +199,31 @@ class EncodedQuote(EncodedText):
     The language of code points is made when it is first needed.
     """
 
-    __slots__ = ("_text", "depth", "high", "low", "max_chars", "min_chars", "source")
+    __slots__ = ("_text", "depth", "high", "low", "max_chars", "min_chars", "spelled")
 
     def __init__(
         self,
-        source: Source,
-        interval: tuple[int, int, int],
-        spelling: Spelling,
-        terminator: bytes,
+        spelled: SpelledSource,
+        low: int,
+        high: int,
+        depth: int,
         min_chars: int,
         max_chars: int | None,
     ) -> None:
-        self.low, self.high, self.depth = low, high, depth = interval
+        terminator = spelled.terminator
+        min_length = min_chars
         # With a terminator, the bound need not be exact.
-        is_exact = high == low + 1 or not terminator
-        min_length = source.min_length(low, high, depth, min_chars) if is_exact else min_chars
-        is_nullable = not (min_length or terminator)
-        Lazy.__init__(self, nullable=is_nullable, min_length=min_length + len(terminator))
-        self.source = source
-        self.spelling = spelling
+        if not terminator:
+            min_length = spelled.source.min_length(low, high, depth, min_chars)
+        # Most states within a quote are new, so this calls one constructor.
+        Node.__init__(self, not (min_length or terminator), min_length + len(terminator), None)
+        self._expansion = None
+        self.spelled = spelled
+        self.spelling = spelled.spelling
         self.terminator = terminator
+        self.low = low
+        self.high = high
+        self.depth = depth
         self.min_chars = min_chars
         self.max_chars = max_chars
         self._text: Node | None = None
@@ -401,7 +238,7 @@ class EncodedQuote(EncodedText):
         """The language of code points."""
         text = self._text
         if text is None:
-            text = self.source.node((self.low, self.high, self.depth))
+            text = _substring(self.spelled.source, self.low, self.high, self.depth)
             if self.min_chars or self.max_chars is not None:
                 any_text = symbols(ANY_CODE_POINT)
                 text = intersection((text, repetition(any_text, self.min_chars, self.max_chars)))
@@ -412,40 +249,149 @@ class EncodedQuote(EncodedText):
     def leading_text(self) -> bytes:
         if self.count > 1:
             return b""
-        at = self.source.position(self.low, self.high, self.depth)
-        text = self.source.text[at : at + self.min_length - len(self.terminator)].encode()
+        source, interval = self.spelled.source, (self.low, self.high, self.depth)
+        at = source.position(*interval)
+        text = source.text[at : at + source.min_length(*interval, self.min_chars)].encode()
         return plain_beginning(text) if self.spelling.escapes else text
+
+    @property
+    def _may_end(self) -> bool:
+        """Whether the empty word is one of the source's."""
+        source = self.spelled.source
+        return not self.min_chars and source.may_end(self.low, self.high, self.depth)
 
     def release(self) -> Iterable[Node]:
         return Lazy.release(self)
 
-    def direct_derivative(self, text: bytes) -> Node | None:
-        spelling, terminator = self.spelling, self.terminator
-        written = None if terminator and not spelling.escapes else spelling.read(text)
-        if written is None:
-            return None
-        source, least, most = self.source, self.min_chars, self.max_chars
+    def next_characters(self) -> Iterator[tuple[str, Node]]:
+        """Yield the characters that words begin with, each with the quote after it."""
+        for character, low, high in self.spelled.source.next_characters(
+            self.low, self.high, self.depth
+        ):
+            after = self._after(low, high, self.depth + 1, 1)
+            if after is not EMPTY:
+                yield character, after
+
+    def _after(self, low: int, high: int, depth: int, count: int) -> Node:
+        """Return the quote of an interval that is reached by a number of characters."""
+        least, most = self.min_chars, self.max_chars
         if most is not None:
-            most -= len(written)
+            most -= count
             if most < 0:
-                return None
-        interval = source.after(self.low, self.high, self.depth, written)
-        if interval is None:
+                return EMPTY
+        if least:
+            least = max(0, least - count)
+        return self.spelled.quote(low, high, depth, least, most)
+
+    def direct_derivative(self, text: bytes) -> Node | None:
+        spelled = self.spelled
+        if spelled.is_ambiguous:
             return None
-        least = max(0, least - len(written)) if least else 0
-        return source.encoded(interval, spelling, terminator, least, most)
+        found = spelled.read(text)
+        if found is None:
+            return None
+        characters, begun = found
+        low, depth, source = self.low, self.depth, spelled.source
+        if self.high == low + 1 and not self.min_chars and self.max_chars is None:
+            # Fast path: most states within a quote.
+            position = source.order[low] + depth
+            if not source.text.startswith(characters, position):
+                return EMPTY
+            count = len(characters)
+            after = spelled.only_quote(low, depth + count, position + count, 0, None)
+        else:
+            interval = source.after(low, self.high, depth, characters)
+            if interval is None:
+                return EMPTY
+            after = self._after(*interval, len(characters))
+        if not begun:
+            return after
+        return after.begun_by(begun) if isinstance(after, EncodedQuote) else EMPTY
+
+    def begun_by(self, text: bytes) -> Node:
+        """Return the derivative by a proper beginning of the spelling of a character."""
+        # Hexadecimal digits have either case.
+        text = text.lower()
+        key = ("BegunQuote", id(self), text)
+        node: Node | None = known_node(key)
+        if node is not None:
+            return node
+        for character, _ in self.next_characters():
+            if next_bytes(ord(character), self.spelling, text):
+                return add_node(key, BegunQuote(self, text))
+        return EMPTY
+
+    def bytes_after(self, begun: bytes) -> int:
+        """Return the bytes that follow a beginning of a character's spelling, as a set."""
+        found = 0
+        for character, _ in self.next_characters():
+            found |= next_bytes(ord(character), self.spelling, begun)
+        return found
+
+    def compute_first_bytes(self) -> int:
+        if self.spelled.is_ambiguous:
+            return super().compute_first_bytes()
+        closing = 1 << self.terminator[0] if self.terminator and self._may_end else 0
+        return closing | self.bytes_after(b"")
+
+    def compute_transitions(self) -> Transitions:
+        if self.spelled.is_ambiguous:
+            return super().compute_transitions()
+        return collect_transitions(
+            (1 << byte, self.derivative(byte)) for byte in bytes_in(self.first_bytes)
+        )
+
+    def compute_derivative(self, byte: int) -> Node:
+        if self.spelled.is_ambiguous:
+            return super().compute_derivative(byte)
+        if self.terminator and byte == self.terminator[0]:
+            return literal(self.terminator[1:]) if self._may_end else EMPTY
+        return self.direct_derivative(bytes((byte,))) or EMPTY
+
+    def run_derivative(self, text: bytes, position: int) -> tuple[int, Node]:
+        end = self._plain_end(text, position) if self.terminator else position
+        if end == position:
+            return position + 1, self.derivative(text[position])
+        return end, self.direct_derivative(text[position:end]) or EMPTY
 
 
-_SOURCES: WeakValueDictionary[bytes, Source] = WeakValueDictionary()
+class BegunQuote(Lazy):
+    """The rest of a quote within the spelling of a character.
 
+    Attributes:
+        quote: The quote from that character on.
+        begun: The bytes of the character that are written, hexadecimal digits in lower case.
+    """
 
-def _source(text: str, boundaries: Positions | None) -> Source:
-    """Return the source of a text; equal sources are one object as long as it is used."""
-    digest = blake2b(text.encode(), digest_size=20)
-    digest.update(b"" if boundaries is None else boundaries.tobytes())
-    digest.update(b"%d" % len(text))
-    key = digest.digest()
-    found = _SOURCES.get(key)
-    if found is None:
-        found = _SOURCES[key] = Source(text, boundaries)
-    return found
+    __slots__ = ("begun", "quote")
+
+    def __init__(self, quote: EncodedQuote, begun: bytes) -> None:
+        super().__init__(min_length=1 + max(0, quote.min_chars - 1) + len(quote.terminator))
+        self.quote = quote
+        self.begun = begun
+
+    @property
+    def is_prefix_free(self) -> bool:
+        return self.quote.is_prefix_free
+
+    def expand(self) -> Node:
+        """Return the union of the rests of spellings, each with the quote after it."""
+        members = []
+        for character, after in self.quote.next_characters():
+            written = encode_set(code_points(ord(character), ord(character)), self.quote.spelling)
+            members.append(concatenation(written.compute_word_derivative(self.begun), after))
+        return union(members)
+
+    def compute_first_bytes(self) -> int:
+        return self.quote.bytes_after(self.begun)
+
+    def compute_transitions(self) -> Transitions:
+        return collect_transitions(
+            (1 << byte, self.derivative(byte)) for byte in bytes_in(self.first_bytes)
+        )
+
+    def direct_derivative(self, text: bytes) -> Node | None:
+        return self.quote.direct_derivative(self.begun + text)
+
+    def compute_derivative(self, byte: int) -> Node:
+        return self.direct_derivative(bytes((byte,))) or EMPTY

@@ -1,13 +1,20 @@
 """Suffix arrays: the positions of a text in the order of its suffixes.
 
-A suffix array is built by prefix doubling with NumPy (Larsson & Sadakane, "Faster suffix sorting",
-TCS 2007): the first sort compares as many characters as 62 bits hold, and later ones only the
-suffixes that are not distinguished yet. A key has as many ranks as 63 bits hold, so with a million
-characters each sort compares three times as many as the one before. A text of *n* characters takes
-at most log *n* sorts.
+The substrings that begin with one prefix are an interval of the array (Manber & Myers, "Suffix
+arrays: a new method for on-line string searches", SIAM J. Comput. 1993). The array is built by
+prefix doubling with NumPy (Larsson & Sadakane, "Faster suffix sorting", TCS 2007): the first sort
+compares as many characters as 62 bits hold, and later ones only the suffixes that are not
+distinguished yet. A key has as many ranks as 63 bits hold, so with a million characters each sort
+compares three times as many as the one before. A text of *n* characters takes at most log *n*
+sorts.
 """
 
 from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from hashlib import blake2b
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -95,3 +102,164 @@ def alphabet_of(points: Positions) -> tuple[Positions, Positions]:
     occurs[points] = True
     number = np.cumsum(occurs, dtype=np.int32) - 1
     return np.flatnonzero(occurs).astype(np.int32), number[points]
+
+
+FEW_SUFFIXES = 64
+"""Suffixes of an interval that are searched first for one where a quote may end."""
+
+
+class Source:
+    """A text with its suffix array, and the positions where quotes may start and end.
+
+    A state within a quote is an interval of suffixes, ``low`` to before ``high``, without their
+    first ``depth`` characters, which are the same.
+
+    Attributes:
+        text: The text.
+        size: Its length.
+        alphabet: Its different code points, ascending: int32, shape (k,).
+        ranks: The indices in ``alphabet`` of its characters, and -1: int32, shape (n + 1,).
+        suffixes: The positions where a quote may start, in the order of the suffixes: int32.
+        order: The same as a memory view, which is faster to index by single integers.
+        ends: By position, the next one where a quote may end: int32, shape (n + 1,). ``None`` if it
+            may end anywhere.
+        spelled: For the users of the class: its quotes in different spellings, held weakly.
+    """
+
+    def __init__(self, text: str, boundaries: Positions | None) -> None:
+        self.text = text
+        self.size = len(text)
+        points = np.frombuffer(text.encode("utf-32-le"), np.int32)
+        self.alphabet, ranks = alphabet_of(points)
+        self.ranks: Positions = np.append(ranks, np.int32(-1))
+        suffixes = suffix_array(ranks, len(self.alphabet))
+        self.ends: Positions | None = None
+        if boundaries is not None:
+            may_end = np.zeros(len(text) + 1, np.bool_)
+            may_end[boundaries] = True
+            suffixes = suffixes[may_end[suffixes]]
+            counts = np.diff(np.flatnonzero(may_end), prepend=-1)
+            self.ends = np.repeat(np.flatnonzero(may_end).astype(np.int32), counts)
+        self.suffixes: Positions = suffixes
+        self.spelled: WeakValueDictionary[object, object] = WeakValueDictionary()
+        self.order = suffixes.data
+        self._rank_of = {chr(point): rank for rank, point in enumerate(self.alphabet.tolist())}
+        self._ranks = self.ranks.data
+        self._ends = None if self.ends is None else self.ends.data
+
+    @property
+    def last_ends(self) -> Positions | None:
+        """By position, the last one up to it where a quote may end: int32, shape (n + 1,)."""
+        if self.ends is None:
+            return None
+        positions = np.arange(self.size + 1, dtype=np.int32)
+        is_end = self.ends == positions
+        last: Positions = np.maximum.accumulate(np.where(is_end, positions, np.int32(0)))
+        return last
+
+    def position(self, low: int, high: int, depth: int) -> int:
+        """Return the first position of an interval, behind ``depth`` characters."""
+        return self.order[low] + depth if low < high else self.size
+
+    def min_length(self, low: int, high: int, depth: int, min_chars: int = 0) -> int:
+        """Return a lower bound on the length of words of an interval; 0 if the empty one is."""
+        if self._ends is None:
+            return min_chars
+        if high == low + 1:
+            at = self.order[low] + depth
+            return self._ends[at + min_chars] - at
+        return min_chars or int(not self.may_end(low, high, depth))
+
+    def has_word(self, low: int, high: int, depth: int, least: int, most: int | None) -> bool:
+        """Whether a word of an interval has a number of characters within bounds."""
+        if high > low + 1:
+            starts = self.suffixes[low:high] + np.int32(depth)
+            return bool(self._may_complete(starts, least, most).any())
+        at = self.position(low, high, depth)
+        if at + least > self.size:
+            return False
+        end = at + least if self._ends is None else self._ends[at + least]
+        return most is None or end <= at + most
+
+    def _may_complete(
+        self, starts: Positions, min_chars: int, max_chars: int | None
+    ) -> npt.NDArray[np.bool_]:
+        """Return the positions where a quote of a length within bounds continues: bool."""
+        least = starts + np.int32(min_chars)
+        inside: npt.NDArray[np.bool_] = least <= self.size
+        if max_chars is None:
+            return inside
+        if self.ends is None:
+            return inside & (min_chars <= max_chars)
+        ends: Positions = self.ends[np.minimum(least, self.size)]
+        return inside & (ends <= starts + np.int32(max_chars))
+
+    def after(self, low: int, high: int, depth: int, text: str) -> tuple[int, int, int] | None:
+        """Return the interval of the suffixes that continue with a text, and the new depth."""
+        ranks = self._ranks
+
+        def next_rank(position: int) -> int:
+            return ranks[position + depth]
+
+        for length, character in enumerate(text):
+            if high == low + 1:
+                text = text[length:]
+                break
+            rank = self._rank_of.get(character, -1)
+            if rank < 0:
+                return None
+            low = bisect_left(self.order, rank, low, high, key=next_rank)
+            high = bisect_right(self.order, rank, low, high, key=next_rank)
+            if low == high:
+                return None
+            depth += 1
+        else:
+            return low, high, depth
+        fits = self.text.startswith(text, self.order[low] + depth)
+        return (low, high, depth + len(text)) if fits else None
+
+    def next_characters(self, low: int, high: int, depth: int) -> Iterator[tuple[str, int, int]]:
+        """Yield the characters that follow, each with the interval of the suffixes that do so."""
+        ranks, order, text = self._ranks, self.order, self.text
+
+        def next_rank(position: int) -> int:
+            return ranks[position + depth]
+
+        while low < high:
+            first = order[low] + depth
+            end = bisect_right(order, ranks[first], low + 1, high, key=next_rank)
+            if first < self.size:
+                yield text[first], low, end
+            low = end
+
+    def may_end(self, low: int, high: int, depth: int) -> bool:
+        """Whether a quote may end after ``depth`` characters of a suffix of an interval."""
+        ends = self.ends
+        if ends is None:
+            return True
+        # Most often one of the first suffixes already shows it.
+        for first, last in ((low, min(low + FEW_SUFFIXES, high)), (low + FEW_SUFFIXES, high)):
+            positions = self.suffixes[first:last] + np.int32(depth)
+            if (ends[positions] == positions).any():
+                return True
+        return False
+
+
+_SOURCES: WeakValueDictionary[bytes, Source] = WeakValueDictionary()
+
+
+def source_of(text: str, boundaries: Positions | None) -> Source:
+    """Return the source of a text; equal sources are one object as long as it is used.
+
+    Args:
+        text: The text, without lone surrogates.
+        boundaries: The positions where a quote may start and end, ascending; ``None`` for all.
+    """
+    digest = blake2b(text.encode(), digest_size=20)
+    digest.update(b"" if boundaries is None else boundaries.tobytes())
+    digest.update(b"%d" % len(text))
+    key = digest.digest()
+    found = _SOURCES.get(key)
+    if found is None:
+        found = _SOURCES[key] = Source(text, boundaries)
+    return found

@@ -30,6 +30,7 @@ from state_machines.grammar.nodes import (
     symbols,
     union,
 )
+from state_machines.grammar.substring import BegunQuote
 from state_machines.grammar.symbols import byte_range
 from state_machines.grammar.word_lists import literals
 
@@ -49,6 +50,7 @@ MAX_TOKEN_ID = (1 << 8 * ID_BYTES) - 1
 """The greatest number of a token in a grammar."""
 
 _MARK = SPECIAL_MARK[0]
+_SPELLINGS = (EncodedText, BegunQuote)
 _ANY_BYTE = byte_range(0, 0xFF)
 _TEXT_BYTE = _ANY_BYTE & ~(1 << _MARK)
 
@@ -90,7 +92,7 @@ def begins_with_spelling(state: Node) -> bool:
     if first is not None and not first >> _MARK & 1:
         return False
     head = state.head if isinstance(state, Concatenation) else state
-    if isinstance(head, EncodedText) and not head.nullable:
+    if isinstance(head, _SPELLINGS) and not head.nullable:
         # No spelling of a character has the mark.
         return False
     # Which bytes begin a captured word depends on the words that are taken.

@@ -15,7 +15,7 @@ import numpy as np
 from state_machines.masks.state_table import StateTable
 from state_machines.masks.token_trie import Ids, TokenTrie
 
-VERSION = 12
+VERSION = 13
 """The version of ``walk.c`` that is required; both are raised when a function changes."""
 
 LIBRARY = Path(__file__).with_name("walk.so")
@@ -56,9 +56,8 @@ class Kernel:
         self.descend_lexemes = library.descend_lexemes
         self.descend_lexemes.argtypes = [pointer] * 3
         self.descend_lexemes.restype = number
+        # Without types, which take longer to convert than a quote takes to walk.
         self.quote = library.quote
-        self.quote.argtypes = [pointer] * 3
-        self.quote.restype = None
 
 
 def load_kernel(path: Path = LIBRARY) -> Kernel | None:

@@ -6,7 +6,7 @@ The kernel visits the vertices of the trie one by one.
 from __future__ import annotations
 
 import ctypes
-from functools import cached_property
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -134,7 +134,10 @@ class KernelWalk:
         self._walk = _Walk(max_late=MAX_LATE, max_few=FEW_TOKENS, max_leaves=size)
         for name, array in self._arrays.items():
             setattr(self._walk, name, array.ctypes.data)
-        self._references = ctypes.byref(self._trie_fields), ctypes.byref(self._walk)
+        self.quote_mask = partial(
+            kernel.quote, ctypes.byref(self._trie_fields), ctypes.byref(self._walk)
+        )
+        """``quote`` of ``walk.c``; returns the number of :meth:`leaving` vertices."""
 
     def descend(
         self,
@@ -246,27 +249,24 @@ class KernelWalk:
             spend(automaton.take_steps() // STEPS_OF_STACKS + walk.found // TOKENS_PER_STEP)
         return self._tokens()
 
-    def quote(self, quotation: Any) -> tuple[TokenSet, Ids]:
-        """Call ``quote`` of ``walk.c``: the tokens of a quote, and the vertices where it ends."""
+    def quote(self, source: Any, *quote: int | None) -> tuple[TokenSet, Ids]:
+        """Call ``quote`` of ``walk.c``.
+
+        Args:
+            source: A reference to a ``spelled_source``.
+            quote: The arguments from ``vertex`` on.
+
+        Returns:
+            The tokens, and the vertices where the quote and its terminator end, which may repeat.
+        """
         self._arrays["bits"].fill(0)
         self._walk.found = 0
-        ends = self.ends_of_quote(quotation).copy()
-        return self._tokens(), ends
+        leaves = self.quote_mask(source, None, *quote)
+        return self._tokens(), self.leaving(leaves)
 
-    def ends_of_quote(self, quotation: Any) -> Ids:
-        """Return the ends alone, which the next walk overwrites."""
-        walk = self._walk
-        walk.leaves = 0
-        quotation.stack = self.stack
-        trie, walk_fields = self._references
-        self._kernel.quote(trie, ctypes.byref(quotation), walk_fields)
-        return self._arrays["leaving"][: walk.leaves]
-
-    @cached_property
-    def stack(self) -> int:
-        """The address of the stack of quotes: int32, shape (4 n,) for a trie of *n* vertices."""
-        self._arrays["stack"] = np.empty(4 * self._trie.size, np.int32)
-        return self._arrays["stack"].ctypes.data
+    def leaving(self, count: int) -> Ids:
+        """Return the first vertices where the last walk left a lexeme."""
+        return self._arrays["leaving"][:count].copy()
 
     def _call(self, table: StateTable) -> bool:
         capacity = len(table.kind)

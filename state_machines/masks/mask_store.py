@@ -55,6 +55,7 @@ class MaskStore:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._maker = MaskMaker(vocabulary)
+        self._quotes = self._maker.quotes
         self._costs: deque[tuple[Any, ...]] = deque(maxlen=_MASK_COSTS)
         """Weak references to states, each with the fields of a :class:`MaskCost`."""
 
@@ -82,23 +83,21 @@ class MaskStore:
         Raises:
             GrammarBudgetError: Computing the mask takes more steps.
         """
-        # Fast path: lock-free, and leaves the LRU order alone.
         key = state.mask
-        dense = None if key is None else self._maker.dense.peek(key)
-        if dense is not None:
-            return dense
+        if key is None:
+            dense = self._quotes.mask(state, steps)
+        else:
+            # Fast path: lock-free, and leaves the LRU order alone.
+            dense = self._maker.dense.peek(key)
+            if dense is None:
+                dense = self._maker.cached(key)
         # No lock may be held here: a checkpoint can block this thread while it computes a mask.
-        dense = None if key is None else self._maker.cached(key)
         if dense is None:
             dense = self._compute(state, LIMITS.mask_steps if steps is None else steps)
         return dense
 
     def _compute(self, state: Node, steps: int) -> npt.NDArray[np.bool_]:
         start = perf_counter()
-        quoted = self._maker.quotes.mask(state, steps)
-        if quoted is not None:
-            self._costs.append((ref(state), ("quote",), 0, 0, perf_counter() - start))
-            return quoted
         routes: list[str] = []
         rows = self._maker.rows
         budget = step_budget(steps)
@@ -110,10 +109,16 @@ class MaskStore:
         return dense
 
     def cost(self, state: Node) -> MaskCost | None:
-        """Return the cost of a state's mask; ``None`` if it was not computed, or not recently."""
+        """Return the cost of a state's mask; ``None`` if it was not computed, or not recently.
+
+        Masks within quotes are not stored, so their cost is measured here.
+        """
         for key, *cost in reversed(self._costs.copy()):
             if key() is state:
                 return MaskCost(*cost)
+        start = perf_counter()
+        if state.mask is None and self._quotes.mask(state) is not None:
+            return MaskCost(("quote",), 0, 0, perf_counter() - start)
         return None
 
 

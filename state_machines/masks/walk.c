@@ -11,7 +11,7 @@
 #define EXPORTED __attribute__((visibility("default")))
 #endif
 
-EXPORTED const int32_t version = 12;
+EXPORTED const int32_t version = 13;
 
 /* Write the state of an automaton at every vertex of a trie, beginning with `from`.
  *
@@ -187,19 +187,33 @@ EXPORTED int32_t descend(const token_trie *trie, const lexer *lexer, descent *wa
     return walk->late > 0;
 }
 
-/* A quote: texts that occur in a source. order: positions in the order of the texts there; those
- * from `low` to before `high` are walked, from `depth` characters on. text: the characters by number,
- * -1 at the end. The spellings of character c are first_spelling[c] to before first_spelling[c + 1],
- * the bytes of spelling s are first_byte[s] to before first_byte[s + 1]. last_end: by position, the
- * last one up to it where a quote may end; null if it may end anywhere. A quote has from min_chars to
- * max_chars characters; -1 for no bound. size: the length of the source. mask: gets the tokens, one byte for each, instead of the walk, if it is not null.
+/* A source of quotes, as it is written. order: positions in the order of the texts there. text: the
+ * characters by number, -1 at the end. The spellings of character c are first_spelling[c] to before
+ * first_spelling[c + 1], the bytes of spelling s are first_byte[s] to before first_byte[s + 1].
+ * last_end: by position, the last one up to it where a quote may end; null if it may end anywhere.
+ * size: the length of the source.
  */
 typedef struct {
     const int32_t *order, *text, *first_spelling, *first_byte, *last_end;
     const uint8_t *bytes, *terminator;
-    int32_t *stack;
-    uint8_t *mask;
-    int32_t low, high, depth, size, min_chars, max_chars, terminator_size, vertex, pending;
+    int32_t size, terminator_size;
+} spelled_source;
+
+/* A mask of `size` tokens, one byte each, whose tokens are listed as far as there is room. */
+typedef struct {
+    uint8_t *tokens;
+    int32_t *ids;
+    int32_t size, count, max_count;
+} token_mask;
+
+/* A quote: the texts at positions in the order of a source, from `depth` characters on, that have from
+ * min_chars to max_chars characters; -1 for no bound. Its tokens are added to `mask`, or to a walk if
+ * it is null.
+ */
+typedef struct {
+    const spelled_source *source;
+    token_mask *mask;
+    int32_t depth, min_chars, max_chars;
 } quotation;
 
 static int32_t child_of(const token_trie *trie, int32_t vertex, int32_t byte)
@@ -221,24 +235,43 @@ static int has_children(const token_trie *trie, int32_t vertex)
     return trie->vertices[vertex].first_child < trie->vertices[vertex].end_child;
 }
 
-static void add_quoted(const token_trie *trie, quotation *quote, descent *walk, int32_t vertex)
+static void add_quoted(const token_trie *trie, const quotation *quote, descent *walk, int32_t vertex)
 {
     int32_t rank = trie->vertices[vertex].low, end = trie->vertices[vertex].end;
-    if (!quote->mask)
+    token_mask *mask = quote->mask;
+    if (!mask) {
         add_tokens(trie, walk, rank, end);
-    else
-        for (; rank < end; rank++)
-            quote->mask[trie->ids[rank]] = 1;
+        return;
+    }
+    for (; rank < end; rank++) {
+        int32_t id = trie->ids[rank];
+        mask->tokens[id] = 1;
+        if (mask->count < mask->max_count)
+            mask->ids[mask->count] = id;
+        mask->count++;
+    }
 }
 
-static void push(quotation *quote, int32_t vertex, int32_t low, int32_t high, int32_t length)
+static void clear(token_mask *mask)
 {
-    int32_t *top = quote->stack + 4 * quote->pending++;
-    top[0] = vertex, top[1] = low, top[2] = high, top[3] = length;
+    if (mask->count <= mask->max_count)
+        for (int32_t at = 0; at < mask->count; at++)
+            mask->tokens[mask->ids[at]] = 0;
+    else
+        for (int32_t id = 0; id < mask->size; id++)
+            mask->tokens[id] = 0;
+    mask->count = 0;
+}
+
+static void push(descent *walk, int32_t vertex, int32_t low, int32_t high, int32_t length)
+{
+    int32_t at = 2 * walk->pending++;
+    walk->vertices[at] = vertex, walk->vertices[at + 1] = length;
+    walk->states[at] = low, walk->states[at + 1] = high;
 }
 
 /* Follow the bytes of a spelling from one on. Hexadecimal digits of an escape have either case. */
-static void spell(const token_trie *trie, quotation *quote, descent *walk, int32_t vertex,
+static void spell(const token_trie *trie, const quotation *quote, descent *walk, int32_t vertex,
                   const uint8_t *bytes, int32_t from, int32_t size, const int32_t *group)
 {
     int is_digit = from > 1 && bytes[0] == '\\' && bytes[from] >= 'a' && bytes[from] <= 'f';
@@ -252,13 +285,13 @@ static void spell(const token_trie *trie, quotation *quote, descent *walk, int32
         if (from + 1 < size)
             spell(trie, quote, walk, child, bytes, from + 1, size, group);
         else
-            push(quote, child, group[0], group[1], group[2]);
+            push(walk, child, group[0], group[1], group[2]);
     }
 }
 
 static int32_t character(const quotation *quote, int32_t index, int32_t length)
 {
-    return quote->text[quote->order[index] + quote->depth + length];
+    return quote->source->text[quote->source->order[index] + quote->depth + length];
 }
 
 /* Return the end of the positions with the same next character as the first one. */
@@ -285,67 +318,82 @@ static int32_t end_of_group(const quotation *quote, int32_t low, int32_t high, i
  * after them. */
 static int reaches(const quotation *quote, int32_t low, int32_t high, int32_t length, int ends)
 {
+    const spelled_source *source = quote->source;
     int is_bounded = quote->min_chars > 0 || quote->max_chars >= 0;
     if (ends && length < quote->min_chars)
         return 0;
     if (quote->max_chars >= 0 && length > quote->max_chars)
         return 0;
-    if (!(quote->last_end ? is_bounded || ends : quote->min_chars > length))
+    if (!(source->last_end ? is_bounded || ends : quote->min_chars > length))
         return 1;
     for (; low < high; low++) {
-        int32_t start = quote->order[low] + quote->depth, last = quote->size;
+        int32_t start = source->order[low] + quote->depth, last = source->size;
         if (ends) {
-            if (quote->last_end[start + length] == start + length)
+            if (source->last_end[start + length] == start + length)
                 return 1;
             continue;
         }
         if (quote->max_chars >= 0 && last - start > quote->max_chars)
             last = start + quote->max_chars;
-        if (quote->last_end)
-            last = quote->last_end[last];
+        if (source->last_end)
+            last = source->last_end[last];
         if (last - start >= quote->min_chars && last - start >= length)
             return 1;
     }
     return 0;
 }
 
-/* Visit the vertices below one that the texts of a quote reach. Its tokens are added to the walk;
- * `leaving` gets the vertices where the quote and its terminator may end.
+/* Visit the vertices below one that the texts of a quote reach, after the first bytes of a spelling,
+ * if some are `begun`. The stack has two numbers in each array of the walk. `leaving` gets the vertices
+ * where the quote and its terminator may end; returns their number.
  */
-EXPORTED void quote(const token_trie *trie, quotation *quote, descent *walk)
+EXPORTED int32_t quote(const token_trie *trie, descent *walk, const spelled_source *source,
+                       token_mask *mask, int32_t vertex, int32_t low, int32_t high, int32_t depth, int32_t min_chars,
+                       int32_t max_chars, const uint8_t *begun, int32_t begun_size)
 {
-    push(quote, quote->vertex, quote->low, quote->high, 0);
-    while (quote->pending) {
-        const int32_t *top = quote->stack + 4 * --quote->pending;
-        int32_t vertex = top[0], low = top[1], high = top[2], length = top[3];
+    const quotation quoted = {source, mask, depth, min_chars, max_chars};
+    if (mask)
+        clear(mask);
+    walk->pending = walk->leaves = 0;
+    push(walk, vertex, low, high, 0);
+    while (walk->pending) {
+        int32_t top = 2 * --walk->pending;
+        int32_t vertex = walk->vertices[top], length = walk->vertices[top + 1];
+        int32_t low = walk->states[top], high = walk->states[top + 1];
         int32_t end = length ? vertex : -1;
-        if (quote->terminator_size)
-            end = child_of(trie, vertex, quote->terminator[0]);
+        if (source->terminator_size)
+            end = begun_size ? -1 : child_of(trie, vertex, source->terminator[0]);
         /* Few vertices have a terminator below them, and many positions may have to be read. */
-        if (end >= 0 && reaches(quote, low, high, length, 1)) {
+        if (end >= 0 && reaches(&quoted, low, high, length, 1)) {
             end = vertex;
-            for (int32_t at = 0; at < quote->terminator_size && end >= 0; at++) {
-                end = child_of(trie, end, quote->terminator[at]);
+            for (int32_t at = 0; at < source->terminator_size && end >= 0; at++) {
+                end = child_of(trie, end, source->terminator[at]);
                 if (end >= 0)
-                    add_quoted(trie, quote, walk, end);
+                    add_quoted(trie, &quoted, walk, end);
             }
             if (end >= 0)
                 walk->leaving[walk->leaves++] = end;
         }
         while (low < high) {
-            int32_t next = character(quote, low, length);
-            int32_t group[3] = {low, end_of_group(quote, low, high, length), length + 1};
+            int32_t next = character(&quoted, low, length);
+            int32_t group[3] = {low, end_of_group(&quoted, low, high, length), length + 1};
             low = group[1];
-            if (next < 0 || !reaches(quote, group[0], group[1], length + 1, 0))
+            if (next < 0 || !reaches(&quoted, group[0], group[1], length + 1, 0))
                 continue;
-            int32_t spelling = quote->first_spelling[next];
-            for (; spelling < quote->first_spelling[next + 1]; spelling++) {
-                int32_t first = quote->first_byte[spelling];
-                spell(trie, quote, walk, vertex, quote->bytes + first, 0,
-                      quote->first_byte[spelling + 1] - first, group);
+            int32_t spelling = source->first_spelling[next];
+            for (; spelling < source->first_spelling[next + 1]; spelling++) {
+                const uint8_t *bytes = source->bytes + source->first_byte[spelling];
+                int32_t size = source->first_byte[spelling + 1] - source->first_byte[spelling];
+                int32_t from = 0;
+                while (from < begun_size && from < size && bytes[from] == begun[from])
+                    from++;
+                if (from == begun_size && from < size)
+                    spell(trie, &quoted, walk, vertex, bytes, from, size, group);
             }
         }
+        begun_size = 0;
     }
+    return walk->leaves;
 }
 
 /* An automaton whose states are sets of stacks, made while it is walked.
