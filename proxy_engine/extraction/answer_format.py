@@ -269,21 +269,21 @@ class AnswerFormat:
 
 def _adapter_and_schema(given: Any) -> tuple[pydantic.TypeAdapter[Any] | None, Any]:
     match given:
+        case JsonSchemaStateMachine():
+            return None, given.schema
         case None | {"type": "text"}:
             raise InvalidResponseFormatError(
                 "an extraction needs a response format",
                 hint="Give a pydantic model, another type, a JSON Schema or a state machine.",
             )
+        case StateMachine() | {"type": "grammar" | "structural_tag"}:
+            return None, None
         case {"type": "json_object"}:
             return None, {"type": "object"}
         case {"type": "json_schema", "json_schema": {"schema": schema}}:
             return None, schema
         case bool() | Mapping():
             return None, given
-        case JsonSchemaStateMachine():
-            return None, given.schema
-        case StateMachine():
-            return None, None
     try:
         adapter = (
             given if isinstance(given, pydantic.TypeAdapter) else pydantic.TypeAdapter[Any](given)

@@ -28,6 +28,7 @@ from proxy_engine.extraction.outcomes import Outcome
 from proxy_engine.extraction.records import RecordReader
 from proxy_engine.extraction.rows import Csv, JsonLines
 from proxy_engine.extraction.sources import line_inputs
+from state_machines import ChoiceStateMachine
 
 
 class Pet(pydantic.BaseModel):
@@ -81,6 +82,28 @@ def test_resumed_run_has_all_values_and_columns(
     assert path.read_bytes() == whole
     names = sorted(file.name for file in tmp_path.iterdir())
     assert names == [path.name, f"{path.name}.manifest"]
+
+
+@pytest.mark.parametrize(
+    "response_format",
+    [
+        ChoiceStateMachine(["a\n"]),
+        {"type": "grammar", "grammar": 'root ::= "a\\n"'},
+        {
+            "type": "structural_tag",
+            "format": {"type": "const_string", "value": "a\n"},
+        },
+    ],
+    ids=["machine", "grammar", "structural tag"],
+)
+def test_answers_that_are_no_json_are_written_as_texts(
+    tiny_engine: InferenceEngine, tmp_path: Path, response_format: Any
+) -> None:
+    path = tmp_path / "out.jsonl"
+    tiny_engine.extract(["x"], response_format, output=path, **OPTIONS)
+    assert json.loads(path.read_bytes()) == {"text": "x", "result": "a\n"}
+    resumed = tiny_engine.extract(["x"], response_format, output=path, resume=True, **OPTIONS)
+    assert resumed.values == ["a\n"]
 
 
 class Owner(pydantic.BaseModel):
