@@ -46,6 +46,7 @@ from state_machines.root import (
 )
 from state_machines.tool_calls.tool_format import NO_DELIMITERS, Delimiters
 
+from ..checks.problems import read_json
 from ..checks.texts import has_surrogate, short_repr
 from ..errors import InvalidResponseFormatError, OutputValidationError
 from ..results.parts import Quotation
@@ -398,7 +399,7 @@ def type_parser(
         read: Returns the JSON text of the answer in an output.
     """
     return _checked(
-        lambda text: adapter.validate_json(read(text)),
+        lambda text: read_json(adapter, read(text)),
         hint="The type has constraints that its JSON Schema lacks.",
     )
 

@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pydantic
 
@@ -14,6 +14,8 @@ from .texts import short_repr
 
 # What pydantic's messages say before the problem; the value's name takes its place.
 _SUBJECT = re.compile(r"^(Value error,|Input|List|Tuple|Set|String|Dictionary) ")
+
+T = TypeVar("T")
 
 Location = tuple[int | str, ...]
 """Keys and indices that lead from the input to a value."""
@@ -125,3 +127,19 @@ def prefixes(pointer: str) -> Iterator[str]:
         yield pointer
         pointer = pointer.rpartition("/")[0]
     yield ""
+
+
+def read_json(adapter: pydantic.TypeAdapter[T], text: str) -> T:
+    """Return a JSON text as a value of a type.
+
+    Raises:
+        pydantic.ValidationError: The type rejects it; a ``ValueError``.
+        ValueError: A validator raised an exception that pydantic does not expect.
+    """
+    try:
+        return adapter.validate_json(text)
+    except ValueError:
+        raise
+    except Exception as error:
+        # The caller's code may raise anything.
+        raise ValueError(f"a validator raised {type(error).__name__}: {error}") from error

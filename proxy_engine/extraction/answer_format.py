@@ -17,6 +17,7 @@ from state_machines import JsonSchemaStateMachine, StateMachine
 from state_machines.pydantic_schemas import ClosedJsonSchema
 from state_machines.quotes import source_names
 
+from ..checks.problems import read_json
 from ..checks.texts import short_repr
 from ..errors import InvalidOptionError, InvalidResponseFormatError
 from ..validation import JsonValidator
@@ -242,7 +243,7 @@ class AnswerFormat:
         Raises:
             ValueError: A validator of the type rejects it.
         """
-        return json.loads(text) if self.adapter is None else self.adapter.validate_json(text)
+        return json.loads(text) if self.adapter is None else read_json(self.adapter, text)
 
     def output_value(self, text: str) -> Any:
         """Return the parsed answer of an output, which may have quotes; raise as :meth:`parse`."""

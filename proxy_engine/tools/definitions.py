@@ -20,7 +20,7 @@ from pydantic.json_schema import JsonSchemaWarningKind
 
 from state_machines.pydantic_schemas import ClosedJsonSchema
 
-from ..checks.problems import problems_in
+from ..checks.problems import problems_in, read_json
 from ..checks.texts import short_repr
 from ..errors import InvalidToolError
 from .input_format import input_format_from_dict
@@ -350,7 +350,7 @@ def _read_instance(adapter: pydantic.TypeAdapter[Any], arguments: Mapping[str, A
     """Return arguments as an instance of a type; raises ``ValueError`` if they are invalid."""
     try:
         # As text: even in strict mode, pydantic reads dates, sets and tuples from JSON.
-        return adapter.validate_json(written(arguments))
+        return read_json(adapter, written(arguments))
     except pydantic.ValidationError as error:
         problems = problems_in(error, arguments)
         places = (".".join(map(str, problem.location)) for problem in problems)

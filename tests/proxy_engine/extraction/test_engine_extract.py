@@ -105,16 +105,20 @@ def test_failing_functions_are_errors_of_their_records(tiny_engine: InferenceEng
     assert "instruction(record) should be a text" in str(results.errors[0])
 
 
-def test_rejected_answer_is_the_error_of_its_record(tiny_engine: InferenceEngine) -> None:
+@pytest.mark.parametrize("error", [ValueError("no animals"), KeyError("no animals")])
+def test_rejected_answer_is_the_error_of_its_record(
+    tiny_engine: InferenceEngine, error: Exception
+) -> None:
     class Strict(pydantic.BaseModel):
         kind: Literal["cat", "dog"]
 
         @pydantic.field_validator("kind")
         @classmethod
         def check(cls, value: str) -> str:
-            raise ValueError("no animals")
+            raise error
 
-    results = tiny_engine.extract(["a"], Strict, **OPTIONS)
+    results = tiny_engine.extract(["a", "b"], Strict, **OPTIONS)
+    assert list(results.errors) == [0, 1]
     assert "no animals" in str(results.errors[0])
 
 

@@ -92,6 +92,16 @@ def test_invalid_arguments_are_refused(arguments: Any, said: str) -> None:
     assert caught.value.arguments is arguments
 
 
+def test_exception_of_a_validator_is_an_error_of_the_arguments() -> None:
+    def find(kind: Annotated[str, pydantic.AfterValidator(lambda kind: {}[kind])]) -> None:
+        pass
+
+    tool = tool_from_function(find)
+    assert tool.parse({"kind": "a"}) is None
+    with pytest.raises(ToolArgumentsError, match="a validator raised KeyError: 'a'"):
+        tool.invoke({"kind": "a"})
+
+
 @dataclass
 class Span:
     start: int
