@@ -22,7 +22,7 @@ from state_machines.budgets import recursion_budget, spend, step_budget
 from state_machines.caches import WeakKeyLruCache
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.atoms import Branch, Literal, SymbolNode
-from state_machines.grammar.configurations import Configuration, Stack, joined
+from state_machines.grammar.configurations import Stack, joined
 from state_machines.grammar.encoding import NUMBER, EncodedText
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, EPSILON, Node
@@ -110,7 +110,7 @@ def finite_choice(state: Node) -> tuple[ChoiceOption, ...] | None:
 
 
 def _options(state: Node) -> tuple[ChoiceOption, ...] | None:
-    leaves = _leaves(state, None, b"")
+    leaves = _leaves(state)
     if leaves is None:
         return None
     by_text: dict[bytes, tuple[_Leaf, list[Node]]] = {}
@@ -150,35 +150,43 @@ class _Leaf:
     is_marker: bool = False
 
 
-def _leaves(node: Node, stack: Stack, text: bytes) -> list[_Leaf] | None:
-    """Return the words that ``node`` followed by ``stack`` begins with, behind forced ``text``.
+def _leaves(state: Node) -> list[_Leaf] | None:
+    """Return the words that a state begins with; ``None`` if they are not a finite choice.
 
-    ``None`` if they are not a finite choice.
+    Without a union, a choice is among the words of one node. The members of a union are followed up
+    to the first word that contains a letter or a digit; what follows them may differ.
     """
-    while len(text) <= _CHOICE_BYTES:
+    found: list[_Leaf] = []
+    pending: list[tuple[Node, Stack, bytes, bool]] = [(state, None, b"", False)]
+    while pending:
         spend()
-        while isinstance(node, Concatenation):
-            stack, node = (node.tail, stack), node.head
-        if node is EPSILON:
-            if stack is None:
-                return None
-            node, stack = stack
-            continue
-        words = _words(node)
-        if not words:
-            step = _forced_step(node)
-            if step is None:
-                return _different_leaves(node, stack, text)
-            text, node = text + step[0], step[1]
-        elif len(words) == 1:
-            text, node = text + words[0], EPSILON
-        elif _is_fragment(words, stack):
+        node, rest, text, is_in_union = pending.pop()
+        if len(text) > _CHOICE_BYTES or len(found) > _CHOICE_OPTIONS:
             return None
-        elif _is_layout(words):
-            return None if stack is None else _after_layout(words, stack, text)
+        while isinstance(node, Concatenation):
+            rest, node = (node.tail, rest), node.head
+        if node is EPSILON:
+            if rest is None:
+                return None
+            pending.append((*rest, text, is_in_union))
+        elif words := _words(node):
+            is_single = is_in_union or len(words) == 1
+            if not is_single and _is_fragment(words, rest):
+                return None
+            has_content = is_in_union and any(map(_CONTENT.search, words))
+            if has_content or not (is_single or _is_layout(words)):
+                is_marker = is_in_union and isinstance(node, Literal)
+                start = _label_start(text)
+                found += [_Leaf(text + word, start, rest, is_marker) for word in words]
+            else:
+                pending += [(EPSILON, rest, text + word, is_in_union) for word in reversed(words)]
+        elif isinstance(node, Union) and (is_in_union or not node.nullable):
+            pending += [(member, rest, text, True) for member in reversed(node.members)]
+        elif (step := _forced_step(node)) is not None:
+            pending.append((step[1], rest, text + step[0], is_in_union))
         else:
-            return [_Leaf(text + word, _label_start(text), stack) for word in words]
-    return None
+            return None
+    return found
 
 
 def _is_fragment(words: Iterable[bytes], stack: Stack) -> bool:
@@ -199,53 +207,6 @@ def _is_layout(words: Iterable[bytes]) -> bool:
 def _label_start(text: bytes) -> int:
     """Return where the label of a word behind ``text`` begins: at its opening quote, if any."""
     return len(text) - text.endswith(b'"')
-
-
-def _after_layout(words: Iterable[bytes], stack: Configuration, text: bytes) -> list[_Leaf] | None:
-    """Return the leaves behind text that may have different whitespace."""
-    found: list[_Leaf] = []
-    for word in words:
-        leaves = _leaves(*stack, text + word)
-        if leaves is None:
-            return None
-        found += leaves
-    return found
-
-
-def _different_leaves(node: Node, stack: Stack, text: bytes) -> list[_Leaf] | None:
-    """Return the words that the members of a union begin with; what follows them may differ.
-
-    A word ends with the first lexeme that contains a letter or a digit.
-    """
-    if not isinstance(node, Union) or node.nullable:
-        return None
-    found: list[_Leaf] = []
-    pending: list[tuple[Node, Stack, bytes]] = [(m, stack, text) for m in reversed(node.members)]
-    while pending:
-        spend()
-        member, rest, before = pending.pop()
-        while isinstance(member, Concatenation):
-            rest, member = (member.tail, rest), member.head
-        if len(before) > _CHOICE_BYTES or len(found) > _CHOICE_OPTIONS:
-            return None
-        if member is EPSILON:
-            if rest is None:
-                return None
-            pending.append((*rest, before))
-            continue
-        words = _words(member)
-        if any(map(_CONTENT.search, words)):
-            start, is_marker = _label_start(before), isinstance(member, Literal)
-            found += [_Leaf(before + word, start, rest, is_marker) for word in words]
-        elif words:
-            pending.extend((EPSILON, rest, before + word) for word in reversed(words))
-        elif isinstance(member, Union):
-            pending.extend((inner, rest, before) for inner in reversed(member.members))
-        elif (step := _forced_step(member)) is not None:
-            pending.append((step[1], rest, before + step[0]))
-        else:
-            return None
-    return found
 
 
 def _forced_step(node: Node) -> tuple[bytes, Node] | None:
