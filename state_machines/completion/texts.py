@@ -60,88 +60,79 @@ _END: _Cut = (0, (b"", (0,)), _NO_LENGTHS)
 _MARK = SPELLING_MARK[0]
 
 
-class Piece:
-    """The first bytes of a text, and the piece behind them.
-
-    Attributes:
-        content: The bytes.
-        then: The piece behind them, if there is one.
-        cut: How the text from this piece on is segmented; owned by the segmenter.
-    """
-
-    __slots__ = ("content", "cut", "then")
-
-    def __init__(self, content: bytes, then: Piece | None) -> None:
-        self.content = content
-        self.then = then
-        self.cut: _Cut | None = None
-
-
 class CompletionText:
-    """A text that completes an output. Immutable.
+    """A text that completes an output: its first bytes, and the text behind them. Immutable.
 
     Attributes:
-        pieces: The first piece; ``None`` if the text is empty.
+        content: The first bytes; empty in :data:`NOTHING` alone.
+        rest: The text behind them.
         size: Number of bytes.
         weight: Cost by which texts are compared before they are segmented: that of the tokens of
             each piece, plus the bytes. At least :data:`UNWRITABLE` if no tokens write a piece.
         is_limited: Whether a part is written in a limited number of tokens, so that not any
             segmentation is allowed.
+        cut: How the text is segmented; owned by the segmenter.
     """
 
-    __slots__ = ("is_limited", "pieces", "size", "weight")
+    __slots__ = ("content", "cut", "is_limited", "rest", "size", "weight")
 
     def __init__(
-        self, pieces: Piece | None, size: int, weight: int, *, is_limited: bool = False
+        self, content: bytes, rest: CompletionText, weight: int, *, is_limited: bool = False
     ) -> None:
-        self.pieces = pieces
-        self.size = size
+        self.content = content
+        self.rest = rest
+        self.size: int = len(content) + rest.size
         self.weight = weight
         self.is_limited = is_limited
+        self.cut: _Cut | None = None
 
-    def contents(self) -> list[bytes]:
-        """Return the contents of the pieces."""
-        found: list[bytes] = []
-        piece = self.pieces
-        while piece is not None:
-            found.append(piece.content)
-            piece = piece.then
+    def pieces(self) -> list[CompletionText]:
+        """Return the text, and the texts behind its first piece, its second one and so on."""
+        found: list[CompletionText] = []
+        text = self
+        while text.size:
+            found.append(text)
+            text = text.rest
         spend(1 + len(found) // 8)
         return found
 
     @property
     def flat(self) -> bytes:
         """The whole text."""
-        return b"".join(self.contents())
+        return b"".join([piece.content for piece in self.pieces()])
 
 
-NOTHING = CompletionText(None, 0, 0)
+class _Nothing(CompletionText):
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.content, self.rest, self.cut = b"", self, _END
+        self.size, self.weight, self.is_limited = 0, 0, False
+
+
+NOTHING: CompletionText = _Nothing()
 """The empty text."""
 
 
 def joined(head: CompletionText, tail: CompletionText) -> CompletionText:
     """Return the concatenation of two texts."""
-    if not tail.size:
-        return head
-    if not head.size:
-        return tail
-    contents = head.contents()
+    if not head.size or not tail.size:
+        return head if head.size else tail
+    is_limited = head.is_limited or tail.is_limited
     if head.size <= SHORT:
-        contents = [b"".join(contents)]
-    pieces = tail.pieces
-    for content in reversed(contents):
-        pieces = Piece(content, pieces)
-    return CompletionText(
-        pieces,
-        head.size + tail.size,
-        head.weight + tail.weight,
-        is_limited=head.is_limited or tail.is_limited,
-    )
+        return CompletionText(head.flat, tail, head.weight + tail.weight, is_limited=is_limited)
+    text = tail
+    for piece in reversed(head.pieces()):
+        weight = piece.weight - piece.rest.weight + text.weight
+        text = CompletionText(piece.content, text, weight, is_limited=is_limited)
+    return text
 
 
 def limited(text: CompletionText) -> CompletionText:
     """Return a text that is marked as limited in tokens."""
-    return CompletionText(text.pieces, text.size, text.weight, is_limited=bool(text.size))
+    if not text.size:
+        return text
+    return CompletionText(text.content, text.rest, text.weight, is_limited=True)
 
 
 class Segmenter:
@@ -157,13 +148,12 @@ class Segmenter:
 
     def text(self, content: bytes) -> CompletionText:
         """Return a byte string as a text."""
-        pieces, weight, size = None, 0, len(content)
+        text = NOTHING
         # Divided from the end, so that a text and its suffixes have the same pieces.
-        for end in range(size, 0, -PIECE):
+        for end in range(len(content), 0, -PIECE):
             part = content[max(0, end - PIECE) : end]
-            weight += self.weight(part)
-            pieces = Piece(part, pieces)
-        return CompletionText(pieces, size, weight) if size else NOTHING
+            text = CompletionText(part, text, self.weight(part) + text.weight)
+        return text
 
     def repeated(self, unit: CompletionText, times: int) -> CompletionText | None:
         """Return a text ``times`` times; ``None`` above ``LIMITS.completion_bytes`` bytes."""
@@ -205,31 +195,31 @@ class Segmenter:
 
     def fewest(self, text: CompletionText) -> int:
         """Return the fewest tokens that write a text, or :data:`UNWRITABLE`."""
-        return _nearest(self._cut_of(text.pieces))
+        return _nearest(self._cut_of(text))
 
     def tokens(self, text: CompletionText) -> Iterator[int]:
         """Yield the fewest tokens that write a text, which must be writable."""
-        piece, skipped = text.pieces, 0
-        while piece is not None:
+        skipped = 0
+        while text.size:
             spend()
-            size = len(piece.content)
+            size = len(text.content)
             if skipped < size:
-                lengths = self._cut_of(piece)[2]
-                letters = piece.content + self._cut_of(piece.then)[1][0]
+                lengths = self._cut_of(text)[2]
+                letters = text.content + self._cut_of(text.rest)[1][0]
                 while skipped < size:
                     length = lengths[skipped]
                     yield self._token(letters[skipped : skipped + length])
                     skipped += length
             skipped -= size
-            piece = piece.then
+            text = text.rest
 
-    def _cut_of(self, piece: Piece | None) -> _Cut:
-        """Return how the text from a piece on is segmented."""
-        uncut: list[Piece] = []
-        while piece is not None and piece.cut is None:
-            uncut.append(piece)
-            piece = piece.then
-        found = _END if piece is None or piece.cut is None else piece.cut
+    def _cut_of(self, text: CompletionText) -> _Cut:
+        """Return how a text is segmented."""
+        uncut: list[CompletionText] = []
+        while text.cut is None:
+            uncut.append(text)
+            text = text.rest
+        found = text.cut
         spend(len(uncut))
         for piece in reversed(uncut):
             found = piece.cut = self._cut(piece.content, found)

@@ -9,7 +9,7 @@ from patched_limits import patch_limits
 from schema_strategies import examples
 from small_vocabulary import small_vocabulary
 
-from state_machines.completion.texts import CompletionText, Piece, Segmenter, joined
+from state_machines.completion.texts import NOTHING, CompletionText, Segmenter, joined
 from state_machines.masks.token_trie import TokenTrie
 
 VOCABULARY = small_vocabulary()
@@ -31,10 +31,9 @@ def test_segmentation_has_the_fewest_tokens(parts: list[bytes]) -> None:
     special = (b"\xff<s>", b"\xff<tool>")
     parts = [part if part in special else part.replace(b"\xff", b"<") for part in parts]
     content = b"".join(parts)
-    pieces = None
+    text = NOTHING
     for part in reversed(parts):
-        pieces = Piece(part, pieces)
-    text = CompletionText(pieces, len(content), 0)
+        text = CompletionText(part, text, 0)
     tokens = list(SEGMENTER.tokens(text))
     assert text.flat == content
     assert VOCABULARY.decode(tokens) == content
@@ -63,7 +62,7 @@ def texts(draw: st.DrawFn) -> CompletionText:
 @examples(300)
 def test_pieces_are_segmented_as_the_whole_text(text: CompletionText) -> None:
     content = text.flat
-    whole = CompletionText(Piece(content, None) if content else None, len(content), 0)
+    whole = CompletionText(content, NOTHING, 0)
     tokens = list(SEGMENTER.tokens(text))
     assert text.size == len(content)
     assert VOCABULARY.decode(tokens) == content
