@@ -119,7 +119,7 @@ def read_json_object(text: str) -> dict[str, Any]:
 JSON = JsonNotation()
 
 
-Words = Literal["python", "both"]
+LiteralNames = Literal["python", "both"]
 
 
 @dataclass(frozen=True)
@@ -127,13 +127,13 @@ class PythonicNotation(Notation):
     """Keyword arguments, without the parentheses around them.
 
     Attributes:
-        words: Whether null and Booleans are written in Python's words alone, or also in JSON's, as
-            by families whose templates write nested containers in JSON.
+        literal_names: Whether null and Booleans have Python's names alone, or also JSON's, as
+            in families whose templates write nested containers in JSON.
         names: A pattern that the names match beside Python's rules.
     """
 
     name: str
-    words: Words
+    literal_names: LiteralNames
     names: str = ""
 
     @property
@@ -158,7 +158,7 @@ class PythonicNotation(Notation):
         raise ValueError("a parenthesis is not closed")
 
     def _compile(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
-        compiler = ArgumentCompiler(schema, options, _SYNTAXES[self.words])
+        compiler = ArgumentCompiler(schema, options, _SYNTAXES[self.literal_names])
         texts = texts_without(options.avoid)
         values = values_of(texts, texts)
         matches = re.compile(self.names).search
@@ -228,14 +228,14 @@ class _PythonSyntax(ValueSyntax):
 
     quotes_strings = False
 
-    def __init__(self, words: Words) -> None:
+    def __init__(self, names: LiteralNames) -> None:
         super().__init__(WHITESPACE_LAYOUTS["json"])
         self.members = _PythonMembers(self.layout)
-        json_words = (self.null, self.true, self.false) if words == "both" else ()
-        both = list(zip((b"None", b"True", b"False"), json_words or (None,) * 3, strict=True))
+        json_names = (self.null, self.true, self.false) if names == "both" else ()
+        both = list(zip((b"None", b"True", b"False"), json_names or (None,) * 3, strict=True))
         self.null, self.true, self.false = (
-            literal(word) if other is None else union((literal(word), other))
-            for word, other in both
+            literal(name) if other is None else union((literal(name), other))
+            for name, other in both
         )
 
     def string(self, texts: Node) -> Node:
@@ -244,28 +244,28 @@ class _PythonSyntax(ValueSyntax):
 
     def as_json(self, text: bytes) -> str:
         """Return the JSON of a literal."""
-        return _PIECE.sub(lambda piece: _WORDS.get(piece[0], piece[0]), text.decode())
+        return _PIECE.sub(lambda piece: _JSON_NAMES.get(piece[0], piece[0]), text.decode())
 
 
 _PIECE = re.compile(r'"(?:[^"\\]|\\.)*"|True|False|None', re.DOTALL)
-_WORDS = {"True": "true", "False": "false", "None": "null"}
+_JSON_NAMES = {"True": "true", "False": "false", "None": "null"}
 
 
 _KEYWORD_ARGUMENTS = PlainMembers(b"=", between=WHITESPACE_LAYOUTS["json"].comma(0))
-_SYNTAXES: dict[Words, ValueSyntax] = {
+_SYNTAXES: dict[LiteralNames, ValueSyntax] = {
     "python": _PythonSyntax("python"),
     "both": _PythonSyntax("both"),
 }
 
-_NAMES = {"true": True, "false": False, "null": None}
+_VALUES_BY_NAME = {"true": True, "false": False, "null": None}
 
 
-class _JsonWords(ast.NodeTransformer):
+class _JsonNames(ast.NodeTransformer):
     """Replaces the names ``true``, ``false`` and ``null`` by their values."""
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         """Replace one name."""
-        return ast.Constant(_NAMES[node.id]) if node.id in _NAMES else node
+        return ast.Constant(_VALUES_BY_NAME[node.id]) if node.id in _VALUES_BY_NAME else node
 
 
 def read_keyword_arguments(text: str) -> dict[str, Any]:
@@ -278,7 +278,7 @@ def read_keyword_arguments(text: str) -> dict[str, Any]:
         for argument in call.keywords:
             if argument.arg is None:
                 raise ValueError(f"no keyword arguments: {text[:40]!r}")
-            pairs.append((argument.arg, ast.literal_eval(_JsonWords().visit(argument.value))))
+            pairs.append((argument.arg, ast.literal_eval(_JsonNames().visit(argument.value))))
     except (SyntaxError, RecursionError, MemoryError) as error:
         raise ValueError(f"no keyword arguments: {text[:40]!r}") from error
     return unique_members(pairs)

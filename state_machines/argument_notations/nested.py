@@ -54,7 +54,7 @@ Element: TypeAlias = "str | list[tuple[str, Element]]"
 MAX_ELEMENT_DEPTH = 128
 """Nesting above which a text is refused; vLLM's parser has the same bound."""
 
-_NO_WORD = compile_pattern(r"^(?!\s*(true|false|null)\s*$)[^]*$", search=True)
+_NO_LITERAL_NAME = compile_pattern(r"^(?!\s*(true|false|null)\s*$)[^]*$", search=True)
 # Python reads digits of other alphabets as numbers.
 _AMONG_OTHERS = intersection((NO_LITERAL, NOT_NULL, compile_pattern(r"^[\x21-\x7e]", search=True)))
 
@@ -63,7 +63,8 @@ _AMONG_OTHERS = intersection((NO_LITERAL, NOT_NULL, compile_pattern(r"^[\x21-\x7
 class NestedNotation(Notation):
     """Members as ``mark<NAME> VALUE mark</NAME>``, items of arrays as members of one name.
 
-    Strings are raw, numbers and words as in JSON. An empty array or object is an empty element.
+    Strings are raw, numbers and literal names as in JSON. An empty array or object is an empty
+    element.
 
     Attributes:
         mark: The text before each tag, which no string contains. It may be a special token.
@@ -215,7 +216,7 @@ class _NestedCompiler(ArgumentCompiler):
         self, values: ValueSet, readings: ValueSet, path: tuple[str, ...]
     ) -> ValueSet:
         if is_untyped(readings):
-            return ValueSet(strings=intersection((values.strings, self._texts, _NO_WORD)))
+            return ValueSet(strings=intersection((values.strings, self._texts, _NO_LITERAL_NAME)))
         scalars = readings.booleans or not readings.numbers.is_empty
         has_containers = bool(readings.arrays or readings.objects)
         strings = [values.strings, self._texts]

@@ -43,14 +43,14 @@ NOT_NULL = difference(
 )
 """Texts other than ``null`` in any case."""
 
-_WORDS = "true|false|null|NaN|Infinity|True|False|None"
+_LITERAL_NAMES = "true|false|null|NaN|Infinity|True|False|None"
 
 NO_LITERAL = intersection(
     compile_pattern(pattern, search=True)
     for pattern in (
         # No number, bracket or quote. No comment or line continuation, which parsers skip.
         r"^([A-Za-z_<>/@$%&=?!:;|^`,]|[^\x00-\x7f\ufeff])",
-        rf"^(?!({_WORDS})(?![0-9A-Za-z_\u0080-\u{{10ffff}}]))",
+        rf"^(?!({_LITERAL_NAMES})(?![0-9A-Za-z_\u0080-\u{{10ffff}}]))",
         # Python's prefixed strings.
         r"""^(?![A-Za-z]{1,2}["'])""",
         # The empty set ``set()``. Python normalises letters of other alphabets to ASCII.
@@ -74,10 +74,10 @@ NOT_JSON = intersection(
 """Texts that are no JSON for :mod:`json`, if they have no white space around them."""
 
 
-NO_NULL_WORD = compile_pattern(r"^(?!([Nn][Oo][Nn][Ee]|[Nn][Ii][Ll])$)", search=True)
+NO_NULL_NAME = compile_pattern(r"^(?!([Nn][Oo][Nn][Ee]|[Nn][Ii][Ll])$)", search=True)
 """Excludes ``none`` and ``nil`` in lower and upper case."""
 
-NO_WORD_OF_VALUE = intersection(
+NO_NAME_OF_VALUE = intersection(
     (
         NO_LITERAL,
         NOT_NULL,
@@ -86,10 +86,10 @@ NO_WORD_OF_VALUE = intersection(
         compile_pattern(r"^(?!([Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee])$)", search=True),
         compile_pattern(r"^(?!([Yy][Ee][Ss]|[Nn][Oo]|[Oo][Nn]|[Oo][Ff][Ff])$)", search=True),
         compile_pattern(r"^(?!([Nn][Aa][Nn]|[Ii][Nn][Ff]([Ii][Nn][Ii][Tt][Yy])?)$)", search=True),
-        NO_NULL_WORD,
+        NO_NULL_NAME,
     )
 )
-"""Texts that begin no literal, and are none of the words ``yes``, ``nil`` and ``inf``."""
+"""Texts that begin no literal, and are none of the names ``yes``, ``nil`` and ``inf``."""
 
 
 def texts_without(avoid: Iterable[str]) -> Node:

@@ -24,7 +24,7 @@ QWEN_CODER = TaggedNotation(
     names=rf"^[^<>{_SPACE}]+$",
     reads_null=True,
     unlisted_are_strings=True,
-    python_words=True,
+    python_literals=True,
 )
 """Qwen3-Coder and Qwen3.5."""
 

@@ -30,8 +30,8 @@ from state_machines.argument_notations.notation import (
 )
 from state_machines.argument_notations.raw_text import (
     NO_LITERAL,
-    NO_NULL_WORD,
-    NO_WORD_OF_VALUE,
+    NO_NAME_OF_VALUE,
+    NO_NULL_NAME,
     NOT_JSON,
     TRIMMED,
     PlainMembers,
@@ -66,7 +66,7 @@ _PARSER_TYPES: Mapping[Form, Any] = {
     "nullable": ["string", "null"],
     "mixed": "object",
 }
-_PYTHON_WORDS = {"True": True, "False": False, "None": None}
+_PYTHON_LITERALS = {"True": True, "False": False, "None": None}
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class TaggedNotation(Notation):
         literals: The literals that a parser that guesses reads: those of JSON alone, or also
             Python's.
         knows_types: Whether the parser gets the types of properties. Otherwise it always guesses.
-        python_words: Whether ``True``, ``False`` and ``None`` may be written for a whole value.
+        python_literals: Whether ``True``, ``False`` and ``None`` may be written for a whole value.
         kinds: The text before a value by its JSON type, if that text says whether the value is a
             raw string, whatever the schema.
         wraps_lines: Whether the parser strips one line feed from each end of a value. A string with
@@ -119,7 +119,7 @@ class TaggedNotation(Notation):
     guesses: bool = False
     literals: Literal["json", "python"] = "python"
     knows_types: bool = True
-    python_words: bool = False
+    python_literals: bool = False
     kinds: Mapping[str, str] = field(default_factory=dict, hash=False)
     wraps_lines: bool = False
     has_json: ClassVar[bool] = True
@@ -208,20 +208,20 @@ class _TaggedCompiler(ArgumentCompiler):
             table.evaluated(ValueSet(null=null, strings=raw_texts(self._avoid, self._trims, null)))
             for null in (self._reads_null, True)
         )
-        no_word = replace(ANY_VALUE, strings=intersection((texts, NO_WORD_OF_VALUE)))
-        no_null_word = table.evaluated(replace(ANY_VALUE, strings=NO_NULL_WORD))
+        no_name = replace(ANY_VALUE, strings=intersection((texts, NO_NAME_OF_VALUE)))
+        no_null_name = table.evaluated(replace(ANY_VALUE, strings=NO_NULL_NAME))
         writable: dict[Form, Term] = {
             "json": values,
             "raw": raw,
             "nullable": nullable,
-            "mixed": table.all_of((values, table.evaluated(no_word))),
+            "mixed": table.all_of((values, table.evaluated(no_name))),
         }
 
         def term_of(name: str) -> Term:
             form = self._forms[name]
             has_null = any(each.null for each in self.property_values[name])
             if notation.raw_unions and has_null and form == "raw":
-                return table.all_of((raw, no_null_word))
+                return table.all_of((raw, no_null_name))
             return writable[form]
 
         term = self.restrict(
@@ -277,7 +277,7 @@ class _TaggedCompiler(ArgumentCompiler):
         forms = [self.translator.value(term, 1)]
         if notation.guesses:
             forms.append(encoded(intersection((values.strings, NO_LITERAL, TRIMMED)), RAW))
-        if notation.python_words:
+        if notation.python_literals:
             forms.extend(literal(repr(value).encode()) for value in sorted(values.booleans))
             forms.extend([literal(b"None")] if values.null else [])
         return union(forms)
@@ -339,8 +339,8 @@ class _TaggedCompiler(ArgumentCompiler):
             return None
         if form in ("raw", "nullable"):
             return text
-        if notation.python_words and text in _PYTHON_WORDS:
-            return _PYTHON_WORDS[text]
+        if notation.python_literals and text in _PYTHON_LITERALS:
+            return _PYTHON_LITERALS[text]
         try:
             return read_json(text)
         except ValueError:

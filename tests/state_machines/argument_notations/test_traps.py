@@ -149,7 +149,7 @@ def test_text_that_is_no_literal_needs_no_quotes(notation: TaggedNotation) -> No
         assert_not_written(notation, of_a(TEXT_OR_NULL), tagged(notation, text))
 
 
-def test_python_words_for_whole_values() -> None:
+def test_python_literals_for_whole_values() -> None:
     for text, value in (("True", True), ("False", False), ("None", None)):
         assert_reads(QWEN_CODER, of_a(ANYTHING), tagged(QWEN_CODER, text), {"a": value})
     assert_not_written(QWEN_CODER, of_a(ANYTHING), tagged(QWEN_CODER, "[True]"))
