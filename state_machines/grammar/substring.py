@@ -182,7 +182,7 @@ class SpelledSource:
             return encoded(EPSILON, self.spelling, self.terminator) if not min_chars else EMPTY
         key: tuple[Any, ...] = "Quote", id(self), position
         if min_chars or max_chars is not None:
-            if not source.has_word(low, low + 1, depth, min_chars, max_chars):
+            if not source.has_word_at(position, min_chars, max_chars):
                 return EMPTY
             if max_chars is not None and position + max_chars >= source.size:
                 max_chars = None
@@ -265,23 +265,16 @@ class EncodedQuote(EncodedText):
 
     def next_characters(self) -> Iterator[tuple[str, Node]]:
         """Yield the characters that words begin with, each with the quote after it."""
-        for character, low, high in self.spelled.source.next_characters(
-            self.low, self.high, self.depth
-        ):
-            after = self._after(low, high, self.depth + 1, 1)
+        spelled, least, most = self.spelled, max(0, self.min_chars - 1), self.max_chars
+        if most is not None:
+            most -= 1
+            if most < 0:
+                return
+        found = spelled.source.next_characters(self.low, self.high, self.depth)
+        for character, low, high in found:
+            after = spelled.quote(low, high, self.depth + 1, least, most)
             if after is not EMPTY:
                 yield character, after
-
-    def _after(self, low: int, high: int, depth: int, count: int) -> Node:
-        """Return the quote of an interval that is reached by a number of characters."""
-        least, most = self.min_chars, self.max_chars
-        if most is not None:
-            most -= count
-            if most < 0:
-                return EMPTY
-        if least:
-            least = max(0, least - count)
-        return self.spelled.quote(low, high, depth, least, most)
 
     def direct_derivative(self, text: bytes) -> Node | None:
         spelled = self.spelled
@@ -292,18 +285,24 @@ class EncodedQuote(EncodedText):
             return None
         characters, begun = found
         low, depth, source = self.low, self.depth, spelled.source
-        if self.high == low + 1 and not self.min_chars and self.max_chars is None:
+        count, least, most = len(characters), self.min_chars, self.max_chars
+        if most is not None:
+            most -= count
+            if most < 0:
+                return EMPTY
+        if least:
+            least = max(0, least - count)
+        if self.high == low + 1:
             # Fast path: most states within a quote.
             position = source.order[low] + depth
             if not source.text.startswith(characters, position):
                 return EMPTY
-            count = len(characters)
-            after = spelled.only_quote(low, depth + count, position + count, 0, None)
+            after = spelled.only_quote(low, depth + count, position + count, least, most)
         else:
             interval = source.after(low, self.high, depth, characters)
             if interval is None:
                 return EMPTY
-            after = self._after(*interval, len(characters))
+            after = spelled.quote(*interval, least, most)
         if not begun:
             return after
         return after.begun_by(begun) if isinstance(after, EncodedQuote) else EMPTY

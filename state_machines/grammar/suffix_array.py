@@ -175,11 +175,16 @@ class Source:
         if high > low + 1:
             starts = self.suffixes[low:high] + np.int32(depth)
             return bool(self._may_complete(starts, least, most).any())
-        at = self.position(low, high, depth)
-        if at + least > self.size:
+        return self.has_word_at(self.position(low, high, depth), least, most)
+
+    def has_word_at(self, position: int, least: int, most: int | None) -> bool:
+        """Whether a word from a position on has a number of characters within bounds."""
+        end = position + least
+        if end > self.size:
             return False
-        end = at + least if self._ends is None else self._ends[at + least]
-        return most is None or end <= at + most
+        if self._ends is not None:
+            end = self._ends[end]
+        return most is None or end <= position + most
 
     def _may_complete(
         self, starts: Positions, min_chars: int, max_chars: int | None

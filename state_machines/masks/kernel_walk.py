@@ -134,6 +134,7 @@ class KernelWalk:
         self._walk = _Walk(max_late=MAX_LATE, max_few=FEW_TOKENS, max_leaves=size)
         for name, array in self._arrays.items():
             setattr(self._walk, name, array.ctypes.data)
+        self._leaving = self._arrays["leaving"].data
         self.quote_mask = partial(
             kernel.quote, ctypes.byref(self._trie_fields), ctypes.byref(self._walk)
         )
@@ -262,11 +263,12 @@ class KernelWalk:
         self._arrays["bits"].fill(0)
         self._walk.found = 0
         leaves = self.quote_mask(source, None, *quote)
-        return self._tokens(), self.leaving(leaves)
+        return self._tokens(), self._arrays["leaving"][:leaves].copy()
 
-    def leaving(self, count: int) -> Ids:
+    def leaving(self, count: int) -> list[int]:
         """Return the first vertices where the last walk left a lexeme."""
-        return self._arrays["leaving"][:count].copy()
+        found: list[int] = self._leaving[:count].tolist()
+        return found
 
     def _call(self, table: StateTable) -> bool:
         capacity = len(table.kind)

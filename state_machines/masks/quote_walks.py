@@ -132,7 +132,10 @@ class QuoteMasks:
         begun = b""
         if type(head) is BegunQuote:
             begun, head = head.begun, head.quote
-        if type(head) is not EncodedQuote or head.high - head.low > FEW_POSITIONS:
+        if type(head) is not EncodedQuote:
+            return None
+        # Few tokens go on within the spelling of a character.
+        if head.high - head.low > FEW_POSITIONS and not begun:
             return None
         if tail is not None and (head.nullable or tail.rule_book is not None):
             return None
@@ -155,8 +158,15 @@ class QuoteMasks:
             len(begun),
         )
         if leaves and tail is not None:
-            for vertex in walk.leaving(leaves).tolist():
-                mask.add(self._after(tail, vertex, steps))
+            following = self._following.peek(tail)
+            if following is None:
+                following = self._following.put(tail, {})
+            for vertex in walk.leaving(leaves):
+                ids = following.get(vertex)
+                if ids is None:
+                    ids = following[vertex] = self._after(tail, vertex, steps)
+                if ids:
+                    mask.add(ids)
         elif head.nullable and not begun:
             mask.add(self._end_ids)
         self._descents.put(walk)
@@ -180,15 +190,8 @@ class QuoteMasks:
 
     def _after(self, tail: Node, vertex: int, steps: int | None) -> list[int]:
         """Return the tokens that write a text up to a vertex, and more of what follows it."""
-        known = self._following.peek(tail)
-        if known is None:
-            known = self._following.put(tail, {})
-        found = known.get(vertex)
-        if found is None:
-            limit = LIMITS.mask_steps if steps is None else steps
-            with step_budget(limit), recursion_budget():
-                found = known[vertex] = self._tokens(tail, vertex)
-        return found
+        with step_budget(LIMITS.mask_steps if steps is None else steps), recursion_budget():
+            return self._tokens(tail, vertex)
 
 
 class _MaskFields(ctypes.Structure):
