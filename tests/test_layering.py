@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -24,8 +25,13 @@ NEVER = {"llguidance", "xgrammar", "outlines_core", "outlines", "lmformatenforce
 FRONT_ENDS = {"server", "bridge", "cli", "integrations"}
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imported_packages(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
@@ -48,7 +54,7 @@ def test_package_imports_only_allowed_packages(package: str) -> None:
 def folders_imported(path: Path) -> Iterator[str]:
     """The folders of the same package, or modules outside of any, that a module imports from."""
     parts = path.relative_to(ROOT / "proxy_engine").parts
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.ImportFrom) and node.level:
             place = [*parts[: len(parts) - node.level], *(node.module or "").split(".")]
             if place[0] and place[0] != parts[0].removesuffix(".py"):
@@ -85,27 +91,52 @@ def test_folders_of_the_state_machines_have_no_import_cycle() -> None:
     for path in sorted((ROOT / "state_machines").rglob("*.py")):
         folder = path.relative_to(ROOT / "state_machines").parts[0].removesuffix(".py")
         if folder != "__init__":
-            modules = modules_imported(ast.parse(path.read_text(encoding="utf-8")))
+            modules = modules_imported(tree_of(path))
             found = {name.split(".")[1] for name in modules if name.startswith("state_machines.")}
             graph.setdefault(folder, set()).update(found - {folder})
     assert "structural_tags" in graph["root"]
     TopologicalSorter(graph).prepare()
 
 
-@pytest.mark.parametrize(
-    ("statement", "absent"),
-    [
-        ("import proxy_engine", {"mlx", "mlx_lm", "transformers", "pydantic", "numpy"}),
-        ("import proxy_engine.__main__", {"mlx", "mlx_lm", "transformers", "ray"}),
-        ("import proxy_engine; proxy_engine.Interaction", {"mlx", "mlx_lm", "transformers"}),
-        ("import state_machines", {"mlx", "mlx_lm", "transformers", "samplers", "proxy_engine"}),
+PICTURE = next((ROOT / "docs" / "images").glob("*.png"))
+# Statements that one process executes one after another, and packages that it lacks after each.
+IMPORTS: dict[str, list[tuple[str, set[str]]]] = {
+    "samplers": [("import samplers", {"transformers", "state_machines", "proxy_engine"})],
+    "state_machines": [
+        (
+            "import state_machines",
+            {"mlx", "mlx_lm", "transformers", "samplers", "proxy_engine", "torch", "llama_cpp"},
+        ),
         ("import state_machines.processors.numpy", {"mlx", "torch", "llama_cpp", "pydantic"}),
-        ("import samplers", {"transformers", "state_machines", "proxy_engine"}),
     ],
-)
-def test_import_is_light(statement: str, absent: set[str]) -> None:
-    program = f"{statement}\nimport sys\nprint(*(m for m in sys.modules if '.' not in m))"
+    "proxy_engine": [
+        ("import proxy_engine", {"mlx", "mlx_lm", "transformers", "pydantic", "numpy"}),
+        ("proxy_engine.Interaction", {"mlx", "mlx_lm", "transformers"}),
+        # Paths are read, and media written as placeholders, without Pillow.
+        (
+            "from proxy_engine.conversation.messages import template_messages\n"
+            f"picture = proxy_engine.ImageContent(path={str(PICTURE)!r})\n"
+            "turns = [proxy_engine.Interaction('user', picture)]\n"
+            "turns += [proxy_engine.Interaction(role, 'x') for role in ('assistant', 'user')]\n"
+            "assert template_messages(turns).messages[0]['content'] == '[1 image]'",
+            {"PIL", "mlx_vlm", "mlx_audio", "miniaudio", "mlx"},
+        ),
+        (
+            "import proxy_engine.__main__",
+            {"mlx", "mlx_lm", "transformers", "ray", "fastapi", "uvicorn", "pydantic_settings"},
+        ),
+        ("import proxy_engine.extraction.run", {"pandas", "polars", "pyarrow", "datasets"}),
+    ],
+}
+
+
+@pytest.mark.parametrize("package", IMPORTS)
+def test_imports_are_light(package: str) -> None:
+    statements, absent = zip(*IMPORTS[package], strict=True)
+    shown = "print(*(name for name in sys.modules if '.' not in name))"
+    program = "\n".join(["import sys", *(f"{each}\n{shown}" for each in statements)])
     result = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert set(result.stdout.split()) & absent == set()
+    for statement, names, lines in zip(statements, absent, result.stdout.splitlines(), strict=True):
+        assert set(lines.split()) & names == set(), statement

@@ -5,8 +5,6 @@ from __future__ import annotations
 import datetime
 import decimal
 import importlib
-import subprocess
-import sys
 from typing import Any, Literal
 
 import datasets
@@ -189,16 +187,3 @@ def test_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_other_records_are_no_frames() -> None:
     assert as_frame([{"text": "x"}]) is None
     assert as_frame(iter("x")) is None
-
-
-def test_command_line_and_extraction_import_no_optional_library() -> None:
-    program = (
-        "import sys, proxy_engine.__main__\n"
-        "print({'fastapi', 'uvicorn', 'pydantic_settings'} & set(sys.modules))\n"
-        "import proxy_engine.extraction.run\n"
-        "print({'pandas', 'polars', 'pyarrow', 'datasets'} & set(sys.modules))"
-    )
-    shown = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    ).stdout
-    assert shown == "set()\nset()\n"
