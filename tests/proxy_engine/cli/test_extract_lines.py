@@ -359,22 +359,6 @@ def terminal() -> Iterator[Terminal]:
 
 @pytest.mark.usefixtures("directory", "engines")
 class TestProgress:
-    def run(self, terminal: Terminal, *arguments: object, **options: Any) -> str:
-        process = start(
-            *arguments, seconds=0.02, stderr=terminal.end, stdin=subprocess.DEVNULL, **options
-        )
-        process.communicate(timeout=60)
-        return terminal.read()
-
-    def test_bar_is_shown_on_a_terminal(self, terminal: Terminal) -> None:
-        Path("in").write_bytes(make_input(30))
-        shown = plain(self.run(terminal, "in", "--output", "out"))
-        assert "30/30" in shown
-        assert "lines/s" in shown
-        assert "failed=2" in shown
-        assert "failed=6" in shown
-        assert "proxy-engine: line 20: refused" in shown
-
     def run_here(
         self, terminal: Terminal, patch: pytest.MonkeyPatch, stdin: bytes, *arguments: object
     ) -> str:
@@ -391,6 +375,18 @@ class TestProgress:
         patch.undo()
         return terminal.read()
 
+    def test_bar_is_shown_on_a_terminal(
+        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        Path("in").write_bytes(make_input(30))
+        with monkeypatch.context() as patch:
+            shown = plain(self.run_here(terminal, patch, b"", "in", "--output", "out"))
+        assert "30/30" in shown
+        assert "lines/s" in shown
+        assert "failed=2" in shown
+        assert "failed=6" in shown
+        assert "proxy-engine: line 20: refused" in shown
+
     def test_bar_without_a_total_leaves_results_on_stdout_intact(
         self,
         terminal: Terminal,
@@ -405,7 +401,15 @@ class TestProgress:
 
     def test_results_are_shown_above_the_bar(self, terminal: Terminal) -> None:
         whole = reference(make_input(30))
-        shown = plain(self.run(terminal, "reference.in", stdout=terminal.end))
+        process = start(
+            "reference.in",
+            seconds=0.02,
+            stdin=subprocess.DEVNULL,
+            stdout=terminal.end,
+            stderr=terminal.end,
+        )
+        process.wait(60)
+        shown = plain(terminal.read())
         assert "30/30" in shown
         shown_lines = [line.strip("\r") for line in shown.split("\n")]
         for line in whole.decode().splitlines():

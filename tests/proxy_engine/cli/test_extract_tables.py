@@ -101,9 +101,8 @@ class TestCsv:
         for name in ("out.jsonl", "out.parquet"):
             assert extract("in.csv", "--text", "body", "--output", name) == 1
         lines = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
-        assert lines[0] == {
-            "id": "1", "note": 'a, "b"\nc', "n": lines[0]["n"], "text": lines[0]["text"],
-        }  # fmt: skip
+        assert list(lines[0].items())[:2] == [("id", "1"), ("note", 'a, "b"\nc')]
+        assert list(lines[0])[2:] == ["n", "text"]
         assert lines[1]["error"] == {
             "row": 2, "type": "RecordError", "message": "the text is missing",
         }  # fmt: skip
