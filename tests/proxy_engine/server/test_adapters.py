@@ -105,30 +105,10 @@ def test_default_model_has_its_own_adapter(adapters: Path, tiny_model_directory:
         assert complete(live).json()["choices"][0]["text"] == one
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "none",
-        "..",
-        ".",
-        "one/",
-        "./one",
-        "../elsewhere",
-        "/",
-        "link",
-        "loop",
-        "empty",
-        "a\0b",
-        "x" * 5000,
-    ],
-)
-def test_only_names_of_adapters_are_accepted(
-    adapters: Path, tiny_model_directory: Path, name: str
-) -> None:
-    known = ModelRegistry(adapter_directories=(adapters, adapters / "no-such-directory")).adapters()
-    assert name not in known
-    assert str(adapters / "one") not in known
-    assert known["inner"] == (adapters / "one").resolve()
+def test_only_names_of_adapters_are_accepted(adapters: Path) -> None:
+    registry = ModelRegistry(adapter_directories=(adapters, adapters / "no-such-directory"))
+    assert registry.adapters().keys() == {"broken", "inner", "one", "two"}
+    assert registry.adapters()["inner"] == (adapters / "one").resolve()
 
 
 def test_errors_name_the_field(adapters: Path, tiny_model_directory: Path) -> None:
