@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from call_walks import longest_first
 from judging import Judge
 from small_vocabulary import small_vocabulary
 
-from state_machines import JsonSchemaStateMachine, StateMachine, TokenRejectedError, Vocabulary
+from state_machines import JsonSchemaStateMachine, StateMachine, TokenRejectedError
 
-__all__ = ["URIS", "assert_texts", "longest_tokens", "written_by_tokens"]
+__all__ = ["URIS", "assert_texts", "written_by_tokens"]
 
 URIS = {
     "4": "http://json-schema.org/draft-04/schema#",
@@ -21,28 +22,13 @@ URIS = {
 }
 
 VOCABULARY = small_vocabulary()
-
-
-def longest_tokens(text: bytes, vocabulary: Vocabulary) -> list[int]:
-    """Cut a text into tokens, each time the longest that fits."""
-    ids = []
-    at = 0
-    while at < len(text):
-        fitting = [
-            (len(form), token_id)
-            for token_id, form in enumerate(vocabulary.token_bytes)
-            if form is not None and text.startswith(form, at)
-        ]
-        width, token_id = max(fitting)
-        ids.append(token_id)
-        at += width
-    return ids
+TOKENS = {form: id for id, form in enumerate(VOCABULARY.token_bytes) if form is not None}
 
 
 def written_by_tokens(machine: StateMachine, text: str) -> bool:
     """Whether a text can be written in tokens and then be ended."""
     matcher = machine.matcher(VOCABULARY)
-    for token_id in longest_tokens(text.encode(), VOCABULARY):
+    for token_id in longest_first(text.encode(), TOKENS):
         allowed = bool(matcher.allowed_tokens()[token_id])
         try:
             matcher.advance(token_id)
