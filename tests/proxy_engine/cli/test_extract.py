@@ -34,20 +34,6 @@ SCHEMA = {
 
 
 @pytest.fixture
-def schema(tmp_path: Path) -> Path:
-    path = tmp_path / "schema.json"
-    path.write_text(json.dumps(SCHEMA), encoding="utf-8")
-    return path
-
-
-@pytest.fixture
-def text(tmp_path: Path) -> Path:
-    path = tmp_path / "text.txt"
-    path.write_text("Zoë is one.", encoding="utf-8")
-    return path
-
-
-@pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch, tiny_model: Any, tiny_tokenizer: Any) -> None:
     """Load the tiny model instead of the named one."""
     monkeypatch.setattr(

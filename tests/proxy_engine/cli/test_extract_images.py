@@ -6,13 +6,12 @@ import io
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import stand_in_engine
 from PIL import Image
-from stand_in_engine import SCHEMA, StandInEngine
+from stand_in_engine import StandInEngine
 from vision_models import vision_checkpoint
 
 from proxy_engine import InferenceEngine
@@ -52,6 +51,9 @@ class ImageEngine(StandInEngine):
         return item._replace(result=_with_value(item.result, value))
 
 
+ENGINE = ImageEngine
+
+
 def _with_value(result: Any, value: Any) -> Any:
     fields = {name: getattr(result, name) for name in ("usage", "token_ids", "model")}
     return type(result)(
@@ -66,30 +68,13 @@ def image_bytes(colour: str, kind: str = "PNG") -> bytes:
 
 
 @pytest.fixture
-def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "schema.json").write_text(json.dumps(SCHEMA))
+def directory(directory: Path) -> Path:
     for colour in ("red", "green", "blue"):
-        (tmp_path / f"{colour}.png").write_bytes(image_bytes(colour))
+        (directory / f"{colour}.png").write_bytes(image_bytes(colour))
     # An image is recognised by its content, not by its name.
-    (tmp_path / "photo.txt").write_bytes(image_bytes("white", "JPEG"))
-    (tmp_path / "note.txt").write_text("BMW sold three cars.")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def engines(monkeypatch: pytest.MonkeyPatch) -> list[ImageEngine]:
-    """The engines that the command creates."""
-    made: list[ImageEngine] = []
-
-    def make(*arguments: Any, **options: Any) -> ImageEngine:
-        made.append(ImageEngine(*arguments, **options))
-        return made[-1]
-
-    module = ModuleType("proxy_engine.engine.inference_engine")
-    module.InferenceEngine = make  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "proxy_engine.engine.inference_engine", module)
-    return made
+    (directory / "photo.txt").write_bytes(image_bytes("white", "JPEG"))
+    (directory / "note.txt").write_text("BMW sold three cars.")
+    return directory
 
 
 def extract(*arguments: object) -> int:

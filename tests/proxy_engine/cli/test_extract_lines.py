@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 import stand_in_engine
-from stand_in_engine import SCHEMA, StandInEngine
+from stand_in_engine import StandInEngine
 from terminal import Terminal, plain
 
 import proxy_engine
@@ -37,13 +37,6 @@ def make_input(count: int) -> bytes:
         if number % 5 == 0:
             lines.append(b" ")
     return b"\n".join(lines) + b"\n"
-
-
-@pytest.fixture
-def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "schema.json").write_text(json.dumps(SCHEMA))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def extract(*arguments: object) -> int:

@@ -41,14 +41,7 @@ BROKEN = {"type": "nothing"}
 """
 
 
-pytestmark = pytest.mark.usefixtures("engines")
-
-
-@pytest.fixture(autouse=True)
-def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "schema.json").write_text(json.dumps(SCHEMA))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("directory", "engines")
 
 
 def extract(*arguments: object) -> int:

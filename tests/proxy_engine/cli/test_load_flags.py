@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +13,6 @@ from proxy_engine.cli.main import main
 
 SCHEMA = {"type": "string", "pattern": "^[a-z]*$", "maxLength": 40}
 TEMPLATE = "{{ messages[-1]['content'][-20:] }}"
-
-
-@pytest.fixture
-def schema(tmp_path: Path) -> Path:
-    path = tmp_path / "schema.json"
-    path.write_text(json.dumps(SCHEMA), encoding="utf-8")
-    return path
-
-
-@pytest.fixture
-def text(tmp_path: Path) -> Path:
-    path = tmp_path / "text.txt"
-    path.write_text("abc", encoding="utf-8")
-    return path
 
 
 def test_extract_loads_the_model_as_its_flags_say(
