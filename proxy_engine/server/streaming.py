@@ -24,6 +24,11 @@ DONE = b"data: [DONE]\n\n"
 EVENT_STREAM = "text/event-stream"
 """The media type of server-sent events."""
 
+_SEPARATORS = {
+    "\x85".encode(): b"\\u0085",
+    "\u2028".encode(): b"\\u2028",
+    "\u2029".encode(): b"\\u2029",
+}
 _KEEP_ALIVE = b": keep-alive\n\n"
 _HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
@@ -65,10 +70,20 @@ async def _cancel(task: asyncio.Future[Any]) -> None:
         await task
 
 
+def one_line(data: Mapping[str, Any]) -> bytes:
+    """Return ``data`` as JSON in one line, also for clients that divide at Unicode's separators.
+
+    httpx does so in ``iter_lines``, with which Ollama's client reads, as ``str.splitlines`` does.
+    """
+    line: bytes = to_json(data)
+    for separator, escaped in _SEPARATORS.items():
+        line = line.replace(separator, escaped)
+    return line
+
+
 def frame(data: Mapping[str, Any], event: str | None = None) -> bytes:
     """Return one server-sent event with ``data`` as JSON."""
-    # pydantic's JSON has no line breaks, so it is one `data` line.
-    line = b"data: %b\n\n" % to_json(data)
+    line = b"data: %b\n\n" % one_line(data)
     return b"event: %b\n%b" % (event.encode(), line) if event else line
 
 

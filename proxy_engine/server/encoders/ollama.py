@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from pydantic_core import to_json
-
 from state_machines import Vocabulary
 
 from ...results.events import ReasoningDelta, StreamEvent, TextDelta, ToolCallFinished
 from ..errors import ApiError
+from ..streaming import one_line
 from .encoder import AnswerEncoder, EncoderOptions, Fields, draft_counts
 
 
@@ -98,7 +97,7 @@ def _call(name: str, arguments: Any) -> Fields:
 
 def json_line(fields: Fields) -> bytes:
     """Return a line of a stream."""
-    return to_json(fields) + b"\n"
+    return one_line(fields) + b"\n"
 
 
 def answer_fields(

@@ -49,6 +49,16 @@ def test_stream_has_the_text_of_the_whole_answer(llama: ollama.Client) -> None:
     assert lines[-1].eval_count == whole.eval_count
 
 
+def test_line_separators_of_unicode_divide_no_line(live: Live) -> None:
+    text = "a\x85b\u2028c\u2029d"
+    with (
+        live.http() as http,
+        http.stream("POST", "/api/generate", json={"prompt": "a", "choice": [text]}) as lines,
+    ):
+        # As Ollama's client reads them.
+        assert "".join(json.loads(line)["response"] for line in lines.iter_lines()) == text
+
+
 async def test_async_client_generates(live: Live) -> None:
     client = ollama.AsyncClient(live.url)
     answer = await client.generate(MODEL, "Hello", system="Be brief.", options=SHORT)
