@@ -48,7 +48,7 @@ class TextReader(ABC):
 
     def take(self, text: str) -> bool:
         """Read ``text`` if it comes next; return whether it did."""
-        if self.peek(text):
+        if self.text.startswith(text, self.position):
             self.position += len(text)
             return True
         return False

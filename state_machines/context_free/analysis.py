@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Set
 from state_machines.budgets import spend
 from state_machines.errors import GrammarSyntaxError
 from state_machines.grammar.symbols import bytes_in
-from state_machines.graphs import Edge, Visit, best_first, components
+from state_machines.graphs import Edge, Visit, best_first, components, reachable
 from state_machines.syntax_tree import (
     EXPRESSIONS_PER_STEP,
     Characters,
@@ -40,7 +40,8 @@ class Analysis:
         empty_only: Names of the rules that match the empty text alone.
         order: Strongly connected components of the rules, a rule after those it refers to.
             References to rules that match nothing, or the empty text alone, do not count.
-        left_order: The same, where only references to left corners count.
+        left_edges: The rules that are left corners of a rule, other than such ones.
+        left_order: The same as ``order``, where only these references count.
         recursive: Names of the rules that refer to themselves, directly or through others.
         left_recursive: Names of the rules that are their own left corner.
 
@@ -52,28 +53,56 @@ class Analysis:
         self, rules: dict[str, Rule], start: str, empty_terminals: Set[int] = frozenset()
     ) -> None:
         self._empty_terminals = empty_terminals
-        self.rules = _reachable(rules, start)
-        self._sizes = {name: sum(1 for _ in walk(rule.body)) for name, rule in self.rules.items()}
-        callees = {
-            name: list(dict.fromkeys(found.name for found in _references(rule.body)))
-            for name, rule in self.rules.items()
-        }
+        self._sizes: dict[str, int] = {}
+        callees = self._callees(rules, start)
+        self.rules = {name: rules[name] for name in callees}
         callers = _reversed(callees)
         self.shortest = self._shortest_lengths(callers)
         self.empty_only = self._empty_only_rules(callers)
         edges = {name: self._productive(names) for name, names in callees.items()}
         self.order = components(edges)
         self.recursive = _in_cycles(self.order, edges)
-        left_edges = {
+        self.left_edges = {
             name: self._productive(dict.fromkeys(self.left_corners(rule.body)))
             for name, rule in self.rules.items()
         }
-        self.left_order = components(left_edges)
-        self.left_recursive = _in_cycles(self.left_order, left_edges)
+        self.left_order = components(self.left_edges)
+        self.left_recursive = _in_cycles(self.left_order, self.left_edges)
         self._bounded: set[str] = set()
         for name, *_ in self.order:
             if name not in self.recursive and self.is_bounded(self.rules[name].body):
                 self._bounded.add(name)
+
+    def _callees(self, rules: dict[str, Rule], start: str) -> dict[str, list[str]]:
+        """Return the rules that each reachable rule refers to; check the references of all."""
+        if start not in rules:
+            raise GrammarSyntaxError(
+                f"there is no rule {start!r} to start with",
+                line=1,
+                column=1,
+                rule=start,
+                hint=f"There are {', '.join(list(rules)[:8])}",
+            )
+        callees: dict[str, list[str]] = {}
+        for rule in rules.values():
+            names: dict[str, None] = {}
+            size = 0
+            for found in walk(rule.body):
+                size += 1
+                if not isinstance(found, Reference):
+                    continue
+                names[found.name] = None
+                if found.name not in rules:
+                    line, column = found.position
+                    raise GrammarSyntaxError(
+                        f"there is no rule {found.name!r}",
+                        line=line,
+                        column=column,
+                        rule=rule.name,
+                        hint='Texts stand in "quotes"',
+                    )
+            callees[rule.name], self._sizes[rule.name] = list(names), size
+        return {name: callees[name] for name in reachable(start, callees.__getitem__)}
 
     def _productive(self, names: Iterable[str]) -> list[str]:
         return [
@@ -86,7 +115,18 @@ class Analysis:
 
     def nullable(self, expression: Expression) -> bool:
         """Return whether an expression matches the empty text."""
-        return self.shortest_length(expression) == 0
+        match expression:
+            case Reference(name=name):
+                return self.shortest[name] == 0
+            case Series(parts=parts):
+                return all(map(self.nullable, parts))
+            case Choice(branches=branches):
+                return any(map(self.nullable, branches))
+            case Repeat(body=body, min_count=min_count):
+                return not min_count or self.nullable(body)
+            case String(text=text):
+                return not text
+        return False
 
     def is_bounded(self, expression: Expression) -> bool:
         """Return whether an expression is regular and has no unbounded repetition."""
@@ -122,43 +162,53 @@ class Analysis:
         edges = dict.fromkeys(self.rules, (0, 0))
         behind: dict[int, int] = {}
 
-        def ends(expression: Expression) -> tuple[int, int]:
-            """Return the terminals that shortest texts begin with, and that texts end with."""
-            first = last = 0
+        def ends(expression: Expression) -> tuple[bool, int, int]:
+            """Return whether an expression is nullable, the terminals that shortest texts begin
+            with, of one that is not, and those that texts end with.
+            """
             match expression:
-                case Terminal(number=number) if number not in self._empty_terminals:
+                case Terminal(number=number):
+                    if number in self._empty_terminals:
+                        return False, 0, 0
                     behind.setdefault(1 << number, 0)
-                    return 1 << number, 1 << number
+                    return False, 1 << number, 1 << number
                 case Reference(name=name):
-                    return edges[name]
+                    return self.shortest[name] == 0, *edges[name]
                 case Choice(branches=branches):
-                    for branch_first, branch_last in map(ends, branches):
+                    is_nullable, first, last = False, 0, 0
+                    for branch in branches:
+                        is_optional, branch_first, branch_last = ends(branch)
+                        is_nullable |= is_optional
                         first, last = first | branch_first, last | branch_last
+                    return is_nullable, 0 if is_nullable else first, last
                 case Series(parts=parts):
-                    is_nullable = True
+                    is_nullable, first, last = True, 0, 0
                     for part in parts:
-                        part_first, part_last = ends(part)
-                        if self.nullable(part):
+                        is_optional, part_first, part_last = ends(part)
+                        if is_optional:
                             last |= part_last
                             continue
                         behind[last] = behind.get(last, 0) | part_first
-                        first, last = first if not is_nullable else part_first, part_last
+                        first, last = part_first if is_nullable else first, part_last
                         is_nullable = False
+                    return is_nullable, first, last
                 case Repeat(body=body, min_count=min_count, max_count=max_count) if max_count != 0:
-                    first, last = ends(body)
+                    is_nullable, first, last = ends(body)
                     if min_count > 1:
                         behind[last] = behind.get(last, 0) | first
-            return (0 if self.nullable(expression) else first), last
+                    is_nullable |= not min_count
+                    return is_nullable, 0 if is_nullable else first, last
+            return self.nullable(expression), 0, 0
 
-        names = [name for members in self.order for name in members]
-        is_changed = True
-        while is_changed:
-            is_changed = False
-            for name in names:
-                spend(1 + self._sizes[name] // EXPRESSIONS_PER_STEP)
-                found = ends(self.rules[name].body)
-                is_changed |= found != edges[name]
-                edges[name] = found
+        for members in self.order:
+            is_changed = True
+            while is_changed:
+                is_changed = False
+                for name in members:
+                    spend(1 + self._sizes[name] // EXPRESSIONS_PER_STEP)
+                    _, *found = ends(self.rules[name].body)
+                    is_changed |= name in self.recursive and tuple(found) != edges[name]
+                    edges[name] = (found[0], found[1])
         found_behind: dict[int, int] = {}
         for terminals, following in behind.items():
             for number in bytes_in(terminals):
@@ -213,10 +263,6 @@ class Analysis:
         return settled
 
 
-def _references(expression: Expression) -> Iterator[Reference]:
-    return (found for found in walk(expression) if isinstance(found, Reference))
-
-
 def _reversed(edges: dict[str, list[str]]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {name: [] for name in edges}
     for name, targets in edges.items():
@@ -246,37 +292,6 @@ def _shortest_length(
         case Repeat(body=body, min_count=min_count):
             return min_count * _shortest_length(body, known, empty_terminals) if min_count else 0
     raise AssertionError(f"{expression!r} is not an expression of a grammar")
-
-
-def _reachable(rules: dict[str, Rule], start: str) -> dict[str, Rule]:
-    """Return the rules that are reachable from one of them; check the references of all."""
-    if start not in rules:
-        raise GrammarSyntaxError(
-            f"there is no rule {start!r} to start with",
-            line=1,
-            column=1,
-            rule=start,
-            hint=f"There are {', '.join(list(rules)[:8])}",
-        )
-    for rule in rules.values():
-        for found in _references(rule.body):
-            if found.name not in rules:
-                line, column = found.position
-                raise GrammarSyntaxError(
-                    f"there is no rule {found.name!r}",
-                    line=line,
-                    column=column,
-                    rule=rule.name,
-                    hint='Texts stand in "quotes"',
-                )
-    reachable = {start: rules[start]}
-    stack = [start]
-    while stack:
-        for found in _references(rules[stack.pop()].body):
-            if found.name not in reachable:
-                reachable[found.name] = rules[found.name]
-                stack.append(found.name)
-    return reachable
 
 
 def _in_cycles(order: list[list[str]], edges: dict[str, list[str]]) -> set[str]:

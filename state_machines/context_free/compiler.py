@@ -194,6 +194,9 @@ class GrammarCompiler(ExpressionCompiler):
         self._book = book
         self._nodes: dict[str, Node] = {}
         self._character_nodes: dict[str, Node] = {}
+        self._terminals: dict[int, Node] = {}
+        self._inlined: set[str] = set()
+        """Rules whose nodes are their expansions."""
         for name in self._rules:
             known = self._node_before_compilation(name)
             if known is not None:
@@ -206,13 +209,22 @@ class GrammarCompiler(ExpressionCompiler):
             if members[0] in analysis.left_recursive:
                 LeftRecursion(analysis, members, book, self.compile).define()
             elif analysis.shortest[members[0]] < math.inf:
-                self.rule = self._rules[members[0]]
-                book.define(members[0], self.compile(self._rules[members[0]].body, first=True))
+                self._define(members[0])
             if len(self._rules) > _NESTED_RULES:
                 for name in members:
                     # In this order, the transitions of a rule need few other rules at a time.
                     _ = self._nodes[name].transitions
         self.start = self._nodes[start]
+
+    def _define(self, name: str) -> None:
+        """Define the expansion of a rule that is not left-recursive."""
+        analysis = self.analysis
+        if name not in analysis.recursive and self._inlined.issuperset(analysis.left_edges[name]):
+            self._inlined.add(name)
+            self._book.define(name, self._nodes[name])
+            return
+        self.rule = self._rules[name]
+        self._book.define(name, self.compile(self.rule.body, first=True))
 
     def _check(self, rule: Rule) -> None:
         length = self.analysis.shortest[rule.name]
@@ -254,7 +266,11 @@ class GrammarCompiler(ExpressionCompiler):
         """
         match expression:
             case Terminal(number=number):
-                return EMPTY if number in self._empty_terminals else symbols(1 << number)
+                known = self._terminals.get(number)
+                if known is None:
+                    known = EMPTY if number in self._empty_terminals else symbols(1 << number)
+                    self._terminals[number] = known
+                return known
             case NamedTokens(names=names, ranges=ranges, is_negated=is_negated):
                 return token_set(names, ranges, is_negated=is_negated)
             case Reference(name=name):

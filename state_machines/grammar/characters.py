@@ -56,15 +56,20 @@ def spellings_of(point: int, escapes: bool, pairs: bool) -> list[bytes]:
 
 def utf8(characters: CodePointSet) -> list[Node]:
     """Return the UTF-8 forms, one node for each length."""
-    ascii_bytes = byte_set(characters & code_points(0, 0x7F))
-    nodes = [branch(((ascii_bytes, EPSILON),))] if ascii_bytes else []
+    nodes: list[Node] = []
     for width, first, last, mark in (
+        (1, 0, 0x7F, 0),
         (2, 0x80, 0x7FF, 0xC0),
         (3, 0x800, 0xFFFF, 0xE0),
         (4, 0x10000, 0x10FFFF, 0xF0),
     ):
-        cells = _cells(characters & code_points(first, last))
-        nodes.append(_positional(cells, width, 64, _utf8_digits(mark)))
+        cells: list[_Cell] = [
+            (max(low, first), min(high, last), EPSILON)
+            for low, high in characters.ranges
+            if low <= last and high >= first
+        ]
+        if cells:
+            nodes.append(_positional(cells, width, 64, _utf8_digits(mark)))
     return nodes
 
 

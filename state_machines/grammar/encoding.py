@@ -53,7 +53,6 @@ from state_machines.grammar.nodes import Repetition, branch, concatenation, lite
 from state_machines.grammar.symbols import (
     CodePointSet,
     byte_range,
-    byte_set,
     code_points,
 )
 from state_machines.limits import LIMITS
@@ -150,6 +149,9 @@ _ESCAPE = re.compile(r"\\[^u]|(\\u[0-9a-fA-F]{4})")
 
 _PLAIN_RUN = re.compile(rb"[ !#-\[\]-~]*")
 """Bytes that are the only spellings of characters in a JSON string."""
+
+_CONTINUATIONS = byte_range(0x80, 0xC1)
+"""Bytes between the first bytes of characters in UTF-8 that none begins with."""
 
 
 class SelfEncoding(Node):
@@ -353,9 +355,11 @@ def _first_bytes(characters: CodePointSet, escapes: bool, pairs: bool) -> int:
     if known is not None:
         return known
     raw = characters & ~NEEDS_ESCAPE if escapes else characters
-    first = byte_set(raw & code_points(0, 0x7F))
-    for low, high in (raw & code_points(0x80, 0x10FFFF)).ranges:
+    first = 0
+    for low, high in raw.ranges:
         first |= byte_range(chr(low).encode()[0], chr(high).encode()[0])
+        if low < 0x80 <= high:
+            first &= ~_CONTINUATIONS
     if escapes and (characters & (_HAS_ESCAPE if pairs else _HAS_SINGLE_ESCAPE)):
         first |= 1 << ord("\\")
     return _FIRST_BYTES.put(key, first, 1 + len(characters.ranges))

@@ -177,7 +177,7 @@ def _texts(language: Node) -> Iterator[bytes]:
 
 
 class _Lexer:
-    """All terminals in parallel.
+    """All terminals in parallel; those of one text in a trie.
 
     Args:
         languages: Their languages; ``None`` for a nested one.
@@ -185,9 +185,27 @@ class _Lexer:
     """
 
     def __init__(self, languages: Sequence[Node | None], lazy: int) -> None:
-        self._items = [(1 << n, each) for n, each in enumerate(languages) if each is not None]
         self._lazy = lazy
+        self._items: list[tuple[int, Node]] = []
         self._beginning: dict[int, list[tuple[int, Node]]] = {}
+        self._vertices: dict[tuple[int, int], int] = {}
+        self._complete, self._gap = [0], [0]
+        for number, language in enumerate(languages):
+            if isinstance(language, Literal):
+                self._add(1 << number, language.text)
+            elif language is not None:
+                self._items.append((1 << number, language))
+
+    def _add(self, terminal: int, text: bytes) -> None:
+        spend(1 + len(text) // 16)
+        vertex = 0
+        for byte in text:
+            self._gap[vertex] |= 1 << byte
+            vertex = self._vertices.setdefault((vertex, byte), len(self._gap))
+            if vertex == len(self._gap):
+                self._complete.append(0)
+                self._gap.append(0)
+        self._complete[vertex] |= terminal
 
     def word(self, terminal: int, text: bytes) -> _Word | None:
         """Return a text as a word of a terminal, given as a set; ``None`` if it is none."""
@@ -196,6 +214,7 @@ class _Lexer:
             items = [(bit, node) for bit, node in self._items if node.first_bytes >> text[0] & 1]
             self._beginning[text[0]] = items
         complete = gap = 0
+        vertex: int | None = 0
         for byte in text:
             if complete & self._lazy:
                 return None
@@ -203,6 +222,10 @@ class _Lexer:
                 (bit, node.derivative(byte)) for bit, node in items if node.first_bytes >> byte & 1
             ]
             complete = gap = 0
+            if vertex is not None:
+                vertex = self._vertices.get((vertex, byte))
+            if vertex is not None:
+                complete, gap = self._complete[vertex], self._gap[vertex]
             for bit, node in items:
                 complete |= bit if node.nullable else 0
                 gap |= node.first_bytes

@@ -76,7 +76,16 @@ class CodePointSet:
     def __init__(self, ranges: Iterable[tuple[int, int]]) -> None:
         self.ranges = _normalised(ranges)
         self._hash = hash(self.ranges)
-        self._length = sum(last - first + 1 for first, last in self.ranges)
+        self._length = sum([last - first + 1 for first, last in self.ranges])
+
+    @classmethod
+    def _of_normal(cls, ranges: tuple[tuple[int, int], ...]) -> CodePointSet:
+        """Return the set of ranges that are in normal form."""
+        made = cls.__new__(cls)
+        made.ranges = ranges
+        made._hash = hash(ranges)
+        made._length = sum([last - first + 1 for first, last in ranges])
+        return made
 
     @classmethod
     def of(cls, characters: str) -> CodePointSet:
@@ -167,7 +176,9 @@ def _intersection(left: CodePointSet, right: CodePointSet) -> CodePointSet:
             i += 1
         else:
             j += 1
-    return _INTERSECTIONS.put((left, right), CodePointSet(result), 1 + len(a) + len(b))
+    return _INTERSECTIONS.put(
+        (left, right), CodePointSet._of_normal(tuple(result)), 1 + len(a) + len(b)
+    )
 
 
 def _complement(symbols: CodePointSet) -> CodePointSet:

@@ -35,7 +35,7 @@ _CLASSES = {
     "s": r"[ \t\n\r]",
     "S": r"[^ \t\n\r]",
 }
-_SPACE = re.compile(r"[ \t\r\n]+|#[^\n]*")
+_SPACE = re.compile(r"(?:[ \t\r\n]++|#[^\n]*+)*+")
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _LARK = re.compile(r"[?!]?[A-Za-z_][A-Za-z0-9_.]*\s*:(?!:=)|%\w|/")
 # Possessive, so that the match takes linear time.

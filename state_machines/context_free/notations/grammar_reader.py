@@ -16,10 +16,8 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from itertools import count
+from bisect import bisect_left
 from typing import ClassVar, NoReturn
-
-import numpy as np
 
 from state_machines.budgets import spend
 from state_machines.errors import GrammarSyntaxError, UnsupportedGrammarError
@@ -35,12 +33,13 @@ from state_machines.syntax_tree import (
 )
 from state_machines.text_reader import REPETITION_MARKS, TextReader
 
-SPACES_PER_STEP = 8
-"""Runs of white space and comments that one step skips."""
+SPACE_PER_STEP = 64
+"""Characters of white space and comments that one step skips."""
 
 _TOKEN_RANGES = 1_000
 """Ranges of token numbers in one set of tokens of a grammar."""
 
+_LINE_END = re.compile("\n")
 _NAME = re.compile(r"<[^<>\s\ud800-\udfff]{1,250}>")
 _NUMBERS = re.compile(r"<\[\s*+(\^?)\s*+([^\]]*+)\]>")
 _RANGE = re.compile(r"\s*+([0-9]++)\s*+(?:-\s*+([0-9]++)\s*+)?")
@@ -63,13 +62,12 @@ class GrammarReader(TextReader):
         """The name of the rule that is being read."""
         self.depth = 0
         """Groups and nested grammars around the position."""
-        points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
-        self._line_ends = np.flatnonzero(points == ord("\n"))
+        self._line_ends = [found.start() for found in _LINE_END.finditer(text)]
 
     def source_position(self, offset: int) -> SourcePosition:
         """Return the line and the column of an offset."""
-        line = int(np.searchsorted(self._line_ends, offset))
-        line_start = int(self._line_ends[line - 1]) if line else -1
+        line = bisect_left(self._line_ends, offset)
+        line_start = self._line_ends[line - 1] if line else -1
         return line + 1, offset - line_start
 
     @abstractmethod
@@ -93,15 +91,13 @@ class GrammarReader(TextReader):
         """Skip white space and comments inside a rule."""
 
     def end_of_space(self, position: int, space: re.Pattern[str]) -> int:
-        """Return where white space and comments, which a pattern matches, end after an offset."""
-        for found_before in count():
-            found = space.match(self.text, position)
-            if found is None:
-                break
-            if not found_before % SPACES_PER_STEP:
-                spend()
-            position = found.end()
-        return position
+        """Return where white space and comments, all of which a pattern matches, end."""
+        found = space.match(self.text, position)
+        assert found is not None, "the pattern matches the empty text"
+        end = found.end()
+        if end - position >= SPACE_PER_STEP:
+            spend((end - position) // SPACE_PER_STEP)
+        return end
 
     def alternatives(self) -> Expression:
         """Read alternatives with ``|`` between them."""
@@ -116,12 +112,12 @@ class GrammarReader(TextReader):
 
     def alternative(self) -> Expression:
         """Read one alternative."""
+        self.skip_space()
         return self.series()
 
     def series(self) -> Expression:
         """Read items in a row."""
         parts: list[Expression] = []
-        self.skip_space()
         while not (self.at_end or self.ends_series()):
             spend()
             parts.append(self.repeated())
@@ -159,22 +155,23 @@ class GrammarReader(TextReader):
     def repeated(self) -> Expression:
         """Read one item and the repetition operators after it."""
         part = self.item()
-        for marks in count(1):
-            self.skip_space()
-            start = self.position
-            bounds = self.repetition()
-            if bounds is None:
-                break
+        marks = 0
+        self.skip_space()
+        start = self.position
+        while (bounds := self.repetition()) is not None:
+            marks += 1
             if marks > LIMITS.repetition_marks:
                 self.invalid(
                     f"more than {LIMITS.repetition_marks} repetition operators in a row", start
                 )
             part = Repeat(part, *bounds)
+            self.skip_space()
+            start = self.position
         return part
 
     def mark(self) -> tuple[int, int | None] | None:
         """Read a repetition operator of one character, if there is one; return its bounds."""
-        bounds = None if self.at_end else REPETITION_MARKS.get(self.text[self.position])
+        bounds = REPETITION_MARKS.get(self.text[self.position : self.position + 1])
         if bounds is not None:
             self.position += 1
         return bounds

@@ -37,8 +37,10 @@ from state_machines.regex.unicode_classes import case_closure
 from state_machines.syntax_tree import Characters, Expression, Reference, Repeat, Series, String
 from state_machines.text_reader import HEXADECIMAL_ESCAPES
 
-_RULE = re.compile(r"_?[a-z][a-z0-9_]*(?:-(?!>)[a-z0-9_]*)*(?![A-Za-z0-9_])")
-_TERMINAL = re.compile(r"_?[A-Z][A-Z0-9_]*(?:-(?!>)[A-Z0-9_]*)*(?![A-Za-z0-9_])")
+_NAME = re.compile(
+    r"_?(?:[a-z][a-z0-9_]*(?:-(?!>)[a-z0-9_]*)*|[A-Z][A-Z0-9_]*(?:-(?!>)[A-Z0-9_]*)*)"
+    r"(?![A-Za-z0-9_])"
+)
 _REGEX = re.compile(r"/((?:[^/\\\n]|\\.|\n)+)/([a-z]*)")
 _SPECIAL = re.compile(r"<[^<>\s]+>")
 _ESCAPES = {'"': 34, "\\": 92, "/": 47, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "'": 39}
@@ -65,14 +67,15 @@ class ItemReader(GrammarReader):
     def item(self) -> Expression:
         """Read one item with the ``~`` before it."""
         start = self.position
-        if self.take("~"):
-            self.skip_lines()
-            if self.peek("~"):
-                self.invalid("a negation of a negation", start)
-            return Negation(self.item(), self.source_position(start))
-        if self.at_end:
-            self.invalid("unexpected end")
-        match self.text[start]:
+        match self.text[start : start + 1]:
+            case "":
+                self.invalid("unexpected end")
+            case "~":
+                self.position += 1
+                self.skip_lines()
+                if self.peek("~"):
+                    self.invalid("a negation of a negation", start)
+                return Negation(self.item(), self.source_position(start))
             case '"':
                 return self.string_or_range()
             case "/":
@@ -92,7 +95,7 @@ class ItemReader(GrammarReader):
         return self.name(start)
 
     def name(self, start: int) -> Reference:
-        found = _RULE.match(self.text, start) or _TERMINAL.match(self.text, start)
+        found = _NAME.match(self.text, start)
         if found is None:
             self.unexpected(start)
         self.position = found.end()

@@ -110,6 +110,8 @@ class _Scope:
         self._table = table
         self._prefix = prefix
         self._compiler = TerminalCompiler(definitions.terminals)
+        self._lexemes: dict[tuple[Expression, float | None], tuple[int | None, bool]] = {}
+        """By terminal and temperature: the number of its texts, and whether one is empty."""
         self._inner: dict[str, Rule] = {}
         """The rules of nested grammars."""
         self._rule = ""
@@ -196,12 +198,22 @@ class _Scope:
         max_tokens: int | None = None,
     ) -> Expression:
         """Return a lexeme of a terminal; it is optional if the terminal has the empty text."""
-        language = self._compiler.language(expression, position, self._rule)
-        if language is EPSILON:
+        key = expression, self._temperature
+        known = self._lexemes.get(key) if max_tokens is None else None
+        if known is None:
+            language = self._compiler.language(expression, position, self._rule)
+            if language is EPSILON:
+                known = None, True
+            else:
+                limited = self._limited(language, max_tokens, position)
+                known = self._terminal(name, limited, position).number, language.nullable
+            if max_tokens is None:
+                self._lexemes[key] = known
+        number, is_nullable = known
+        if number is None:
             return NOTHING
-        limited = self._limited(language, max_tokens, position)
-        found = self._terminal(name, limited, position)
-        return Repeat(found, 0, 1) if language.nullable else found
+        found = Terminal(number, position)
+        return Repeat(found, 0, 1) if is_nullable else found
 
     def _terminal(self, name: str, language: Node, position: SourcePosition) -> Terminal:
         terminal = TerminalLanguage(name, language, temperature=self._temperature)

@@ -28,8 +28,8 @@ _MIN_TEMPERATURE, _MAX_TEMPERATURE = 1e-5, 100
 """The range of temperatures above 0, as samplers have it."""
 
 _OPTIONS = ("capture", "lazy", "max_tokens", "stop", "suffix", "temperature")
-_INLINE_SPACE = re.compile(r"[ \t\f\r]+|(?://|#)[^\n]*")
-_SPACE = re.compile(r"\s+|(?://|#)[^\n]*")
+_INLINE_SPACE = re.compile(r"(?:[ \t\f\r]++|(?://|#)[^\n]*+)*+")
+_SPACE = re.compile(r"(?:\s++|(?://|#)[^\n]*+)*+")
 _ALIAS = re.compile(r"->[ \t]*_?[A-Za-z][A-Za-z0-9_-]*")
 _COUNTS = re.compile(r"\{\s*+(-?[0-9]*+)\s*+(,?)\s*+(-?[0-9]*+)\s*+\}")
 _TILDE_COUNTS = re.compile(r"~\s*+(-?[0-9]++)(?:(\s*+\.\.\s*+)(-?[0-9]++))?")
@@ -184,9 +184,9 @@ class LarkReader(ItemReader):
         start = self.position
         members = [self.series()]
         while self.take("&"):
+            self.skip_space()
             members.append(self.series())
-        alias = _ALIAS.match(self.text, self.position)
-        if alias is not None:
+        if self.peek("-") and (alias := _ALIAS.match(self.text, self.position)) is not None:
             self.position = alias.end()
             self.skip_space()
         if self.peek("%if"):
@@ -196,18 +196,23 @@ class LarkReader(ItemReader):
         return Conjunction(tuple(members), self.source_position(start))
 
     def ends_series(self) -> bool:
-        return self.text[self.position] in "\n|)]}&" or self.peek("->") or self.peek("%if")
+        character = self.text[self.position]
+        return character in "\n|)]}&" or (
+            character in "-%" and (self.peek("->") or self.peek("%if"))
+        )
 
     def repetition(self) -> tuple[int, int | None] | None:
         start = self.position
-        if self.peek("{"):
+        mark = self.text[start : start + 1]
+        found = None
+        if mark == "{":
             found = _COUNTS.match(self.text, start)
             if found is None or not (found[1] or found[3]):
                 self.no_counts(start)
-        else:
+        elif mark == "~":
             found = _TILDE_COUNTS.match(self.text, start)
-            if found is None:
-                return self.mark()
+        if found is None:
+            return self.mark()
         self.position = found.end()
         return self.bounds(found[1] or "0", found[3] if found[2] else found[1], start)
 
