@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from heapq import heappop, heappush
-from itertools import count
+from itertools import islice
+from operator import attrgetter, itemgetter
 from typing import TypeAlias
 
 from state_machines.budgets import Verdict, spend
-from state_machines.grammar.node import EMPTY, Node, Transitions, intern_node, merge_transitions
+from state_machines.grammar.node import EMPTY, Node, Transitions, intern_node
+from state_machines.graphs import Edge, Visit, best_first
 
 LexemeEnd: TypeAlias = tuple[int, int]
 """An end of a lexeme: the set of the terminals that match it, and that of the bytes that would
@@ -38,17 +39,17 @@ class LexerState(Node):
     __slots__ = ("_ends", "_near_ends", "complete", "counts_tokens", "items", "lazy")
 
     def __init__(self, items: tuple[tuple[int, Node], ...], lazy: int) -> None:
-        complete = 0
+        complete, counts_tokens, least = 0, False, items[0][1].min_length
         for bit, residual in items:
             if residual.nullable:
                 complete |= bit
-        super().__init__(
-            nullable=complete != 0,
-            min_length=min(residual.min_length for _, residual in items),
-            max_length=None,
-        )
+            if residual.counts_tokens:
+                counts_tokens = True
+            if residual.min_length < least:
+                least = residual.min_length
+        super().__init__(nullable=complete != 0, min_length=least, max_length=None)
         self.items = items
-        self.counts_tokens = any(residual.counts_tokens for _, residual in items)
+        self.counts_tokens = counts_tokens
         self.lazy = lazy
         self.complete = complete & lazy or complete
         self._ends: frozenset[LexemeEnd] | None = None
@@ -84,12 +85,36 @@ class LexerState(Node):
     def compute_transitions(self) -> Transitions:
         if self.complete & self.lazy:
             return ()
-        lazy = self.lazy
-        rows = [
-            [(members, lexer_state(((bit, target),), lazy)) for members, target in node.transitions]
-            for bit, node in self.items
-        ]
-        return merge_transitions((tuple(row) for row in rows), _joined)
+        spend(1 + len(self.items) // 4)
+        # Most terminals are words, many of which begin with the same byte.
+        by_members: dict[int, list[tuple[int, Node]]] = {}
+        for bit, node in self.items:
+            for members, target in node.transitions:
+                by_members.setdefault(members, []).append((bit, target))
+        cells: list[tuple[int, list[tuple[int, Node]]]] = []
+        covered = 0
+        for members, items in by_members.items():
+            rest = members
+            if members & covered:
+                spend(1 + len(cells) // 8)
+                refined: list[tuple[int, list[tuple[int, Node]]]] = []
+                for cell, others in cells:
+                    common = cell & rest
+                    if common:
+                        refined.append((common, others + items))
+                        rest &= ~common
+                    if cell != common:
+                        refined.append((cell & ~common, others))
+                cells = refined
+            if rest:
+                cells.append((rest, items))
+            covered |= members
+        found: dict[Node, int] = {}
+        for cell, items in cells:
+            target = lexer_state(sorted(items, key=_terminal), self.lazy)
+            if target is not EMPTY:
+                found[target] = found.get(target, 0) | cell
+        return tuple((cell, target) for target, cell in found.items())
 
     def compute_first_bytes(self) -> int:
         if self.complete & self.lazy:
@@ -119,24 +144,23 @@ class LexerState(Node):
 
 
 def _find_near_ends(state: LexerState) -> frozenset[LexemeEnd]:
-    """Visit the states behind one, those nearest to an end first."""
-    numbers = count()
-    queue = [(state.min_length, next(numbers), state)]
-    seen = {state}
-    found: set[LexemeEnd] = set()
-    for _ in range(NEAR_STATES):
+    states = nearest_states(state)
+    near = islice(states, NEAR_STATES)
+    found = frozenset((at.complete, at.first_bytes) for at in near if at.complete)
+    return state.ends if next(states, None) is None else found
+
+
+def nearest_states(state: LexerState) -> Iterator[LexerState]:
+    """Yield a state and all that are reached from it, those nearest to an end first."""
+
+    def edges(visit: Visit[Node, None]) -> list[Edge[Node, None]]:
         spend()
-        _, _, at = heappop(queue)
-        if at.complete:
-            found.add((at.complete, at.first_bytes))
-        for _, target in at.transitions:
-            assert isinstance(target, LexerState)
-            if target not in seen:
-                seen.add(target)
-                heappush(queue, (target.min_length, next(numbers), target))
-        if not queue:
-            return state.ends
-    return frozenset(found)
+        return [(target, None, 0) for _, target in visit.state.transitions]
+
+    start: Node = state
+    for visit in best_first(start, edges, attrgetter("min_length")):
+        assert isinstance(visit.state, LexerState)
+        yield visit.state
 
 
 def _find_ends(state: LexerState) -> None:
@@ -172,24 +196,19 @@ def _find_ends(state: LexerState) -> None:
         at._ends = kinds.setdefault(one, one)
 
 
-def _joined(states: list[Node]) -> Node:
-    items: list[tuple[int, Node]] = []
-    lazy = 0
-    for state in states:
-        assert isinstance(state, LexerState)
-        items += state.items
-        lazy |= state.lazy
-    return lexer_state(sorted(items, key=lambda item: item[0]), lazy)
+_terminal = itemgetter(0)
 
 
 def lexer_state(items: Iterable[tuple[int, Node]], lazy: int) -> Node:
     """Return the state of a lexer; :data:`EMPTY` if no terminal can be completed."""
     live = tuple(
-        (bit, node)
-        for bit, node in items
-        if node is not EMPTY and not (node.boolean and node.is_empty)
+        [
+            item
+            for item in items
+            if item[1] is not EMPTY and not (item[1].boolean and item[1].is_empty)
+        ]
     )
     if not live:
         return EMPTY
-    key = ("LexerState", lazy, *(part for bit, node in live for part in (bit, id(node))))
+    key = ("LexerState", lazy, *[part for bit, node in live for part in (bit, id(node))])
     return intern_node(key, lambda: LexerState(live, lazy))

@@ -12,16 +12,17 @@ word, a shortest rest of the text can be written.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from heapq import heappop, heappush
-from itertools import count
+from contextlib import suppress
+from itertools import islice
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from state_machines.budgets import spend
 from state_machines.grammar.atoms import Literal
-from state_machines.grammar.lexer import NEAR_STATES, LexerState, terminals_in
+from state_machines.grammar.encoding import RAW, EncodedText
+from state_machines.grammar.lexer import NEAR_STATES, LexerState, nearest_states, terminals_in
 from state_machines.grammar.node import Node
-from state_machines.grammar.shortest import shortest_word
+from state_machines.grammar.shortest import shortest_text, shortest_word
 from state_machines.grammar.symbols import bytes_in
 
 _WORDS = 4
@@ -135,22 +136,10 @@ class SafeEnds:
         return known
 
     def _has_safe_end(self, lexer: LexerState) -> bool:
-        numbers = count()
-        queue = [(lexer.min_length, next(numbers), lexer)]
-        seen = {lexer}
-        for _ in range(NEAR_STATES):
-            spend()
-            _, _, at = heappop(queue)
-            if self._known.get(at) or (at.complete and self._is_safe_end(at)):
-                return True
-            for _, target in at.transitions:
-                assert isinstance(target, LexerState)
-                if target not in seen:
-                    seen.add(target)
-                    heappush(queue, (target.min_length, next(numbers), target))
-            if not queue:
-                break
-        return False
+        return any(
+            self._known.get(at) or (at.complete and self._is_safe_end(at))
+            for at in islice(nearest_states(lexer), NEAR_STATES)
+        )
 
     def _is_safe_end(self, lexer: LexerState) -> bool:
         complete, gap = lexer.complete, lexer.first_bytes
@@ -171,6 +160,13 @@ def _texts(language: Node) -> Iterator[bytes]:
     """Yield short words of a terminal with different first bytes."""
     if isinstance(language, Literal):
         yield language.text
+        return
+    if isinstance(language, EncodedText) and language.spelling is RAW and not language.terminator:
+        # Characters, so that whole classes of them are not encoded.
+        for characters, target in language.text.transitions[:_WORDS]:
+            with suppress(ValueError):
+                text = shortest_text(target, _WORD_STATES)
+                yield (chr(characters.ranges[0][0]) + text).encode()
         return
     for symbols, target in language.transitions[:_WORDS]:
         yield bytes((bytes_in(symbols)[0],)) + (shortest_word(target, _WORD_STATES) or b"")
@@ -193,6 +189,9 @@ class _Lexer:
         for number, language in enumerate(languages):
             if isinstance(language, Literal):
                 self._add(1 << number, language.text)
+            elif language is not None and language.max_length == 1 and not language.boolean:
+                for byte in bytes_in(language.first_bytes):
+                    self._add(1 << number, bytes((byte,)))
             elif language is not None:
                 self._items.append((1 << number, language))
 

@@ -69,13 +69,13 @@ def shortest_word(node: Node, max_states: int | None = None) -> bytes | None:
         return None
 
 
-def shortest_text(node: Node) -> str:
+def shortest_text(node: Node, max_states: int | None = None) -> str:
     """Return a shortest word of a language over code points.
 
     Raises:
-        ValueError: The language has no word.
+        ValueError: The language has no word, or the search has given up after ``max_states``.
     """
-    return "".join(_nearest_end(node, lambda symbols: chr(symbols.ranges[0][0])).path)
+    return "".join(_nearest_end(node, lambda symbols: chr(symbols.ranges[0][0]), max_states).path)
 
 
 def _nearest_end(

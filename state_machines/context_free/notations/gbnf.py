@@ -101,7 +101,7 @@ class _Parser(GrammarReader):
     # Expressions
 
     def ends_series(self) -> bool:
-        return self.peek("|") or self.peek(")") or self.head() is not None
+        return self.text[self.position : self.position + 1] in "|)" or self.head() is not None
 
     def repetition(self) -> tuple[int, int | None] | None:
         start = self.position

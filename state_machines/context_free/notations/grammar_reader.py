@@ -72,7 +72,7 @@ class GrammarReader(TextReader):
 
     @abstractmethod
     def ends_series(self) -> bool:
-        """Whether a series ends here, in front of a character."""
+        """Whether a series ends here: at the end, or in front of some characters."""
 
     @abstractmethod
     def string_character(self, start: int) -> int:
@@ -118,7 +118,7 @@ class GrammarReader(TextReader):
     def series(self) -> Expression:
         """Read items in a row."""
         parts: list[Expression] = []
-        while not (self.at_end or self.ends_series()):
+        while not self.ends_series():
             spend()
             parts.append(self.repeated())
         return parts[0] if len(parts) == 1 else Series(tuple(parts))
@@ -139,6 +139,11 @@ class GrammarReader(TextReader):
         """Read a string, from its opening quote on."""
         start = self.position
         self.position += 1
+        plain = self.plain_text.match(self.text, self.position)
+        if plain is not None and self.text.startswith('"', plain.end()):
+            spend()
+            self.position = plain.end() + 1
+            return plain[0]
         parts: list[str] = []
         while not self.take('"'):
             if self.at_end:

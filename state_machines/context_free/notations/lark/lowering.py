@@ -112,6 +112,7 @@ class _Scope:
         self._compiler = TerminalCompiler(definitions.terminals)
         self._lexemes: dict[tuple[Expression, float | None], tuple[int | None, bool]] = {}
         """By terminal and temperature: the number of its texts, and whether one is empty."""
+        self._has_stops = any(rule.options.is_stop for rule in definitions.rules.values())
         self._inner: dict[str, Rule] = {}
         """The rules of nested grammars."""
         self._rule = ""
@@ -241,6 +242,16 @@ class _Scope:
         match expression:
             case Text(source=source, position=position):
                 return self._lexeme(expression, position, source)
+            case Reference(name=name, position=position):
+                return self._reference(name, position)
+            case Series(parts=parts):
+                if self._has_stops:
+                    parts = self._without_repeated_stop(parts)
+                return Series(tuple(map(self.expression, parts)))
+            case Choice(branches=branches):
+                return Choice(tuple(map(self.expression, branches)))
+            case Repeat(body=body, min_count=min_count, max_count=max_count):
+                return Repeat(self.expression(body), min_count, max_count)
             case Negation(position=position):
                 return self._lexeme(expression, position, "~")
             case JsonSchema(machine=machine, position=position):
@@ -251,14 +262,6 @@ class _Scope:
                         "Give the temperature of the request, or of a part of the answer",
                     )
                 return self._inner_text(machine, machine.start, "%json", position)
-            case Reference(name=name, position=position):
-                return self._reference(name, position)
-            case Series(parts=parts):
-                return Series(tuple(map(self.expression, self._without_repeated_stop(parts))))
-            case Choice(branches=branches):
-                return Choice(tuple(map(self.expression, branches)))
-            case Repeat(body=body, min_count=min_count, max_count=max_count):
-                return Repeat(self.expression(body), min_count, max_count)
             case Conjunction(position=position):
                 self._fail(
                     "an & outside of a terminal", position, "Define a terminal, in upper case"
@@ -288,7 +291,7 @@ class _Scope:
             return Reference(self._prefix + name, position)
         return self._lexeme(Reference(name, position), position, name)
 
-    def _without_repeated_stop(self, parts: tuple[Expression, ...]) -> list[Expression]:
+    def _without_repeated_stop(self, parts: tuple[Expression, ...]) -> tuple[Expression, ...]:
         """Drop a text behind a rule that stops at it: nothing is taken back, so it is there.
 
         Of a longer string that begins with the text, the rest is kept.
@@ -305,7 +308,7 @@ class _Scope:
             kept.append(part)
             rule = self._definitions.rules.get(part.name) if isinstance(part, Reference) else None
             ending = rule.options.ending if rule is not None and rule.options.is_stop else None
-        return kept
+        return tuple(kept)
 
     def _nested(self, definitions: Definitions, position: SourcePosition) -> Expression:
         """Return a reference to a nested grammar's rule, or a terminal of its texts.

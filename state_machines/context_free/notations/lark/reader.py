@@ -196,7 +196,7 @@ class LarkReader(ItemReader):
         return Conjunction(tuple(members), self.source_position(start))
 
     def ends_series(self) -> bool:
-        character = self.text[self.position]
+        character = self.text[self.position : self.position + 1]
         return character in "\n|)]}&" or (
             character in "-%" and (self.peek("->") or self.peek("%if"))
         )
