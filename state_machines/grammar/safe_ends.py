@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import reduce
 from itertools import islice
+from operator import or_
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -82,7 +84,7 @@ class SafeEnds:
         """Find the first bytes of safe words."""
         while True:
             self._fitting.clear()
-            self._first = [self._first_bytes(each) for each in words]
+            self._first = [reduce(or_, (word.first for word in each), 0) for each in words]
             left = [
                 tuple(
                     word
@@ -94,13 +96,6 @@ class SafeEnds:
             if left == words:
                 return
             words = left
-
-    @staticmethod
-    def _first_bytes(words: tuple[_Word, ...]) -> int:
-        found = 0
-        for word in words:
-            found |= word.first
-        return found
 
     def _fit_behind(self, gap: int) -> int:
         """Return the terminals that can follow, as a set, where some bytes cannot be next."""
@@ -132,14 +127,11 @@ class SafeEnds:
         """
         known = self._known.get(lexer)
         if known is None:
-            known = self._known[lexer] = self._has_safe_end(lexer)
+            known = self._known[lexer] = any(
+                self._known.get(at) or (at.complete and self._is_safe_end(at))
+                for at in islice(nearest_states(lexer), NEAR_STATES)
+            )
         return known
-
-    def _has_safe_end(self, lexer: LexerState) -> bool:
-        return any(
-            self._known.get(at) or (at.complete and self._is_safe_end(at))
-            for at in islice(nearest_states(lexer), NEAR_STATES)
-        )
 
     def _is_safe_end(self, lexer: LexerState) -> bool:
         complete, gap = lexer.complete, lexer.first_bytes
@@ -183,7 +175,6 @@ class _Lexer:
     def __init__(self, languages: Sequence[Node | None], lazy: int) -> None:
         self._lazy = lazy
         self._items: list[tuple[int, Node]] = []
-        self._beginning: dict[int, list[tuple[int, Node]]] = {}
         self._vertices: dict[tuple[int, int], int] = {}
         self._complete, self._gap = [0], [0]
         for number, language in enumerate(languages):
@@ -208,10 +199,7 @@ class _Lexer:
 
     def word(self, terminal: int, text: bytes) -> _Word | None:
         """Return a text as a word of a terminal, given as a set; ``None`` if it is none."""
-        items = self._beginning.get(text[0])
-        if items is None:
-            items = [(bit, node) for bit, node in self._items if node.first_bytes >> text[0] & 1]
-            self._beginning[text[0]] = items
+        items = self._items
         complete = gap = 0
         vertex: int | None = 0
         for byte in text:

@@ -74,18 +74,19 @@ class CodePointSet:
     __slots__ = ("_hash", "_length", "ranges")
 
     def __init__(self, ranges: Iterable[tuple[int, int]]) -> None:
-        self.ranges = _normalised(ranges)
-        self._hash = hash(self.ranges)
-        self._length = sum([last - first + 1 for first, last in self.ranges])
+        self._set(_normalised(ranges))
 
     @classmethod
     def _of_normal(cls, ranges: tuple[tuple[int, int], ...]) -> CodePointSet:
         """Return the set of ranges that are in normal form."""
         made = cls.__new__(cls)
-        made.ranges = ranges
-        made._hash = hash(ranges)
-        made._length = sum([last - first + 1 for first, last in ranges])
+        made._set(ranges)
         return made
+
+    def _set(self, ranges: tuple[tuple[int, int], ...]) -> None:
+        self.ranges = ranges
+        self._hash = hash(ranges)
+        self._length = sum([last - first + 1 for first, last in ranges])
 
     @classmethod
     def of(cls, characters: str) -> CodePointSet:
