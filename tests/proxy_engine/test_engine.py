@@ -24,6 +24,7 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from proxy_engine import (
     CacheOptions,
     EngineClosedError,
+    EngineError,
     Fenced,
     Finished,
     GenerationOptions,
@@ -32,9 +33,11 @@ from proxy_engine import (
     InvalidOptionError,
     InvalidResponseFormatError,
     OutputValidationError,
+    PartOptions,
     PromptError,
     PromptProgress,
     PromptTooLongError,
+    RawPrompt,
     TextDelta,
 )
 from state_machines import (
@@ -222,14 +225,6 @@ def test_a_cancelled_request_leaves_the_cache_right(engine: InferenceEngine) -> 
     assert engine.generate(prompt + "!", max_tokens=30).text == expected
 
 
-def test_prefill_step_size_does_not_change_the_output(tiny_engine: InferenceEngine) -> None:
-    texts = {
-        tiny_engine.generate("some prompt", response_format=PERSON, prefill_step_size=size).text
-        for size in (1, 3, 1000)
-    }
-    assert len(texts) == 1
-
-
 def test_prompts_of_all_kinds_are_the_same_prompt(tiny_engine: InferenceEngine) -> None:
     prompts: list[Any] = [
         "hello",
@@ -261,13 +256,17 @@ class TestRefusedBeforeTheModelRuns:
             ([{"role": "user", "content": ""}], {}, PromptError),
             ([{"content": "no role"}], {}, PromptError),
             ([{"role": "user", "content": [{"type": "image_url"}]}], {}, PromptError),
+            ([{"role": "user", "content": "x", "more": 1}], {}, EngineError),
             (b"bytes", {}, PromptError),
+            (5, {}, EngineError),
             (None, {}, PromptError),
+            (RawPrompt([-1]), {}, EngineError),
             ("x" * 600, {}, PromptTooLongError),
             ("x", {"temp": 1.0}, InvalidOptionError),
             ("x", {"top_p": 1.5}, InvalidOptionError),
             ("x", {"max_tokens": 0}, InvalidOptionError),
             ("x", {"max_tokens": True}, InvalidOptionError),
+            ("x", {"max_tokens": "3"}, InvalidOptionError),
             ("x", {"prefill_step_size": 0}, InvalidOptionError),
             ("x", {"logit_bias": {320: 1.0}}, InvalidOptionError),
             ("x", {"response_format": {"type": "nothing"}}, InvalidResponseFormatError),
@@ -278,17 +277,23 @@ class TestRefusedBeforeTheModelRuns:
             ("x", {"response_format": {"type": "text", "n": 1}}, InvalidResponseFormatError),
             ("x", {"response_format": {"const": {1, 2}}}, InvalidResponseFormatError),
             ("x", {"response_format": threading.Lock}, InvalidResponseFormatError),
+            ("x", {"response_format": object()}, InvalidResponseFormatError),
+            ("x", {"tools": 5}, EngineError),
+            ("x", {"tools": [5]}, EngineError),
+            ("x", {"tools": [], "tool_choice": "required"}, EngineError),
+            ("x", {"parts": {"other": PartOptions()}}, EngineError),
         ],
     )
-    def test_invalid_format_names_are_refused(
+    def test_invalid_requests_are_refused(
         self,
         tiny_engine: InferenceEngine,
         prompt: Any,
         options: dict[str, Any],
         error: type[Exception],
     ) -> None:
-        with pytest.raises(error):
+        with pytest.raises(error) as caught:
             tiny_engine.generate(prompt, **options)
+        assert isinstance(caught.value, ValueError)
         with pytest.raises(error):
             tiny_engine.stream(prompt, **options)
         with pytest.raises(error):

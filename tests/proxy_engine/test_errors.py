@@ -11,44 +11,15 @@ import pytest
 import proxy_engine
 from proxy_engine import (
     CacheOptions,
-    EngineError,
     GenerationOptions,
     InferenceEngine,
     Interaction,
-    PartOptions,
-    RawPrompt,
     ReasoningOptions,
     Tool,
     ToolCall,
 )
 from state_machines import GrammarStateMachine, ProxyError, RegexStateMachine
 from state_machines.root import Optional, Repeat, RootStateMachine, Text
-
-REQUESTS: list[dict[str, Any]] = [
-    {"prompt": 5},
-    {"prompt": [{"role": "user", "content": "x", "more": 1}]},
-    {"prompt": RawPrompt([-1])},
-    {"prompt": "x", "temprature": 1},
-    {"prompt": "x", "max_tokens": "3"},
-    {"prompt": "x", "response_format": object()},
-    {"prompt": "x", "response_format": {"type": "json_schema"}},
-    {"prompt": "x", "tools": 5},
-    {"prompt": "x", "tools": [5]},
-    {"prompt": "x", "tools": [], "tool_choice": "required"},
-    {"prompt": "x", "logit_bias": {10**9: 1}},
-    {"prompt": "x", "parts": {"other": PartOptions()}},
-]
-
-
-@pytest.mark.parametrize("arguments", REQUESTS)
-def test_invalid_requests_raise_value_errors(
-    tiny_engine: InferenceEngine, arguments: dict[str, Any]
-) -> None:
-    for method in (tiny_engine.generate, tiny_engine.stream):
-        with pytest.raises(ProxyError) as caught:
-            method(**arguments)
-        assert isinstance(caught.value, ValueError)
-        assert isinstance(caught.value, EngineError)
 
 
 @pytest.mark.parametrize(
