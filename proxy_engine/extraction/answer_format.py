@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pydantic
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticSerializationError
 
 from state_machines import JsonSchemaStateMachine, StateMachine
 from state_machines.pydantic_schemas import ClosedJsonSchema
@@ -178,9 +179,19 @@ class AnswerFormat:
     def written(self, value: Any) -> str:
         """Return a parsed answer as JSON in one line.
 
-        A validator may return NaN or an infinity, which pydantic writes as null.
+        A validator may return NaN or an infinity, which pydantic writes as null, and objects that
+        pydantic cannot write; they are written as ``str`` does.
+
+        Raises:
+            Exception: A serializer of the type raised it.
         """
-        return encode(value if self.adapter is None else jsonable(self._named(value, mode="json")))
+        if self.adapter is None:
+            return encode(value)
+        try:
+            named = self._named(value, mode="json")
+        except PydanticSerializationError:
+            named = self._named(value, mode="python")
+        return encode(jsonable(named))
 
     def quotations(
         self, text: str, sources: Mapping[str, str], details: Mapping[str, Any]

@@ -18,7 +18,12 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, TypeAlias
 
-from ..errors import EarlierRunError, InvalidOptionError, OutputFileRefusedError
+from ..errors import (
+    EarlierRunError,
+    InvalidOptionError,
+    OutputFileRefusedError,
+    OutputValidationError,
+)
 from .answer_format import AnswerFormat
 from .frames import import_library
 from .inputs import Inputs, Item
@@ -297,16 +302,27 @@ class Output:
         if self._manifest is not None:
             self._manifest.begin()
 
-    def write(self, outcome: Outcome) -> None:
-        """Append the row of a record.
+    def write(self, outcome: Outcome) -> Outcome:
+        """Append the row of a record, and return its outcome.
+
+        That is an error if a serializer of the type raises one.
 
         Raises:
             OutputFileError: The row cannot be written.
         """
-        self._size = self._file.write(self.rows.row(outcome))
+        try:
+            row = self.rows.row(outcome)
+        except Exception as error:
+            # The caller's code may raise anything.
+            reason = f"the value cannot be written: {type(error).__name__}: {error}"
+            refused = OutputValidationError(reason, text=outcome.answer)
+            outcome = Outcome(outcome.item, outcome.answers, error=refused)
+            row = self.rows.row(outcome)
+        self._size = self._file.write(row)
         if self._manifest is not None:
             self._manifest.add(self._size, outcome)
         self.done += 1
+        return outcome
 
     def finish(self) -> None:
         """Complete the file after the last row.

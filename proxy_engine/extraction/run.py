@@ -58,9 +58,7 @@ class Run:
                     output.begin()
                 outcomes = self.extraction.outcomes(engine, self.inputs, rows.admit)
                 for outcome in stack.enter_context(contextlib.closing(outcomes)):
-                    if output is not None:
-                        output.write(outcome)
-                    yield outcome
+                    yield outcome if output is None else output.write(outcome)
             elif output is not None:
                 output.begin()
             if output is not None:

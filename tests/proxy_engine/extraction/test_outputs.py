@@ -148,6 +148,45 @@ def test_values_that_validators_have_changed_are_written_and_resumed(
         assert "kind" not in row
 
 
+class Unwritten(pydantic.BaseModel):
+    """Two values that pydantic cannot write: it has no form for one, and the other's raises."""
+
+    path: Literal["a"] | None
+    kind: Literal["cat", "dog"]
+
+    @pydantic.field_validator("path")
+    @classmethod
+    def _convert(cls, path: str) -> Any:
+        return Note()
+
+    @pydantic.field_serializer("kind")
+    def _write(self, kind: str) -> str:
+        raise LookupError(kind)
+
+
+class Note:
+    def __str__(self) -> str:
+        return "a note"
+
+
+class Noted(Unwritten):
+    @pydantic.field_serializer("kind")
+    def _write(self, kind: str) -> str:
+        return kind
+
+
+def test_value_that_cannot_be_written_is_the_error_of_its_record(
+    tiny_engine: InferenceEngine, tmp_path: Path
+) -> None:
+    path = tmp_path / "out.jsonl"
+    results = tiny_engine.extract(["a", "b"], Unwritten, output=path, **OPTIONS)
+    assert list(results.errors) == [0, 1]
+    assert "LookupError" in json.loads(path.read_bytes().splitlines()[1])["error"]["message"]
+    path = tmp_path / "noted.jsonl"
+    assert tiny_engine.extract(["a"], Noted, output=path, **OPTIONS).errors == {}
+    assert json.loads(path.read_bytes())["path"] == "a note"
+
+
 def test_fields_of_pydantic_dataclasses_have_the_names_of_the_schema() -> None:
     @pydantic.dataclasses.dataclass
     class Pet:
