@@ -50,75 +50,11 @@ _DIGEST_BYTES = 16
 
 _LOGGER = logging.getLogger(__name__)
 
-_Row: TypeAlias = "tuple[blake2b, WrittenText | None]"
+_Text: TypeAlias = Matcher | Guard
+"""A text so far, with a guard if it has a limit on tokens; never advanced, but copied."""
+
+_Row: TypeAlias = tuple[blake2b, _Text | None]
 """The hash of a row's tokens, and its text; ``None`` if it has left the grammar."""
-
-
-class WrittenText:
-    """A text that has been written so far. Immutable.
-
-    Args:
-        matcher: The matcher of the text.
-        guard: Keeps the text completable within ``max_tokens``; ``None``: there is no limit.
-    """
-
-    __slots__ = ("_guard", "_matcher")
-
-    def __init__(self, matcher: Matcher, guard: Guard | None = None) -> None:
-        self._matcher = matcher
-        self._guard = guard
-
-    @classmethod
-    def begin(
-        cls, machine: StateMachine, vocabulary: Vocabulary, max_tokens: int | None
-    ) -> WrittenText:
-        """Return the empty text.
-
-        Raises:
-            MaxTokensTooSmallError: No text fits into ``max_tokens``.
-            GrammarBudgetError: No completion was found within the step budget.
-        """
-        matcher = machine.matcher(vocabulary)
-        return cls(matcher, None if max_tokens is None else Guard(matcher, max_tokens))
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether an end token has been written."""
-        return self._matcher.is_finished
-
-    def mask(self) -> Mask:
-        """Return the tokens that may follow: bool, shape (vocabulary size,), read-only.
-
-        With a guard, a mask that takes too much work is replaced by the next token of the plan.
-
-        Raises:
-            GrammarBudgetError: The mask takes too much work, and there is no guard.
-        """
-        guard = self._guard
-        if guard is None:
-            return self._matcher.allowed_tokens()
-        try:
-            # A loop cannot be asked for another token, so the mask must be exact.
-            return guard.mask(self._matcher.allowed_tokens(), exact=True)
-        except GrammarBudgetError:
-            return guard.plan_mask()
-
-    def after(self, token_id: int) -> WrittenText | None:
-        """Return the text after a token; ``None`` if the token is not allowed.
-
-        Raises:
-            GrammarBudgetError: Following the token takes too much work.
-        """
-        try:
-            if self._guard is None:
-                matcher = self._matcher.copy()
-                matcher.advance(token_id)
-                return WrittenText(matcher)
-            guard = self._guard.copy()
-            guard.advance(token_id)
-            return WrittenText(guard.matcher, guard)
-        except TokenRejectedError:
-            return None
 
 
 class RowMasks:
@@ -132,6 +68,7 @@ class RowMasks:
 
     Raises:
         MaxTokensTooSmallError: No text fits into ``max_tokens``.
+        GrammarBudgetError: No completion was found within the step budget.
         InvalidArgumentError: Rules of the machine have a temperature, which masks cannot set.
     """
 
@@ -144,7 +81,8 @@ class RowMasks:
                 argument="output",
                 hint="Leave out the option temperature of the rules",
             )
-        self._empty = WrittenText.begin(machine, vocabulary, max_tokens)
+        matcher = machine.matcher(vocabulary)
+        self._empty: _Text = matcher if max_tokens is None else Guard(matcher, max_tokens)
         self.vocabulary = vocabulary
         ends = np.zeros(vocabulary.size, np.bool_)
         ends[list(vocabulary.end_token_ids)] = True
@@ -192,8 +130,17 @@ class RowMasks:
         self._last = ids
         return [self._mask(text) for _, text in self._rows]
 
-    def _mask(self, text: WrittenText | None) -> Mask:
-        return self.ends if text is None or text.is_finished else text.mask()
+    def _mask(self, text: _Text | None) -> Mask:
+        """Return the mask behind a text; that of the plan if it takes too much work."""
+        if text is None or _matcher(text).is_finished:
+            return self.ends
+        if not isinstance(text, Guard):
+            return text.allowed_tokens()
+        try:
+            # A loop cannot be asked for another token, so the mask must be exact.
+            return text.mask(text.matcher.allowed_tokens(), exact=True)
+        except GrammarBudgetError:
+            return text.plan_mask()
 
     def _find(self, tokens: TokenIds) -> _Row:
         """Return the row with these tokens."""
@@ -204,20 +151,24 @@ class RowMasks:
         hasher.update(tokens[-1:].tobytes())
         return self._known(hasher) or self._put(hasher, self._empty)
 
-    def _follow(self, hasher: blake2b, text: WrittenText | None, token: np.int64) -> _Row:
+    def _follow(self, hasher: blake2b, text: _Text | None, token: np.int64) -> _Row:
         """Return the row after a token; ``hasher`` is that of the row before, and is changed."""
         hasher.update(token.tobytes())
         known = self._known(hasher)
         if known is not None:
             return known
-        if text is not None and not text.is_finished:
-            text = text.after(int(token))
+        if text is not None and not _matcher(text).is_finished:
+            text = text.copy()
+            try:
+                text.advance(int(token))
+            except TokenRejectedError:
+                text = None
         return self._put(hasher, text)
 
     def _known(self, hasher: blake2b) -> _Row | None:
         return self._seen.get(hasher.digest())
 
-    def _put(self, hasher: blake2b, text: WrittenText | None) -> _Row:
+    def _put(self, hasher: blake2b, text: _Text | None) -> _Row:
         return self._seen.put(hasher.digest(), (hasher, text))
 
     def _check(self, ids: TokenIds) -> None:
@@ -239,6 +190,10 @@ class RowMasks:
                 hint="Put this processor last, behind others that change logits, and use a new "
                 "one for each generation, or call reset()",
             )
+
+
+def _matcher(text: _Text) -> Matcher:
+    return text.matcher if isinstance(text, Guard) else text
 
 
 class RowProcessor:
