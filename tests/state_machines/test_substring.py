@@ -27,12 +27,18 @@ from state_machines import (
 )
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.chunks import find_quote, words_of
-from state_machines.grammar.encoding import JSON_STRING, RAW, Spelling, encoded
+from state_machines.grammar.encoding import (
+    JSON_STRING,
+    PYTHON_STRING,
+    RAW,
+    Spelling,
+    encoded,
+)
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import concatenation, literal, optional, repetition, symbols
 from state_machines.grammar.substring import EncodedQuote, substring_language
-from state_machines.grammar.symbols import ANY_CODE_POINT
-from state_machines.grammar.words import list_words
+from state_machines.grammar.symbols import ANY_CODE_POINT, bytes_in
+from state_machines.grammar.words import list_words, word_language
 from state_machines.limits import Limits
 from state_machines.masks import quote_walks
 from state_machines.masks.descent import Descents
@@ -89,18 +95,6 @@ def test_language_is_the_set_of_runs_of_chunks(
     assert words is not None
     assert len(words) == len(expected)
     assert set(words) == expected
-
-
-@settings(max_examples=30)
-@given(TEXTS)
-def test_quotes_have_every_spelling_of_json(text: str) -> None:
-    language = substring_language(words_of(text))
-    quotes, raw = encoded(language, JSON_STRING, b'"'), encoded(language, RAW)
-    for word in runs(words_of(text)):
-        assert quotes.matches(json.dumps(word)[1:].encode())
-        assert quotes.matches(json.dumps(word, ensure_ascii=False)[1:].encode())
-        assert raw.matches(word.encode())
-        assert not quotes.matches(json.dumps(word + "x")[1:].encode())
 
 
 def vocabulary_of(text: str, parts: list[tuple[int, int, int, bytes]]) -> Vocabulary:
@@ -175,6 +169,43 @@ def test_masks_are_those_of_brute_force(
             token_id = int(data.draw(st.sampled_from(allowed[:8])))
             matcher.advance(token_id)
             state = state.compute_word_derivative(forms[token_id])
+
+
+@settings(max_examples=40)
+@given(TEXTS, st.booleans(), BOUNDS, st.data())
+def test_states_are_those_of_the_listed_words(
+    text: str, is_divided: bool, bounds: tuple[int, int | None], data: st.DataObject
+) -> None:
+    chunks = words_of(text) if is_divided else list(text)
+    longest = len(text) if bounds[1] is None else bounds[1]
+    words = sorted(word for word in runs(chunks) if bounds[0] <= len(word) <= longest)
+    if not words:
+        return
+    spelled = data.draw(st.sampled_from([(JSON_STRING, b'"'), (PYTHON_STRING, b'"'), (RAW, b"")]))
+    quote = encoded(of_length(substring_language(chunks), *bounds), *spelled)
+    listed = encoded(word_language(words), *spelled)
+    while listed.first_bytes:
+        assert (quote.first_bytes, quote.nullable) == (listed.first_bytes, listed.nullable)
+        written = b""
+        for _ in range(data.draw(st.integers(1, 4))):
+            if listed.first_bytes:
+                written += bytes((data.draw(st.sampled_from(list(bytes_in(listed.first_bytes)))),))
+                listed = listed.derivative(written[-1])
+        assert quote.word_derivative(written + b"\xff") is EMPTY
+        quote = quote.word_derivative(written)
+    assert (quote.first_bytes, quote.nullable) == (0, listed.nullable)
+
+
+def test_masks_do_not_change_while_they_are_referenced() -> None:
+    vocabulary = vocabulary_of(DOCUMENT, [])
+    matcher = schema_machine().matcher(vocabulary)
+    held = []
+    for byte in b'"The quick brown fox':
+        mask = matcher.allowed_tokens()
+        held.append((mask[1:] if byte % 2 else mask.view(), mask.copy()[byte % 2 :]))
+        del mask
+        matcher.advance(vocabulary.token_bytes.index(bytes((byte,))))
+    assert all(np.array_equal(view, copy) for view, copy in held)
 
 
 def test_masks_within_a_quote_name_their_route() -> None:
