@@ -155,7 +155,7 @@ def concatenation(*parts: Node) -> Node:
     """Return the language of one word of each part, in order."""
     result = EPSILON
     for part in reversed(parts):
-        result = _join(part, result)
+        result = part if result is EPSILON else _join(part, result)
     return result
 
 
@@ -169,7 +169,7 @@ def _join(head: Node, tail: Node) -> Node:
     if type(head) is not Concatenation:
         return _cons(head, tail)
     spine = []
-    while isinstance(head, Concatenation):
+    while type(head) is Concatenation:
         spine.append(head.head)
         head = head.tail
     node = _cons(head, tail)
@@ -195,23 +195,25 @@ class Union(Node):
     __slots__ = ("counts_tokens", "members", "rule_book")
 
     def __init__(self, members: tuple[Node, ...]) -> None:
-        longest = 0
+        # One loop: many unions are made in a mask.
+        nullable = boolean = self.counts_tokens = False
+        shortest: int = members[0].min_length
+        longest: int | None = 0
+        rule_book = transient = None
         for member in members:
-            if member.max_length is None:
-                break
-            longest = max(longest, member.max_length)
-        super().__init__(
-            nullable=any(member.nullable for member in members),
-            min_length=min(member.min_length for member in members),
-            max_length=None if any(m.max_length is None for m in members) else longest,
-            boolean=any(member.boolean for member in members),
-        )
+            nullable = nullable or member.nullable
+            boolean = boolean or member.boolean
+            self.counts_tokens = self.counts_tokens or member.counts_tokens
+            rule_book = rule_book or member.rule_book
+            shortest = min(shortest, member.min_length)
+            length = member.max_length
+            longest = None if longest is None or length is None else max(longest, length)
+            # An empty cache is falsy, so the comparison is with ``None``.
+            transient = member.transient if transient is None else transient
+        super().__init__(nullable, shortest, longest, boolean)
         self.members = members
-        self.counts_tokens = any(member.counts_tokens for member in members)
-        self.rule_book = next((m.rule_book for m in members if m.rule_book is not None), None)
-        # An empty cache is falsy, so the comparison is with ``None``.
-        transients = (member.transient for member in members)
-        self.transient = next((each for each in transients if each is not None), None)
+        self.rule_book = rule_book
+        self.transient = transient
 
     @property
     def is_empty(self) -> bool:
@@ -240,7 +242,11 @@ class Union(Node):
 
 def union(members: Iterable[Node]) -> Node:
     """Return the union of languages, in the normal form that the module describes."""
-    flat = _simplified(members)
+    # Fast path: most derivatives of a union are those of one member.
+    found = [member for member in members if member is not EMPTY]
+    if len(found) <= 1:
+        return found[0] if found else EMPTY
+    flat = _simplified(found)
     if len(flat) <= 1:
         return next(iter(flat), EMPTY)
     return _factored(flat) if _can_be_factored(flat) else _any_of(flat)

@@ -21,9 +21,11 @@ from state_machines.grammar.exclusion import Exclusion
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import (
+    Branch,
     Concatenation,
     Literal,
     Repetition,
+    SymbolNode,
     Union,
     concatenation,
     union,
@@ -32,6 +34,9 @@ from state_machines.limits import LIMITS
 
 MAX_PREFIX_BYTES = 4
 """Greatest length of a prefix that is walked together with the lexeme after it."""
+
+_PLAIN = frozenset((Branch, Literal, Repetition, SymbolNode))
+"""Kinds of nodes that are neither taken apart nor expanded."""
 
 Stack: TypeAlias = "Configuration | None"
 Configuration: TypeAlias = "tuple[Node, Stack]"
@@ -82,24 +87,34 @@ def configurations(
     pending: list[tuple[Node, Stack, int]] = [(node, stack, lookahead)]
     while pending:
         node, stack, lookahead = pending.pop()
-        while isinstance(node, Concatenation):
+        while type(node) is Concatenation:
             stack, node = (node.tail, stack), node.head
-        if isinstance(node, EncodedText) or (
-            isinstance(node, Captured) and isinstance(node.lexeme, EncodedText)
-        ):
-            yield node, stack
-        elif isinstance(node, Union) and not (node.nullable and node.max_length == 1 and lookahead):
-            for member in reversed(node.members):
-                if member is not EPSILON:
-                    pending.append((member, stack, lookahead))
-                elif stack is not None:
-                    pending.append((*stack, lookahead))
+        kind = type(node)
+        if kind is Union:
+            if not (node.nullable and node.max_length == 1 and lookahead):
+                for member in reversed(node.members):  # type: ignore[attr-defined]
+                    if member is not EPSILON:
+                        pending.append((member, stack, lookahead))
+                    elif stack is not None:
+                        pending.append((*stack, lookahead))
+                continue
+        elif kind in _PLAIN:
+            pass
         elif isinstance(node, Captured):
+            if isinstance(node.lexeme, EncodedText):
+                yield node, stack
+                continue
             for inner in configurations(node.lexeme, None, lookahead):
                 yield captured(joined(inner), node.dispatch, node.written), stack
-        elif isinstance(node, Lazy) and lookahead == MAX_PREFIX_BYTES:
-            pending.append((node.expansion, stack, lookahead - 1))
-        elif node.max_length is not None and node.max_length <= lookahead and stack is not None:
+            continue
+        elif isinstance(node, Lazy):
+            if isinstance(node, EncodedText):
+                yield node, stack
+                continue
+            if lookahead == MAX_PREFIX_BYTES:
+                pending.append((node.expansion, stack, lookahead - 1))
+                continue
+        if node.max_length is not None and node.max_length <= lookahead and stack is not None:
             for following in configurations(*stack, lookahead - node.max_length):
                 yield node, following
         else:
@@ -159,6 +174,8 @@ def _merged_configurations(state: Node) -> list[Configuration] | None:
 
 def joined(stack: Stack) -> Node:
     """Return the concatenation of a configuration or stack."""
+    if stack is not None and stack[1] is None:
+        return stack[0]
     parts: list[Node] = []
     while stack is not None:
         part, stack = stack
@@ -173,12 +190,17 @@ def split_lexeme(configuration: Configuration) -> LexemeSplit | None:
     has_default = True
     node, stack = configuration
     while True:
-        while isinstance(node, Concatenation):
+        while type(node) is Concatenation:
             stack, node = (node.tail, stack), node.head
-        if isinstance(node, EncodedText):
+        if type(node) in _PLAIN:
+            if stack is None:
+                return None
+            prefix.append(node)
+            node, stack = stack
+        elif isinstance(node, EncodedText):
             continuation = joined(stack) if has_default else None
             return LexemeSplit(concatenation(*prefix), node, continuation, tuple(captures))
-        if isinstance(node, Captured):
+        elif isinstance(node, Captured):
             captures.append(node)
             default = node.dispatch.default_before(joined(stack))
             if default is EMPTY and not isinstance(node.lexeme, EncodedText):

@@ -157,6 +157,8 @@ class MemberSyntax(ItemSyntax):
 
     def read_name(self, text: bytes) -> str:
         """Return the name that a spelling with its terminator stands for."""
+        if b"\\" not in text:
+            return text[:-1].decode()
         name: str = json.loads(b'"' + text)
         return name
 

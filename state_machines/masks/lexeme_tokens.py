@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from array import array
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Generic, Protocol, TypeVar
 from weakref import ref
 
@@ -345,22 +345,25 @@ class WalkCache(Generic[_K, _W]):
     """
 
     def __init__(self, max_bytes: int) -> None:
-        self._languages: WeakKeyLruCache[Node, Mapping[_K, _W]] = WeakKeyLruCache(max_bytes)
+        self._languages: WeakKeyLruCache[Node, tuple[dict[_K, _W], int]] = WeakKeyLruCache(
+            max_bytes
+        )
+        """By language, the walks and their weight."""
         self._lock = threading.RLock()
 
     def get(self, language: Node, key: _K) -> _W | None:
         """Return a walk of a language; ``None`` if there is none."""
-        walks = self._languages.get(language)
-        return None if walks is None else walks.get(key)
+        found = self._languages.get(language)
+        return None if found is None else found[0].get(key)
 
     def put(self, language: Node, key: _K, walk: _W) -> _W:
         """Store a walk, and return it."""
         with self._lock:
-            # A copy: other threads may be reading the old one.
-            walks = dict(self._languages.get(language) or ())
-            while len(walks) >= LIMITS.walks_per_language:
-                del walks[next(iter(walks))]
+            walks, weight = self._languages.get(language) or ({}, 0)
+            if key not in walks and len(walks) >= LIMITS.walks_per_language:
+                weight -= walks.pop(next(iter(walks))).weight
+            old = walks.get(key)
+            weight += walk.weight - (0 if old is None else old.weight)
             walks[key] = walk
-            weight = sum(known.weight for known in walks.values())
-            self._languages.put(language, walks, weight)
+            self._languages.put(language, (walks, weight), weight)
         return walk

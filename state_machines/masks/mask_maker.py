@@ -127,12 +127,18 @@ class _Parts:
     def key(self, maker: int) -> bytes:
         """Return bytes that are equal for equal sets of tokens of one maker."""
         few = sorted(set(self.few))
-        lexemes = {part.key() for part in self.lexemes}
-        arrays = {digest_of(ids.tobytes()) for ids in self.arrays}
-        sets = {each.digest for each in self.sets}
-        key = array("i", (maker, len(few), len(lexemes), len(arrays), *few)).tobytes()
-        if lexemes or arrays or sets:
-            key += b"".join((*sorted(lexemes), *sorted(arrays), *sorted(sets)))
+        lexemes = [part.key() for part in self.lexemes]
+        if len(lexemes) > 1:
+            lexemes = sorted(set(lexemes))
+        rest: list[bytes] = []
+        arrays = 0
+        if self.arrays or self.sets:
+            rest = sorted({digest_of(ids.tobytes()) for ids in self.arrays})
+            arrays = len(rest)
+            rest += sorted({each.digest for each in self.sets})
+        key = array("i", (maker, len(few), len(lexemes), arrays, *few)).tobytes()
+        if lexemes or rest:
+            key = b"".join((key, *lexemes, *rest))
         return key if len(key) <= MAX_KEY_BYTES else digest_of(key)
 
 
