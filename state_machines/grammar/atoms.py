@@ -135,5 +135,5 @@ class Literal(Node):
 def literal(text: bytes) -> Node:
     """Return the language of one byte string of at most :data:`MAX_LITERAL` bytes."""
     if len(text) > 1:
-        return intern_node(("Literal", text), lambda: Literal(text))
+        return intern_node(text.decode("latin-1"), lambda: Literal(text))
     return branch(((1 << text[0], EPSILON),)) if text else EPSILON

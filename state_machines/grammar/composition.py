@@ -16,6 +16,7 @@ them apply. Factoring ends, since each application lowers the number of members.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from typing import TypeAlias
 
@@ -58,8 +59,7 @@ class Concatenation(Node):
         transient = head.transient
         if transient is None and is_optional:
             transient = tail.transient
-        if transient is not None:
-            self.transient = transient
+        self.transient = transient
 
     @property
     def is_empty(self) -> bool:
@@ -181,7 +181,8 @@ def _join(head: Node, tail: Node) -> Node:
 def _cons(head: Node, tail: Node) -> Node:
     if head.is_closed and (tail is head or (type(tail) is Concatenation and tail.head is head)):
         return tail
-    key = ("Concatenation", id(head), id(tail))
+    # A number is no container: the garbage collector neither counts nor visits it.
+    key = id(head) << 64 | id(tail)
     node: Node | None = known_node(key)
     if node is None:
         spend()
@@ -254,7 +255,7 @@ def union(members: Iterable[Node]) -> Node:
 
 def _any_of(flat: dict[Node, None]) -> Node:
     found = tuple(flat)
-    return intern_node(("Union", *sorted(map(id, found))), lambda: Union(found))
+    return intern_node(array("Q", sorted(map(id, found))).tobytes(), lambda: Union(found))
 
 
 def _simplified(members: Iterable[Node]) -> dict[Node, None]:

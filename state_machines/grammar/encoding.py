@@ -305,7 +305,7 @@ def encoded(text: Node, spelling: Spelling, terminator: bytes = b"") -> Node:
         bounds = (0, None) if bounded is None else (bounded[0].min_count, bounded[0].max_count)
         return rest.encoded(spelling, terminator, *bounds)
     return intern_node(
-        (EncodedText, id(text), spelling, terminator),
+        ("EncodedText", id(text), spelling.name, terminator),
         lambda: EncodedText(text, spelling, terminator),
     )
 

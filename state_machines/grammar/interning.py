@@ -43,8 +43,9 @@ def intern_node(key: Hashable, make: Callable[[], _N]) -> _N:
     """Return the living node of a key, or make it. The table does not keep nodes alive.
 
     A key must not hold a node, or the table would: a key names an object that the node holds by
-    the object's ``id``. The most frequent keys consist of strings and numbers, which the garbage
-    collector skips.
+    the object's ``id``. The garbage collector skips keys that are no tuples, which are those of the
+    most frequent nodes: a concatenation's is a number, a union's is bytes, a literal's is a string.
+    Other keys begin with the name of the kind of node.
     """
     spend()
     known = _TABLE.get(key)

@@ -181,12 +181,13 @@ class Node:
         The node stores the derivative, unless it is :attr:`transient`.
         """
         known = self._derivatives
-        if known is None:
-            known = self._derivatives = {}
-        target = known.get(byte)
+        target = None if known is None else known.get(byte)
         if target is None:
             target = self.compute_derivative(byte)
             if self.transient is None:
+                known = self._derivatives
+                if known is None:
+                    known = self._derivatives = {}
                 known[byte] = target
         return target
 
@@ -254,19 +255,18 @@ class Node:
 
     def word_derivative(self, text: bytes) -> Node:
         """Return the derivative by a byte string that is likely to repeat. It is stored."""
+        transient = self.transient
+        if transient is not None:
+            key = (self, text)
+            return transient.get(key) or transient.put(key, self.compute_word_derivative(text))
         known = self._derivatives
-        if known is None:
-            known = self._derivatives = {}
-        target = known.get(text)
+        target = None if known is None else known.get(text)
         if target is None:
-            transient = self.transient
-            if transient is not None:
-                key = (self, text)
-                target = transient.get(key)
-                return target or transient.put(key, self.compute_word_derivative(text))
-            if len(known) >= _WORD_DERIVATIVES:
+            target = self.compute_word_derivative(text)
+            known = self._derivatives
+            if known is None or len(known) >= _WORD_DERIVATIVES:
                 known = self._derivatives = {}
-            target = known[text] = self.compute_word_derivative(text)
+            known[text] = target
         return target
 
     def compute_word_derivative(self, text: bytes) -> Node:

@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 from state_machines.caches import LruCache, WeakKeyLruCache
 from state_machines.grammar.configurations import (
+    MAX_PREFIX_BYTES,
     Configuration,
     LexemeSplit,
     Stack,
@@ -250,7 +251,9 @@ class MaskMaker:
         head, following = configuration
         kind = type(head)
         is_simple = kind in _SIMPLE_HEADS and (kind is EncodedText or not head.nullable)
-        if is_simple and self._lexemes.begins_few_tokens(head.first_bytes):
+        # Tokens that write a long literal are few, whatever it begins with.
+        is_long = kind is Literal and head.max_length > MAX_PREFIX_BYTES  # type: ignore[operator]
+        if is_long or (is_simple and self._lexemes.begins_few_tokens(head.first_bytes)):
             parts.routes.append("vertices")
             parts.few += self._trie_walk.tokens(head, stack=following)
             return
