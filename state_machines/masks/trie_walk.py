@@ -53,9 +53,6 @@ MAX_VISITS = 16 * VISITS_PER_STEP
 VISITS_PER_VERTEX = 8
 """Average number of visits of a vertex from which on a state is walked as a whole."""
 
-_COMPOSED = frozenset((Union, Lexed))
-"""Nodes that are walked by their parts."""
-
 _SHORT_KINDS = frozenset((Branch, Repetition, SymbolNode, Union))
 """Nodes that are walked at once where their words are short: blanks, punctuation, digits."""
 
@@ -133,7 +130,13 @@ class TrieWalk:
                         for end in ends:
                             pending.append((following, rest, end))
                     continue
-            elif kind is Captured:
+            if kind is Union:
+                if node.first_bytes & bytes_below(at):
+                    pending += [(member, tail, at) for member in node.members]  # type: ignore[attr-defined]
+                elif tail is not None and node.nullable:
+                    pending.append((*tail, at))
+                continue
+            if kind is Captured:
                 dispatch, lexeme = node.dispatch, node.lexeme  # type: ignore[attr-defined]
                 if not dispatch.has_exceptions:
                     capture_end = _CaptureEnd(dispatch, node.written, at)  # type: ignore[attr-defined]
@@ -146,7 +149,7 @@ class TrieWalk:
                 if at != node.vertex and bytes_below(at) & node.dispatch.following_bytes:  # type: ignore[attr-defined]
                     pending.append((self._after_capture(node, at), tail, at))  # type: ignore[arg-type]
                 continue
-            if tail is not None and node.nullable and kind is not Union:
+            if tail is not None and node.nullable:
                 pending.append((*tail, at))
             if isinstance(node, EncodedQuote):
                 quoted = quote_walk(self._descents, node, at)
@@ -154,12 +157,9 @@ class TrieWalk:
                 if tail is not None:
                     pending += [(*tail, end) for end in quoted.ends.tolist()]
                 continue
-            first = node.known_first_bytes
-            if first is None:
-                first = node.first_bytes
+            first = node.first_bytes
             is_lazy = isinstance(node, Lazy)
-            is_plain = not is_lazy and kind not in _COMPOSED
-            if is_plain:
+            if not is_lazy and kind is not Lexed:
                 for byte, child in descend(at, first, found):
                     target = node.derivative(byte)
                     if target is not EPSILON:
@@ -167,10 +167,7 @@ class TrieWalk:
                     elif tail is not None:
                         pending.append((*tail, child))
             elif not first & bytes_below(at):
-                if kind is Union and tail is not None and node.nullable:
-                    pending.append((*tail, at))
-            elif kind is Union:
-                pending += [(member, tail, at) for member in node.members]  # type: ignore[attr-defined]
+                continue
             elif kind is EncodedText:
                 assert isinstance(node, EncodedText)
                 ids, ends = self._head_walk(node, at)
