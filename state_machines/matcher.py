@@ -59,15 +59,7 @@ class Matcher:
         GrammarBudgetError: That is not known within ``LIMITS.token_search_steps`` steps.
     """
 
-    __slots__ = (
-        "_completion",
-        "_has_spellings",
-        "_machine",
-        "_store",
-        "is_finished",
-        "state",
-        "vocabulary",
-    )
+    __slots__ = ("_completion", "_machine", "_store", "is_finished", "state", "vocabulary")
 
     def __init__(
         self, state: Node, vocabulary: Vocabulary, machine: StateMachine | None = None
@@ -79,8 +71,6 @@ class Matcher:
         self._store = MaskStore.of(vocabulary)
         self._completion: Completion | None = None
         """Given if the language has limits on tokens."""
-        self._has_spellings = machine is None or bool(machine.token_sets)
-        """Whether the language may have tokens by name or by number."""
         if machine is not None:
             if machine.token_sets:
                 check_token_sets(machine.token_sets, vocabulary)
@@ -209,7 +199,7 @@ class Matcher:
                 state = word_derivative(self.state, form)
             if self._machine is not None:
                 self._machine.steps_taken += 1
-        if state.counts_tokens or (self._has_spellings and begins_with_spelling(self.state)):
+        if state.counts_tokens or begins_with_spelling(self.state):
             with step_budget(LIMITS.mask_steps if steps is None else steps), _RECURSION_BUDGET:
                 state = Completion.of(self.vocabulary).after_token(self.state, state, token_id)
         if state is EMPTY:
@@ -323,6 +313,5 @@ class Matcher:
         twin._machine = self._machine
         twin.state = self.state
         twin._completion = self._completion
-        twin._has_spellings = self._has_spellings
         twin._store = self._store
         twin.is_finished = self.is_finished

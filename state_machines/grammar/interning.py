@@ -45,7 +45,7 @@ def intern_node(key: Hashable, make: Callable[[], _N]) -> _N:
     A key must not hold a node, or the table would: a key names an object that the node holds by
     the object's ``id``. The garbage collector skips keys that are no tuples, which are those of the
     most frequent nodes: a concatenation's is a number, a union's is bytes, a literal's is a string.
-    Other keys begin with the name of the kind of node.
+    Other keys are tuples that begin with the kind of node.
     """
     spend()
     known = _TABLE.get(key)
