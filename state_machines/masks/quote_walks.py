@@ -9,9 +9,7 @@ of the tokens that occur at the positions, whatever the size of the vocabulary. 
 from __future__ import annotations
 
 import ctypes
-from collections import deque
 from collections.abc import Callable
-from sys import getrefcount
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,15 +34,9 @@ FEW_POSITIONS = 512
 _FOLLOWING = 256
 """Nodes that follow a quote whose tokens are stored."""
 
-_LISTED_TOKENS = 512
-"""Tokens up to which a mask is cleared one by one."""
-
 _SOURCE_ARRAYS = (
     *("order", "text", "first_spelling", "first_byte", "last_end", "bytes", "terminator"),
 )
-
-_MASKS = 4
-"""Masks of one thread that are written again when nothing refers to them any more."""
 
 
 def is_narrow_quote(head: Node) -> bool:
@@ -116,8 +108,6 @@ class QuoteMasks:
         self._size = size
         self._end_ids = end_ids
         self._following: WeakKeyLruCache[Node, dict[int, list[int]]] = WeakKeyLruCache(_FOLLOWING)
-        # A mask in here is written by no thread.
-        self._masks: deque[_Mask] = deque(maxlen=_MASKS)
 
     def mask(self, state: Node, steps: int | None = None) -> npt.NDArray[np.bool_] | None:
         """Return a mask, bool, shape (size,), read-only; ``None`` if it is that of other states.
@@ -142,12 +132,12 @@ class QuoteMasks:
         walk = self._descents.take()
         if walk is None:
             return None
-        mask = self._unused()
+        mask = np.zeros(self._size, np.bool_)
         source = head.spelled.compiled
         most = head.max_chars
         leaves = walk.quote_mask(
             source or _compiled(head.spelled),
-            mask.reference,
+            ctypes.byref(ctypes.c_char.from_buffer(mask.data)),
             0,
             head.low,
             head.high,
@@ -165,80 +155,17 @@ class QuoteMasks:
                 ids = following.get(vertex)
                 if ids is None:
                     ids = following[vertex] = self._after(tail, vertex, steps)
-                if ids:
-                    mask.add(ids)
+                mask[ids] = True
         elif head.nullable and not begun:
-            mask.add(self._end_ids)
+            mask[self._end_ids] = True
         self._descents.put(walk)
-        self._masks.append(mask)
-        return mask.array
-
-    def _unused(self) -> _Mask:
-        """Return a mask that nothing else refers to."""
-        masks = self._masks
-        for _ in range(_MASKS):
-            try:
-                mask = masks.popleft()
-            except IndexError:
-                break
-            if getrefcount(mask.array) == mask.references:
-                if mask.added:
-                    mask.clear()
-                return mask
-            masks.append(mask)
-        return _Mask(self._size)
+        mask.setflags(write=False)
+        return mask
 
     def _after(self, tail: Node, vertex: int, steps: int | None) -> list[int]:
         """Return the tokens that write a text up to a vertex, and more of what follows it."""
         with step_budget(LIMITS.mask_steps if steps is None else steps), recursion_budget():
             return self._tokens(tail, vertex)
-
-
-class _MaskFields(ctypes.Structure):
-    """``token_mask`` of ``walk.c``."""
-
-    _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("tokens", "ids")),
-        *((name, ctypes.c_int32) for name in ("size", "count", "max_count")),
-    )
-
-
-class _Mask:
-    """A mask that is written again when nothing refers to it any more, which saves the clearing.
-
-    Views of the array and all that is made of it without a copy refer to the array.
-
-    Attributes:
-        array: The mask: bool, shape (size,), read-only.
-        reference: A reference to the structure that the kernel reads.
-        references: The references to the array if nothing else refers to it.
-        added: The tokens that :meth:`add` added.
-    """
-
-    __slots__ = ("_ids", "_tokens", "added", "array", "reference", "references")
-
-    def __init__(self, size: int) -> None:
-        self.array = np.zeros(size, np.bool_)
-        self._ids = np.empty(_LISTED_TOKENS, np.int32)
-        fields = _MaskFields(self.array.ctypes.data, self._ids.ctypes.data, size, 0, _LISTED_TOKENS)
-        self.reference = ctypes.byref(fields)
-        # Writable, in contrast to the array.
-        self._tokens = self.array.data
-        self.added: list[int] = []
-        self.array.setflags(write=False)
-        self.references = getrefcount(self.array)
-
-    def clear(self) -> None:
-        """Remove the tokens that :meth:`add` added."""
-        for token_id in self.added:
-            self._tokens[token_id] = False
-        self.added.clear()
-
-    def add(self, ids: list[int]) -> None:
-        """Add tokens after the kernel has written the mask."""
-        for token_id in ids:
-            self._tokens[token_id] = True
-        self.added += ids
 
 
 class _SourceFields(ctypes.Structure):

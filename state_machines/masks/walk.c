@@ -11,7 +11,7 @@
 #define EXPORTED __attribute__((visibility("default")))
 #endif
 
-EXPORTED const int32_t version = 13;
+EXPORTED const int32_t version = 14;
 
 /* Write the state of an automaton at every vertex of a trie, beginning with `from`.
  *
@@ -199,20 +199,13 @@ typedef struct {
     int32_t size, terminator_size;
 } spelled_source;
 
-/* A mask of `size` tokens, one byte each, whose tokens are listed as far as there is room. */
-typedef struct {
-    uint8_t *tokens;
-    int32_t *ids;
-    int32_t size, count, max_count;
-} token_mask;
-
 /* A quote: the texts at positions in the order of a source, from `depth` characters on, that have from
- * min_chars to max_chars characters; -1 for no bound. Its tokens are added to `mask`, or to a walk if
+ * min_chars to max_chars characters; -1 for no bound. Its tokens are set in `mask`, or added to a walk if
  * it is null.
  */
 typedef struct {
     const spelled_source *source;
-    token_mask *mask;
+    uint8_t *mask;
     int32_t depth, min_chars, max_chars;
 } quotation;
 
@@ -238,29 +231,12 @@ static int has_children(const token_trie *trie, int32_t vertex)
 static void add_quoted(const token_trie *trie, const quotation *quote, descent *walk, int32_t vertex)
 {
     int32_t rank = trie->vertices[vertex].low, end = trie->vertices[vertex].end;
-    token_mask *mask = quote->mask;
-    if (!mask) {
+    if (!quote->mask) {
         add_tokens(trie, walk, rank, end);
         return;
     }
-    for (; rank < end; rank++) {
-        int32_t id = trie->ids[rank];
-        mask->tokens[id] = 1;
-        if (mask->count < mask->max_count)
-            mask->ids[mask->count] = id;
-        mask->count++;
-    }
-}
-
-static void clear(token_mask *mask)
-{
-    if (mask->count <= mask->max_count)
-        for (int32_t at = 0; at < mask->count; at++)
-            mask->tokens[mask->ids[at]] = 0;
-    else
-        for (int32_t id = 0; id < mask->size; id++)
-            mask->tokens[id] = 0;
-    mask->count = 0;
+    for (; rank < end; rank++)
+        quote->mask[trie->ids[rank]] = 1;
 }
 
 static void push(descent *walk, int32_t vertex, int32_t low, int32_t high, int32_t length)
@@ -348,12 +324,10 @@ static int reaches(const quotation *quote, int32_t low, int32_t high, int32_t le
  * where the quote and its terminator may end; returns their number.
  */
 EXPORTED int32_t quote(const token_trie *trie, descent *walk, const spelled_source *source,
-                       token_mask *mask, int32_t vertex, int32_t low, int32_t high, int32_t depth, int32_t min_chars,
+                       uint8_t *mask, int32_t vertex, int32_t low, int32_t high, int32_t depth, int32_t min_chars,
                        int32_t max_chars, const uint8_t *begun, int32_t begun_size)
 {
     const quotation quoted = {source, mask, depth, min_chars, max_chars};
-    if (mask)
-        clear(mask);
     walk->pending = walk->leaves = 0;
     push(walk, vertex, low, high, 0);
     while (walk->pending) {
