@@ -165,7 +165,7 @@ def read_answer_format(
         prefix: Text before the names of columns.
         options: The options of the requests.
         columns: The groups of columns about the generation of answers.
-        quotes: Whether each property follows a quote.
+        quotes: Whether a quote follows each property.
 
     Raises:
         CommandLineError: There is no such file or type, its schema is refused, there are no such

@@ -80,10 +80,10 @@ class ExtractionEngine(BatchEngine):
                 and ``cut_short_at``, the JSON Pointer of the value) and ``"confidence"``
                 (``<property>_confidence`` for each property; the options ``exact_choices`` and
                 ``confidence`` are then on by default). ``confidence=True`` adds the last one.
-            quotes: Whether the model copies the words of the text that state a property before it
-                writes the property. The quotes are in ``record.quotes``, at the pointers of the
-                properties, and in columns ``<property>_quote``; the values are without them. The
-                answer must be an object with listed properties. A quote may be empty.
+            quotes: Whether the model copies the words of the text that state a property after it
+                has written the property. The quotes are in ``record.quotes``, at the pointers of
+                the properties, and in columns ``<property>_quote``; the values are without them.
+                The answer must be an object with listed properties. A quote may be empty.
             chunk_tokens: Divide longer texts at sentences into pieces of about this many tokens,
                 and merge the items of their answers by their quotes. The answer must be a list of
                 items with quotes from ``"input"``, or an object whose only property is one.

@@ -82,7 +82,7 @@ class AnswerFormat:
             prefix: The text before the names of columns.
             options: The options of the requests.
             columns: The groups of columns about the generation of answers.
-            quotes: Whether each property follows a quote from the text of the record.
+            quotes: Whether a quote from the text of the record follows each property.
 
         Raises:
             InvalidResponseFormatError: It is free text, or of no kind that ``generate`` accepts.

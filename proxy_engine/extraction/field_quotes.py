@@ -1,8 +1,8 @@
-"""Quotes of fields: in the output, each property follows a quote of the record's text.
+"""Quotes of fields: in the output, a quote of the record's text follows each property.
 
-The schema of the output is that of the caller, composed with a string in front of each property.
+The schema of the output is that of the caller, composed with a string behind each property.
 Items of lists have quotes too. An object in a list has one for each property. Any other item is
-written as an object of its quote and its value. References and the order of properties are
+written as an object of its value and its quote. References and the order of properties are
 unchanged.
 """
 
@@ -56,7 +56,7 @@ class QuotedObject:
     """The quotes in an object.
 
     Attributes:
-        names: The properties with a quote in front of them.
+        names: The properties with a quote behind them.
         lists: The properties that are lists whose items have quotes.
     """
 
@@ -147,7 +147,7 @@ QuoteLayout: TypeAlias = QuotedObject | QuotedList
 
 @dataclass(frozen=True, slots=True)
 class FieldQuotes(OuterFormat):
-    """A response format in whose output each property, or each item of a list, follows a quote.
+    """A response format in whose output a quote follows each property, or each item of a list.
 
     Attributes:
         response_format: The composed format, in the form of the caller's.
@@ -300,8 +300,8 @@ class _Composer:
         except InvalidOptionError:
             if self._is_quoted(target["items"]):
                 return None
-            properties = {_QUOTE: _quote(), _VALUE: target["items"]}
-            required = [_QUOTE, _VALUE]
+            properties = {_VALUE: target["items"], _QUOTE: _quote()}
+            required = [_VALUE, _QUOTE]
             items = {"type": "object", "properties": properties, "required": required}
             return {**target, **_siblings(schema), "items": items}, QuotedList(None)
         if not (layout.names or layout.lists):
@@ -309,7 +309,7 @@ class _Composer:
         return {**target, **_siblings(schema), "items": items}, QuotedList(layout)
 
     def object(self, schema: Any) -> tuple[dict[str, Any], QuotedObject]:
-        """Return an object with a quote in front of each property.
+        """Return an object with a quote behind each property.
 
         Raises:
             InvalidOptionError: Quotes cannot be added to its values.
@@ -335,6 +335,7 @@ class _Composer:
             if items is not None:
                 properties[name], lists[name] = items
                 continue
+            properties[name] = member
             if not self._is_quoted(member):
                 quote = name + SUFFIX
                 if quote in listed:
@@ -345,7 +346,6 @@ class _Composer:
                     required.append(quote)
                 else:
                     pairs |= {name: [quote], quote: [name]}
-            properties[name] = member
         # Drafts before 2019-09 have one keyword for both kinds of dependencies.
         is_old = "/draft-0" in str(self._root.get("$schema", ""))
         paired = {"dependencies" if is_old else "dependentRequired": pairs} if pairs else {}

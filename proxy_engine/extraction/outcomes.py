@@ -253,14 +253,8 @@ class Extraction:
             RecordError: The instruction is a function that raises, or returns no text.
         """
         answers = self.answers
-        return write_prompt(
-            self.instruction,
-            answers.properties,
-            answers.schema is not None,
-            record,
-            content,
-            quotes=answers.field_quotes is not None,
-        )
+        is_json = answers.schema is not None
+        return write_prompt(self.instruction, answers.properties, is_json, record, content)
 
     def sources(self, content: Content) -> Mapping[str, str]:
         """Return the sources of quotes, with the text of a record as :data:`INPUT`."""

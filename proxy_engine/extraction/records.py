@@ -205,8 +205,6 @@ def _name(field: Field | None) -> str | None:
 Instruction: TypeAlias = str | Callable[[Any], str]
 """The instruction to the model, or a function of the record that returns it."""
 
-_QUOTES = "Before each value, quote the words of the text that state it."
-
 
 def write_prompt(
     instruction: Instruction | None,
@@ -214,8 +212,6 @@ def write_prompt(
     is_json: bool,
     record: Any,
     content: Content,
-    *,
-    quotes: bool = False,
 ) -> Prompt:
     """Return the prompt of a record: the images, the instruction and the text.
 
@@ -225,7 +221,6 @@ def write_prompt(
         is_json: Whether answers are JSON.
         record: The record.
         content: Its content.
-        quotes: Whether the output has a quote before each value.
 
     Raises:
         RecordError: The instruction is a function that raises, or returns no text.
@@ -236,8 +231,6 @@ def write_prompt(
             raise RecordError(f"instruction(record) should be a text, not {short_repr(text)}")
     else:
         text = instruction or _default(properties, is_json, content)
-    if quotes:
-        text = f"{_QUOTES} {text}"
     if content.text.strip():
         text = f"{text}\n\n{content.text.strip()}"
     if not content.images:

@@ -60,7 +60,7 @@ WRAPPED = {"type": "json_schema", "json_schema": {"name": "n", "schema": OPEN}}
 
 
 @given(st.data())
-def test_outputs_are_the_answers_with_a_quote_before_each_value(data: st.DataObject) -> None:
+def test_outputs_are_the_answers_with_a_quote_behind_each_value(data: st.DataObject) -> None:
     names = data.draw(
         st.lists(st.text(min_size=1, max_size=4), min_size=1, max_size=4, unique=True)
     )
@@ -82,7 +82,7 @@ def test_outputs_are_the_answers_with_a_quote_before_each_value(data: st.DataObj
     members = [
         (name, value)
         for key in answer
-        for name, value in ((f"{key}_quote", quotes[key]), (key, answer[key]))
+        for name, value in ((key, answer[key]), (f"{key}_quote", quotes[key]))
     ]
     text = json.dumps(dict(members))
     assert response.machine.matches(text)
@@ -183,7 +183,7 @@ SCHEMA_OF_ITEMS: dict[str, Any] = {
 }
 
 
-def test_quotes_stand_in_front_of_items() -> None:
+def test_quotes_stand_behind_items() -> None:
     answers = AnswerFormat.of(SCHEMA_OF_ITEMS, quotes=True)
     response = ResponseFormatCompiler().compile(
         answers.response_format, sources=lambda: {"input": TEXT}
@@ -191,8 +191,8 @@ def test_quotes_stand_in_front_of_items() -> None:
     assert response.machine is not None
     assert response.quotes is not None
     text = (
-        '{"a/b": [{"quote": "31", "value": 1.50}, {"quote": "", "value": 2}], "pets": '
-        '[{}, {"name_quote": "Ana", "name": "Ana", "own": [{"quote": "a cat", "value": "cat"}]}]}'
+        '{"a/b": [{"value": 1.50, "quote": "31"}, {"value": 2, "quote": ""}], "pets": '
+        '[{}, {"name": "Ana", "name_quote": "Ana", "own": [{"value": "cat", "quote": "a cat"}]}]}'
     )
     answer = '{"a/b": [1.50, 2], "pets": [{}, {"name": "Ana", "own": ["cat"]}]}'
     assert response.machine.matches(text)
@@ -222,8 +222,8 @@ def test_constraints_beside_references_hold_with_quotes() -> None:
     )
     assert response.machine is not None
     text = (
-        '{"bookingRef_quote": "", "bookingRef": [1], "ages": [{"quote": "31", "value": 1}, '
-        '{"quote": "", "value": 2}]}'
+        '{"bookingRef": [1], "bookingRef_quote": "", "ages": [{"value": 1, "quote": "31"}, '
+        '{"value": 2, "quote": ""}]}'
     )
     assert response.machine.matches(text)
     assert not response.machine.matches(text.replace("[1]", "[1, 2]"))

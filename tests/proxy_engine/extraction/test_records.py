@@ -11,7 +11,7 @@ from PIL import Image
 
 from proxy_engine import ImageContent, InferenceEngine, PromptError, RecordError
 from proxy_engine.extraction.inputs import Content
-from proxy_engine.extraction.records import Instruction, RecordReader, write_prompt
+from proxy_engine.extraction.records import RecordReader, write_prompt
 from proxy_engine.extraction.sources import files_in
 
 PICTURE = Image.new("RGB", (4, 4), "red")
@@ -79,13 +79,6 @@ def test_prompt_has_images_before_the_text(path: Path) -> None:
     image, text = prompt.content
     assert image == content.images[0]
     assert text.text == "Extract shop, total from this text and image as JSON:\n\nx"
-
-
-@pytest.mark.parametrize("instruction", ["Read the receipt.", lambda _: "Read the receipt."])
-def test_prompt_says_that_values_follow_quotes(instruction: Instruction) -> None:
-    prompt = write_prompt(instruction, ("shop",), True, None, Content("x"), quotes=True)
-    stated = "Before each value, quote the words of the text that state it."
-    assert prompt == f"{stated} Read the receipt.\n\nx"
 
 
 def test_link_to_a_parent_directory_is_not_followed(tmp_path: Path) -> None:
