@@ -211,12 +211,12 @@ def test_actor_continues_the_rows_of_one_that_died(
     with monkeypatch.context() as patch:
         write, count = Output.write, 0
 
-        def dying(output: Output, outcome: Any) -> None:
+        def dying(output: Output, outcome: Any) -> Any:
             nonlocal count
             count += 1
             if count == 3:
                 raise KeyboardInterrupt
-            write(output, outcome)
+            return write(output, outcome)
 
         patch.setattr(Output, "write", dying)
         with pytest.raises(KeyboardInterrupt):
