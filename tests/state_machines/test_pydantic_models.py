@@ -42,8 +42,10 @@ from typing_extensions import TypeAliasType, TypedDict
 from state_machines import JsonSchemaStateMachine
 from state_machines.grammar.node import Node
 from state_machines.grammar.shortest import shortest_word
+from state_machines.pydantic_schemas import ClosedJsonSchema
 
 VOCABULARY = small_vocabulary()
+D = decimal.Decimal
 T = TypeVar("T")
 
 
@@ -359,6 +361,38 @@ def test_types_whose_validator_is_stricter_than_their_schema(name: str) -> None:
         adapter.validate_json(text)
     for seed in range(2):
         assert machine.matches(written(machine, Random(seed)))
+
+
+@pytest.mark.parametrize(
+    ("constraints", "values", "others"),
+    [
+        ({}, ["-1.50", "1E5", '"-0.50"', f'"{"1" * 40}"'], ['"a"', '""', '"1_0"', '"NaN"']),
+        ({"ge": 0}, ["0", "1.5"], ["-1", '"1"']),
+        ({"gt": 0, "lt": 1}, ["0.5"], ["0", "1", '"0.5"']),
+        ({"multiple_of": D("0.05")}, ["1.05", "-2"], ["1.01", "1e30", "1" * 16, '"1.05"']),
+        ({"decimal_places": 2}, ["1.25", '"1.25"', '"1"'], ["1.255", '"1.255"']),
+        ({"decimal_places": 0}, ["10", '"10"'], ["1.5", '"1.5"', '"1."']),
+        ({"max_digits": 4}, ['"0.1234"', '"12.34"', '"1234"'], ['"12345"', '"0.01234"']),
+        ({"max_digits": 3, "le": 50}, ["0.123", "-12.3", "50"], ["51", "1.234", '"1"']),
+        ({"max_digits": 5, "decimal_places": 2}, ["999.99", '"-999.9"'], ["1000", '"1000"']),
+        ({"max_digits": 5, "decimal_places": 2, "ge": 0}, ["999.99"], ["1000", "-1", "0.001"]),
+        ({"max_digits": 18, "decimal_places": 2}, [f'"{"9" * 16}.99"'], ['"1.001"']),
+        ({"max_digits": 18, "decimal_places": 2, "gt": 0}, ["9999999999999.99"], ["9" * 16]),
+        ({"max_digits": 2, "decimal_places": 2}, ['"0.25"'], ['"0"', '"0.0"', '"1"', "0.001"]),
+        ({"max_digits": 2, "decimal_places": 2, "ge": 0}, ["0.25"], ["0", "-0.1", "0.001"]),
+        ({"max_digits": 4, "decimal_places": 1, "multiple_of": D("0.25")}, ["1.5"], ["1.25"]),
+    ],
+)
+def test_generated_decimals_validate(
+    constraints: dict[str, Any], values: list[str], others: list[str]
+) -> None:
+    adapter: TypeAdapter[Any] = TypeAdapter(Annotated[decimal.Decimal, Field(**constraints)])
+    machine = JsonSchemaStateMachine(adapter.json_schema(schema_generator=ClosedJsonSchema))
+    for text in (*values, *(written(machine, Random(seed)) for seed in range(20))):
+        assert machine.matches(text)
+        adapter.validate_json(text)
+    for text in others:
+        assert not machine.matches(text), text
 
 
 @pytest.mark.parametrize("kind", [datetime.date, datetime.datetime, pydantic.AwareDatetime])
