@@ -18,7 +18,7 @@ from ..extraction.chunks import Chunks
 from ..extraction.details import DetailColumns
 from ..extraction.frames import Frame, as_frame
 from ..extraction.inputs import Content
-from ..extraction.outcomes import Extraction
+from ..extraction.outcomes import Extraction, check_one_answer
 from ..extraction.outputs import OutputOptions
 from ..extraction.progress import Progress, showing
 from ..extraction.records import CHECKED_RECORDS, Field, Instruction, RecordReader
@@ -194,6 +194,7 @@ class ExtractionEngine(BatchEngine):
     def _check(self, extraction: Extraction) -> None:
         """Raise the errors of the response format and the options, which all records have."""
         answers, options = extraction.answers, extraction.options
+        check_one_answer(self._core.preparation.options.override(options))
         if answers.quotes_input:
             options = {**options, "sources": extraction.sources(Content("-"))}
         try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from state_machines.errors import ProxyError
 
-from ..errors import EngineClosedError, PromptError
+from ..errors import EngineClosedError, InvalidOptionError, PromptError
 from ..results.streams import BatchRequest
 from ..runtime.extras import is_installed
 from .answer_format import AnswerFormat
@@ -23,6 +23,7 @@ from .schemas import INPUT
 
 if TYPE_CHECKING:
     from ..conversation.messages import Prompt
+    from ..options.generation import GenerationOptions
     from ..results.generation import GenerationResult
     from ..results.parts import Quotation
     from ..results.streams import BatchStream
@@ -284,6 +285,16 @@ class Extraction:
         if not is_installed("vision"):
             hint = f"{hint[:-1]}, and install 'proxy-engine[vision]'."
         raise PromptError(f"the model {engine.model_name!r} does not read images", hint=hint)
+
+
+def check_one_answer(options: GenerationOptions) -> None:
+    """Raise ``InvalidOptionError`` for several answers to a record, which has one row."""
+    if options.n > 1:
+        raise InvalidOptionError(
+            f"n is {options.n}, and an extraction has one answer for each record",
+            option="n",
+            hint="Give n=1, or several answers with engine.generate.",
+        )
 
 
 def _error_of_record(error: Exception | None) -> Exception | None:

@@ -22,6 +22,7 @@ from ...checks.option_models import argument_names, check_names
 from ...checks.texts import short_repr
 from ...errors import InvalidOptionError, InvalidResponseFormatError
 from ...extraction.answer_format import AnswerFormat
+from ...extraction.outcomes import check_one_answer
 from ...extraction.records import Field, Instruction, RecordReader
 from ...models.load_options import LoadArguments, LoadOptions
 from ...options.fields import list_options, option_defaults
@@ -208,12 +209,12 @@ def options_of_requests(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of requests among the arguments.
 
     Raises:
-        InvalidOptionError: An option is unknown or its value is invalid.
+        InvalidOptionError: An option is unknown, its value is invalid, or ``n`` is above 1.
     """
     known = [*argument_names(GenerationOptions), *_LOADING]
     check_names(arguments, known)
     options = {name: value for name, value in arguments.items() if name not in _LOADING}
-    GenerationOptions().override(options)
+    check_one_answer(GenerationOptions().override(options))
     return options
 
 

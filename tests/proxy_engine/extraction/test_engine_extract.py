@@ -239,6 +239,7 @@ def test_notebook_shows_a_bar_of_its_own(
         (["x"], {"output": "x.txt"}, InvalidOptionError, "the suffix of 'x.txt'"),
         (["x"], {"temperature": -1.0}, InvalidOptionError, "temperature"),
         (["x"], {"temprature": 1.0}, InvalidOptionError, "temprature"),
+        (["x"], {"n": 2, "temperature": 1.0}, InvalidOptionError, "one answer for each record"),
         (["x"], {"max_tokens": 3}, MaxTokensTooSmallError, "max_tokens"),
         ([{"text": "x", "age": 3}], {}, InvalidOptionError, "two columns of the name 'age'"),
         (["x"], {"text": "kind"}, InvalidOptionError, "two columns of the name 'kind'"),
