@@ -212,8 +212,7 @@ class RecordsRun:
                 contextlib.closing(run.outcomes()) as outcomes,
             ):
                 for outcome in outcomes:
-                    self._take(outcome)
-                    advance(outcome.error is not None)
+                    advance(self._take(outcome).error is not None)
         except BaseException as error:
             if self.output is None or self._started is None:
                 raise
@@ -240,23 +239,27 @@ class RecordsRun:
         if self._rows and self.output is not None and not self.is_quiet:
             _say(f"{self.output.path!r} has {self._rows} rows; {rest}")
 
-    def _take(self, outcome: Outcome) -> None:
+    def _take(self, outcome: Outcome) -> Outcome:
+        """Count a record and write what is to be shown of it; return its outcome."""
+        result, row = outcome.result, ""
+        if self.output is None:
+            row, outcome = JsonLines(self.extraction.answers).encoded(outcome)
         self._rows += 1
         self._failed += outcome.error is not None
         if self.page is not None:
             self.page(outcome)
         if self._started is None:
-            return
-        if outcome.result is not None:
-            self._prompt_tokens += outcome.result.usage.prompt_tokens
-            self._completion_tokens += outcome.result.usage.completion_tokens
-            self._cut_short += outcome.result.cut_short is not None
+            return outcome
+        if result is not None:
+            self._prompt_tokens += result.usage.prompt_tokens
+            self._completion_tokens += result.usage.completion_tokens
+            self._cut_short += result.cut_short is not None
         if self.output is None:
-            row = JsonLines(self.extraction.answers).row(outcome)
             with writing_to_standard_output(), tqdm.external_write_mode():
                 print(row, flush=True)
         if outcome.error is not None:
             _say(f"proxy-engine: {outcome.item.label}: {outcome.error}")
+        return outcome
 
     def _report(self) -> None:
         unit = self.inputs.unit

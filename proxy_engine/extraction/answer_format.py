@@ -35,6 +35,7 @@ ERROR = "error"
 """The column of errors."""
 OTHERS = "additional_properties"
 """The column of properties that the schema allows and does not name."""
+_NO_OBJECT = "a serializer has written no object, and the columns are properties"
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +184,7 @@ class AnswerFormat:
         pydantic cannot write; they are written as ``str`` does.
 
         Raises:
-            Exception: A serializer of the type raised it.
+            ValueError: A serializer of the type raised an exception.
         """
         if self.adapter is None:
             return encode(value)
@@ -216,13 +217,23 @@ class AnswerFormat:
         return (*quoted, *found)
 
     def plain(self, value: Any) -> Any:
-        """Return a parsed answer as dicts, lists and scalars, among them dates and decimals."""
+        """Return a parsed answer as dicts, lists and scalars, among them dates and decimals.
+
+        Raises:
+            ValueError: As :meth:`written`.
+        """
         return _plain(value if self.adapter is None else self._named(value, mode="python"))
 
     def split(self, text: str) -> dict[str, str]:
-        """Return the columns of an answer that is a JSON text, as JSON texts."""
+        """Return the columns of an answer that is a JSON text, as JSON texts.
+
+        Raises:
+            ValueError: A serializer has written no object, and the schema is that of objects.
+        """
         if not self.properties:
             return {self.prefix + RESULT: text}
+        if not text.lstrip().startswith("{"):
+            raise ValueError(_NO_OBJECT)
         members = split_members(text)
         known = self._known
         columns = {self.prefix + name: text for name, text in members.items() if name in known}
@@ -230,9 +241,15 @@ class AnswerFormat:
         return {**columns, self.prefix + OTHERS: join_members(others)} if others else columns
 
     def cells(self, value: Any) -> dict[str, Any]:
-        """Return the columns of an answer that :meth:`plain` has returned."""
+        """Return the columns of an answer that :meth:`plain` has returned.
+
+        Raises:
+            ValueError: As :meth:`split`.
+        """
         if not self.properties:
             return {self.prefix + RESULT: value}
+        if not isinstance(value, Mapping):
+            raise ValueError(_NO_OBJECT)
         others = {name: value[name] for name in value if name not in self._known}
         cells = {self.prefix + name: value[name] for name in self.properties if name in value}
         return {**cells, self.prefix + OTHERS: others} if others else cells
@@ -268,7 +285,13 @@ class AnswerFormat:
     def _named(self, value: Any, *, mode: Any) -> Any:
         """Return a value of the type as pydantic writes it, with the schema's names."""
         assert self.adapter is not None
-        written = self.adapter.dump_python(value, mode=mode, by_alias=True, warnings=False)
+        try:
+            written = self.adapter.dump_python(value, mode=mode, by_alias=True, warnings=False)
+        except ValueError:
+            raise
+        except Exception as error:
+            # The caller's code may raise anything.
+            raise ValueError(f"a serializer raised {type(error).__name__}: {error}") from error
         if not self.properties or not isinstance(written, dict):
             return written
         names = _names_of_fields(value)

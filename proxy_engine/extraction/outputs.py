@@ -22,7 +22,6 @@ from ..errors import (
     EarlierRunError,
     InvalidOptionError,
     OutputFileRefusedError,
-    OutputValidationError,
 )
 from .answer_format import AnswerFormat
 from .frames import import_library
@@ -310,14 +309,7 @@ class Output:
         Raises:
             OutputFileError: The row cannot be written.
         """
-        try:
-            row = self.rows.row(outcome)
-        except Exception as error:
-            # The caller's code may raise anything.
-            reason = f"the value cannot be written: {type(error).__name__}: {error}"
-            refused = OutputValidationError(reason, text=outcome.answer)
-            outcome = Outcome(outcome.item, outcome.answers, error=refused)
-            row = self.rows.row(outcome)
+        row, outcome = self.rows.encoded(outcome)
         self._size = self._file.write(row)
         if self._manifest is not None:
             self._manifest.add(self._size, outcome)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jinja2 import Environment
 
 from .json_values import in_utf8, pointer_of
-from .rows import error_text
+from .rows import error_text, unwritten
 from .schemas import INPUT
 
 if TYPE_CHECKING:
@@ -68,7 +68,8 @@ def record_of(outcome: Outcome, quotes: Sequence[Quotation]) -> PageRecord:
     try:
         answer = outcome.text
     except ValueError as error:
-        return PageRecord(outcome.item.label, text, error=error_text(error))
+        refused = error_text(unwritten(error, outcome.answer))
+        return PageRecord(outcome.item.label, text, error=refused)
     return PageRecord(outcome.item.label, text, answer, quotes, has_field_quotes=has_field_quotes)
 
 

@@ -15,6 +15,7 @@ from .answer_format import ERROR, AnswerFormat
 from .column_types import ColumnType, common_type, conform, infer_type
 from .frames import arrow_type, import_library
 from .json_values import encode, in_utf8
+from .rows import error_text, unwritten
 
 _CHUNK = 2_000
 
@@ -83,8 +84,13 @@ class ParquetWriter:
         if self._answers.adapter is None:
             return row
         columns = {name: row.pop(name) for name in self._answers.columns if name in row}
-        value = self._answers.parse(encode(self._answers.join(columns)))
-        return {**row, **self._answers.cells(self._answers.plain(value))}
+        text = encode(self._answers.join(columns))
+        try:
+            value = self._answers.parse(text)
+            return {**row, **self._answers.cells(self._answers.plain(value))}
+        except ValueError as refused:
+            # A validator that has changed since the row was written, in an earlier run.
+            return {**row, self._error: error_text(unwritten(refused, text))}
 
     def _learn(self, rows: list[dict[str, Any]]) -> None:
         """Take the rows into account for the types of columns."""

@@ -15,7 +15,7 @@ from .frames import Frame, Library, make_frame
 from .json_values import is_missing, jsonable
 from .page import PageRecord, page
 from .records import RecordReader
-from .rows import error_text
+from .rows import error_text, unwritten
 
 if TYPE_CHECKING:
     from ..results.parts import Quotation, Usage
@@ -176,10 +176,12 @@ class ExtractionResults(Sequence[ExtractedRecord[T]]):
             text = ""
         if one.error is not None:
             return PageRecord(label, text, error=error_text(one.error))
-        answer, has_field_quotes = self._answers.written(one.value), self._answers.field_quotes
-        return PageRecord(
-            label, text, answer, one.quotes, has_field_quotes=has_field_quotes is not None
-        )
+        has_field_quotes = self._answers.field_quotes is not None
+        try:
+            answer = self._answers.written(one.value)
+        except ValueError as error:
+            return PageRecord(label, text, error=error_text(unwritten(error, "")))
+        return PageRecord(label, text, answer, one.quotes, has_field_quotes=has_field_quotes)
 
     def _to(self, library: Library) -> Any:
         frame = self._frame
@@ -198,14 +200,19 @@ class ExtractionResults(Sequence[ExtractedRecord[T]]):
 
     def _added(self) -> dict[str, list[Any]]:
         """Return the columns of the answers and errors."""
-        rows = [
-            {} if one.error is not None else self._answers.cells(self._answers.plain(one.value))
-            for one in self._records
-        ]
+        rows, errors = [], []
+        for one in self._records:
+            error, row = one.error, {}
+            try:
+                if error is None:
+                    row = self._answers.cells(self._answers.plain(one.value))
+            except ValueError as refused:
+                error = unwritten(refused, "")
+            rows.append(row)
+            errors.append(None if error is None else error_text(error))
         columns = {name: [row.get(name) for row in rows] for name in self._answers.columns}
         for name in self._answers.details.types:
             columns[name] = [one.details.get(name) for one in self._records]
-        errors = [None if one.error is None else error_text(one.error) for one in self._records]
         return {**columns, self._answers.prefix + ERROR: errors}
 
     def __repr__(self) -> str:

@@ -7,6 +7,7 @@ import io
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EarlierRunError, OutputValidationError, RecordError
@@ -51,9 +52,22 @@ class RowFormat(ABC):
         """Return the header of a file without rows; ``None`` if none is missing."""
         return None
 
+    def encoded(self, outcome: Outcome) -> tuple[str, Outcome]:
+        """Return the row and the outcome of a record: an error if its value cannot be written."""
+        try:
+            return self.row(outcome), outcome
+        except ValueError as error:
+            refused = unwritten(error, outcome.answer)
+            outcome = replace(outcome, result=None, earlier=None, error=refused)
+            return self.row(outcome), outcome
+
     @abstractmethod
     def row(self, outcome: Outcome) -> str:
-        """Return the row of a record, without a line break."""
+        """Return the row of a record, without a line break.
+
+        Raises:
+            ValueError: The value cannot be written.
+        """
 
     def _fields(self, item: Item) -> dict[str, Any]:
         """Return the fields of a record as JSON values."""
@@ -87,6 +101,9 @@ class ParquetLines(JsonLines):
     """
 
     def row(self, outcome: Outcome) -> str:
+        if outcome.error is None:
+            # Raises as the conversion to columns would, when all records are done.
+            self.answers.cells(self.answers.plain(outcome.value()))
         return self._row(outcome, outcome.answer)
 
 
@@ -157,6 +174,11 @@ def failure(key: Mapping[str, Any], error: Exception) -> dict[str, Any]:
     if isinstance(error, OutputValidationError):
         facts["text"] = error.text
     return facts
+
+
+def unwritten(error: ValueError, text: str) -> OutputValidationError:
+    """Return the error of a value that cannot be written; ``text`` is the answer of the model."""
+    return OutputValidationError(f"the value cannot be written: {error}", text=text)
 
 
 def error_type(error: Exception) -> str:

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from state_machines.errors import ProxyError
 
-from ...errors import OutputValidationError
 from ...extraction.answer_format import ERROR, AnswerFormat
 from ...extraction.column_types import ColumnType, answer_types, fit
 from ...extraction.frames import arrow_type, import_library
 from ...extraction.outcomes import Extraction, Outcome
 from ...extraction.records import Instruction, RecordReader
-from ...extraction.rows import error_text
+from ...extraction.rows import error_text, unwritten
 from ...extraction.sources import record_inputs
 from ...runtime import process_runtime
 
@@ -147,7 +146,7 @@ class Extractor:
             try:
                 rows[position] = self._cells(outcome.result.parsed)
             except ValueError as error:
-                errors[position] = OutputValidationError(str(error), text=outcome.result.text)
+                errors[position] = unwritten(error, outcome.answer)
         for name, kind in self._types.items():
             values = [row.get(name) for row in rows]
             table = table.append_column(name, arrow.array(values, arrow_type(arrow, kind)))

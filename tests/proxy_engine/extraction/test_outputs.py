@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
+import pyarrow.parquet
 import pydantic
 import pytest
 from hypothesis import given, settings
@@ -175,13 +176,46 @@ class Noted(Unwritten):
         return kind
 
 
+class Named(Pet):
+    """A type that is written as no object."""
+
+    @pydantic.model_serializer
+    def _write(self) -> str:
+        return "a pet"
+
+
+@pytest.mark.parametrize(("kind", "message"), [(Unwritten, "LookupError"), (Named, "no object")])
+@pytest.mark.parametrize("suffix", FORMATS)
 def test_value_that_cannot_be_written_is_the_error_of_its_record(
+    tiny_engine: InferenceEngine, tmp_path: Path, suffix: str, kind: Any, message: str
+) -> None:
+    path = tmp_path / f"out.{suffix}"
+    results = tiny_engine.extract(["a", "b"], kind, output=path, **OPTIONS)
+    assert [message in str(error) for error in results.errors.values()] == [True, True]
+    if suffix == "parquet":
+        rows = pyarrow.parquet.read_table(path).to_pylist()
+        assert all(message in row["error"] for row in rows)
+    else:
+        assert path.read_text().count(message) == 2
+
+
+@pytest.mark.parametrize(("kind", "message"), [(Unwritten, "LookupError"), (Named, "no object")])
+def test_frames_and_pages_have_the_errors_of_values_that_cannot_be_written(
+    tiny_engine: InferenceEngine, kind: Any, message: str
+) -> None:
+    results = tiny_engine.extract(["a", "b"], kind, **OPTIONS)
+    assert all(isinstance(value, kind) for value in results.values)
+    for row in results.to_arrow().to_pylist():
+        assert row["text"] in ("a", "b")
+        assert row["kind"] is None
+        assert message in row["error"]
+    assert results._repr_html_()
+    assert kind is Named or message in results.to_html()
+
+
+def test_value_that_pydantic_cannot_write_is_written_as_text(
     tiny_engine: InferenceEngine, tmp_path: Path
 ) -> None:
-    path = tmp_path / "out.jsonl"
-    results = tiny_engine.extract(["a", "b"], Unwritten, output=path, **OPTIONS)
-    assert list(results.errors) == [0, 1]
-    assert "LookupError" in json.loads(path.read_bytes().splitlines()[1])["error"]["message"]
     path = tmp_path / "noted.jsonl"
     assert tiny_engine.extract(["a"], Noted, output=path, **OPTIONS).errors == {}
     assert json.loads(path.read_bytes())["path"] == "a note"
