@@ -10,7 +10,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 _EXACT_DIGITS = 15
-"""Decimals of so many digits are different doubles, as which pydantic reads JSON numbers."""
+"""Different decimals with up to 15 digits are different doubles, which JSON numbers are read as."""
 _BOUNDS = ("ge", "gt", "le", "lt", "multiple_of")
 
 
@@ -53,7 +53,7 @@ def _closed(schema: JsonSchemaValue) -> JsonSchemaValue:
 def _numbers(
     number: JsonSchemaValue, digits: int | None, places: int | None, *, is_bounded: bool
 ) -> Iterator[JsonSchemaValue]:
-    """Yield the schemas of numbers with at most so many digits and decimal places.
+    """Yield the schemas of numbers with a maximum of digits and decimal places.
 
     Numbers that are not exact as doubles are left out, and where texts are an alternative also
     those whose schema would be long.

@@ -240,7 +240,7 @@ class RecordsRun:
             _say(f"{self.output.path!r} has {self._rows} rows; {rest}")
 
     def _take(self, outcome: Outcome) -> Outcome:
-        """Count a record and write what is to be shown of it; return its outcome."""
+        """Count a record, write its row and its error, and return its outcome."""
         result, row = outcome.result, ""
         if self.output is None:
             row, outcome = JsonLines(self.extraction.answers).encoded(outcome)

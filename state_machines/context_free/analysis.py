@@ -163,8 +163,9 @@ class Analysis:
         behind: dict[int, int] = {}
 
         def ends(expression: Expression) -> tuple[bool, int, int]:
-            """Return whether an expression is nullable, the terminals that shortest texts begin
-            with, of one that is not, and those that texts end with.
+            """Return whether an expression is nullable, its first and its last terminals.
+
+            The first ones are those of shortest texts, if the expression is not nullable.
             """
             match expression:
                 case Terminal(number=number):

@@ -86,7 +86,7 @@ class LexerState(Node):
         if self.complete & self.lazy:
             return ()
         spend(1 + len(self.items) // 4)
-        # Most terminals are words, many of which begin with the same byte.
+        # Most terminals are words, and many words begin with the same byte.
         by_members: dict[int, list[tuple[int, Node]]] = {}
         for bit, node in self.items:
             for members, target in node.transitions:

@@ -124,7 +124,7 @@ class QuoteMasks:
             begun, head = head.begun, head.quote
         if type(head) is not EncodedQuote:
             return None
-        # Few tokens go on within the spelling of a character.
+        # Few tokens begin inside the spelling of a character.
         if head.high - head.low > FEW_POSITIONS and not begun:
             return None
         if tail is not None and (head.nullable or tail.rule_book is not None):

@@ -91,7 +91,7 @@ class GrammarReader(TextReader):
         """Skip white space and comments inside a rule."""
 
     def end_of_space(self, position: int, space: re.Pattern[str]) -> int:
-        """Return where white space and comments, all of which a pattern matches, end."""
+        """Return the end of white space and comments, which ``space`` matches as a whole."""
         found = space.match(self.text, position)
         assert found is not None, "the pattern matches the empty text"
         end = found.end()
