@@ -64,22 +64,25 @@ def _numbers(
         places: The number of digits behind the point; ``None`` for any.
         is_bounded: Whether texts are no alternative.
     """
-    if digits is None and "multipleOf" in number:
-        # pydantic divides with 28 digits.
-        steps = _places(number["multipleOf"])
-        behind = steps if places is None else min(steps, places)
-        yield _limited(number, max(_EXACT_DIGITS - behind, 1), behind)
-    elif digits is None:
+    if digits is None and "multipleOf" not in number:
         yield number if places is None else _limited(number, None, places)
-    elif places is None and is_bounded:
-        for behind in range(min(digits, _EXACT_DIGITS) + 1):
-            yield _limited(number, min(digits, _EXACT_DIGITS) - behind, behind)
-    elif places is not None and (is_bounded or places < digits <= _EXACT_DIGITS):
-        behind = min(places, digits, _EXACT_DIGITS)
-        before = max(min(digits - places, _EXACT_DIGITS - behind), 0)
-        limited = _limited(number, before, behind)
+        return
+    if not is_bounded and (digits is None or places is None or digits > _EXACT_DIGITS):
+        return
+    whole = exact = _EXACT_DIGITS
+    behind = exact if places is None else min(places, exact)
+    if digits is None:
+        # pydantic divides with 28 digits.
+        behind = min(_places(number["multipleOf"]), behind)
+    else:
+        exact = min(digits, exact)
+        whole = digits if places is None else max(digits - places, 0)
+        behind = min(behind, exact)
+    # The more digits are before the point, the fewer are behind it.
+    for count in range(max(exact - whole, 0), behind + 1):
+        limited = _limited(number, min(whole, exact - count), count)
         # pydantic counts the digit of a zero as one before the point.
-        yield limited if places < digits else {**limited, "not": {"const": 0}}
+        yield limited if whole else {**limited, "not": {"const": 0}}
 
 
 def _limited(number: JsonSchemaValue, before: int | None, behind: int) -> JsonSchemaValue:

@@ -377,7 +377,17 @@ def test_types_whose_validator_is_stricter_than_their_schema(name: str) -> None:
         ({"max_digits": 5, "decimal_places": 2}, ["999.99", '"-999.9"'], ["1000", '"1000"']),
         ({"max_digits": 5, "decimal_places": 2, "ge": 0}, ["999.99"], ["1000", "-1", "0.001"]),
         ({"max_digits": 18, "decimal_places": 2}, [f'"{"9" * 16}.99"'], ['"1.001"']),
-        ({"max_digits": 18, "decimal_places": 2, "gt": 0}, ["9999999999999.99"], ["9" * 16]),
+        (
+            {"max_digits": 18, "decimal_places": 2, "gt": 0},
+            ["9999999999999.99", "9" * 15],
+            ["1.001", "9" * 16],
+        ),
+        (
+            {"max_digits": 38, "decimal_places": 18, "ge": 0},
+            ["12345.6789", f"0.{'1' * 15}"],
+            ["-1"],
+        ),
+        ({"multiple_of": D("1E-8")}, ["20999999.5", "0.00000001"], ["0.000000001"]),
         ({"max_digits": 2, "decimal_places": 2}, ['"0.25"'], ['"0"', '"0.0"', '"1"', "0.001"]),
         ({"max_digits": 2, "decimal_places": 2, "ge": 0}, ["0.25"], ["0", "-0.1", "0.001"]),
         ({"max_digits": 4, "decimal_places": 1, "multiple_of": D("0.25")}, ["1.5"], ["1.25"]),
