@@ -284,7 +284,15 @@ class EncodedQuote(EncodedText):
         if found is None:
             return None
         characters, begun = found
-        low, depth, source = self.low, self.depth, spelled.source
+        after = self._after(characters)
+        if not begun:
+            return after
+        return after.begun_by(begun) if isinstance(after, EncodedQuote) else EMPTY
+
+    def _after(self, characters: str) -> Node:
+        """Return the derivative by the spelling of whole characters."""
+        spelled, low, depth = self.spelled, self.low, self.depth
+        source = spelled.source
         count, least, most = len(characters), self.min_chars, self.max_chars
         if most is not None:
             most -= count
@@ -297,15 +305,9 @@ class EncodedQuote(EncodedText):
             position = source.order[low] + depth
             if not source.text.startswith(characters, position):
                 return EMPTY
-            after = spelled.only_quote(low, depth + count, position + count, least, most)
-        else:
-            interval = source.after(low, self.high, depth, characters)
-            if interval is None:
-                return EMPTY
-            after = spelled.quote(*interval, least, most)
-        if not begun:
-            return after
-        return after.begun_by(begun) if isinstance(after, EncodedQuote) else EMPTY
+            return spelled.only_quote(low, depth + count, position + count, least, most)
+        interval = source.after(low, self.high, depth, characters)
+        return EMPTY if interval is None else spelled.quote(*interval, least, most)
 
     def begun_by(self, text: bytes) -> Node:
         """Return the derivative by a proper beginning of the spelling of a character."""
@@ -351,7 +353,8 @@ class EncodedQuote(EncodedText):
         end = self._plain_end(text, position) if self.terminator else position
         if end == position:
             return position + 1, self.derivative(text[position])
-        return end, self.direct_derivative(text[position:end]) or EMPTY
+        # Not by ``read``, which stores its texts: this one may be long.
+        return end, self._after(text[position:end].decode("ascii"))
 
 
 class BegunQuote(Lazy):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
+import tracemalloc
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -327,6 +329,23 @@ def test_keyword_combines_with_others(
     for text in refused:
         assert not machine.begins(json.dumps(text) + " "), text
         assert not machine.matches(json.dumps(text)), text
+
+
+def test_quotes_that_were_matched_are_not_kept() -> None:
+    source = " ".join(map(str, range(20_000)))
+    machine = JsonSchemaStateMachine(
+        {"type": "string", "x-substring-of": "d"}, sources={"d": source}
+    )
+    quotes = [json.dumps(" ".join(map(str, range(first, 20_000)))) for first in range(12)]
+    assert machine.matches(quotes[0])
+    tracemalloc.start()
+    try:
+        assert all(map(machine.matches, quotes))
+        gc.collect()
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < len(source)
 
 
 @pytest.mark.parametrize(
