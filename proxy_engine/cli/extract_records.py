@@ -21,7 +21,7 @@ from ..extraction.output_file import OutputFile
 from ..extraction.outputs import OutputOptions
 from ..extraction.page import head, record_of, section
 from ..extraction.progress import showing_bar
-from ..extraction.rows import JsonLines
+from ..extraction.rows import JsonLines, unwritten
 from ..extraction.run import Run
 from ..runtime.progress import to_stderr
 from .errors import CommandLineError, writing_to_standard_output
@@ -60,7 +60,11 @@ def extract_record(
         ProxyError: As ``InferenceEngine.stream`` raises it.
     """
     result = _generate(engine, extraction, content, is_streaming=is_streaming, is_quiet=is_quiet)
-    text = extraction.answers.json_text(result)
+    answers = extraction.answers
+    try:
+        text = answers.json_text(result)
+    except ValueError as error:
+        raise unwritten(error, answers.answer_text(result)) from error
     if output is not None:
         output.begin(0)
         output.write(text)

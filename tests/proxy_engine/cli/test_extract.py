@@ -99,6 +99,27 @@ def test_input_defaults_to_stdin(
 
 
 @pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
+def test_value_that_cannot_be_written_is_the_error_of_its_record(
+    directory: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (directory / "unwritten.py").write_text(
+        "import pydantic\n"
+        "class Unwritten(pydantic.BaseModel):\n"
+        "    is_old: bool\n"
+        "    @pydantic.field_serializer('is_old')\n"
+        "    def write(self, value):\n"
+        "        raise KeyError('is_old')\n"
+    )
+    monkeypatch.syspath_prepend(directory)
+    (directory / name).write_text('"a"\n')
+    assert extract(Path("unwritten:Unwritten"), name, "--no-stream") == 1
+    out, err = capsys.readouterr()
+    assert "KeyError" in err
+    assert (name, out) == ("a.txt", "") or json.loads(out)["error"]["line"] == 1
+
+
+@pytest.mark.usefixtures("tiny")
 def test_failed_line_has_its_error(
     schema: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
