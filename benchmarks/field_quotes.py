@@ -127,7 +127,9 @@ def table(without: Sequence[Extracted], answers: Sequence[Extracted]) -> str:
     }
     tokens = sum(each.tokens for each in answers) / sum(each.tokens for each in without)
     shown = [
-        f"{name}: {100 * one.value:.0f}% ({100 * one.low:.0f} to {100 * one.high:.0f})"
+        f"{name}: no values"
+        if one is None
+        else f"{name}: {100 * one.value:.0f}% ({100 * one.low:.0f} to {100 * one.high:.0f})"
         for name, one in lines.items()
     ]
     return "\n".join([*shown, f"tokens with quotes over those without: {tokens:.1f}"])
@@ -139,8 +141,10 @@ def _right(answer: Extracted, is_quoted: bool) -> tuple[int, int]:
     return sum(chosen), len(chosen)
 
 
-def _share(pairs: Sequence[tuple[int, int]]) -> Interval:
+def _share(pairs: Sequence[tuple[int, int]]) -> Interval | None:
     counted = [(right, number) for right, number in pairs if number]
+    if not counted:
+        return None
     return interval([right for right, _ in counted], [number for _, number in counted])
 
 

@@ -23,6 +23,7 @@ def test_value_stands_in_quote_by_whole_words(value: object, quote: str, expecte
 
 def test_table_divides_values_by_their_quotes() -> None:
     without = [Extracted({"a": True, "b": False}, {}, [], 10)]
+    assert "right, of values in their quote: no values" in table(without, without)
     answers = [Extracted({"a": True, "b": False}, {"a": True, "b": False}, ["b"], 25)]
     assert table(without, answers).splitlines() == [
         "right fields without quotes: 50% (50 to 50)",
