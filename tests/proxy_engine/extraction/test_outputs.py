@@ -149,6 +149,34 @@ def test_values_that_validators_have_changed_are_written_and_resumed(
         assert "kind" not in row
 
 
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_earlier_answer_that_a_changed_validator_rejects_ends_no_run(
+    tiny_engine: InferenceEngine, tmp_path: Path, suffix: str
+) -> None:
+    rejected: list[str] = []
+
+    class Checked(pydantic.BaseModel):
+        kind: Literal["cat", "dog"]
+
+        @pydantic.field_validator("kind")
+        @classmethod
+        def _check(cls, kind: str) -> str:
+            return {name: name for name in ("cat", "dog") if name not in rejected}[kind]
+
+    path = tmp_path / f"out.{suffix}"
+    with tiny_engine.iter_extract(["a", "b"], Checked, output=path, **OPTIONS) as stream:
+        assert next(stream).error is None
+    rejected += ["cat", "dog"]
+    results = tiny_engine.extract(["a", "b"], Checked, output=path, resume=True, **OPTIONS)
+    assert [type(error).__name__ for error in results.errors.values()] == [
+        "EarlierRunError",
+        "OutputValidationError",
+    ]
+    if suffix == "parquet":
+        rows = pyarrow.parquet.read_table(path).to_pylist()
+        assert ["KeyError" in row["error"] for row in rows] == [True, True]
+
+
 class Unwritten(pydantic.BaseModel):
     """Two values that pydantic cannot write: it has no form for one, and the other's raises."""
 
