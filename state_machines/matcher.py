@@ -137,7 +137,7 @@ class Matcher:
         """Return the cost of computing this state's mask.
 
         ``None`` if the mask has not been computed. The costs of the last 256 masks of a vocabulary
-        are kept.
+        are kept. Masks within quotes are not stored; the cost of one is measured here.
         """
         return self._store.cost(self.state)
 

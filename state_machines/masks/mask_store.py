@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from contextlib import suppress
 from time import perf_counter
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
@@ -16,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from state_machines.budgets import recursion_budget, step_budget
+from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.node import Node
 from state_machines.limits import LIMITS
 from state_machines.masks.mask_maker import MaskMaker
@@ -117,8 +119,9 @@ class MaskStore:
             if key() is state:
                 return MaskCost(*cost)
         start = perf_counter()
-        if state.mask is None and self._quotes.mask(state) is not None:
-            return MaskCost(("quote",), 0, 0, perf_counter() - start)
+        with suppress(GrammarBudgetError):
+            if state.mask is None and self._quotes.mask(state) is not None:
+                return MaskCost(("quote",), 0, 0, perf_counter() - start)
         return None
 
 

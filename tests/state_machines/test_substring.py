@@ -14,6 +14,7 @@ import pydantic
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from patched_limits import patch_limits
 
 from state_machines import (
     InvalidArgumentError,
@@ -220,6 +221,19 @@ def test_masks_within_a_quote_name_their_route() -> None:
     cost = matcher.mask_cost()
     assert cost is not None
     assert cost.routes == ("quote" if KERNEL else "vertices",)
+
+
+def test_cost_of_a_mask_that_takes_too_much_work_is_not_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    schema = {"type": "array", "items": {"type": "string", "x-substring-of": "d"}}
+    machine = JsonSchemaStateMachine(schema, sources={"d": DOCUMENT})
+    vocabulary = vocabulary_of(DOCUMENT, [(1, 0, 1, b'"]')])
+    matcher = machine.matcher(vocabulary)
+    for byte in b'["The':
+        matcher.advance(vocabulary.token_bytes.index(bytes((byte,))))
+    patch_limits(monkeypatch, mask_steps=0)
+    assert matcher.mask_cost() is None
 
 
 @pytest.mark.parametrize(
