@@ -398,7 +398,7 @@ def test_generated_decimals_validate(
 ) -> None:
     adapter: TypeAdapter[Any] = TypeAdapter(Annotated[decimal.Decimal, Field(**constraints)])
     machine = JsonSchemaStateMachine(adapter.json_schema(schema_generator=ClosedJsonSchema))
-    for text in (*values, *(written(machine, Random(seed)) for seed in range(20))):
+    for text in (*values, *(written(machine, Random(seed)) for seed in range(8))):
         assert machine.matches(text)
         adapter.validate_json(text)
     for text in others:
