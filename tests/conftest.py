@@ -45,10 +45,8 @@ _LONG_FILES = frozenset(
 )
 
 
-# Collecting garbage takes a third of the time of importing the test modules, and 4% of that of the
-# tests at the usual thresholds.
+# Collecting garbage takes a third of the time of importing the test modules.
 gc.disable()
-gc.set_threshold(10_000, 10, 10)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,6 +1,6 @@
 """Walks of the compiled kernel (``walk.c``), with the arrays that one thread lends it.
 
-The kernel visits the vertices of the trie one by one.
+The kernel walks the trie depth first, one vertex at a time.
 """
 
 from __future__ import annotations

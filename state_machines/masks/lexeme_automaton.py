@@ -115,7 +115,7 @@ class LexemeAutomaton:
         """Compute the row, state or answer that the kernel has stopped for.
 
         Args:
-            status: What it is: one of ``_ASK_ROW`` to ``_ASK_LIVE``.
+            status: The kind of request, ``_ASK_ROW`` to ``_ASK_LIVE``.
         """
         missing = int(self.fields.missing)
         if status == _ASK_ROW:

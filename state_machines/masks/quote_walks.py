@@ -35,7 +35,13 @@ _FOLLOWING = 256
 """Nodes that follow a quote whose tokens are stored."""
 
 _SOURCE_ARRAYS = (
-    *("order", "text", "first_spelling", "first_byte", "last_end", "bytes", "terminator"),
+    "order",
+    "text",
+    "first_spelling",
+    "first_byte",
+    "last_end",
+    "bytes",
+    "terminator",
 )
 
 
