@@ -164,22 +164,22 @@ class step_budget:
 _BUDGET: ContextVar[step_budget | None] = ContextVar("budget", default=None)
 
 
-class recursion_budget:
-    """Convert :class:`RecursionError` to :class:`~state_machines.errors.GrammarBudgetError`.
+class derivative_budget(step_budget):
+    """A :class:`step_budget` of a block that computes derivatives.
 
-    States of ambiguous grammars can be nested deeper than Python's recursion limit.
+    :class:`RecursionError` becomes :class:`~state_machines.errors.GrammarBudgetError`: states of
+    ambiguous grammars can be nested deeper than Python's recursion limit.
     """
 
     __slots__ = ()
 
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: object, error: BaseException | None, traceback: object) -> None:
+    def __exit__(self, *raised: object) -> None:
+        super().__exit__()
+        error = raised[1]
         if isinstance(error, RecursionError):
             raise GrammarBudgetError(
                 "the text is too ambiguous: its state is nested too deeply",
-                budget=LIMITS.mask_steps,
+                budget=self._limit,
                 hint="Write the grammar so that each text has one derivation",
             ) from error
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 import numpy.typing as npt
 
-from state_machines.budgets import recursion_budget, step_budget
+from state_machines.budgets import derivative_budget, step_budget
 from state_machines.completion.completion import Completion
 from state_machines.errors import GrammarBudgetError, TokenRejectedError
 from state_machines.explanation import (
@@ -30,8 +30,6 @@ from state_machines.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from state_machines.machine import StateMachine
-
-_RECURSION_BUDGET = recursion_budget()
 
 _EXPLANATION_STEPS = 64
 """Derivatives that an explanation is assumed to store."""
@@ -200,7 +198,7 @@ class Matcher:
             if self._machine is not None:
                 self._machine.steps_taken += 1
         if state.counts_tokens or begins_with_spelling(self.state):
-            with step_budget(LIMITS.mask_steps if steps is None else steps), _RECURSION_BUDGET:
+            with derivative_budget(LIMITS.mask_steps if steps is None else steps):
                 state = Completion.of(self.vocabulary).after_token(self.state, state, token_id)
         if state is EMPTY:
             raise TokenRejectedError(
@@ -224,7 +222,7 @@ class Matcher:
         if self.is_finished or node.nullable or (first is not None and first & (first - 1)):
             return b""
         try:
-            with step_budget(LIMITS.mask_steps), _RECURSION_BUDGET:
+            with derivative_budget(LIMITS.mask_steps):
                 while not node.nullable:
                     text = node.leading_text
                     if not text:
@@ -281,7 +279,7 @@ class Matcher:
         if self.is_finished or not is_token:
             return found
         if not found.is_allowed and begins_with_spelling(state):
-            with step_budget(LIMITS.mask_steps), _RECURSION_BUDGET:
+            with derivative_budget(LIMITS.mask_steps):
                 target = Completion.of(vocabulary).after_token(state, EMPTY, token_id)
             if target is not EMPTY:
                 reason = f"{found.name} may come next: the grammar has the token itself."

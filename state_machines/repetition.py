@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from state_machines.budgets import recursion_budget, step_budget
+from state_machines.budgets import derivative_budget
 from state_machines.completion.completion import Completion
 from state_machines.completion.texts import Plan
 from state_machines.errors import GrammarBudgetError, UnwritableTextError
@@ -46,8 +46,6 @@ _PAUSE = 61
 number, so that the next look is at another place in the unit, such as between two characters."""
 
 _PRINTABLE = byte_set(set(range(0x20, 0x7F)) - set(b'"\\'))
-
-_RECURSION_BUDGET = recursion_budget()
 
 
 class _Repeated(NamedTuple):
@@ -107,7 +105,7 @@ class RepetitionDetector:
     def _advance_to_end(self, rest: Node, form: bytes) -> None:
         self._rest = self.closing_token = None
         try:
-            with step_budget(LIMITS.token_advance_steps), _RECURSION_BUDGET:
+            with derivative_budget(LIMITS.token_advance_steps):
                 self._end(rest.word_derivative(form))
         except (GrammarBudgetError, UnwritableTextError, RecursionError):
             self._next_look = self._length + _PAUSE
@@ -128,7 +126,7 @@ class RepetitionDetector:
     def _look(self, state: Node, unit: bytes) -> None:
         """End the value that repeats in a state, if there is one and this is the place."""
         try:
-            with step_budget(LIMITS.token_plan_steps), _RECURSION_BUDGET:
+            with derivative_budget(LIMITS.token_plan_steps):
                 found = _repeated(state, unit)
                 if found is None:
                     self._next_look = self._length + _PAUSE

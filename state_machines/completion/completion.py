@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary, WeakSet
 import numpy as np
 import numpy.typing as npt
 
-from state_machines.budgets import Verdict, recursion_budget, spend, step_budget
+from state_machines.budgets import Verdict, derivative_budget, spend, step_budget
 from state_machines.caches import WeakKeyLruCache
 from state_machines.completion.next_tokens import NextTokens
 from state_machines.completion.shortest_texts import ShortestTexts
@@ -34,8 +34,6 @@ Mask = npt.NDArray[np.bool_]
 
 _LIMITED_STATES = 16_384
 """States of the automaton of a state that limits tokens."""
-
-_RECURSION_BUDGET = recursion_budget()
 
 
 class Completion:
@@ -91,7 +89,7 @@ class Completion:
         return known
 
     def _make_plan(self, state: Node, steps: int) -> Plan:
-        with step_budget(steps), _RECURSION_BUDGET:
+        with derivative_budget(steps):
             text = self._texts.text(state, steps)
             length = UNWRITABLE if text is None else self._segmenter.fewest(text)
             if text is not None and length < UNWRITABLE:
@@ -265,7 +263,7 @@ class Completion:
         """
         known = self._limited_masks.peek(state)
         if known is None:
-            with step_budget(LIMITS.mask_steps if steps is None else steps), _RECURSION_BUDGET:
+            with derivative_budget(LIMITS.mask_steps if steps is None else steps):
                 known = self._limited_mask(state)
             known.flags.writeable = False
             self._limited_masks.put(state, known, known.nbytes)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from state_machines.budgets import recursion_budget, spend, step_budget
+from state_machines.budgets import derivative_budget, spend
 from state_machines.caches import WeakKeyLruCache
 from state_machines.errors import GrammarBudgetError, UnwritableTextError
 from state_machines.grammar.configurations import configurations, split_lexeme
@@ -53,8 +53,6 @@ ESTIMATE_STEPS = 24
 
 UNKNOWN = int(np.iinfo(np.int32).max)
 """The number of tokens where it is not known."""
-
-_RECURSION_BUDGET = recursion_budget()
 
 
 class NextTokens:
@@ -161,7 +159,7 @@ class NextTokens:
             return found
 
         try:
-            with step_budget(steps), _RECURSION_BUDGET:
+            with derivative_budget(steps):
                 for target, ids in self._spelled.targets(state):
                     needed[ids] = np.minimum(needed[ids], length(target))
                 max_tokens = LIMITS.narrowed_tokens
@@ -268,7 +266,7 @@ class NextTokens:
                 return UNKNOWN
 
         try:
-            with step_budget(steps), _RECURSION_BUDGET:
+            with derivative_budget(steps):
                 for _ in best_first(start, edges, bound, deepest_first=False):
                     if fewest <= at_most:
                         is_exact = False

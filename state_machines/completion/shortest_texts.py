@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from itertools import chain
 
-from state_machines.budgets import recursion_budget, spend, step_budget
+from state_machines.budgets import derivative_budget, spend
 from state_machines.caches import WeakKeyLruCache
 from state_machines.completion.leaf_texts import LeafTexts
 from state_machines.completion.texts import (
@@ -52,7 +52,6 @@ WEIGHT_LIMITS = (1 << 12, 1 << 16, 1 << 20)
 LONG_LITERAL = 512
 """Bytes of a literal above which its weight is estimated."""
 
-_RECURSION_BUDGET = recursion_budget()
 
 _COMPOSED = (
     Concatenation,
@@ -115,7 +114,7 @@ class ShortestTexts:
             head = None if tail is None else self.known.get(node.head)
             if tail is not None and head is not None:
                 return self.known.put(node, joined(head, tail))
-        with step_budget(steps), _RECURSION_BUDGET:
+        with derivative_budget(steps):
             solver = _Solver(self)
             for limit in WEIGHT_LIMITS:
                 found = solver.solve(node, limit)

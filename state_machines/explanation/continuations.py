@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Literal, TypeAlias
 
-from state_machines.budgets import recursion_budget, spend, step_budget
+from state_machines.budgets import derivative_budget, spend
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.capture import Captured
 from state_machines.grammar.configurations import all_configurations, joined
@@ -52,7 +52,6 @@ _DIGITS = byte_set(b"0123456789")
 _ASCII = (1 << 128) - 1
 _TAILS = byte_set(range(0x80, 0xC0))
 _WORD = byte_set(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz-$")
-_RECURSION_BUDGET = recursion_budget()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +111,7 @@ def continuations(
     """
     found: dict[Continuation, None] = {}
     try:
-        with step_budget(LIMITS.explanation_steps), _RECURSION_BUDGET:
+        with derivative_budget(LIMITS.explanation_steps):
             for continuation in _found(state, special_tokens or {}):
                 found[continuation] = None
     except GrammarBudgetError:

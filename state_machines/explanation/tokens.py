@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from operator import index
 
-from state_machines.budgets import recursion_budget, spend, step_budget
+from state_machines.budgets import derivative_budget, spend
 from state_machines.errors import InvalidArgumentError
 from state_machines.explanation.continuations import END, Continuation, continuations, list_html
 from state_machines.grammar.deep import compute_word_derivative
@@ -23,7 +23,6 @@ _SHOWN = 60
 """Characters of a text that are shown."""
 
 _FINISHED = "is refused: an end token has been taken"
-_RECURSION_BUDGET = recursion_budget()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +111,7 @@ def explain_token(
         GrammarBudgetError: Following the bytes takes more than ``LIMITS.mask_steps`` steps.
     """
     explainer = _Explainer(state, vocabulary, is_finished)
-    with step_budget(LIMITS.mask_steps), _RECURSION_BUDGET:
+    with derivative_budget(LIMITS.mask_steps):
         if isinstance(token, str):
             return explainer.text(token)
         return explainer.token(_checked_id(token))

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from state_machines.budgets import recursion_budget, spend
+from state_machines.budgets import derivative_budget, spend
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import Concatenation, Union
-
-_RECURSION_BUDGET = recursion_budget()
 
 
 def word_derivative(node: Node, text: bytes) -> Node:
@@ -35,7 +33,7 @@ def _without_recursion(node: Node, text: bytes, compute: Callable[[Node, bytes],
         return compute(node, text)
     except RecursionError:
         pass
-    with _RECURSION_BUDGET:
+    with derivative_budget():
         state = node
         for byte in text:
             if state is EMPTY:

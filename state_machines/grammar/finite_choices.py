@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from state_machines.budgets import recursion_budget, spend, step_budget
+from state_machines.budgets import derivative_budget, spend
 from state_machines.caches import WeakKeyLruCache
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.atoms import Branch, Literal, SymbolNode
@@ -51,7 +51,6 @@ _OTHER_SPELLING = re.compile(r".*(\.\d*0|[eE].*)|-0(\.0*)?", re.DOTALL)
 """Spellings of a number, or of its rest, beside the shortest decimal."""
 
 _ZERO = code_points("0")
-_RECURSION_BUDGET = recursion_budget()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +95,7 @@ def finite_choice(state: Node) -> tuple[ChoiceOption, ...] | None:
     if _WITHOUT_CHOICE.get(state):
         return None
     try:
-        with step_budget(LIMITS.choice_steps), _RECURSION_BUDGET:
+        with derivative_budget(LIMITS.choice_steps):
             options = _options(state)
     except GrammarBudgetError as error:
         # Not known: each token is sampled, which is correct for every choice. That holds for good

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary, ref
 import numpy as np
 import numpy.typing as npt
 
-from state_machines.budgets import recursion_budget, step_budget
+from state_machines.budgets import derivative_budget
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.node import Node
 from state_machines.limits import LIMITS
@@ -102,8 +102,8 @@ class MaskStore:
         start = perf_counter()
         routes: list[str] = []
         rows = self._maker.rows
-        budget = step_budget(steps)
-        with budget, _RECURSION_BUDGET:
+        budget = derivative_budget(steps)
+        with budget:
             state.mask, dense = self._maker.mask(state, routes)
         seconds = perf_counter() - start
         rows = self._maker.rows - rows
@@ -124,8 +124,6 @@ class MaskStore:
                 return MaskCost(("quote",), 0, 0, perf_counter() - start)
         return None
 
-
-_RECURSION_BUDGET = recursion_budget()
 
 _STORES: WeakKeyDictionary[Vocabulary, MaskStore] = WeakKeyDictionary()
 _STORES_LOCK = threading.Lock()

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from state_machines.budgets import recursion_budget, spend, step_budget
+from state_machines.budgets import derivative_budget, spend
 from state_machines.caches import WeakKeyLruCache
 from state_machines.grammar.characters import spellings_of
 from state_machines.grammar.node import Node
@@ -170,7 +170,7 @@ class QuoteMasks:
 
     def _after(self, tail: Node, vertex: int, steps: int | None) -> list[int]:
         """Return the tokens that write a text up to a vertex, and more of what follows it."""
-        with step_budget(LIMITS.mask_steps if steps is None else steps), recursion_budget():
+        with derivative_budget(LIMITS.mask_steps if steps is None else steps):
             return self._tokens(tail, vertex)
 
 

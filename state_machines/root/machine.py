@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self
 
-from state_machines.budgets import recursion_budget, step_budget
+from state_machines.budgets import derivative_budget
 from state_machines.errors import UnsupportedStructuralTagError
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import optional, union
@@ -20,8 +20,6 @@ from state_machines.root.parts import Part, SubState
 from state_machines.root.positions import speller
 from state_machines.structural_tags import Format, bounded, parse
 from state_machines.vocabulary import Vocabulary
-
-_RECURSION_BUDGET = recursion_budget()
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +161,7 @@ class RootMatcher(Matcher):
             pieces = attribution.finish()
         else:
             form = self.vocabulary.token_bytes[token_id]
-            with step_budget(LIMITS.mask_steps), _RECURSION_BUDGET:
+            with derivative_budget(LIMITS.mask_steps):
                 pieces = attribution.feed(
                     form or b"", SpelledTokens.of(self.vocabulary).form(token_id)
                 )
@@ -187,7 +185,7 @@ class RootMatcher(Matcher):
     def end_texts(self) -> None:
         """Restrict free texts to their shortest continuation: their end, or a marker."""
         attribution = self._attribution.copy()
-        with step_budget(LIMITS.mask_steps), _RECURSION_BUDGET:
+        with derivative_budget(LIMITS.mask_steps):
             attribution.end_texts()
             state = union(
                 self._automaton.node_after(transition, node, text)

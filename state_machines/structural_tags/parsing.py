@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from state_machines.budgets import recursion_budget, step_budget
+from state_machines.budgets import derivative_budget
 from state_machines.context_free import GrammarStateMachine
 from state_machines.errors import (
     GrammarBudgetError,
@@ -83,7 +83,7 @@ def parse(tag: Any) -> Format:
 def bounded() -> Iterator[None]:
     """Apply the step budget of a compilation."""
     try:
-        with step_budget(LIMITS.compile_steps), recursion_budget():
+        with derivative_budget(LIMITS.compile_steps):
             yield
     except GrammarBudgetError as error:
         raise UnsupportedStructuralTagError(

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from state_machines import Matcher, Vocabulary
-from state_machines.budgets import recursion_budget, step_budget
+from state_machines.budgets import derivative_budget
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.root import RootMatcher, Text
@@ -66,7 +66,6 @@ _CONTROL = 1 << 1
 _DIGITS = sum(1 << byte for byte in b"0123456789")
 # An opening quote or a space can be left of forced text.
 _VALUE_BYTES = sum(1 << byte for byte in range(128) if chr(byte).isalnum() or byte in b'" ')
-_RECURSION_BUDGET = recursion_budget()
 
 
 class Retokenize(Protocol):
@@ -160,7 +159,7 @@ class CopyDrafter:
         if matcher is None or _is_free_text(matcher):
             return self._repeated(tokens, answer, at_most)
         try:
-            with step_budget(_STEPS), _RECURSION_BUDGET:
+            with derivative_budget(_STEPS):
                 return self._propose(tokens, answer, matcher.state, at_most)[:at_most]
         except GrammarBudgetError:
             return ()
