@@ -131,10 +131,12 @@ class TrieWalk:
                             pending.append((following, rest, end))
                     continue
             if kind is Union:
-                if node.first_bytes & bytes_below(at):
-                    pending += [(member, tail, at) for member in node.members]  # type: ignore[attr-defined]
-                elif tail is not None and node.nullable:
+                if tail is not None and node.nullable:
                     pending.append((*tail, at))
+                below = bytes_below(at)
+                if node.first_bytes & below:
+                    members = node.members  # type: ignore[attr-defined]
+                    pending += [(each, tail, at) for each in members if each.first_bytes & below]
                 continue
             if kind is Captured:
                 dispatch, lexeme = node.dispatch, node.lexeme  # type: ignore[attr-defined]
