@@ -98,9 +98,11 @@ serve: $(INSTALLED)-server model
 	$(FAST) $(BIN)/python -m proxy_engine serve $(SERVE_ARGS)
 
 # The tests of a file share fixtures, like a server, so a file runs in one process. tests/conftest.py
-# orders the files.
+# orders the files. Without bytecode, each of the interpreters that tests start would compile the package.
+TESTS := PYTHONDONTWRITEBYTECODE= $(FAST)
+
 test: $(INSTALLED)-dev model speech-model
-	$(FAST) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	$(TESTS) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 # torch and llama-cpp-python are too large for the development environment. llama-cpp-python is compiled.
 test-runtimes:
@@ -115,7 +117,7 @@ test-ray: $(INSTALLED)-dev $(INSTALLED)-ray model
 	$(FAST) $(BIN)/python -m pytest -m 'soak or not soak' tests/proxy_engine/integrations/ray $(PYTEST_ARGS)
 
 coverage: $(INSTALLED)-dev model speech-model
-	$(FAST) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
+	$(TESTS) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
 
 matrix:
 	@for python in $(PYTHONS); do \

@@ -94,12 +94,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 @contextlib.contextmanager
 def _frozen() -> Iterator[None]:
     """Freeze existing objects, so that garbage collections between runs are short."""
+    is_first = not gc.get_freeze_count()
     gc.collect()
     gc.freeze()
     try:
         yield
     finally:
-        gc.unfreeze()
+        # The tests have frozen all that they import.
+        if is_first:
+            gc.unfreeze()
 
 
 def _measure(

@@ -76,13 +76,17 @@ class AllTokens:
         mask[list(self.vocabulary.end_token_ids)] = state.nullable
         path, text = [state], b""
         for form, token_id in self._sorted:
+            if path[-1] is EMPTY and form.startswith(text):
+                continue
             shared = 0
             while shared < min(len(text), len(form)) and text[shared] == form[shared]:
                 shared += 1
             del path[shared + 1 :]
-            for byte in form[len(path) - 1 :]:
-                path.append(EMPTY if path[-1] is EMPTY else path[-1].derivative(byte))
-            text = form
+            for byte in form[shared:]:
+                path.append(path[-1].derivative(byte))
+                if path[-1] is EMPTY:
+                    break
+            text = form[: len(path) - 1]
             mask[token_id] = path[-1] is not EMPTY
         return mask
 
