@@ -29,9 +29,6 @@ from state_machines.masks.state_table import StateTable
 from state_machines.masks.token_sets import TokenSet, packed
 from state_machines.masks.token_trie import Ids, TokenTrie, intervals
 
-MAX_STATES = 1 << 20
-"""Greater than the number of states of any automaton."""
-
 
 class Descents:
     """Walks automata over one trie. Safe to use from several threads.
@@ -92,7 +89,7 @@ class Descents:
             self.rows += automaton.rows - rows
 
     def visits(self, table: StateTable, begin: Begin) -> Visits:
-        """Return all vertices that a walk visits, with their states. Those may repeat."""
+        """Return all vertices that a walk visits, with their states."""
         with self.kernel_walk() as walk:
             if walk is None:
                 return descend_levels(self.trie, table, begin)[1]
@@ -156,7 +153,6 @@ def descend_levels(trie: TokenTrie, table: StateTable, begin: Begin) -> tuple[De
         vertices, states = vertices[states > 0], states[states > 0]
     found: list[Visits] = []
     left: list[tuple[Ids, Ids]] = []
-    seen = vertices.astype(np.int64) * MAX_STATES + states
     while len(vertices):
         spend()
         table.expand(np.unique(states).tolist())
@@ -169,15 +165,8 @@ def descend_levels(trie: TokenTrie, table: StateTable, begin: Begin) -> tuple[De
         if begin.longest:
             leaves &= below == 0
         left.append((children[leaves], table.kind[above[leaves]]))
-        live = below > 0
-        keys = children[live].astype(np.int64) * MAX_STATES + below[live]
-        keys = np.setdiff1d(keys, seen)
-        seen = np.union1d(seen, keys)
-        vertices, states = (
-            (keys // MAX_STATES).astype(np.int32),
-            (keys % MAX_STATES).astype(np.int32),
-        )
+        vertices, states = children[below > 0], below[below > 0]
     visits = joined(found)
     tokens = packed(trie.tokens_at_all(visits[0][begin.is_below :]))
     reached = np.unique(visits[1][begin.is_below :]).tolist()
-    return Descent(tokens, by_kind(left, trie.size, begin.longest), reached), visits
+    return Descent(tokens, by_kind(*joined(left), trie.size), reached), visits

@@ -21,16 +21,11 @@ from state_machines.masks.state_table import StateTable
 from state_machines.masks.token_sets import FEW_TOKENS, TokenSet
 from state_machines.masks.token_trie import Ids, TokenTrie, concatenated
 
-MAX_LATE = 4_096
-"""Vertices that wait for the rows of their states in one call of the kernel."""
-
 FEW_VERTICES = 64
 """Vertices up to which they are sorted as Python objects."""
 
 MANY_VERTICES = 4_096
 """Vertices from which on they are not sorted, but marked in an array of all."""
-
-UNLIMITED = np.iinfo(np.int32).max
 
 TOKENS_PER_STEP = 1_024
 """Tokens of a walk that are charged as one step."""
@@ -43,7 +38,7 @@ class Begin(NamedTuple):
     """Where a walk begins.
 
     Attributes:
-        vertices: The vertices: int32. With ``longest``, none is below another.
+        vertices: The vertices: int32. None is below another.
         state: The number of the state.
         longest: Whether lexemes are longest matches.
         is_below: Whether the state is that at the only vertex. Otherwise it is that at the parents,
@@ -76,19 +71,22 @@ Visits = tuple[Ids, Ids]
 
 
 _ARRAYS = (
-    *("begin", "vertices", "states", "late_vertices", "late_states", "bits", "few", "leaving"),
-    *("kinds", "visited", "visited_states", "reached", "number", "seen", "stamp", "parsers"),
+    *("begin", "vertices", "states", "path", "bits", "few", "leaving"),
+    *("kinds", "visited", "visited_states", "reached", "is_reached", "parsers"),
 )
 _NUMBERS = (
-    *("begins", "begun", "start", "is_below", "longest", "walk", "pending", "late", "max_late"),
-    *("found", "max_few", "leaves", "max_leaves", "visits", "max_visits", "states_reached"),
+    *("begins", "begun", "start", "is_below", "longest", "pending"),
+    *("found", "max_few", "leaves", "max_leaves", "visits", "states_reached"),
 )
+
+
+_TRIE_ARRAYS = "vertices", "ids", "bytes", "ordered", "index"
 
 
 class _Trie(ctypes.Structure):
     """``token_trie`` of ``walk.c``."""
 
-    _fields_ = tuple((name, ctypes.c_void_p) for name in ("vertices", "ids", "bytes"))
+    _fields_ = tuple((name, ctypes.c_void_p) for name in _TRIE_ARRAYS)
 
 
 class _Lexer(ctypes.Structure):
@@ -112,26 +110,23 @@ class KernelWalk:
     def __init__(self, trie: TokenTrie, kernel: Kernel) -> None:
         self._kernel = kernel
         self._trie = trie
-        self._trie_fields = _Trie(
-            trie.vertices.ctypes.data, trie.ids.ctypes.data, trie.byte.ctypes.data
-        )
+        ordered, index = trie.ordered
+        arrays = trie.vertices, trie.ids, trie.byte, ordered, index
+        self._trie_fields = _Trie(*(array.ctypes.data for array in arrays))
         size = trie.size
         self._arrays: dict[str, npt.NDArray[Any]] = {
-            "vertices": np.empty(2 * size + MAX_LATE, np.int32),
-            "states": np.empty(2 * size + MAX_LATE, np.int32),
-            "late_vertices": np.empty(MAX_LATE, np.int32),
-            "late_states": np.empty(MAX_LATE, np.int32),
+            "vertices": np.empty(2 * size, np.int32),
+            "states": np.empty(2 * size, np.int32),
+            "path": np.empty(len(trie.levels), np.int32),
             "bits": np.zeros(int(trie.ids.max(initial=0)) // 8 + 1, np.uint8),
             "few": np.empty(FEW_TOKENS, np.int32),
             "leaving": np.empty(size, np.int32),
             "kinds": np.empty(size, np.int32),
             "reached": np.empty(0, np.int32),
-            "number": np.empty(0, np.int32),
-            "seen": np.empty(size, np.uint64),
-            "stamp": np.zeros(size, np.uint32),
+            "is_reached": np.empty(0, np.uint8),
             "parsers": np.empty(size + 1, np.int32),
         }
-        self._walk = _Walk(max_late=MAX_LATE, max_few=FEW_TOKENS, max_leaves=size)
+        self._walk = _Walk(max_few=FEW_TOKENS, max_leaves=size)
         for name, array in self._arrays.items():
             setattr(self._walk, name, array.ctypes.data)
         self._leaving = self._arrays["leaving"].data
@@ -157,26 +152,21 @@ class KernelWalk:
         arrays["bits"].fill(0)
         walk.begin, walk.begins = begin.vertices.ctypes.data, len(begin.vertices)
         walk.start, walk.is_below, walk.longest = begin.state, begin.is_below, begin.longest
-        walk.walk = walk.walk % UNLIMITED + 1
-        walk.begun = walk.pending = walk.late = walk.found = walk.leaves = 0
+        walk.begun = walk.pending = walk.found = walk.leaves = 0
         walk.visits = walk.states_reached = 0
         walk.visited = walk.visited_states = None
-        walk.max_visits = UNLIMITED
         if visits is not None:
             walk.visited, walk.visited_states = (array.ctypes.data for array in visits)
-            walk.max_visits = len(visits[0])
         table.expand([begin.state])
-        left: list[tuple[Ids, Ids]] = []
         try:
             while self._call(table):
                 spend()
-                self._resume(table, left)
+                table.expand(np.unique(arrays["states"][: walk.pending]).tolist())
         finally:
             reached = arrays["reached"][: walk.states_reached].tolist()
-            arrays["number"][reached] = 0
+            arrays["is_reached"][reached] = 0
         spend(walk.found // TOKENS_PER_STEP)
-        left.append(self._left())
-        return Descent(self._tokens(), by_kind(left, self._trie.size, begin.longest), reached)
+        return Descent(self._tokens(), by_kind(*self._left(), self._trie.size), reached)
 
     def descend_stacks(
         self, automaton: StackAutomaton, vertices: Ids, target: int
@@ -208,7 +198,7 @@ class KernelWalk:
         spend(fields.steps // STEPS_OF_STACKS + walk.found // TOKENS_PER_STEP)
         fields.steps = 0
         ends.append(self._left()[0])
-        return self._tokens(), _distinct(concatenated(ends), self._trie.size, is_distinct=False)
+        return self._tokens(), _distinct(concatenated(ends), self._trie.size)
 
     def descend_lexemes(
         self, automaton: LexemeAutomaton, parser: Node, groups: list[tuple[int, Ids]]
@@ -272,10 +262,11 @@ class KernelWalk:
 
     def _call(self, table: StateTable) -> bool:
         capacity = len(table.kind)
-        if len(self._arrays["number"]) < capacity:
-            for name in ("reached", "number"):
-                grown = np.zeros(capacity, np.int32)
-                grown[: len(self._arrays[name])] = self._arrays[name]
+        if len(self._arrays["reached"]) < capacity:
+            for name in ("reached", "is_reached"):
+                known = self._arrays[name]
+                grown = np.zeros(capacity, known.dtype)
+                grown[: len(known)] = known
                 self._arrays[name] = grown
                 setattr(self._walk, name, grown.ctypes.data)
         lexer = _Lexer(*table.addresses)
@@ -283,20 +274,6 @@ class KernelWalk:
             ctypes.byref(self._trie_fields), ctypes.byref(lexer), ctypes.byref(self._walk)
         )
         return is_unfinished != 0
-
-    def _resume(self, table: StateTable, left: list[tuple[Ids, Ids]]) -> None:
-        """Empty full arrays, compute the rows of late states, and put late vertices back."""
-        walk, arrays = self._walk, self._arrays
-        late = walk.late
-        if not late:
-            left.append(self._left())
-            walk.leaves = 0
-            return
-        table.expand(dict.fromkeys(arrays["late_states"][:late].tolist()))
-        first, last = walk.pending, walk.pending + late
-        arrays["vertices"][first:last] = arrays["late_vertices"][:late]
-        arrays["states"][first:last] = arrays["late_states"][:late]
-        walk.pending, walk.late = last, 0
 
     def _left(self) -> tuple[Ids, Ids]:
         leaves = self._walk.leaves
@@ -309,7 +286,7 @@ class KernelWalk:
         return TokenSet(None, self._arrays["bits"].copy())
 
     def visits(self, table: StateTable, begin: Begin) -> Visits:
-        """Return all vertices that a walk visits, with their states. Those may repeat."""
+        """Return all vertices that a walk visits, with their states."""
         room = int(self._trie.vertices_from[begin.vertices].sum())
         visits = np.empty(room, np.int32), np.empty(room, np.int32)
         self.descend(table, begin, visits)
@@ -327,15 +304,14 @@ def joined(parts: list[tuple[Ids, Ids]]) -> tuple[Ids, Ids]:
     return first, second
 
 
-def by_kind(left: list[tuple[Ids, Ids]], size: int, is_distinct: bool) -> list[tuple[int, Ids]]:
+def by_kind(vertices: Ids, kinds: Ids, size: int) -> list[tuple[int, Ids]]:
     """Return the distinct vertices of each kind, ascending.
 
     Args:
-        left: Vertices and kinds.
+        vertices: The vertices.
+        kinds: The kind of each.
         size: The number of vertices of the trie.
-        is_distinct: Whether no vertex repeats.
     """
-    vertices, kinds = joined(left)
     if len(vertices) <= FEW_VERTICES:
         few: dict[int, set[int]] = {}
         for vertex, kind in zip(vertices.tolist(), kinds.tolist(), strict=True):
@@ -343,12 +319,11 @@ def by_kind(left: list[tuple[Ids, Ids]], size: int, is_distinct: bool) -> list[t
         return [(kind, np.array(sorted(each), np.int32)) for kind, each in few.items()]
     present = np.flatnonzero(np.bincount(kinds)).tolist()
     parts = [(kind, vertices[kinds == kind] if len(present) > 1 else vertices) for kind in present]
-    return [(kind, _distinct(part, size, is_distinct)) for kind, part in parts]
+    return [(kind, _distinct(part, size)) for kind, part in parts]
 
 
-def _distinct(vertices: Ids, size: int, is_distinct: bool) -> Ids:
-    if len(vertices) <= MANY_VERTICES and is_distinct:
-        return np.sort(vertices)
+def _distinct(vertices: Ids, size: int) -> Ids:
+    """Return the distinct vertices, ascending."""
     if len(vertices) <= MANY_VERTICES:
         ordered = np.sort(vertices)
         is_first = np.ones(len(ordered), np.bool_)

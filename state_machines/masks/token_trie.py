@@ -33,6 +33,14 @@ VERTEX = np.dtype(
 )
 """``trie_vertex`` of ``walk.c``; see :mod:`~state_machines.masks.byte_classes`."""
 
+ORDERED_VERTEX = np.dtype(
+    [("classes", np.uint64)]
+    + [(name, np.int32) for name in ("after", "low", "number")]
+    + [("depth", np.uint16), ("byte", np.uint8)],
+    align=True,
+)
+"""``ordered_vertex`` of ``walk.c``."""
+
 _NONE, _SEVERAL = -1, -2
 """In place of the id of the only token that ends at a vertex."""
 
@@ -129,6 +137,27 @@ class TokenTrie:
         for name in ("low", "end", "high", "byte"):
             found[name] = getattr(self, name)
         return found
+
+    @cached_property
+    def ordered(self) -> tuple[npt.NDArray[np.void], Ids]:
+        """The vertices in the order of their texts, which walks of many vertices read.
+
+        ``ordered_vertex``, shape (n + 1,), and the index of each vertex there: int32, shape (n,).
+        """
+        index: Ids = np.zeros(self.size, np.int32)
+        for first, last in zip(self.levels[1:], self.levels[2:], strict=False):
+            parents = self.parent[first:last]
+            before = np.cumsum(self.vertices_from[first:last]) - self.vertices_from[first:last]
+            within = before - before[self.first_child[parents] - first]
+            index[first:last] = index[parents] + 1 + within
+        found = np.zeros(self.size + 1, ORDERED_VERTEX)
+        found["after"][index] = index + self.vertices_from
+        found["number"][index] = np.arange(self.size)
+        for name in ("low", "depth", "byte"):
+            found[name][index] = getattr(self, name)
+        found["classes"][index] = self.vertices["classes"]
+        found["low"][self.size] = len(self.ids)
+        return found, index
 
     def _classes(self) -> npt.NDArray[np.uint64]:
         """Return the classes of the bytes below each vertex, as a set: uint64, shape (n,).

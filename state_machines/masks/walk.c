@@ -11,7 +11,7 @@
 #define EXPORTED __attribute__((visibility("default")))
 #endif
 
-EXPORTED const int32_t version = 14;
+EXPORTED const int32_t version = 15;
 
 /* Write the state of an automaton at every vertex of a trie, beginning with `from`.
  *
@@ -41,10 +41,23 @@ typedef struct {
     uint64_t classes;
 } trie_vertex;
 
+/* The same vertex in the order of the texts: those below it are next, up to before `after`. The tokens
+ * that end at it have the ranks `low` to before that of the next vertex. `number`: its index in `vertices`.
+ */
+typedef struct {
+    uint64_t classes;
+    int32_t after, low, number;
+    uint16_t depth;
+    uint8_t byte;
+} ordered_vertex;
+
+/* ordered: the vertices in the order of the texts, and one more at the end; index: the place of each. */
 typedef struct {
     const trie_vertex *vertices;
     const int32_t *ids;
     const uint8_t *bytes;
+    const ordered_vertex *ordered;
+    const int32_t *index;
 } token_trie;
 
 /* The states of lexers. target[256 * s + b] follows state s by byte b; 0 is dead. kind[s] is -1 if
@@ -59,27 +72,23 @@ typedef struct {
 /* A walk, and its results.
  *
  * begin: the vertices below which the walk begins, in state `start`; it reads their own bytes first,
- * unless `is_below`. With `longest`, none of them is below another.
- * vertices, states, parsers: a stack of `pending` vertices to visit. late_vertices, late_states: those
- * whose states have unknown rows.
+ * unless `is_below`. None of them is below another.
+ * vertices, states, parsers: `pending` vertices to visit. path: the states above the next vertex.
  * bits: one for each token that is found; few: the first of their ids.
  * leaving: the vertices with the first byte after a lexeme, and the kinds of the states before it:
  * those without a target, or all if not `longest`.
  * visited: if wanted, all vertices with their states.
- * reached: the states that were reached; number[s] is one more than the index of s there.
- * seen: the states below 64 in which a vertex was reached, if `stamp` is `walk`.
+ * reached: the states that were reached, each of them marked in is_reached.
  */
 typedef struct {
     const int32_t *begin;
-    int32_t *vertices, *states, *late_vertices, *late_states;
+    int32_t *vertices, *states, *path;
     uint8_t *bits;
-    int32_t *few, *leaving, *kinds, *visited, *visited_states, *reached, *number;
-    uint64_t *seen;
-    uint32_t *stamp;
+    int32_t *few, *leaving, *kinds, *visited, *visited_states, *reached;
+    uint8_t *is_reached;
     int32_t *parsers;
-    int32_t begins, begun, start, is_below, longest, walk;
-    int32_t pending, late, max_late;
-    int32_t found, max_few, leaves, max_leaves, visits, max_visits, states_reached;
+    int32_t begins, begun, start, is_below, longest, pending;
+    int32_t found, max_few, leaves, max_leaves, visits, states_reached;
 } descent;
 
 static void add_tokens(const token_trie *trie, descent *walk, int32_t rank, int32_t end)
@@ -93,98 +102,100 @@ static void add_tokens(const token_trie *trie, descent *walk, int32_t rank, int3
     }
 }
 
-static int is_seen(descent *walk, int32_t vertex, int32_t number)
+static void visit(descent *walk, const ordered_vertex *at, int32_t state)
 {
-    uint64_t bit = number < 64 ? (uint64_t)1 << number : 0;
-    if (walk->stamp[vertex] != (uint32_t)walk->walk) {
-        walk->stamp[vertex] = (uint32_t)walk->walk;
-        walk->seen[vertex] = 0;
+    if (walk->visited) {
+        walk->visited[walk->visits] = at->number;
+        walk->visited_states[walk->visits++] = state;
     }
-    if (walk->seen[vertex] & bit)
+}
+
+/* Add the tokens at a vertex that is reached in a state, and those below it if the state loops on all
+ * their bytes and no lexeme leaves there. Returns whether the vertices below are to be visited.
+ */
+static int reach(const token_trie *trie, const lexer *lexer, descent *walk, const ordered_vertex *at,
+                 int32_t state)
+{
+    const ordered_vertex *next = trie->ordered + at->after;
+    int has_children = next > at + 1;
+    if (!walk->is_reached[state]) {
+        walk->is_reached[state] = 1;
+        walk->reached[walk->states_reached++] = state;
+    }
+    visit(walk, at, state);
+    if (has_children && (walk->visited || at->classes & ~lexer->loops[state] ||
+                         !(walk->longest || lexer->kind[state] == 0))) {
+        add_tokens(trie, walk, at->low, at[1].low);
         return 1;
-    walk->seen[vertex] |= bit;
+    }
+    add_tokens(trie, walk, at->low, next->low);
     return 0;
 }
 
-/* Add the tokens at a vertex that is reached in a state. Those below it are added at once if the
- * state loops on all their bytes and no lexeme leaves there; otherwise the vertex is to be visited.
+/* Visit the vertices below one that is reached in a state, whose row is known. Vertices in states whose
+ * rows are unknown are written to `vertices` and `states`, from `late` on; returns the end of these.
  */
-static void reach(const token_trie *trie, const lexer *lexer, descent *walk, int32_t vertex,
-                  int32_t state)
+static int32_t descend_below(const token_trie *trie, const lexer *lexer, descent *walk, int32_t root,
+                             int32_t state, int32_t late)
 {
-    const trie_vertex *at = trie->vertices + vertex;
-    int has_children = at->first_child < at->end_child;
-    if (!walk->number[state]) {
-        walk->reached[walk->states_reached++] = state;
-        walk->number[state] = walk->states_reached;
+    const ordered_vertex *at = trie->ordered + root, *end = trie->ordered + at->after;
+    int32_t base = at->depth, *path = walk->path;
+    path[0] = state;
+    for (at++; at < end;) {
+        int32_t above = path[at->depth - base - 1], kind = lexer->kind[above];
+        int32_t below = lexer->target[256 * above + at->byte];
+        if (kind && !(below && walk->longest)) {
+            walk->leaving[walk->leaves] = at->number;
+            walk->kinds[walk->leaves++] = kind;
+        }
+        if (below && reach(trie, lexer, walk, at, below)) {
+            if (lexer->kind[below] >= 0) {
+                path[at->depth - base] = below;
+                at++;
+                continue;
+            }
+            walk->vertices[late] = (int32_t)(at - trie->ordered);
+            walk->states[late++] = below;
+        }
+        at = trie->ordered + at->after;
     }
-    if (!walk->longest && has_children && is_seen(walk, vertex, walk->number[state]))
-        return;
-    if (!walk->visited && !(at->classes & ~lexer->loops[state]) &&
-        (!has_children || walk->longest || lexer->kind[state] == 0)) {
-        add_tokens(trie, walk, at->low, at->high);
-        return;
-    }
-    add_tokens(trie, walk, at->low, at->end);
-    /* The row of a state is not needed where no token goes on. */
-    if (walk->visited && !has_children && walk->visits < walk->max_visits) {
-        walk->visited[walk->visits] = vertex;
-        walk->visited_states[walk->visits++] = state;
-        return;
-    }
-    walk->vertices[walk->pending] = vertex;
-    walk->states[walk->pending++] = state;
+    return late;
 }
 
 /* Visit the vertices below others, as far as a lexer is alive there.
  *
- * The row of `start` must be known. Returns 0 at the end; otherwise the call is to be repeated after
- * full arrays have been emptied, the rows of late states computed, and late vertices put back.
+ * The row of `start` must be known. Returns whether vertices are pending: the call is to be repeated
+ * after the rows of their states have been computed.
  */
 EXPORTED int32_t descend(const token_trie *trie, const lexer *lexer, descent *walk)
 {
     for (; walk->begun < walk->begins; walk->begun++) {
-        int32_t vertex = walk->begin[walk->begun], state = walk->start;
-        if (walk->is_below) {
-            walk->vertices[walk->pending] = vertex;
-            walk->states[walk->pending++] = state;
-        } else if ((state = lexer->target[256 * state + trie->vertices[vertex].byte])) {
-            reach(trie, lexer, walk, vertex, state);
-        }
-    }
-    while (walk->pending) {
-        int32_t vertex = walk->vertices[walk->pending - 1];
-        int32_t state = walk->states[walk->pending - 1];
-        int32_t child = trie->vertices[vertex].first_child;
-        int32_t end = trie->vertices[vertex].end_child;
-        int32_t kind = lexer->kind[state];
-        const int32_t *target = lexer->target + 256 * state;
-        if (kind < 0) {
-            if (walk->late == walk->max_late)
-                return 1;
-            walk->late_vertices[walk->late] = vertex;
-            walk->late_states[walk->late++] = state;
-            walk->pending--;
+        int32_t root = trie->index[walk->begin[walk->begun]], state = walk->start;
+        const ordered_vertex *at = trie->ordered + root;
+        if (walk->is_below)
+            visit(walk, at, state);
+        else if (!(state = lexer->target[256 * state + at->byte]) ||
+                 !reach(trie, lexer, walk, at, state))
             continue;
-        }
-        if (walk->leaves + (end - child) > walk->max_leaves || walk->visits == walk->max_visits)
-            return 1;
-        walk->pending--;
-        if (walk->visited) {
-            walk->visited[walk->visits] = vertex;
-            walk->visited_states[walk->visits++] = state;
-        }
-        for (; child < end; child++) {
-            int32_t below = target[trie->vertices[child].byte];
-            if (below)
-                reach(trie, lexer, walk, child, below);
-            if (kind && !(below && walk->longest)) {
-                walk->leaving[walk->leaves] = child;
-                walk->kinds[walk->leaves++] = kind;
-            }
+        walk->vertices[walk->pending] = root;
+        walk->states[walk->pending++] = state;
+    }
+    int32_t roots = walk->pending, late = roots;
+    for (int32_t at = 0; at < roots; at++) {
+        int32_t root = walk->vertices[at], state = walk->states[at];
+        if (lexer->kind[state] >= 0) {
+            late = descend_below(trie, lexer, walk, root, state, late);
+        } else {
+            walk->vertices[late] = root;
+            walk->states[late++] = state;
         }
     }
-    return walk->late > 0;
+    walk->pending = late - roots;
+    for (int32_t at = 0; at < walk->pending; at++) {
+        walk->vertices[at] = walk->vertices[roots + at];
+        walk->states[at] = walk->states[roots + at];
+    }
+    return walk->pending > 0;
 }
 
 /* A source of quotes, as it is written. order: positions in the order of the texts there. text: the
