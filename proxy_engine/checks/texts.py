@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeGuard
 
 
@@ -24,6 +24,14 @@ def as_list(value: object) -> list[Any] | None:
     Strings, bytes and mappings do not count as lists.
     """
     return list(value) if is_iterable(value) else None
+
+
+def reusable(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments of several requests with lists in place of iterators, read once."""
+    return {
+        name: list(value) if isinstance(value, Iterator) else value
+        for name, value in arguments.items()
+    }
 
 
 def short_repr(value: object, limit: int = 80) -> str:

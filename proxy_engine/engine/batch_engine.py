@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast, overload
 
-from ..checks.texts import as_list, is_iterable, short_repr
+from ..checks.texts import is_iterable, reusable, short_repr
 from ..conversation.messages import Prompt
 from ..errors import BatchError, InvalidOptionError, PromptError
 from ..options.overrides import OptionOverrides
@@ -166,10 +166,7 @@ class BatchEngine(EngineProperties):
                 f"requests should be an iterable of prompts, not a {type(requests).__name__}",
                 hint="Put a single one into a list.",
             )
-        # An iterator can be read only once. Other values are refused with each request.
-        tools = as_list(arguments.get("tools"))
-        if tools is not None:
-            arguments["tools"] = tools
+        shared = reusable(arguments)
 
         def queue(request: BatchRequest) -> QueuedRequest:
             if not isinstance(request.options, Mapping):
@@ -182,7 +179,7 @@ class BatchEngine(EngineProperties):
             return self._core.queue(
                 request.prompt,
                 response_format if request.response_format is None else request.response_format,
-                cast(RequestArguments, {**arguments, **changes, **request.options}),
+                cast(RequestArguments, {**shared, **changes, **request.options}),
             )
 
         return RunningBatch(

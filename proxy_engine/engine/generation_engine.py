@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, overload
 
+from ..checks.texts import reusable
 from ..conversation.interaction import Interaction
 from ..conversation.messages import Prompt, RawPrompt
 from ..generation.forward_pass import PASS_TOKENS, following_logprobs
@@ -265,7 +266,8 @@ class GenerationEngine(EngineProperties):
             options: The options of ``GenerationOptions``.
         """
         tools = resolve_tools(tools)
-        generate = partial(self.generate, response_format=response_format, tools=tools, **options)
+        arguments = {**reusable(options), "response_format": response_format, "tools": tools}
+        generate = partial(self.generate, **arguments)
         return run_tools(
             lambda turns, choice: generate(turns, tool_choice=choice),
             prompt,
@@ -306,7 +308,8 @@ class GenerationEngine(EngineProperties):
     ) -> ToolRun[GenerationResult[Any]]:
         """:meth:`run_tools` for event loops; async tools are awaited."""
         tools = resolve_tools(tools)
-        generate = partial(self.agenerate, response_format=response_format, tools=tools, **options)
+        arguments = {**reusable(options), "response_format": response_format, "tools": tools}
+        generate = partial(self.agenerate, **arguments)
         return await arun_tools(
             lambda turns, choice: generate(turns, tool_choice=choice),
             prompt,

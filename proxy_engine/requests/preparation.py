@@ -19,6 +19,7 @@ from ..answers.compile_queue import CompileJob, CompileQueue
 from ..answers.compiler import AnswerCompiler, Dialect, reasoning_delimiters
 from ..answers.composition import REASONING
 from ..answers.response_format import ResponseFormat, ResponseFormatCompiler
+from ..checks.texts import reusable
 from ..conversation.chat_template import chat_template
 from ..conversation.content import TextContent
 from ..conversation.control_tokens import check_length, is_marked
@@ -139,6 +140,8 @@ class Preparation:
                 "the model transcribes speech and answers no prompts",
                 hint="Use engine.transcribe(audio).",
             )
+        # Retries read the arguments again.
+        arguments = reusable(arguments)
         others = dict(arguments)
         tools, tool_choice = others.pop("tools", None), others.pop("tool_choice", None)
         hooks = SamplingHooks.of(

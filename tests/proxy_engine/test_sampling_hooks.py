@@ -9,6 +9,7 @@ from typing import Any
 
 import mlx.core as mx
 import numpy as np
+import pydantic
 import pytest
 from mlx_lm import sample_utils
 
@@ -16,6 +17,7 @@ from proxy_engine import (
     BatchRequest,
     InferenceEngine,
     InvalidOptionError,
+    OutputValidationError,
     PartOptions,
     RawPrompt,
     SpeculationOptions,
@@ -30,6 +32,17 @@ PERSON = {
     "additionalProperties": False,
 }
 PROMPT = "Ada is 36."
+
+
+class Refused(pydantic.BaseModel):
+    """A word that is never right."""
+
+    word: str
+
+    @pydantic.field_validator("word")
+    @classmethod
+    def _refuse(cls, word: str) -> str:
+        raise ValueError(f"{word} is wrong")
 
 
 def argmax(logprobs: mx.array) -> mx.array:
@@ -91,6 +104,26 @@ def test_processors_and_sampling_parameters_work_together(roomy_engine: Inferenc
     expected = roomy_engine.generate(PROMPT, max_tokens=20, **options)
     result = roomy_engine.generate(PROMPT, max_tokens=20, logits_processors=[nothing], **options)
     assert result.token_ids == expected.token_ids
+
+
+def test_iterators_apply_to_all_requests_of_a_call(roomy_engine: InferenceEngine) -> None:
+    mark = roomy_engine.tokenizer.encode("!")[-1]
+
+    def only(_: mx.array, logits: mx.array) -> mx.array:
+        return mx.where(mx.arange(logits.shape[-1]) == mark, 1e4, logits)
+
+    def look_up() -> str:
+        return "found"
+
+    hooks: Any = {"logits_processors": iter([only]), "stop": iter(["!!!", "?"])}
+    answers = roomy_engine.generate_batch([PROMPT] * 2, max_tokens=9, **hooks)
+    assert [result.token_ids[:-1] for result in answers] == [(mark,) * 3] * 2
+    hooks = {"logits_processors": iter([only]), "tool_choice": "required"}
+    run = roomy_engine.run_tools(PROMPT, [look_up], max_tokens=60, **hooks)
+    assert set(run.result.text) == {"!"}
+    with pytest.raises(OutputValidationError) as caught:
+        roomy_engine.generate(PROMPT, Refused, max_retries=1, logits_processors=iter([only]))
+    assert all(attempt.text.startswith('{"word": "!') for attempt in caught.value.attempts)
 
 
 def test_repeated_text_is_not_drafted_for_callers_functions(roomy_engine: InferenceEngine) -> None:
