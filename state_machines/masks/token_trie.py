@@ -27,18 +27,15 @@ _TRIE_TEXTS = 20_000
 
 Ids = npt.NDArray[np.int32]
 
-VERTEX = np.dtype(
-    [(name, np.int32) for name in ("first_child", "end_child", "low", "end", "high", "byte")]
-    + [("classes", np.uint64)]
-)
+_VERTEX_TOKENS = [
+    ("classes", np.uint64),
+    *((name, np.int32) for name in ("low", "end", "high")),
+    *(("depth", np.uint16), ("byte", np.uint8)),
+]
+VERTEX = np.dtype([*_VERTEX_TOKENS, ("first_child", np.int32), ("end_child", np.int32)], align=True)
 """``trie_vertex`` of ``walk.c``; see :mod:`~state_machines.masks.byte_classes`."""
 
-ORDERED_VERTEX = np.dtype(
-    [("classes", np.uint64)]
-    + [(name, np.int32) for name in ("after", "low", "number")]
-    + [("depth", np.uint16), ("byte", np.uint8)],
-    align=True,
-)
+ORDERED_VERTEX = np.dtype([*_VERTEX_TOKENS, ("after", np.int32), ("number", np.int32)], align=True)
 """``ordered_vertex`` of ``walk.c``."""
 
 _NONE, _SEVERAL = -1, -2
@@ -134,7 +131,7 @@ class TokenTrie:
         found["first_child"] = self.first_child[:-1]
         found["end_child"] = self.first_child[1:]
         found["classes"] = self._classes()
-        for name in ("low", "end", "high", "byte"):
+        for name in ("low", "end", "high", "depth", "byte"):
             found[name] = getattr(self, name)
         return found
 
@@ -142,7 +139,7 @@ class TokenTrie:
     def ordered(self) -> tuple[npt.NDArray[np.void], Ids]:
         """The vertices in the order of their texts, which walks of many vertices read.
 
-        ``ordered_vertex``, shape (n + 1,), and the index of each vertex there: int32, shape (n,).
+        ``ordered_vertex``, and the index of each vertex there, int32; both of shape (n,).
         """
         index: Ids = np.zeros(self.size, np.int32)
         for first, last in zip(self.levels[1:], self.levels[2:], strict=False):
@@ -150,13 +147,11 @@ class TokenTrie:
             before = np.cumsum(self.vertices_from[first:last]) - self.vertices_from[first:last]
             within = before - before[self.first_child[parents] - first]
             index[first:last] = index[parents] + 1 + within
-        found = np.zeros(self.size + 1, ORDERED_VERTEX)
+        found = np.zeros(self.size, ORDERED_VERTEX)
+        for name, _ in _VERTEX_TOKENS:
+            found[name][index] = self.vertices[name]
         found["after"][index] = index + self.vertices_from
         found["number"][index] = np.arange(self.size)
-        for name in ("low", "depth", "byte"):
-            found[name][index] = getattr(self, name)
-        found["classes"][index] = self.vertices["classes"]
-        found["low"][self.size] = len(self.ids)
         return found, index
 
     def _classes(self) -> npt.NDArray[np.uint64]:

@@ -32,26 +32,31 @@ EXPORTED int32_t walk(const int32_t *parent, const uint8_t *byte, int32_t size,
     return size;
 }
 
-/* A vertex of a trie of tokens. The tokens at and below it have the ranks `low` to before `high`;
- * those before `end` end at it. `classes`: the classes of the bytes below it, as a set. One vertex
- * is in one line of the cache.
- */
-typedef struct {
-    int32_t first_child, end_child, low, end, high, byte;
-    uint64_t classes;
-} trie_vertex;
-
-/* The same vertex in the order of the texts: those below it are next, up to before `after`. The tokens
- * that end at it have the ranks `low` to before that of the next vertex. `number`: its index in `vertices`.
+/* A vertex of a trie. The tokens at and below it have the ranks `low` to before `high`; those before `end`
+ * end at it. `classes`: the classes of the bytes below it, as a set. depth: its number of bytes.
  */
 typedef struct {
     uint64_t classes;
-    int32_t after, low, number;
+    int32_t low, end, high;
     uint16_t depth;
     uint8_t byte;
+} vertex_tokens;
+
+/* Vertices by level: those below one are far away, and its children side by side. */
+typedef struct {
+    vertex_tokens tokens;
+    int32_t first_child, end_child;
+} trie_vertex;
+
+/* Vertices in the order of the texts: those below one are next, up to before `after`. `number`: its index
+ * by level. In both orders, one vertex is in one line of the cache.
+ */
+typedef struct {
+    vertex_tokens tokens;
+    int32_t after, number;
 } ordered_vertex;
 
-/* ordered: the vertices in the order of the texts, and one more at the end; index: the place of each. */
+/* ordered: the vertices in the order of the texts; index: the place of each. */
 typedef struct {
     const trie_vertex *vertices;
     const int32_t *ids;
@@ -102,10 +107,10 @@ static void add_tokens(const token_trie *trie, descent *walk, int32_t rank, int3
     }
 }
 
-static void visit(descent *walk, const ordered_vertex *at, int32_t state)
+static void visit(descent *walk, int32_t vertex, int32_t state)
 {
     if (walk->visited) {
-        walk->visited[walk->visits] = at->number;
+        walk->visited[walk->visits] = vertex;
         walk->visited_states[walk->visits++] = state;
     }
 }
@@ -113,54 +118,78 @@ static void visit(descent *walk, const ordered_vertex *at, int32_t state)
 /* Add the tokens at a vertex that is reached in a state, and those below it if the state loops on all
  * their bytes and no lexeme leaves there. Returns whether the vertices below are to be visited.
  */
-static int reach(const token_trie *trie, const lexer *lexer, descent *walk, const ordered_vertex *at,
-                 int32_t state)
+static int reach(const token_trie *trie, const lexer *lexer, descent *walk, int32_t vertex,
+                 const vertex_tokens *tokens, int32_t state)
 {
-    const ordered_vertex *next = trie->ordered + at->after;
-    int has_children = next > at + 1;
     if (!walk->is_reached[state]) {
         walk->is_reached[state] = 1;
         walk->reached[walk->states_reached++] = state;
     }
-    visit(walk, at, state);
-    if (has_children && (walk->visited || at->classes & ~lexer->loops[state] ||
-                         !(walk->longest || lexer->kind[state] == 0))) {
-        add_tokens(trie, walk, at->low, at[1].low);
+    visit(walk, vertex, state);
+    if (tokens->end < tokens->high &&
+        (walk->visited || tokens->classes & ~lexer->loops[state] ||
+         !(walk->longest || lexer->kind[state] == 0))) {
+        add_tokens(trie, walk, tokens->low, tokens->end);
         return 1;
     }
-    add_tokens(trie, walk, at->low, next->low);
+    add_tokens(trie, walk, tokens->low, tokens->high);
     return 0;
 }
 
-/* Visit the vertices below one that is reached in a state, whose row is known. Vertices in states whose
+static void leave(descent *walk, int32_t vertex, int32_t kind, int32_t below)
+{
+    if (kind && !(below && walk->longest)) {
+        walk->leaving[walk->leaves] = vertex;
+        walk->kinds[walk->leaves++] = kind;
+    }
+}
+
+/* Visit the children of a vertex that is reached in a state, whose row is known. */
+static void visit_children(const token_trie *trie, const lexer *lexer, descent *walk, int32_t vertex,
+                           int32_t state)
+{
+    int32_t child = trie->vertices[vertex].first_child, end = trie->vertices[vertex].end_child;
+    for (; child < end; child++) {
+        int32_t below = lexer->target[256 * state + trie->bytes[child]];
+        leave(walk, child, lexer->kind[state], below);
+        if (below && reach(trie, lexer, walk, child, &trie->vertices[child].tokens, below)) {
+            walk->vertices[walk->pending] = child;
+            walk->states[walk->pending++] = below;
+        }
+    }
+}
+
+/* Visit all vertices below one that is reached in a state, whose row is known. Vertices in states whose
  * rows are unknown are written to `vertices` and `states`, from `late` on; returns the end of these.
  */
-static int32_t descend_below(const token_trie *trie, const lexer *lexer, descent *walk, int32_t root,
-                             int32_t state, int32_t late)
+static int32_t visit_below(const token_trie *trie, const lexer *lexer, descent *walk, int32_t vertex,
+                           int32_t state, int32_t late)
 {
-    const ordered_vertex *at = trie->ordered + root, *end = trie->ordered + at->after;
-    int32_t base = at->depth, *path = walk->path;
+    const ordered_vertex *at = trie->ordered + trie->index[vertex], *end = trie->ordered + at->after;
+    int32_t *path = walk->path, base = at->tokens.depth;
     path[0] = state;
     for (at++; at < end;) {
-        int32_t above = path[at->depth - base - 1], kind = lexer->kind[above];
-        int32_t below = lexer->target[256 * above + at->byte];
-        if (kind && !(below && walk->longest)) {
-            walk->leaving[walk->leaves] = at->number;
-            walk->kinds[walk->leaves++] = kind;
-        }
-        if (below && reach(trie, lexer, walk, at, below)) {
+        int32_t depth = at->tokens.depth - base, above = path[depth - 1];
+        int32_t below = lexer->target[256 * above + at->tokens.byte];
+        leave(walk, at->number, lexer->kind[above], below);
+        if (below && reach(trie, lexer, walk, at->number, &at->tokens, below)) {
             if (lexer->kind[below] >= 0) {
-                path[at->depth - base] = below;
+                path[depth] = below;
                 at++;
                 continue;
             }
-            walk->vertices[late] = (int32_t)(at - trie->ordered);
+            walk->vertices[late] = at->number;
             walk->states[late++] = below;
         }
         at = trie->ordered + at->after;
     }
     return late;
 }
+
+/* Tokens below a vertex up to which the vertices below it are visited in the order of the texts. Where
+ * there are more, siblings are far from one another in that order. So are those that lexers skip.
+ */
+enum { NEAR_TOKENS = 64 };
 
 /* Visit the vertices below others, as far as a lexer is alive there.
  *
@@ -170,30 +199,31 @@ static int32_t descend_below(const token_trie *trie, const lexer *lexer, descent
 EXPORTED int32_t descend(const token_trie *trie, const lexer *lexer, descent *walk)
 {
     for (; walk->begun < walk->begins; walk->begun++) {
-        int32_t root = trie->index[walk->begin[walk->begun]], state = walk->start;
-        const ordered_vertex *at = trie->ordered + root;
+        int32_t vertex = walk->begin[walk->begun], state = walk->start;
         if (walk->is_below)
-            visit(walk, at, state);
-        else if (!(state = lexer->target[256 * state + at->byte]) ||
-                 !reach(trie, lexer, walk, at, state))
+            visit(walk, vertex, state);
+        else if (!(state = lexer->target[256 * state + trie->bytes[vertex]]) ||
+                 !reach(trie, lexer, walk, vertex, &trie->vertices[vertex].tokens, state))
             continue;
-        walk->vertices[walk->pending] = root;
+        walk->vertices[walk->pending] = vertex;
         walk->states[walk->pending++] = state;
     }
-    int32_t roots = walk->pending, late = roots;
-    for (int32_t at = 0; at < roots; at++) {
-        int32_t root = walk->vertices[at], state = walk->states[at];
-        if (lexer->kind[state] >= 0) {
-            late = descend_below(trie, lexer, walk, root, state, late);
-        } else {
-            walk->vertices[late] = root;
+    int32_t first = walk->max_leaves, late = first;
+    while (walk->pending) {
+        int32_t vertex = walk->vertices[--walk->pending], state = walk->states[walk->pending];
+        const vertex_tokens *tokens = &trie->vertices[vertex].tokens;
+        if (lexer->kind[state] < 0) {
+            walk->vertices[late] = vertex;
             walk->states[late++] = state;
+        } else if (walk->longest || tokens->high - tokens->low > NEAR_TOKENS) {
+            visit_children(trie, lexer, walk, vertex, state);
+        } else {
+            late = visit_below(trie, lexer, walk, vertex, state, late);
         }
     }
-    walk->pending = late - roots;
-    for (int32_t at = 0; at < walk->pending; at++) {
-        walk->vertices[at] = walk->vertices[roots + at];
-        walk->states[at] = walk->states[roots + at];
+    for (; first < late; first++) {
+        walk->vertices[walk->pending] = walk->vertices[first];
+        walk->states[walk->pending++] = walk->states[first];
     }
     return walk->pending > 0;
 }
@@ -241,7 +271,7 @@ static int has_children(const token_trie *trie, int32_t vertex)
 
 static void add_quoted(const token_trie *trie, const quotation *quote, descent *walk, int32_t vertex)
 {
-    int32_t rank = trie->vertices[vertex].low, end = trie->vertices[vertex].end;
+    int32_t rank = trie->vertices[vertex].tokens.low, end = trie->vertices[vertex].tokens.end;
     if (!quote->mask) {
         add_tokens(trie, walk, rank, end);
         return;
@@ -598,20 +628,20 @@ EXPORTED int32_t descend_stacks(const token_trie *trie, stack_automaton *machine
         if (!make_ready(machine, state) || walk->leaves == walk->max_leaves)
             return 1;
         walk->pending--;
-        if (!(at->classes & ~machine->skips[state])) {
-            add_tokens(trie, walk, at->end, at->high);
+        if (!(at->tokens.classes & ~machine->skips[state])) {
+            add_tokens(trie, walk, at->tokens.end, at->tokens.high);
             continue;
         }
         if (!machine->items[machine->first_item[state]])
             walk->leaving[walk->leaves++] = vertex;
         for (int32_t child = at->first_child; child < at->end_child; child++) {
             const trie_vertex *below = trie->vertices + child;
-            int32_t after = state_after(machine, state, below->byte);
+            int32_t after = state_after(machine, state, below->tokens.byte);
             if (after < 0)
                 return after;
             if (after == DEAD_STATE)
                 continue;
-            add_tokens(trie, walk, below->low, below->end);
+            add_tokens(trie, walk, below->tokens.low, below->tokens.end);
             if (below->first_child < below->end_child) {
                 walk->vertices[walk->pending] = child;
                 walk->states[walk->pending++] = after;
@@ -791,7 +821,7 @@ static int32_t find_live(lexeme_automaton *machine, int32_t lexer, int32_t state
 static int32_t reach_lexeme(const token_trie *trie, lexeme_automaton *machine, descent *walk,
                             int32_t vertex, int32_t lexer, int32_t state)
 {
-    const trie_vertex *at = trie->vertices + vertex;
+    const vertex_tokens *at = &trie->vertices[vertex].tokens;
     int32_t stays = !(at->classes & ~machine->loops[lexer]), end = stays ? at->high : at->end;
     if (at->low < end) {
         int32_t is_live, status = find_live(machine, lexer, state, &is_live);
@@ -820,7 +850,7 @@ EXPORTED int32_t descend_lexemes(const token_trie *trie, lexeme_automaton *machi
         int32_t vertex = walk->begin[walk->begun];
         if ((status = begin_lexeme(machine, walk->start, &first)))
             return status;
-        int32_t lexer = machine->target[256 * first + trie->vertices[vertex].byte];
+        int32_t lexer = machine->target[256 * first + trie->vertices[vertex].tokens.byte];
         if (lexer && (status = reach_lexeme(trie, machine, walk, vertex, lexer, walk->start)))
             return status;
     }
@@ -835,7 +865,7 @@ EXPORTED int32_t descend_lexemes(const token_trie *trie, lexeme_automaton *machi
         walk->pending--;
         machine->resume = status = 0;
         for (; child < trie->vertices[vertex].end_child; child++) {
-            int32_t byte = trie->vertices[child].byte, to = machine->target[256 * lexer + byte];
+            int32_t byte = trie->vertices[child].tokens.byte, to = machine->target[256 * lexer + byte];
             if (to) {
                 status = reach_lexeme(trie, machine, walk, child, to, state);
             } else if (machine->kind[lexer] && after != DEAD_STATE) {
