@@ -29,13 +29,12 @@ Ids = npt.NDArray[np.int32]
 
 _VERTEX_TOKENS = [
     ("classes", np.uint64),
-    *((name, np.int32) for name in ("low", "end", "high")),
-    *(("depth", np.uint16), ("byte", np.uint8)),
+    *((name, np.int32) for name in ("low", "end", "high", "depth_and_byte")),
 ]
-VERTEX = np.dtype([*_VERTEX_TOKENS, ("first_child", np.int32), ("end_child", np.int32)], align=True)
+VERTEX = np.dtype([*_VERTEX_TOKENS, ("first_child", np.int32), ("end_child", np.int32)])
 """``trie_vertex`` of ``walk.c``; see :mod:`~state_machines.masks.byte_classes`."""
 
-ORDERED_VERTEX = np.dtype([*_VERTEX_TOKENS, ("after", np.int32), ("number", np.int32)], align=True)
+ORDERED_VERTEX = np.dtype([*_VERTEX_TOKENS, ("after", np.int32), ("number", np.int32)])
 """``ordered_vertex`` of ``walk.c``."""
 
 _NONE, _SEVERAL = -1, -2
@@ -131,7 +130,8 @@ class TokenTrie:
         found["first_child"] = self.first_child[:-1]
         found["end_child"] = self.first_child[1:]
         found["classes"] = self._classes()
-        for name in ("low", "end", "high", "depth", "byte"):
+        found["depth_and_byte"] = 256 * self.depth + self.byte
+        for name in ("low", "end", "high"):
             found[name] = getattr(self, name)
         return found
 

@@ -33,14 +33,17 @@ EXPORTED int32_t walk(const int32_t *parent, const uint8_t *byte, int32_t size,
 }
 
 /* A vertex of a trie. The tokens at and below it have the ranks `low` to before `high`; those before `end`
- * end at it. `classes`: the classes of the bytes below it, as a set. depth: its number of bytes.
+ * end at it. `classes`: the classes of the bytes below it, as a set. depth_and_byte: 256 times the number of
+ * its bytes, plus the last one.
  */
 typedef struct {
     uint64_t classes;
-    int32_t low, end, high;
-    uint16_t depth;
-    uint8_t byte;
+    int32_t low, end, high, depth_and_byte;
 } vertex_tokens;
+
+static int32_t depth_of(const vertex_tokens *vertex) { return vertex->depth_and_byte >> 8; }
+
+static int32_t byte_of(const vertex_tokens *vertex) { return vertex->depth_and_byte & 255; }
 
 /* Vertices by level: those below one are far away, and its children side by side. */
 typedef struct {
@@ -166,11 +169,11 @@ static int32_t visit_below(const token_trie *trie, const lexer *lexer, descent *
                            int32_t state, int32_t late)
 {
     const ordered_vertex *at = trie->ordered + trie->index[vertex], *end = trie->ordered + at->after;
-    int32_t *path = walk->path, base = at->tokens.depth;
+    int32_t *path = walk->path, base = depth_of(&at->tokens);
     path[0] = state;
     for (at++; at < end;) {
-        int32_t depth = at->tokens.depth - base, above = path[depth - 1];
-        int32_t below = lexer->target[256 * above + at->tokens.byte];
+        int32_t depth = depth_of(&at->tokens) - base, above = path[depth - 1];
+        int32_t below = lexer->target[256 * above + byte_of(&at->tokens)];
         leave(walk, at->number, lexer->kind[above], below);
         if (below && reach(trie, lexer, walk, at->number, &at->tokens, below)) {
             if (lexer->kind[below] >= 0) {
@@ -636,7 +639,7 @@ EXPORTED int32_t descend_stacks(const token_trie *trie, stack_automaton *machine
             walk->leaving[walk->leaves++] = vertex;
         for (int32_t child = at->first_child; child < at->end_child; child++) {
             const trie_vertex *below = trie->vertices + child;
-            int32_t after = state_after(machine, state, below->tokens.byte);
+            int32_t after = state_after(machine, state, byte_of(&below->tokens));
             if (after < 0)
                 return after;
             if (after == DEAD_STATE)
@@ -850,7 +853,7 @@ EXPORTED int32_t descend_lexemes(const token_trie *trie, lexeme_automaton *machi
         int32_t vertex = walk->begin[walk->begun];
         if ((status = begin_lexeme(machine, walk->start, &first)))
             return status;
-        int32_t lexer = machine->target[256 * first + trie->vertices[vertex].tokens.byte];
+        int32_t lexer = machine->target[256 * first + trie->bytes[vertex]];
         if (lexer && (status = reach_lexeme(trie, machine, walk, vertex, lexer, walk->start)))
             return status;
     }
@@ -865,7 +868,7 @@ EXPORTED int32_t descend_lexemes(const token_trie *trie, lexeme_automaton *machi
         walk->pending--;
         machine->resume = status = 0;
         for (; child < trie->vertices[vertex].end_child; child++) {
-            int32_t byte = trie->vertices[child].tokens.byte, to = machine->target[256 * lexer + byte];
+            int32_t byte = trie->bytes[child], to = machine->target[256 * lexer + byte];
             if (to) {
                 status = reach_lexeme(trie, machine, walk, child, to, state);
             } else if (machine->kind[lexer] && after != DEAD_STATE) {
