@@ -190,13 +190,6 @@ class SamplingParameters(ParameterModel):
         return pairs if isinstance(pairs, tuple) else tuple(pairs.items())
 
     @property
-    def draw(self) -> tuple[float, ...]:
-        """Temperature and filters; of a greedy draw, the temperature alone."""
-        if self.temperature == 0:
-            return (0.0,)
-        return self.temperature, self.top_p, self.top_k, self.min_p, self.min_tokens_to_keep
-
-    @property
     def has_filters(self) -> bool:
         """Whether ``top_p``, ``min_p``, ``top_k`` or XTC may exclude tokens that are not greedy."""
         filters = self.top_p < 1 or self.min_p > 0 or self.top_k > 0 or self.has_xtc

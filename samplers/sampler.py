@@ -57,8 +57,9 @@ class Sampler:
     Attributes:
         parameters: The sampling parameters.
         keys: Its random keys.
-        row_parameters: The parameters of a draw. Samplers with equal ones can sample rows of one
-            array together, see :func:`~samplers.sample_rows`. ``None``: the sampler cannot.
+        row_parameters: All parameters but the seed; of a greedy sampler, the temperature alone.
+            Samplers with equal ones can sample rows of one array together, see
+            :func:`~samplers.sample_rows`. ``None``: the sampler cannot.
     """
 
     def __init__(
@@ -73,8 +74,11 @@ class Sampler:
         self._adjusts = bool(parameters.bias_pairs) or parameters.has_penalties
         self._has_filters = parameters.has_filters
         self._has_xtc = parameters.has_xtc
-        has_rows = not (self._adjusts or parameters.has_xtc)
-        self.row_parameters = parameters.draw if has_rows else None
+        names = SamplingParameters.model_fields.keys() - {"seed"}
+        if parameters.temperature == 0:
+            names = {"temperature"}
+        row = tuple(getattr(parameters, name) for name in sorted(names))
+        self.row_parameters = None if self._adjusts or self._has_xtc else row
 
     def __call__(
         self,
