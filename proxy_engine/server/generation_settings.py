@@ -11,6 +11,8 @@ from typing import Annotated, Any, TypeVar, cast
 from pydantic import BaseModel, BeforeValidator
 from pydantic_settings import NoDecode
 
+from samplers.parameters import SamplingParameters
+
 from ..options.fields import OptionalField, optional_field, with_fields
 from ..options.generation import GenerationOptions
 from ..options.overrides import OptionOverrides
@@ -20,14 +22,7 @@ M = TypeVar("M", bound=BaseModel)
 
 _OPTIONS = (
     "max_tokens",
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "repetition_penalty",
-    "presence_penalty",
-    "frequency_penalty",
-    "repetition_context_size",
+    *(name for name in SamplingParameters.model_fields if name not in ("logit_bias", "seed")),
     "prefill_step_size",
     "schema_in_prompt",
     "chat_template_kwargs",

@@ -6,7 +6,7 @@ import secrets
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
 from fastapi import Response
@@ -15,7 +15,7 @@ from state_machines import Vocabulary
 from state_machines.tool_calls.call import CALL
 
 from ...answers.composition import REASONING
-from ...results.events import Finished, PartialValue, PromptProgress, StreamEvent, TokenGenerated
+from ...results.events import Finished, StreamEvent, TokenGenerated
 from ...results.generation import FinishReason, GenerationResult
 from ...results.parts import Logprob, TokenLogprobs, Usage
 from ..errors import ApiError
@@ -26,13 +26,7 @@ Fields: TypeAlias = dict[str, Any]
 
 # JSON has no infinity; OpenAI writes this number.
 _MIN_LOGPROB = -9999.0
-_TIMINGS = (
-    *("preparation_seconds", "queue_seconds", "prompt_seconds", "completion_seconds"),
-    *("mask_seconds", "draft_seconds", "sample_seconds", "forward_seconds"),
-    *("prompt_tokens", "cached_tokens", "image_tokens", "audio_tokens", "completion_tokens"),
-    *("fast_forwarded_tokens", "drafted_tokens", "accepted_tokens", "forward_passes"),
-    "inexact_choice_tokens",
-)
+_TIMINGS = tuple(each.name for each in fields(Usage) if each.name != "drafts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +134,6 @@ class AnswerEncoder(Encoder):
             case Finished(result=result):
                 answer.result = result
                 yield from self._finish(index, result)
-            case PromptProgress() | PartialValue():
-                pass
             case _:
                 yield from self._content(index, event)
 
@@ -155,7 +147,7 @@ class AnswerEncoder(Encoder):
 
     @abstractmethod
     def _content(self, index: int, event: StreamEvent[Any]) -> Iterable[bytes]:
-        """Return the frames for new content."""
+        """Return the frames for an event with new content; none for other events."""
 
     def _finish(self, index: int, result: GenerationResult[Any]) -> Iterable[bytes]:
         """Return the frames for the end of an answer."""
