@@ -42,8 +42,7 @@ for _ in range(10_000):
 def test_keyword_arguments_are_generated_from_the_model() -> None:
     module = Path(proxy_engine.options.overrides.__file__)
     assert module.read_text(encoding="utf-8") == option_overrides_source(), (
-        "write it anew: python tests/support/option_overrides_source.py > "
-        "proxy_engine/options/overrides.py"
+        "write it anew: python tests/support/option_overrides_source.py"
     )
     assert OptionOverrides.__optional_keys__ == set(OPTION_NAMES)
     assert not OptionOverrides.__required_keys__

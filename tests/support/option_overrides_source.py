@@ -1,6 +1,6 @@
 """Writes ``proxy_engine/options/overrides.py`` from the fields of ``GenerationOptions``.
 
-python tests/support/option_overrides_source.py > proxy_engine/options/overrides.py
+python tests/support/option_overrides_source.py
 """
 
 from __future__ import annotations
@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import types
 import typing
+from pathlib import Path
 from typing import Any
 
+from proxy_engine.options import overrides
 from proxy_engine.options.generation import GenerationOptions
 
 HEAD = '''"""The options of a request as keyword arguments. Generated from ``generation``: do not edit.
@@ -55,4 +57,4 @@ def option_overrides_source() -> str:
 
 
 if __name__ == "__main__":
-    print(option_overrides_source(), end="")
+    Path(overrides.__file__).write_text(option_overrides_source(), encoding="utf-8")
