@@ -1,7 +1,7 @@
 """Detect a model's tool format and reasoning markers.
 
-Sources, in this order: mlx-lm's detection, the chat template, the vocabulary. An unknown model is
-prompted with Hermes' format, in plain text.
+The first entry of a table decides whose tokens and texts the vocabulary and the chat template have,
+then mlx-lm's parser. An unknown model is prompted with Hermes' format, in plain text.
 """
 
 from __future__ import annotations

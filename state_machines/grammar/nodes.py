@@ -11,6 +11,8 @@ constructor                 language
 :func:`optional`            the node or nothing
 :func:`repetition`          between m and n times, counted, not unrolled
 ==========================  ===========================================
+
+Texts over code points are made by :func:`~state_machines.grammar.words.word_language`.
 """
 
 from __future__ import annotations

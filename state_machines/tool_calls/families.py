@@ -22,7 +22,6 @@ from state_machines.errors import CompositionError
 from state_machines.tool_calls.call import CallIds
 from state_machines.tool_calls.json_families import (
     COHERE_TEXT,
-    HUNYUAN,
     JSON_FAMILIES,
     LONGCAT_JSON,
     around,
@@ -292,7 +291,7 @@ FUNCTIONGEMMA = each(
 _OTHER_FAMILIES = (
     *(QWEN3_CODER, GLM4_5, GLM4_7, LONGCAT_TAGS, MINIMAX_M2, MINICPM5, MUSE_SPARK, KIMI_K3),
     *(DEEPSEEK_V3_2, DEEPSEEK_V4, DEEPSEEK_V4_1, SEED_OSS, STEP3, GIGACHAT3_5, MINIMAX_M3),
-    *(COHERE_COFL, HUNYUAN, hunyuan_tags(3, ""), hunyuan_tags(4, "")),
+    *(COHERE_COFL, hunyuan_tags(3, ""), hunyuan_tags(4, "")),
     *(LFM2, LLAMA4, OLMO3, GEMMA3, GEMMA_4, FUNCTIONGEMMA),
 )
 
