@@ -275,6 +275,7 @@ class GenerationEngine(EngineProperties):
             tool_choice=tool_choice,
             max_rounds=max_rounds,
             on_turn=on_turn,
+            media=self.input_modalities,
         )
 
     @overload
@@ -317,4 +318,5 @@ class GenerationEngine(EngineProperties):
             tool_choice=tool_choice,
             max_rounds=max_rounds,
             on_turn=on_turn,
+            media=self.input_modalities,
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
@@ -15,7 +15,15 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from pydantic_core import from_json, to_json
 
 from ..checks.texts import short_repr
-from ..conversation.content import Content, FileContent, JsonContent, TextContent, ToolCall
+from ..conversation.content import (
+    AudioContent,
+    Content,
+    FileContent,
+    ImageContent,
+    JsonContent,
+    TextContent,
+    ToolCall,
+)
 from ..conversation.interaction import Interaction, Role
 from ..conversation.messages import Prompt, to_interactions
 from ..errors import InvalidOptionError, ToolArgumentsError
@@ -45,6 +53,9 @@ AsyncGenerate: TypeAlias = Callable[[Sequence[Interaction], Any], Awaitable[A]]
 """``Generate`` for event loops."""
 
 
+_MEDIA = ("image", "audio")
+
+
 @dataclass(frozen=True, slots=True)
 class ToolRun(Generic[A]):
     """The outcome of a tool loop.
@@ -71,11 +82,13 @@ def run_tools(
     tool_choice: Any = None,
     max_rounds: int = 8,
     on_turn: Callable[[Interaction], None] | None = None,
+    media: Collection[str] = _MEDIA,
 ) -> ToolRun[A]:
     """Generate, run the called tools in order, and repeat until the model answers.
 
-    A tool's string result is passed to the model as it is, another result as JSON. An exception of
-    a tool, and arguments that it does not accept, are passed as ``{"error": …}``, and the
+    A tool's string result is passed to the model as it is, an image or a recording as content, and
+    another result as JSON. An exception of a tool, arguments that it does not accept, and a medium
+    that the model does not read are passed as ``{"error": …}``, and the
     message's ``metadata`` has ``"is_error": True``. Async tools are awaited to their end.
 
     A call with the tool and the arguments of an earlier call is not run again: its message has the
@@ -89,6 +102,7 @@ def run_tools(
         max_rounds: Maximum number of answers with tool calls. The next answer has tool choice
             ``"none"``, so the loop always ends with an answer.
         on_turn: Called with each new message.
+        media: The kinds of media that the model reads: ``"image"``, ``"audio"``.
 
     Raises:
         InvalidToolError: A tool is invalid. Raised before the first answer, like the next two.
@@ -96,7 +110,7 @@ def run_tools(
         PromptError: The prompt is invalid.
         Exception: ``generate`` raised it.
     """
-    run: _Run[A] = _Run(prompt, tools, tool_choice, max_rounds, on_turn)
+    run: _Run[A] = _Run(prompt, tools, tool_choice, max_rounds, on_turn, media)
     while True:
         result = generate(tuple(run.conversation), run.choice)
         for call, tool in run.calls_of(result):
@@ -114,9 +128,10 @@ async def arun_tools(
     tool_choice: Any = None,
     max_rounds: int = 8,
     on_turn: Callable[[Interaction], None] | None = None,
+    media: Collection[str] = _MEDIA,
 ) -> ToolRun[A]:
     """:func:`run_tools` for event loops; tools that are not async run on a thread."""
-    run: _Run[A] = _Run(prompt, tools, tool_choice, max_rounds, on_turn)
+    run: _Run[A] = _Run(prompt, tools, tool_choice, max_rounds, on_turn, media)
     while True:
         result = await generate(tuple(run.conversation), run.choice)
         for call, tool in run.calls_of(result):
@@ -136,6 +151,7 @@ class _Run(Generic[A]):
         choice: Any,
         max_rounds: int,
         on_turn: Callable[[Interaction], None] | None,
+        media: Collection[str],
     ) -> None:
         if not isinstance(max_rounds, int) or isinstance(max_rounds, bool) or max_rounds < 1:
             raise InvalidOptionError(
@@ -148,6 +164,7 @@ class _Run(Generic[A]):
             )
         self._max_rounds = max_rounds
         self._on_turn = on_turn
+        self._media = media
         self._tools = {tool.name: tool for tool in resolve_tools(tools)}
         # Checked before a tool runs, since its effects may be irreversible.
         self.choice = ToolChoice.of(choice, tuple(self._tools.values()))
@@ -194,7 +211,7 @@ class _Run(Generic[A]):
         try:
             with tool_span(call.name, call.id):
                 yield values
-                content = _content(*values)
+                content = _content(values[0], self._media)
         except Exception as error:
             content, is_error = _failure(call, error), True
         self._finish(call, content, is_error=is_error)
@@ -251,9 +268,15 @@ def _failure(call: ToolCall, error: Exception) -> Content:
     return JsonContent({"error": f"{kind}: {text}" if text else kind})
 
 
-def _content(value: Any) -> Content:
-    if isinstance(value, TextContent | JsonContent | FileContent):
-        return value
+def _content(value: Any, media: Collection[str]) -> Content:
+    """Return the result of a tool as content; raise ``PromptError`` if the model cannot read it."""
+    match value:
+        case ImageContent() | AudioContent() | FileContent():
+            if value.kind not in media:
+                value.to_text()
+            return value
+        case TextContent() | JsonContent():
+            return value
     if isinstance(value, str):
         return TextContent(value)
     # Values that JSON cannot represent, such as NaN, become strings.

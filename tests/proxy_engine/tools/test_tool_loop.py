@@ -14,6 +14,8 @@ import pydantic
 import pytest
 
 from proxy_engine import (
+    FileContent,
+    ImageContent,
     Interaction,
     InvalidOptionError,
     InvalidToolError,
@@ -71,10 +73,6 @@ def weather(city: str) -> Weather:
 
 async def add(x: int, y: int = 0) -> int:
     return x + y
-
-
-def give() -> str:
-    return "half a character: \ud800"
 
 
 def call(name: str, **arguments: Any) -> Answered:
@@ -228,10 +226,34 @@ def test_tool_results_become_messages(value: Any, text: str) -> None:
     assert done.conversation[2].text == text
 
 
-def test_results_that_no_model_can_read_are_errors() -> None:
-    done = run_tools(Script([call("give"), Answered("ok")]), "?", [give])
+PICTURE = ImageContent(url="data:image/png;base64,AA==")
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("half a character: \ud800", "surrogate"),
+        (PICTURE, "cannot read image content"),
+        (FileContent(data=b"\0", media_type="application/zip"), "cannot read file content"),
+    ],
+)
+def test_results_that_the_model_cannot_read_are_errors(value: Any, said: str) -> None:
+    def give() -> Any:
+        return value
+
+    script = Script([call("give"), Answered("ok")])
+    done = run_tools(script, "?", [give], media=["text"])
     assert done.conversation[2].metadata == {"is_error": True}
-    assert "surrogate" in done.conversation[2].text
+    assert said in done.conversation[2].text
+
+
+def test_picture_of_a_tool_is_content_for_a_model_that_reads_it() -> None:
+    def give() -> Any:
+        return PICTURE
+
+    answers = iter([call("give"), Answered("ok")])
+    done = run_tools(lambda *_: next(answers), "?", [give])
+    assert done.conversation[2].content == (PICTURE,)
 
 
 @pytest.mark.parametrize(
