@@ -13,10 +13,7 @@ import pytest
 from alternation import ratio_of
 from arguments import NamedTokenizer
 from documents import choose
-from end_to_end import main
-from end_to_end_tables import figure_rows, left_out, overhead_rows
 from mlx_lm.tokenizer_utils import TokenizerWrapper
-from overlap_measure import hidden
 from random_models import Size, make_random_model
 from scripted_model import ScriptedModel, script_of
 from stacks import SEEDED
@@ -137,52 +134,3 @@ def test_ratios_have_the_median_and_the_quartiles_of_the_repeats() -> None:
     for wrong in ([], [1.0]):
         with pytest.raises(ValueError, match="values of ours"):
             ratio_of(wrong, [])
-
-
-@pytest.mark.soak
-def test_delayed_masks_alternate_with_normal_ones(subject: Subject) -> None:
-    record = hidden(subject, tokens=16, repeats=2)
-    assert record["delay_ms"] > 0
-    assert record["hidden"] == pytest.approx(1 - record["added_ms"] / record["delay_ms"], abs=0.01)
-
-
-@pytest.mark.soak
-def test_command_measures_all_figures(
-    data: Path, tokenizer: NamedTokenizer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "figures.json"
-    arguments = {
-        "--data": str(data),
-        "--model": "1x32",
-        "--sizes": "2x32",
-        "--tokenizer": f"tiny={tokenizer.path}",
-        "--stacks": "ours,mlx-lm",
-        "--repeats": "1",
-        "--tokens": "32",
-        # All figures but completeness, which takes many requests.
-        "--figures": "strings,extraction,first,prefix,batch,overhead",
-        "--json": str(file),
-        "--trace": str(tmp_path / "trace.json"),
-    }
-    assert main([part for pair in arguments.items() for part in pair]) == 0
-    report = json.loads(file.read_text(encoding="utf-8"))
-    assert report["failures"] == []
-    assert [model["model"] for model in report["models"]] == ["1x32", "2x32"]
-    traced = json.loads((tmp_path / "trace.json").read_text(encoding="utf-8"))
-    assert (traced["model"], traced["document"]) == ("1x32", "story")
-    done = {figure["figure"] for figure in report["figures"]}
-    assert {"free strings", "extraction", "first token, new schema"} <= done
-    assert len(done) + len({s["figure"] for s in report["skipped"]} - {"trace"}) == 6
-    against = {f["against"] for f in report["figures"] if f["figure"] == "extraction"}
-    assert against == {"mlx-lm"}
-    points = report["overhead"]
-    assert {(point["model"], point["stack"]) for point in points} == {("2x32", "ours")}
-    assert {(point["kind"], point["schemas"]) for point in points} == {
-        (kind, schemas)
-        for kind in ("structure", "text", "free string")
-        for schemas in ("new", "known")
-    }
-    printed = capsys.readouterr().out
-    for row in [*figure_rows(report["figures"])[1:], *overhead_rows(points)[1:]]:
-        assert row[0] in printed
-    assert all(sentence in printed for sentence in left_out(report))

@@ -23,7 +23,6 @@ from proxy_engine import Particle
 from state_machines import JsonSchemaStateMachine
 
 COUNT = 48
-needs_llguidance = pytest.mark.skipif(not find_spec("llguidance"), reason="needs llguidance")
 needs_repair = pytest.mark.skipif(not find_spec("json_repair"), reason="needs json-repair")
 
 
@@ -229,24 +228,6 @@ def test_check_finds_contradictions(calculation: str, answer: int, reason: str) 
 
 def test_main_arms_have_the_same_prompt() -> None:
     assert len({ARMS[name].prompt for name in MAIN_ARMS}) == 1
-
-
-@pytest.mark.soak
-@needs_repair
-@needs_llguidance
-def test_arms_run_on_the_embedded_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "outcomes.jsonl"
-    options = ["--records", "1", "--tasks", "classification", "--out", str(file)]
-    assert main(options) == 0
-    outcomes = read_outcomes(file)
-    assert {outcome.arm for outcome in outcomes.values()} == set(MAIN_ARMS)
-    # All arms read the same prompt, whether the engine or the benchmark wrote the schema.
-    assert len({outcome.prompt_tokens for outcome in outcomes.values()}) == 1
-    assert {"llguidance", "ours"} <= {each.arm for each in outcomes.values() if each.is_valid}
-    written = file.read_text()
-    assert main(options) == 0
-    assert file.read_text() == written
-    assert "`retry`" in capsys.readouterr().out
 
 
 def test_tables_are_printed_from_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,11 +14,8 @@ from jsonschema import validate
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from random_models import Size
 from speculation_batches import speculation_batches
-from speculation_drafts import draft_model
-from speculation_tables import by_kind
 from speculation_tasks import COPIED, SETS, Task, make_tasks, share_in_prompt
 from speculation_tasks.base import object_schema
-from stacks import GREEDY
 from subject import Subject, random_subject
 
 COPY = Task(
@@ -70,16 +67,6 @@ def test_batches_write_the_documents_of_each_row(subject: Subject) -> None:
         "copied rows",
         "free string rows",
     }
-
-
-@pytest.mark.soak
-def test_draft_model_is_compared_with_that_of_mlx_lm(subject: Subject) -> None:
-    figures = list(draft_model(subject, [COPY], [GREEDY], repeats=1))
-    assert not [figure for figure in figures if "failure" in figure]
-    _, passes = by_kind(figures)
-    peers = [figure for figure in passes if figure["stack"].startswith("mlx-lm")]
-    assert peers
-    assert all(1 < figure["tokens_per_pass"] < 5 for figure in peers)
 
 
 def test_command_measures_drafts_without_other_data(

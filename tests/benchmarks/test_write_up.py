@@ -38,22 +38,3 @@ def test_document_contains_the_tables_of_the_figures(name: str) -> None:
 def test_figures_contain_no_absolute_paths(name: str) -> None:
     text = (DOCS / "plots" / f"{name}.json").read_text(encoding="utf-8")
     assert re.search(r'"(/|[A-Z]:\\)', text) is None
-
-
-def test_plots_are_reproducible(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    import plots  # noqa: PLC0415, it needs the extra
-
-    if not FIGURES:
-        pytest.skip("no figures yet")
-    for attempt in ("one", "two"):
-        docs = tmp_path / attempt
-        (docs / "plots").mkdir(parents=True)
-        (docs / "performance.md").write_text("", encoding="utf-8")
-        for name in FIGURES:
-            (docs / "plots" / f"{name}.json").write_text(json.dumps(figures(name)))
-        assert plots.main(["--docs", str(docs)]) == 0
-    drawn = {file.name: file.read_bytes() for file in (tmp_path / "one/plots").glob("*.svg")}
-    assert drawn
-    assert drawn == {f.name: f.read_bytes() for f in (tmp_path / "two/plots").glob("*.svg")}
-    assert not any(b"<dc:date>" in content for content in drawn.values())

@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import pytest
-from data_files import NO_MASKBENCH, NO_SUITE, maskbench_file, official_suite
+from data_files import (
+    NO_LLGUIDANCE,
+    NO_MASKBENCH,
+    NO_SUITE,
+    llguidance_tests,
+    maskbench_file,
+    official_suite,
+)
+from lark_ledger import ledger, read
 from ledger import LEDGERS, Ledger
 from small_vocabulary import small_vocabulary
 from suites import in_fixed_tenth, judge_maskbench, judge_official, maskbench, official
@@ -66,3 +74,18 @@ def test_no_case_crashes(name: str) -> None:
 def test_no_invalid_instance_of_the_required_suite_is_accepted() -> None:
     others = Ledger.read("official-required").others.values()
     assert [verdict.name for verdict in others if verdict.invalid_accepted] == []
+
+
+# llguidance's own Lark tests: drift from the committed ledger in either direction fails.
+
+
+def test_verdicts_equal_the_ledger() -> None:
+    directory = llguidance_tests()
+    if directory is None:
+        pytest.skip(NO_LLGUIDANCE)
+    found = {line.get("name", ""): line for line in ledger(directory)}
+    assert found == {line.get("name", ""): line for line in read()}
+
+
+def test_every_difference_has_a_reason() -> None:
+    assert [line for line in read()[1:] if line["reason"] == "open"] == []

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from real_vocabularies import SCHEMAS, AllTokens, assert_masks_on_a_walk
+from real_vocabularies import SCHEMAS, assert_masks_on_a_walk
 from tokenizers import Tokenizer
 
 from proxy_engine.models.embedded import embedded_model, is_embedded_model_ready
@@ -16,14 +16,14 @@ from state_machines import Vocabulary
 
 
 @pytest.fixture(scope="module")
-def tokens() -> AllTokens:
-    """The embedded model's tokens."""
+def vocabulary() -> Vocabulary:
+    """That of the embedded model."""
     if not is_embedded_model_ready():
         pytest.skip("the embedded model has not been fetched")
     tokenizer = Tokenizer.from_file(str(embedded_model() / "tokenizer.json"))
-    return AllTokens(Vocabulary.from_tokenizer(tokenizer))
+    return Vocabulary.from_tokenizer(tokenizer)
 
 
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=list(SCHEMAS))
-def test_masks_at_random_states(tokens: AllTokens, schema: Any) -> None:
-    assert_masks_on_a_walk(tokens, schema)
+def test_masks_at_random_states(vocabulary: Vocabulary, schema: Any) -> None:
+    assert_masks_on_a_walk(vocabulary, schema)

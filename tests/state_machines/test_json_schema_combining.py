@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from itertools import pairwise
+from random import Random
 from typing import Any
 
 import pytest
+from judging import Judge
 from schema_checks import assert_texts
 
 from state_machines import JsonSchemaStateMachine, UnsatisfiableSchemaError, UnsupportedSchemaError
@@ -78,3 +82,121 @@ def test_strict_accepts_annotations_and_depends_on_the_draft() -> None:
     old = {"$schema": "http://json-schema.org/draft-07/schema#", "prefixItems": [{}]}
     with pytest.raises(UnsupportedSchemaError, match="prefixItems"):
         JsonSchemaStateMachine(old, strict=True)
+
+
+# Overlapping alternatives: exact, and cheap even if there are many.
+
+
+NAMES = "abcdefghijklmno"
+
+
+def overlapping(count: int) -> list[dict[str, Any]]:
+    """Return overlapping object schemas without a discriminator."""
+    random = Random(count)
+    shapes = []
+    for _ in range(count):
+        names = random.sample(NAMES, 10)
+        shapes.append(
+            {
+                "properties": {name: {"enum": random.sample(range(4), 2)} for name in names},
+                "required": random.sample(names, 5),
+            }
+        )
+    return shapes
+
+
+def implications(count: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "if": {"properties": {"kind": {"const": index}}, "required": ["kind"]},
+            "then": {"required": [NAMES[index]], "properties": {NAMES[index]: {"type": "integer"}}},
+        }
+        for index in range(count)
+    ]
+
+
+SHAPES = overlapping(10)
+
+CROWDED: dict[str, Any] = {
+    "oneOf": {"type": "object", "oneOf": SHAPES[:8]},
+    "not anyOf": {"type": "object", "not": {"anyOf": SHAPES}},
+    "not oneOf": {"type": "object", "not": {"oneOf": SHAPES[:5]}},
+    "oneOf, maxProperties": {"type": "object", "maxProperties": 11, "oneOf": SHAPES[:6]},
+    "dependentRequired": {
+        "type": "object",
+        "dependentRequired": {a: [b] for a, b in pairwise(NAMES)},
+    },
+    "dependentSchemas": {
+        "type": "object",
+        "dependentSchemas": {
+            a: {"required": [b], "properties": {b: {"enum": [0, 1]}}} for a, b in pairwise(NAMES)
+        },
+    },
+    "if then": {"type": "object", "allOf": implications(12)},
+}
+
+
+@pytest.mark.parametrize("name", CROWDED)
+def test_crowded_schemas_agree_with_the_validator(name: str) -> None:
+    schema = CROWDED[name]
+    machine, judge = JsonSchemaStateMachine(schema, property_order="any"), Judge(schema)
+    random = Random(7)
+    verdicts = []
+    for _ in range(40):
+        names = random.sample(NAMES, random.choice((0, 0, 1, 2, 7, 15)))
+        value = {name: random.randrange(4) for name in names}
+        if random.random() < 0.5:
+            value["kind"] = random.randrange(12)
+        if random.random() < 0.7:
+            members = random.choice(SHAPES)["properties"].items()
+            value |= {name: random.choice(member["enum"]) for name, member in members}
+        verdicts.append(judge.admits(value))
+        assert machine.matches(json.dumps(value)) == verdicts[-1], value
+    assert len(set(verdicts)) == 2
+
+
+def test_constants_one_true_and_one_point_zero_are_distinguished() -> None:
+    schema = {"properties": {"a": {"const": 1}, "b": {"const": True}, "c": {"const": 1.0}}}
+    machine = JsonSchemaStateMachine(schema)
+    assert machine.matches('{"a": 1, "b": true, "c": 1}')
+    assert not machine.matches('{"b": 1}')
+    assert not machine.matches('{"a": true}')
+
+
+def test_discriminator_selects_the_alternative() -> None:
+    kinds = [
+        {
+            "properties": {"kind": {"const": kind}, "value": {"type": "string"}},
+            "required": ["kind", "value"],
+        }
+        for kind in ("a", "b", "c")
+    ]
+    schema = {"type": "object", "oneOf": kinds, "additionalProperties": False}
+    schema["properties"] = {"kind": True, "value": True}
+    machine = JsonSchemaStateMachine(schema)
+    for kind in ("a", "b", "c"):
+        assert machine.matches(json.dumps({"kind": kind, "value": "x"}))
+    assert not machine.matches('{"kind": "d", "value": "x"}')
+    after_tag = machine.start.compute_word_derivative(b'{"kind": "b"')
+    assert (
+        after_tag.compute_word_derivative(b', "value": "').first_bytes
+        == machine.start.compute_word_derivative(b'{"kind": "a", "value": "').first_bytes
+    )
+
+
+@pytest.mark.parametrize("typed", [True, False])
+def test_three_hundred_alternatives_with_a_discriminator(typed: bool) -> None:
+    kinds = [
+        {
+            **({"type": "object"} if typed else {}),
+            "properties": {"kind": {"const": f"k{index}"}, "n": {"multipleOf": index + 1}},
+            "required": ["kind", "n"],
+        }
+        for index in range(300)
+    ]
+    machine = JsonSchemaStateMachine({"oneOf": kinds})
+    assert machine.matches('{"kind": "k6", "n": 14}')
+    assert not machine.matches('{"kind": "k6", "n": 15}')
+    assert not machine.matches('{"kind": "k300", "n": 15}')
+    for text in ("7", "null", "[]", '"k6"', "true"):
+        assert not machine.matches(text)

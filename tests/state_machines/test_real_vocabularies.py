@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from data_files import NO_TOKENIZERS, tokenizer_files
-from real_vocabularies import SCHEMAS, AllTokens, assert_masks_on_a_walk
+from real_vocabularies import SCHEMAS, assert_masks_on_a_walk
 from tokenizers import Tokenizer
 
 from state_machines import Vocabulary
@@ -17,11 +17,11 @@ pytestmark = pytest.mark.skipif(not FILES, reason=NO_TOKENIZERS)
 
 
 @pytest.fixture(scope="module", params=FILES, ids=lambda path: path.parent.name)
-def tokens(request: pytest.FixtureRequest) -> AllTokens:
-    """The tokens of one tokenizer."""
-    return AllTokens(Vocabulary.from_tokenizer(Tokenizer.from_file(str(request.param))))
+def vocabulary(request: pytest.FixtureRequest) -> Vocabulary:
+    """That of one tokenizer."""
+    return Vocabulary.from_tokenizer(Tokenizer.from_file(str(request.param)))
 
 
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=list(SCHEMAS))
-def test_masks_at_random_states_equal_brute_force(tokens: AllTokens, schema: Any) -> None:
-    assert_masks_on_a_walk(tokens, schema)
+def test_masks_at_random_states_equal_brute_force(vocabulary: Vocabulary, schema: Any) -> None:
+    assert_masks_on_a_walk(vocabulary, schema)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from heapq import heappop, heappush
+from random import Random
+from weakref import WeakKeyDictionary
 
+import numpy as np
+import numpy.typing as npt
 from hypothesis import strategies as st
 
-from state_machines import Vocabulary
-from state_machines.grammar.node import Node, leading_bytes
-from state_machines.masks.reference import reference_mask as brute_force_mask
+from state_machines import Matcher, Vocabulary
+from state_machines.grammar.node import EMPTY, Node, leading_bytes
 
 __all__ = [
+    "a_text",
     "an_ending",
     "brute_force_mask",
+    "check_masks",
     "cuttings",
     "small_vocabulary",
 ]
@@ -28,6 +34,9 @@ _PIECES = [
 ]
 _DUPLICATES = [b"a", b'"', b"}", b"ab", b'",', b"\xc3"]
 
+_sorted_forms: WeakKeyDictionary[Vocabulary, list[tuple[bytes, int]]] = WeakKeyDictionary()
+"""Bytes and ids of all tokens. Neighbours share most of their bytes."""
+
 # In the order in which they bring a text to its end.
 _ENDING_BYTES = b'"}]:0,ntfab1'
 
@@ -40,6 +49,63 @@ def small_vocabulary() -> Vocabulary:
     names = {"<s>": len(forms) - 4, "<tool>": len(forms) - 3}
     forms += [None, None, None]
     return Vocabulary(forms, end_token_ids=[len(forms) - 5, len(forms) - 4], special_tokens=names)
+
+
+def brute_force_mask(state: Node, vocabulary: Vocabulary) -> npt.NDArray[np.bool_]:
+    """The definition of a mask: the tokens with whose bytes a word of the state begins.
+
+    End tokens are allowed if the state accepts. Tokens that a grammar names by number are left out.
+    """
+    forms = _sorted_forms.get(vocabulary)
+    if forms is None:
+        every = enumerate(vocabulary.token_bytes)
+        forms = sorted((form, token_id) for token_id, form in every if form is not None)
+        _sorted_forms[vocabulary] = forms
+    mask = np.zeros(vocabulary.size, np.bool_)
+    # The states along the bytes of the token before, up to one that nothing follows.
+    path, along = [state], b""
+    for form, token_id in forms:
+        if path[-1] is EMPTY and form.startswith(along):
+            continue
+        shared = 0
+        while shared < min(len(form), len(along)) and form[shared] == along[shared]:
+            shared += 1
+        del path[shared + 1 :]
+        for byte in form[shared:]:
+            path.append(path[-1].derivative(byte))
+            if path[-1] is EMPTY:
+                break
+        along = form[: len(path) - 1]
+        mask[token_id] = path[-1] is not EMPTY
+    mask[list(vocabulary.end_token_ids)] |= state.nullable
+    return mask
+
+
+def check_masks(matcher: Matcher, vocabulary: Vocabulary, choices: Iterable[int]) -> None:
+    """Assert that masks equal brute force along a text, whose tokens are the given allowed ones."""
+    for number in choices:
+        allowed = matcher.allowed_tokens()
+        np.testing.assert_array_equal(allowed, brute_force_mask(matcher.state, vocabulary))
+        assert allowed.any(), "no state is a dead end"
+        matcher.advance(int(np.flatnonzero(allowed)[number % allowed.sum()]))
+        if matcher.is_finished:
+            break
+
+
+def a_text(state: Node, random: Random, steps: int, stops: float = 0.2) -> bytes | None:
+    """Write a text at random; ``None`` if no end is near after some bytes. Asserts live states."""
+    text = b""
+    for _ in range(steps):
+        choices = leading_bytes(state)
+        if state.nullable and (not choices or random.random() < stops):
+            break
+        assert choices, f"dead end after {text!r}"
+        byte = random.choice(choices)
+        state = state.derivative(byte)
+        assert state is not EMPTY
+        text += bytes((byte,))
+    ending = an_ending(state)
+    return None if ending is None else text + ending
 
 
 @st.composite

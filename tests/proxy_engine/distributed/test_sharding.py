@@ -62,7 +62,7 @@ def pipeline_directory(tmp_path: Path, tiny_model_directory: Path) -> Path:
     return directory
 
 
-# By default, the tokens of engines are compared: test_distributed_engine.py.
+# By default, the tokens of engines are compared: test_session.py.
 @pytest.mark.soak
 def test_two_ranks_compute_the_logits_of_one_process(
     tiny_model_directory: Path, pipeline_directory: Path

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import mlx.core as mx
 import numpy as np
+import numpy.typing as npt
 import pytest
+from architecture_configs import ADDITIONS, COMMON
+from architectures import small_model
+from mlx.nn.layers.base import Module
 from mlx.utils import tree_flatten
 from mlx_lm.models.cache import make_prompt_cache
-from vision_models import VISION_ARCHITECTURES
+from mlx_vlm.models.gemma3n import LanguageModel as Gemma3nLanguageModel
+from mlx_vlm.models.gemma3n import TextConfig
+from vision_models import VISION_ARCHITECTURES, sample_image
 from vision_prompts import encoded, image, logits_behind, read_prompt
 
+from proxy_engine import ImageContent, InferenceEngine, Interaction, TextContent
 from proxy_engine.generation.cache_layers import merge, right_padded
 from proxy_engine.generation.model_checks import ModelChecks
 from proxy_engine.generation.output_layer import OutputLayer
 from proxy_engine.models.loading import LoadedModel
+from proxy_engine.multimodal.language_model import LanguageModel
 from proxy_engine.prompt_cache.layers import flat
+from state_machines import RegexStateMachine
 
 Load = Callable[[str], LoadedModel]
 ANSWERS = [[65, 66, 67, 68], [70, 71, 72, 73], [74, 75, 76, 77]]
@@ -107,3 +120,74 @@ def test_all_weights_are_parameters(loaded: Load) -> None:
     names = [name for name, _ in tree_flatten(model.model)]
     assert any("vision_tower" in name for name in names)
     assert any("language_model" in name for name in names)
+
+
+# Layers that share keys and values: gemma3n, whose language model mlx-lm has as well.
+
+
+TOKENS = list(range(1, 19))
+"""More tokens than a sliding window has."""
+
+
+def _models() -> tuple[Module, LanguageModel]:
+    """Return mlx-lm's model, and mlx-vlm's with the same weights."""
+    text = small_model("gemma3n")
+    options = {
+        **COMMON,
+        **ADDITIONS["gemma3n"],
+        "model_type": "gemma3n_text",
+        "intermediate_size": [COMMON["intermediate_size"]] * 4,
+        "layer_types": ["sliding_attention", "full_attention"] * 2,
+    }
+    inner = Gemma3nLanguageModel(TextConfig.from_dict(options))
+    prefix = "model.language_model."
+    weights = {
+        name.replace(prefix, "model."): weight for name, weight in tree_flatten(text.parameters())
+    }
+    inner.load_weights(list(weights.items()))
+    multimodal: Any = Module()
+    multimodal.language_model = inner
+    multimodal.config = SimpleNamespace(text_config=None)
+    return text, LanguageModel(multimodal, {"model_type": "gemma3n"})
+
+
+def _logits(model: Module, passes: Sequence[Sequence[int]]) -> npt.NDArray[np.float32]:
+    cache = make_prompt_cache(model)
+    found = [model(mx.array([tokens]), cache=cache) for tokens in passes]
+    return np.array(mx.concatenate(found, axis=1))
+
+
+@pytest.mark.parametrize("ends", [[], [5, 16, 17], [12], [1, 2, 3]])
+def test_logits_are_those_of_mlx_lm_in_passes_of_any_width(ends: list[int]) -> None:
+    text, model = _models()
+    passes = [TOKENS[start:end] for start, end in zip([0, *ends], [*ends, None], strict=True)]
+
+    np.testing.assert_allclose(_logits(model, passes), _logits(text, [TOKENS]), atol=1e-4)
+
+
+# Forced text behind a prompt whose tokens attend to later ones.
+
+
+def test_last_token_of_the_prompt_is_in_its_pass_if_forced_text_follows(
+    checkpoint: Callable[[str], Path], loaded: Callable[[str], LoadedModel]
+) -> None:
+    model = loaded("paligemma")
+    file = io.BytesIO()
+    sample_image(0).save(file, "PNG")
+    question = Interaction("user", [ImageContent(data=file.getvalue()), TextContent("n")])
+    with InferenceEngine(checkpoint("paligemma")) as engine:
+        result = engine.generate(
+            [question],
+            response_format=RegexStateMachine("The number is [0-9]{2}!"),
+            temperature=0.0,
+            max_tokens=40,
+        )
+    assert result.usage.fast_forwarded_tokens > 0
+
+    cache, _, _ = read_prompt(model, encoded(model, [["<image>", "n"]], image(0)))
+    logits = logits_behind(model, cache, [result.token_ids], [0])[0]
+    digits = [model.tokenizer.encode(digit)[-1] for digit in "0123456789"]
+    places = [n for n, token in enumerate(result.token_ids) if token in digits]
+    assert len(places) == 2
+    for place in places:
+        assert result.token_ids[place] == digits[int(np.argmax(logits[place - 1][digits]))]

@@ -18,14 +18,13 @@ from schema_strategies import (
     schemas,
     values_near,
 )
-from small_vocabulary import an_ending
+from small_vocabulary import a_text
 
 from state_machines import UnsatisfiableSchemaError, UnsupportedSchemaError
 from state_machines.argument_notations import CompiledArguments
 from state_machines.argument_notations.gemma import FUNCTION_GEMMA, GEMMA4
 from state_machines.errors import InvalidSchemaError
 from state_machines.grammar.exclusion import exclusion
-from state_machines.grammar.node import leading_bytes
 from state_machines.grammar.words import contains_word
 from state_machines.json_schema.value_syntax import Whitespace
 
@@ -55,17 +54,9 @@ def compiled(family: Family, schema: Any, **options: Any) -> CompiledArguments:
 
 def walked(arguments: CompiledArguments, seed: int) -> str | None:
     """Write a text at random; ``None`` where no end is near."""
-    random, state, text = Random(seed), arguments.node, b""
-    for _ in range(random.choice((5, 40, 120))):
-        choices = leading_bytes(state)
-        if state.nullable and (not choices or random.random() < 0.1):
-            break
-        assert choices, f"dead end after {text!r}"
-        byte = random.choice(choices)
-        state = state.derivative(byte)
-        text += bytes((byte,))
-    ending = an_ending(state)
-    return None if ending is None else (text + ending).decode()
+    random = Random(seed)
+    text = a_text(arguments.node, random, random.choice((5, 40, 120)), stops=0.1)
+    return None if text is None else text.decode()
 
 
 def admits(judge: Judge, value: Any) -> bool:

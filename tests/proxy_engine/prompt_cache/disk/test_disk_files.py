@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from proxy_engine.prompt_cache.disk import files as disk_files
+from proxy_engine.prompt_cache.disk.disk_cache import ReadCost
 from proxy_engine.prompt_cache.disk.files import DiskFiles
 
 MODEL, OTHER = "a" * 32, "b" * 32
@@ -194,3 +195,37 @@ def test_concurrent_writers_of_one_name_leave_one_complete_file(tmp_path: Path) 
     assert stores[0].read(name(0)) == content(0, 100)
     assert size_of(tmp_path) == 100
     assert (tmp_path / ".size").read_text() == "100"
+
+
+# Caches are read if that is faster than processing.
+
+
+def test_unknown_costs_permit_reading() -> None:
+    cost = ReadCost()
+    assert cost.is_worthwhile(10**9, 1)
+    cost.observe_read(1000, 1.0)
+    assert cost.is_worthwhile(10**9, 1)
+
+
+def test_cheaper_way_is_chosen() -> None:
+    cost = ReadCost()
+    cost.observe_read(1000, 1.0)
+    cost.observe_prefill(100, 1.0)
+    assert cost.is_worthwhile(1000, 100)
+    assert not cost.is_worthwhile(1000, 90)
+
+
+def test_slow_read_is_tried_again() -> None:
+    cost = ReadCost()
+    cost.observe_read(1000, 10.0)
+    cost.observe_prefill(100, 1.0)
+    tries = [cost.is_worthwhile(1000, 100) for _ in range(50)]
+    assert not tries[0]
+    assert tries[-1]
+
+
+def test_short_passes_are_not_measured() -> None:
+    cost = ReadCost()
+    cost.observe_read(1000, 10.0)
+    cost.observe_prefill(1, 0.001)
+    assert cost.is_worthwhile(10**6, 1)
