@@ -48,8 +48,6 @@ class Thread(NamedTuple):
 class Attribution:
     """Follows an output byte by byte. Cheap to copy."""
 
-    __slots__ = ("_accepted", "_automaton", "_bytes", "_length", "threads")
-
     def __init__(self, automaton: AnswerAutomaton) -> None:
         self._automaton = automaton
         self._bytes = b""
@@ -123,11 +121,8 @@ class Attribution:
     def copy(self) -> Attribution:
         """Return an independent attribution at the same point of the output."""
         twin = Attribution.__new__(Attribution)
-        twin._automaton = self._automaton
-        twin._bytes = self._bytes
-        twin._length = self._length
-        twin._accepted = self._accepted
-        twin.threads = list(self.threads)
+        # The threads are replaced, and never changed.
+        twin.__dict__.update(self.__dict__)
         return twin
 
     def _replace_threads(self, moved: list[Thread]) -> None:
@@ -169,9 +164,11 @@ class Attribution:
         histories = [thread.history for thread in self.threads]
         until = self._length
         for transition, _, history, _ in self.threads:
-            if transition.prefixes is not None:
+            if prefixes := transition.prefixes:
                 unread = self._bytes[max(history[-1][1] - self._start, 0) :]
-                until = min(until, self._length - transition.prefixes.length_at_end(unread))
+                sizes = range(min(max(map(len, prefixes)), len(unread)), 0, -1)
+                begun = next((size for size in sizes if unread[-size:] in prefixes), 0)
+                until = min(until, self._length - begun)
         if self._accepted is not None:
             histories.append(self._accepted)
         first, *others = histories or [()]

@@ -134,8 +134,6 @@ class RootStateMachine(StateMachine):
 class RootMatcher(Matcher):
     """A matcher that attributes the output to the parts of the answer."""
 
-    __slots__ = ("_attribution", "_automaton", "_pieces")
-
     def __init__(self, machine: RootStateMachine, vocabulary: Vocabulary) -> None:
         super().__init__(machine.start, vocabulary, machine)
         self._automaton = machine.automaton
@@ -197,11 +195,9 @@ class RootMatcher(Matcher):
             self._attribution = attribution
             self.state = state
 
-    def copy(self) -> RootMatcher:
+    def copy(self) -> Self:
         """Return an independent matcher at the same point of the answer."""
-        twin = RootMatcher.__new__(RootMatcher)
-        self._copy_to(twin)
-        twin._automaton = self._automaton
+        twin = super().copy()
         twin._attribution = self._attribution.copy()
         twin._pieces = list(self._pieces)
         return twin

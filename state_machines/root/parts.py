@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
-from state_machines.errors import CompositionError
+from state_machines.errors import CompositionError, has_surrogate
 from state_machines.grammar.node import Node
 from state_machines.grammar.tokens import Spell
 from state_machines.machine import StateMachine
@@ -33,12 +33,10 @@ def check_texts(part: object, name: object, *texts: object) -> None:
             raise CompositionError(
                 f"names and texts are strings, not {type(text).__name__}", part=known
             )
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError as error:
+        if has_surrogate(text):
             raise CompositionError(
                 "a text contains half a surrogate pair, which is no character", part=repr(known)
-            ) from error
+            )
 
 
 def _check_bounds(part: str, form: str, minimum: object, maximum: object) -> None:
@@ -95,27 +93,10 @@ class Marker(Part):
             )
 
 
-class MarkerPrefixes:
-    """The proper prefixes of the markers that may end a text.
-
-    Bytes at the end of the output that equal such a prefix may belong to the text or to a marker.
-    """
-
-    __slots__ = ("_last_bytes", "_max_length", "_prefixes")
-
-    def __init__(self, markers: Iterable[str]) -> None:
-        forms = [marker.encode() for marker in markers]
-        self._prefixes = {form[:n] for form in forms for n in range(1, len(form))}
-        self._max_length = max(map(len, self._prefixes), default=0)
-        self._last_bytes = {prefix[-1] for prefix in self._prefixes}
-
-    def length_at_end(self, text: bytes) -> int:
-        """Return the length of the longest prefix that ``text`` ends with."""
-        if text and text[-1] in self._last_bytes:
-            for length in range(min(self._max_length, len(text)), 0, -1):
-                if text[-length:] in self._prefixes:
-                    return length
-        return 0
+def proper_prefixes(markers: Iterable[str]) -> frozenset[bytes]:
+    """Return the proper prefixes of the markers that may end a text."""
+    forms = [marker.encode() for marker in markers]
+    return frozenset(form[:size] for form in forms for size in range(1, len(form)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,15 +51,15 @@ class Position:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class FollowEntry:
-    """A part that can come next at a position.
+    """A part that can come next at a position, or the end of the answer.
 
     Attributes:
-        part: The part, without its delimiters.
+        part: The part, without its delimiters; ``None`` for the end.
         target: The position after it.
         skipped: Sub-states before it that match the empty text.
     """
 
-    part: SubState | Text | Marker
+    part: SubState | Text | Marker | None
     target: Position
     skipped: Skipped = ()
 
@@ -116,18 +116,17 @@ class Positions:
         self._languages: dict[int, Node] = {}
         self.machines: list[StateMachine] = []
         """The machines of the sub-states."""
-        self._skipped_to_end: dict[Position, Skipped | None] = {}
         self._separators: set[int] = set()
         """Identities of the markers that stand between two rounds of a repetition."""
-        self._check(part)
         self.end = Position(None, None)
+        self._check(part)
         self.start = self._position(part, self.end)
 
     def follow(self, position: Position, is_after_text: bool) -> tuple[FollowEntry, ...]:
         """Return the parts that can come next, those preferred first.
 
-        Free text that may be empty cannot begin directly after free text, so the parts after it are
-        among the entries there, as are those after sub-states that may be empty.
+        Free text that may be empty cannot begin directly after free text, so what follows it is
+        among the entries there, as is what follows sub-states that may be empty.
         """
         known = position.follow.get(is_after_text)
         if known is None:
@@ -138,9 +137,9 @@ class Positions:
 
     def skipped_to_end(self, position: Position) -> Skipped | None:
         """Return the sub-states that are skipped if the answer ends here; ``None`` if it cannot."""
-        if position not in self._skipped_to_end:
-            self._skipped_to_end[position] = self._find_skipped_to_end(position)
-        return self._skipped_to_end[position]
+        # After free text the entries include all that follows what may be empty.
+        ends = (entry.skipped for entry in self.follow(position, True) if entry.part is None)
+        return next(ends, None)
 
     def language(self, sub_state: SubState) -> Node:
         """Return the texts of a sub-state, in bytes."""
@@ -203,6 +202,7 @@ class Positions:
     def _find_follow(self, position: Position, is_after_text: bool) -> Iterator[FollowEntry]:
         part, rest = position.part, position.rest
         if part is None or rest is None:
+            yield FollowEntry(None, position)
             return
         match part:
             case Series():
@@ -222,6 +222,9 @@ class Positions:
                 yield from self._follow_of_rounds(part, rest, is_after_text)
             case Marker():
                 yield FollowEntry(part, rest)
+                if self.spelling(part) == _END_TOKEN:
+                    # The end itself is the marker.
+                    yield from (each for each in self.follow(rest, True) if each.part is None)
             case _Undelimited(part=Text() as text):
                 if is_after_text and text.min_chars == 0:
                     yield from self.follow(rest, True)
@@ -261,41 +264,6 @@ class Positions:
         key = part if isinstance(part, _Rounds) else id(part)
         return self._known.setdefault((key, rest), Position(part, rest))
 
-    def _find_skipped_to_end(self, position: Position) -> Skipped | None:
-        skipped: Skipped = ()
-        while position.rest is not None:
-            inner = () if position.part is None else self._skipped(position.part)
-            if inner is None:
-                return None
-            skipped += inner
-            position = position.rest
-        return skipped
-
-    def _skipped(self, part: Part) -> Skipped | None:
-        """Return the sub-states that are skipped where a part is empty; ``None`` if it cannot."""
-        match part:
-            case Series():
-                skipped: Skipped = ()
-                for inner in map(self._skipped, part.parts):
-                    if inner is None:
-                        return None
-                    skipped += inner
-                return skipped
-            case Choice():
-                options = (self._skipped(option) for option in part.options)
-                return next((option for option in options if option is not None), None)
-            case Optional():
-                return self._skipped(part.part) or ()
-            case Repeat() | _Rounds():
-                return () if part.min_count == 0 else None
-            case Marker():
-                return () if self.spelling(part) == _END_TOKEN else None
-            case _Undelimited(part=Text() as text):
-                return () if text.min_chars == 0 else None
-            case _Undelimited(part=SubState() as sub_state):
-                return (sub_state,) if self.language(sub_state).nullable else None
-        return self._skipped(self._with_delimiters(part))
-
     def _check(self, part: Part) -> None:
         match part:
             case Series(parts=inner) | Choice(options=inner):
@@ -309,7 +277,7 @@ class Positions:
                     self._check(part.between)
                     separators = (leaf for leaf in leaves(part.between) if isinstance(leaf, Marker))
                     self._separators.update(map(id, separators))
-                if self._skipped(part.part) is not None:
+                if self.skipped_to_end(self._position(part.part, self.end)) is not None:
                     raise CompositionError(
                         "a part that can be empty cannot be repeated",
                         part=part_name(part.part),
