@@ -126,28 +126,27 @@ def if_(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
     return table.conditional(condition, then, otherwise)
 
 
-def dependent_schemas(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
-    """``dependentSchemas``: an object with a property satisfies a schema (10.2.2.4)."""
-    return evaluator.all_of(
-        evaluator.conditional(
-            evaluator.evaluated(objects_with_property(name)), evaluator.schema_ref(child), TRUE
-        )
-        for name, child in _named_subschemas(location, "dependentSchemas", value)
-    )
+def _dependency(keyword: str) -> Callable[[SchemaLocation, Any, TermEvaluator], Term]:
+    """Return the reader of a keyword by which a property implies a schema or other properties."""
+
+    def read(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
+        parts = []
+        for name, needed in value.items():
+            if keyword == "dependencies" and isinstance(needed, list):
+                names = string_list(location, keyword, needed)
+                then = evaluator.evaluated(require_properties(names))
+            else:
+                then = evaluator.schema_ref(location.child(needed, keyword, name))
+            condition = evaluator.evaluated(objects_with_property(name))
+            parts.append(evaluator.conditional(condition, then, TRUE))
+        return evaluator.all_of(parts)
+
+    read.__doc__ = f"``{keyword}``: an object with a property satisfies a schema."
+    return read
 
 
-def dependencies(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Term:
-    """``dependencies``: required properties or a schema (draft 7 validation, 6.5.7)."""
-    parts = []
-    for name, needed in value.items():
-        if isinstance(needed, list):
-            names = string_list(location, "dependencies", needed)
-            then = evaluator.evaluated(require_properties(names))
-        else:
-            then = evaluator.schema_ref(location.child(needed, "dependencies", name))
-        condition = evaluator.evaluated(objects_with_property(name))
-        parts.append(evaluator.conditional(condition, then, TRUE))
-    return evaluator.all_of(parts)
+dependent_schemas = _dependency("dependentSchemas")  # 10.2.2.4
+dependencies = _dependency("dependencies")  # draft 7 validation, 6.5.7
 
 
 def properties(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
@@ -158,7 +157,7 @@ def properties(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -
         if is_encodable(name)
     }
     shape = ObjectShape(properties=terms, order=tuple(terms), lists_names=True)
-    return restrict_one_type(shape=shape)
+    return restrict_one_type(shape)
 
 
 def _name_patterns(location: SchemaLocation) -> dict[str, Node]:
@@ -174,7 +173,7 @@ def pattern_properties(location: SchemaLocation, value: Any, evaluator: TermEval
         for pattern, child in _named_subschemas(location, "patternProperties", value)
     }
     rules = (NameRule(patterns[name], term) for name, term in terms.items() if term is not TRUE)
-    return restrict_one_type(shape=ObjectShape(name_rules=tuple(rules), limits_others=True))
+    return restrict_one_type(ObjectShape(name_rules=tuple(rules), limits_others=True))
 
 
 def additional_properties(
@@ -186,12 +185,12 @@ def additional_properties(
     """
     term = evaluator.schema_ref(location.child(value, "additionalProperties"))
     if term is TRUE:
-        return restrict_one_type(shape=ObjectShape(limits_others=True))
+        return restrict_one_type(ObjectShape(limits_others=True))
     names = location.keyword_value("properties", dict) or {}
     listed = {name: TRUE for name in names if is_encodable(name)}
     others = complement(union(_name_patterns(location).values()), ANY_CODE_POINT)
     rules = (NameRule(others, term),)
-    return restrict_one_type(shape=ObjectShape(listed, rules, limits_others=True))
+    return restrict_one_type(ObjectShape(listed, rules, limits_others=True))
 
 
 def property_names(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
@@ -204,21 +203,21 @@ def property_names(location: SchemaLocation, value: Any, evaluator: TermEvaluato
     allowed = evaluator.strings(evaluator.schema_ref(child))
     rejected = NameRule(complement(allowed, ANY_CODE_POINT), FALSE)
     rules = () if allowed is ANY_TEXT else (rejected,)
-    return restrict_one_type(shape=ObjectShape(name_rules=rules, limits_others=True))
+    return restrict_one_type(ObjectShape(name_rules=rules, limits_others=True))
 
 
 def prefix_items(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``prefixItems``: the first items, one schema each (10.3.1.1)."""
     terms = _terms(_subschemas(location, "prefixItems", value), evaluator)
     is_open = location.schema.keys().isdisjoint(("items", "unevaluatedItems", "contains"))
-    return restrict_one_type(array=ArrayShape(prefix=tuple(terms), lists_items=is_open))
+    return restrict_one_type(ArrayShape(prefix=tuple(terms), lists_items=is_open))
 
 
 def items(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
     """``items``: all items after those of the adjacent ``prefixItems`` (10.3.1.2)."""
     prefix = location.keyword_value("prefixItems", list) or []
     term = evaluator.schema_ref(location.child(value, "items"))
-    return restrict_one_type(array=_array((TRUE,) * len(prefix), term))
+    return restrict_one_type(_array((TRUE,) * len(prefix), term))
 
 
 def items_or_tuple(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
@@ -227,9 +226,7 @@ def items_or_tuple(location: SchemaLocation, value: Any, evaluator: TermEvaluato
     An array applies to the first items, and the adjacent ``additionalItems`` to the others.
     """
     if not isinstance(value, list):
-        return restrict_one_type(
-            array=_array((), evaluator.schema_ref(location.child(value, "items")))
-        )
+        return restrict_one_type(_array((), evaluator.schema_ref(location.child(value, "items"))))
     prefix = tuple(
         evaluator.schema_ref(location.child(schema, "items", index))
         for index, schema in enumerate(value)
@@ -238,7 +235,7 @@ def items_or_tuple(location: SchemaLocation, value: Any, evaluator: TermEvaluato
     if "additionalItems" in location.schema:
         additional = location.schema["additionalItems"]
         rest = evaluator.schema_ref(location.child(additional, "additionalItems"))
-    return restrict_one_type(array=_array(prefix, rest))
+    return restrict_one_type(_array(prefix, rest))
 
 
 def _array(prefix: tuple[Term, ...], rest: Term) -> ArrayShape:
@@ -257,9 +254,9 @@ def contains(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> 
         if "maxContains" in schema:
             max_count = non_negative_integer(location, "maxContains", schema["maxContains"])
     if max_count is None and min_count == 0:
-        return restrict_one_type()
+        return ANY_VALUE
     counted = Counted(term, min_count=min_count, max_count=max_count)
-    return restrict_one_type(array=ArrayShape(counted=(counted,)))
+    return restrict_one_type(ArrayShape(counted=(counted,)))
 
 
 def in_exactly_one(terms: Sequence[Term], within: Term, evaluator: TermEvaluator) -> Term:

@@ -61,29 +61,16 @@ VALUES_BY_TYPE: dict[str, ValueSet] = {
 _CHARACTER = symbols(ANY_CODE_POINT)
 
 
-def restrict_one_type(
-    *,
-    numbers: NumberSet | None = None,
-    strings: Node | None = None,
-    array: ArrayShape | None = None,
-    shape: ObjectShape | None = None,
-) -> ValueSet:
-    """Return all values, with the values of one type restricted.
-
-    Args:
-        numbers: The admitted numbers.
-        strings: The admitted strings, as a language of code points.
-        array: The admitted arrays.
-        shape: The admitted objects.
-    """
-    return ValueSet(
-        null=True,
-        booleans=ANY_VALUE.booleans,
-        numbers=ANY_VALUE.numbers if numbers is None else numbers,
-        strings=ANY_TEXT if strings is None else strings,
-        arrays=ANY_VALUE.arrays if array is None else (array,),
-        objects=ANY_VALUE.objects if shape is None else (shape,),
-    )
+def restrict_one_type(values: NumberSet | Node | ArrayShape | ObjectShape) -> ValueSet:
+    """Return all values, with the values of one type restricted; a node is one of strings."""
+    match values:
+        case NumberSet():
+            return replace(ANY_VALUE, numbers=values)
+        case ArrayShape():
+            return replace(ANY_VALUE, arrays=(values,))
+        case ObjectShape():
+            return replace(ANY_VALUE, objects=(values,))
+    return replace(ANY_VALUE, strings=values)
 
 
 def type_(location: SchemaLocation, value: Any, _: TermEvaluator) -> ValueSet:
@@ -136,7 +123,7 @@ def _bound_keyword(
                     draft_4,
                     hint="Draft 4 has a Boolean here; name a later draft in $schema for a number",
                 )
-        return restrict_one_type(numbers=NumberSet.of((make(bound, is_open),)))
+        return restrict_one_type(NumberSet.of((make(bound, is_open),)))
 
     read.__doc__ = f"``{keyword}`` (6.2)."
     return read
@@ -161,7 +148,7 @@ def multiple_of(location: SchemaLocation, value: Any, _: TermEvaluator) -> Value
     step = _number(location, "multipleOf", value)
     if step <= 0:
         raise location.error("multipleOf is not greater than 0", "multipleOf")
-    return restrict_one_type(numbers=NumberSet.of((Interval(step=step),)))
+    return restrict_one_type(NumberSet.of((Interval(step=step),)))
 
 
 def non_negative_integer(location: SchemaLocation, keyword: str, value: Any) -> int:
@@ -177,41 +164,33 @@ def non_negative_integer(location: SchemaLocation, keyword: str, value: Any) -> 
 
 
 def _count_keyword(
-    keyword: str, make: Callable[[int], ValueSet]
+    keyword: str, make: Callable[[int], Node | ArrayShape | ObjectShape]
 ) -> Callable[[SchemaLocation, Any, TermEvaluator], ValueSet]:
     """Return the reader of a keyword whose value is a count."""
 
     def read(location: SchemaLocation, value: Any, _: TermEvaluator) -> ValueSet:
-        return make(non_negative_integer(location, keyword, value))
+        return restrict_one_type(make(non_negative_integer(location, keyword, value)))
 
     read.__doc__ = f"``{keyword}`` (6.3 to 6.5)."
     return read
 
 
-min_length = _count_keyword(
-    "minLength", lambda n: restrict_one_type(strings=repetition(_CHARACTER, n, None))
-)
-max_length = _count_keyword(
-    "maxLength", lambda n: restrict_one_type(strings=repetition(_CHARACTER, 0, n))
-)
-min_items = _count_keyword("minItems", lambda n: restrict_one_type(array=ArrayShape(min_items=n)))
-max_items = _count_keyword("maxItems", lambda n: restrict_one_type(array=ArrayShape(max_items=n)))
-min_properties = _count_keyword(
-    "minProperties", lambda n: restrict_one_type(shape=ObjectShape(min_members=n))
-)
-max_properties = _count_keyword(
-    "maxProperties", lambda n: restrict_one_type(shape=ObjectShape(max_members=n))
-)
+min_length = _count_keyword("minLength", lambda n: repetition(_CHARACTER, n, None))
+max_length = _count_keyword("maxLength", lambda n: repetition(_CHARACTER, 0, n))
+min_items = _count_keyword("minItems", lambda n: ArrayShape(min_items=n))
+max_items = _count_keyword("maxItems", lambda n: ArrayShape(max_items=n))
+min_properties = _count_keyword("minProperties", lambda n: ObjectShape(min_members=n))
+max_properties = _count_keyword("maxProperties", lambda n: ObjectShape(max_members=n))
 
 
 def unique_items(_: SchemaLocation, value: Any, __: TermEvaluator) -> ValueSet:
     """``uniqueItems``: no two items are equal as JSON values (6.4.3)."""
-    return restrict_one_type(array=ArrayShape(unique=value))
+    return restrict_one_type(ArrayShape(unique=value))
 
 
 def pattern(_: SchemaLocation, value: Any, __: TermEvaluator) -> ValueSet:
     """``pattern``: the regular expression matches somewhere in the string (6.3.3)."""
-    return restrict_one_type(strings=compile_pattern(value, search=True))
+    return restrict_one_type(compile_pattern(value, search=True))
 
 
 def format_(location: SchemaLocation, value: Any, _: TermEvaluator) -> ValueSet:
@@ -227,7 +206,7 @@ def format_(location: SchemaLocation, value: Any, _: TermEvaluator) -> ValueSet:
             keyword="format",
             hint="The metaschema requires formats to be asserted; remove the unknown format",
         )
-    return restrict_one_type(strings=language)
+    return ANY_VALUE if language is None else restrict_one_type(language)
 
 
 def substring_of(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
@@ -237,7 +216,7 @@ def substring_of(location: SchemaLocation, value: Any, evaluator: TermEvaluator)
         raise location.error(
             f"{SUBSTRING_UNIT} is not one of {', '.join(map(repr, UNITS))}", SUBSTRING_UNIT
         )
-    return restrict_one_type(strings=evaluator.sources.quotes(value, unit))
+    return restrict_one_type(evaluator.sources.quotes(value, unit))
 
 
 def string_list(location: SchemaLocation, keyword: str, value: Any) -> list[str]:
@@ -263,9 +242,7 @@ def dependent_required(location: SchemaLocation, value: Any, evaluator: TermEval
     }
     if len(dependencies) > FEW_DEPENDENCIES:
         # Clauses, because the product of the disjunctions would have too many shapes.
-        return evaluator.evaluated(
-            restrict_one_type(shape=_dependency_clauses(dependencies, evaluator))
-        )
+        return evaluator.evaluated(restrict_one_type(_dependency_clauses(dependencies, evaluator)))
     return evaluator.all_of(
         evaluator.any_of(
             (
@@ -298,14 +275,14 @@ def require_properties(names: Iterable[str]) -> ValueSet:
     required_names = tuple(names)
     if not all(map(is_encodable, required_names)):
         return replace(ANY_VALUE, objects=())
-    return restrict_one_type(shape=ObjectShape(required=required_names))
+    return restrict_one_type(ObjectShape(required=required_names))
 
 
 def forbid_property(name: str) -> ValueSet:
     """Return all values except objects that have the property."""
     if not is_encodable(name):
         return ANY_VALUE
-    return restrict_one_type(shape=ObjectShape(properties={name: FALSE}))
+    return restrict_one_type(ObjectShape(properties={name: FALSE}))
 
 
 def objects_with_property(name: str) -> ValueSet:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
@@ -338,11 +339,9 @@ def _check_identifier(
     identifier = schema[keyword]
     what = f"{keyword} is not a string"
     if isinstance(identifier, str):
-        try:
+        what = f"{keyword} is not a URI reference: {identifier!r}"
+        with suppress(ValueError):
             urlsplit(identifier)
-        except ValueError:
-            what = f"{keyword} is not a URI reference: {identifier!r}"
-        else:
             return
     pointer = f"{_json_pointer(parent, path)}/{keyword}"
     raise InvalidSchemaError(what, pointer=pointer, keyword=keyword)

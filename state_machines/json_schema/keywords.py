@@ -10,7 +10,7 @@ is named when a budget is exceeded.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -201,6 +201,7 @@ COSTLY_KEYWORDS: tuple[str, ...] = tuple(
 _CONDITIONAL = frozenset(keyword.name for keyword in KEYWORDS if keyword.is_conditional)
 
 
+@dataclass(slots=True)
 class located_errors:
     """Convert the errors of a ``with`` block to schema errors with a JSON Pointer.
 
@@ -217,18 +218,9 @@ class located_errors:
         parent: The schema that contains a term, searched after the schemas of the term.
     """
 
-    __slots__ = ("_keyword", "_parent", "_source")
-
-    def __init__(
-        self,
-        source: Term | None,
-        keyword: str | None = None,
-        *,
-        parent: SchemaLocation | None = None,
-    ) -> None:
-        self._source = source
-        self._keyword = keyword
-        self._parent = parent
+    source: Term | None
+    keyword: str | None = None
+    parent: SchemaLocation | None = field(default=None, kw_only=True)
 
     def __enter__(self) -> None:
         pass
@@ -257,13 +249,13 @@ class located_errors:
         Args:
             keyword: The keyword that the error names, if any.
         """
-        source = self._source
-        if isinstance(source, SchemaLocation) and self._keyword is not None:
-            name = keyword if keyword in source.schema else self._keyword
+        source = self.source
+        if isinstance(source, SchemaLocation) and self.keyword is not None:
+            name = keyword if keyword in source.schema else self.keyword
             return source.pointer if name is None else source.keyword_pointer(name), name
         locations = [] if source is None else list(schema_locations(source))
-        if self._parent is not None:
-            locations.append(self._parent)
+        if self.parent is not None:
+            locations.append(self.parent)
         for name in COSTLY_KEYWORDS if keyword is None else (keyword,):
             for location in locations:
                 if name in location.schema:

@@ -12,9 +12,6 @@ from state_machines.errors import InvalidSchemaError, UnsupportedSchemaError
 MEMBERS_PER_STEP = 8
 """Members of an object or items of an array that are copied in one step."""
 
-MEMBERS_PER_CHARGE = 512
-"""Items of an array between two charges."""
-
 
 def pointer_token(part: str) -> str:
     """Escape one reference token of a JSON Pointer (RFC 6901, section 3)."""
@@ -78,12 +75,8 @@ def _interning_key(value: Any) -> object:
     if kind is dict:
         return id(value), None
     if kind is list:
-        parts: list[object] = []
-        for start in range(0, len(value), MEMBERS_PER_CHARGE):
-            items = value[start : start + MEMBERS_PER_CHARGE]
-            spend(len(items) // MEMBERS_PER_STEP)
-            parts.extend(map(_interning_key, items))
-        return tuple(parts)
+        spend(len(value) // MEMBERS_PER_STEP)
+        return tuple(map(_interning_key, value))
     return kind, value
 
 

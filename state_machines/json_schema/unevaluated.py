@@ -93,12 +93,10 @@ def unevaluated_properties(location: SchemaLocation, value: Any, evaluator: Term
         names = complement(union(case.patterns), ANY_CODE_POINT)
         listed = dict.fromkeys(sorted(case.names), TRUE)
         shape = ObjectShape(properties=listed, name_rules=(NameRule(names, term),))
-        return evaluator.all_of(
-            (case.condition, evaluator.evaluated(restrict_one_type(shape=shape)))
-        )
+        return evaluator.all_of((case.condition, evaluator.evaluated(restrict_one_type(shape))))
 
     cases = _CaseCollector(evaluator).collect(location, without="unevaluatedProperties")
-    limits = evaluator.evaluated(restrict_one_type(shape=ObjectShape(limits_others=True)))
+    limits = evaluator.evaluated(restrict_one_type(ObjectShape(limits_others=True)))
     return evaluator.all_of((evaluator.any_of(admit(case) for case in cases), limits))
 
 
@@ -111,9 +109,7 @@ def unevaluated_items(location: SchemaLocation, value: Any, evaluator: TermEvalu
             return case.condition
         rest = evaluator.any_of((term, *case.contained))
         shape = ArrayShape(prefix=(TRUE,) * case.prefix, rest=rest)
-        return evaluator.all_of(
-            (case.condition, evaluator.evaluated(restrict_one_type(array=shape)))
-        )
+        return evaluator.all_of((case.condition, evaluator.evaluated(restrict_one_type(shape))))
 
     cases = _CaseCollector(evaluator).collect(location, without="unevaluatedItems")
     return evaluator.any_of(admit(case) for case in cases)

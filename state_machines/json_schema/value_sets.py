@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
-from functools import reduce
+from functools import partial, reduce
 from operator import and_
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from state_machines.budgets import spend
-from state_machines.errors import UnsupportedSchemaError
+from state_machines.errors import UnsupportedSchemaError, has_surrogate
 from state_machines.grammar.boolean import complement, everything, intersection
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import union
@@ -98,8 +98,6 @@ ANY_VALUE = ValueSet(True, _BOTH, ALL_NUMBERS, ANY_TEXT, (ArrayShape(),), (Objec
 
 T = TypeVar("T")
 _Shape = TypeVar("_Shape", ArrayShape, ObjectShape)
-_Arrays: TypeAlias = tuple[ArrayShape, ...]
-_Objects: TypeAlias = tuple[ObjectShape, ...]
 
 
 def conjoin(left: ValueSet, right: ValueSet, table: TermTable) -> ValueSet:
@@ -108,21 +106,17 @@ def conjoin(left: ValueSet, right: ValueSet, table: TermTable) -> ValueSet:
         return right
     if right is ANY_VALUE:
         return left
-    spend(1 + (len(left.numbers.points) + len(right.numbers.points)) // 2)
-
-    def array_products(these: _Arrays, those: _Arrays) -> _Arrays:
-        return _products(these, those, lambda a, b: a.conjoin(b, table))
-
-    def object_products(these: _Objects, those: _Objects) -> _Objects:
-        return _object_products(these, those, table)
+    spend(1 + (len(left.numbers.exceptions) + len(right.numbers.exceptions)) // 2)
 
     return ValueSet(
         left.null and right.null,
         _common(left.booleans, right.booleans, ANY_VALUE.booleans, and_),
         _common(left.numbers, right.numbers, ANY_VALUE.numbers, and_),
         _common(left.strings, right.strings, ANY_TEXT, lambda a, b: intersection((a, b))),
-        _common(left.arrays, right.arrays, ANY_VALUE.arrays, array_products),
-        _common(left.objects, right.objects, ANY_VALUE.objects, object_products),
+        _common(left.arrays, right.arrays, ANY_VALUE.arrays, partial(_products, table=table)),
+        _common(
+            left.objects, right.objects, ANY_VALUE.objects, partial(_object_products, table=table)
+        ),
     )
 
 
@@ -139,32 +133,21 @@ def disjoin(parts: Iterable[ValueSet]) -> ValueSet:
     Raises:
         UnsupportedSchemaError: The union has too many shapes.
     """
-    null = False
-    booleans: frozenset[bool] = frozenset()
-    numbers: list[NumberSet] = []
-    strings: list[Node] = []
-    arrays: dict[ArrayShape, None] = {}
-    objects: dict[ObjectShape, None] = {}
-    for part in parts:
-        null = null or part.null
-        booleans |= part.booleans
-        numbers.append(part.numbers)
-        strings.append(part.strings)
-        arrays.update(dict.fromkeys(part.arrays))
-        objects.update(dict.fromkeys(part.objects))
+    sets = list(parts)
     return ValueSet(
-        null,
-        booleans,
-        NumberSet.union(numbers),
-        union(strings),
-        _united(arrays),
-        _united(objects),
+        any(values.null for values in sets),
+        NO_VALUE.booleans.union(*(values.booleans for values in sets)),
+        NumberSet.union(values.numbers for values in sets),
+        union(values.strings for values in sets),
+        _united(shape for values in sets for shape in values.arrays),
+        _united(shape for values in sets for shape in values.objects),
     )
 
 
-def _united(shapes: dict[_Shape, None]) -> tuple[_Shape, ...]:
-    _check_count(len(shapes))
-    return next(((shape,) for shape in shapes if shape.is_unconstrained), tuple(shapes))
+def _united(shapes: Iterable[_Shape]) -> tuple[_Shape, ...]:
+    distinct = tuple(dict.fromkeys(shapes))
+    _check_count(len(distinct))
+    return next(((shape,) for shape in distinct if shape.is_unconstrained), distinct)
 
 
 def negate(values: ValueSet, table: TermTable) -> ValueSet:
@@ -175,7 +158,7 @@ def negate(values: ValueSet, table: TermTable) -> ValueSet:
     """
     arrays: tuple[ArrayShape, ...] = (ArrayShape(),)
     for array in values.arrays:
-        arrays = _products(arrays, array.complement(table), lambda a, b: a.conjoin(b, table))
+        arrays = _products(arrays, array.complement(table), table)
     objects: tuple[ObjectShape, ...] = (ObjectShape(),)
     for shape in values.objects:
         objects = _object_products(objects, shape.complement(table), table)
@@ -216,7 +199,7 @@ def _object_products(
         right = _as_one(right, table)
         if len(right) > 1:
             left = _as_one(left, table)
-    return _products(left, right, lambda a, b: a.conjoin(b, table))
+    return _products(left, right, table)
 
 
 def _as_one(shapes: tuple[ObjectShape, ...], table: TermTable) -> tuple[ObjectShape, ...]:
@@ -225,9 +208,7 @@ def _as_one(shapes: tuple[ObjectShape, ...], table: TermTable) -> tuple[ObjectSh
 
 
 def _products(
-    left: tuple[_Shape, ...],
-    right: tuple[_Shape, ...],
-    conjoin_two: Callable[[_Shape, _Shape], _Shape],
+    left: tuple[_Shape, ...], right: tuple[_Shape, ...], table: TermTable
 ) -> tuple[_Shape, ...]:
     """Return the intersection of two unions by distribution, without contradictory shapes.
 
@@ -235,7 +216,7 @@ def _products(
     """
     if len(left) == 1 == len(right):
         spend()
-        only = conjoin_two(left[0], right[0])
+        only = left[0].conjoin(right[0], table)
         return () if only.is_contradictory else (only,)
     shapes = {a: None for a in left if a in right} if len(left) > 1 < len(right) else {}
     for a in left:
@@ -245,7 +226,7 @@ def _products(
             if b in shapes:
                 continue
             spend()
-            shape = conjoin_two(a, b)
+            shape = a.conjoin(b, table)
             if not shape.is_contradictory:
                 shapes[shape] = None
                 _check_count(len(shapes))
@@ -265,14 +246,8 @@ def is_encodable(text: str) -> bool:
 
     Strings that cannot be encoded are never generated.
     """
-    if text.isascii():
-        return True
-    spend(len(text) // CHARACTERS_PER_STEP)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    spend(0 if text.isascii() else len(text) // CHARACTERS_PER_STEP)
+    return not has_surrogate(text)
 
 
 def is_json_value(value: Any) -> bool:

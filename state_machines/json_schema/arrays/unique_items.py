@@ -218,7 +218,7 @@ def count_scalars(values: ValueSet, limit: int) -> int:
         listed = interval.members(limit=limit)
         if listed is None:
             return limit
-        members.update(number for number in listed if number not in values.numbers.holes)
+        members.update(number for number in listed if number in values.numbers)
     return min(limit, total + len(members))
 
 

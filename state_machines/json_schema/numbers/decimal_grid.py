@@ -85,6 +85,7 @@ def decimal_places(number: Fraction) -> int:
     return max(twos, fives)
 
 
+@dataclass(eq=False)
 class Grid:
     """What all states of one language of decimals share; equal grids are one object.
 
@@ -97,6 +98,7 @@ class Grid:
             multiple of an excluded step. Otherwise only zeros may follow.
         low_open: Whether the lower bound is excluded.
         high_open: Whether the upper bound is excluded.
+        tail_name: The key of ``tail`` in :data:`_TAILS`.
         tail: Language after the integer digits, if ``places`` is 0 and the grid is not dense.
         scale: 10 ** ``places``.
         modulus: Modulus of ``multiples``.
@@ -106,45 +108,24 @@ class Grid:
         unbounded: The grid without bounds.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "cost",
-        "dense",
-        "high_open",
-        "integer_modulus",
-        "is_trivial",
-        "low_open",
-        "modulus",
-        "multiples",
-        "places",
-        "scale",
-        "tail",
-        "unbounded",
-    )
+    multiples: Multiples
+    places: int
+    dense: bool
+    tail_name: str
+    low_open: bool = False
+    high_open: bool = False
 
-    def __init__(
-        self,
-        multiples: Multiples,
-        places: int,
-        dense: bool,
-        tail: str,
-        low_open: bool,
-        high_open: bool,
-    ) -> None:
-        self.multiples = multiples
-        self.modulus = multiples.modulus
-        self.places = places
-        self.dense = dense
-        self.low_open = low_open
-        self.high_open = high_open
-        self.tail = _TAILS[tail]
-        self.scale = 10**places
+    def __post_init__(self) -> None:
+        self.modulus = self.multiples.modulus
+        self.tail = _TAILS[self.tail_name]
+        self.scale = 10**self.places
         # A division of 1,024 bits takes about a microsecond.
         self.cost = 1 + (self.modulus.bit_length() + self.scale.bit_length()) // 4096
         self.integer_modulus = self.modulus // gcd(self.modulus, self.scale)
-        self.is_trivial = multiples == Multiples() and (dense or not places)
-        is_open = low_open or high_open
-        self.unbounded = grid_of(multiples, places, dense, tail) if is_open else self
+        self.is_trivial = self.multiples == Multiples() and (self.dense or not self.places)
+        self.unbounded: Grid = self
+        if self.low_open or self.high_open:
+            self.unbounded = grid_of(self.multiples, self.places, self.dense, self.tail_name)
 
     def fewest_digits(
         self,

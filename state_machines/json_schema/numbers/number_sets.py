@@ -1,4 +1,4 @@
-"""Sets of numbers: unions of intervals, with single numbers added and excluded.
+"""Sets of numbers: unions of intervals, with single numbers added or excluded.
 
 An interval has the numbers that are multiples of a step and of no excluded step. Single numbers are
 no intervals, since an ``enum`` can have a hundred thousand of them. Bounds and steps are exact
@@ -8,7 +8,7 @@ no intervals, since an ``enum`` can have a hundred thousand of them. Bounds and 
 from __future__ import annotations
 
 import sys
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -129,27 +129,22 @@ class Interval:
         return not any(_is_multiple(number, step) for step in self.excluded_steps)
 
     def __and__(self, other: Interval) -> Interval:
-        low, low_open = _tighter(self.low, self.low_open, other.low, other.low_open, sign=1)
-        high, high_open = _tighter(self.high, self.high_open, other.high, other.high_open, sign=-1)
+        both = (self, other)
+        lows = [(each.low, each.low_open) for each in both if each.low is not None]
+        low, low_open = max(lows, default=(None, False))
+        highs = [(each.high, not each.high_open) for each in both if each.high is not None]
+        high, high_closed = min(highs, default=(None, True))
         if self.step is None or other.step is None:
             step = self.step or other.step
         else:
             step = least_common_multiple(self.step, other.step)
-        both = Interval(
-            low,
-            high,
-            low_open,
-            high_open,
-            step,
-            self.excluded_steps | other.excluded_steps,
-        )
+        excluded_steps = self.excluded_steps | other.excluded_steps
+        common = Interval(low, high, low_open, not high_closed, step, excluded_steps)
         if self.step is None or other.step is None or step is None or step <= LARGEST:
-            return both
+            return common
         # Zero is the only finite multiple. Without this case, steps grow without bound.
         zero = Fraction(0)
-        if zero not in both:
-            return Interval(low=zero, high=zero, low_open=True)
-        return Interval(low=zero, high=zero)
+        return Interval(low=zero, high=zero, low_open=zero not in common)
 
     def __neg__(self) -> Interval:
         return replace(
@@ -178,18 +173,6 @@ def _is_multiple(number: Fraction, step: Fraction) -> bool:
     return number.numerator * step.denominator % (number.denominator * step.numerator) == 0
 
 
-def _tighter(
-    a: Fraction | None, a_open: bool, b: Fraction | None, b_open: bool, *, sign: int
-) -> tuple[Fraction | None, bool]:
-    if a is None:
-        return b, b_open
-    if b is None:
-        return a, a_open
-    if a == b:
-        return a, a_open or b_open
-    return (a, a_open) if (a - b) * sign > 0 else (b, b_open)
-
-
 def least_common_multiple(a: Fraction, b: Fraction) -> Fraction:
     """Return the smallest number that is an integer multiple of both."""
     return Fraction(lcm(a.numerator, b.numerator), gcd(a.denominator, b.denominator))
@@ -211,37 +194,53 @@ _NONE: frozenset[Fraction] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class NumberSet:
-    """A set of numbers.
+    """A set of numbers: the exceptions that are in no interval, and the others of the intervals.
 
     Attributes:
-        intervals: Intervals with more than one number, and with more than the holes.
-        points: Single numbers in the set.
-        holes: Single numbers of the intervals that are not in the set; none is a point.
+        intervals: Intervals with more than one number, and with more than the exceptions.
+        exceptions: The numbers that are in the set or in an interval, but not in both.
     """
 
     intervals: tuple[Interval, ...] = ()
-    points: frozenset[Fraction] = _NONE
-    holes: frozenset[Fraction] = _NONE
+    exceptions: frozenset[Fraction] = _NONE
 
     @classmethod
-    def of(cls, intervals: Iterable[Interval], holes: frozenset[Fraction] = _NONE) -> NumberSet:
-        """Return the union of intervals without the holes."""
+    def of(cls, intervals: Iterable[Interval]) -> NumberSet:
+        """Return the union of intervals."""
+        listed = tuple(intervals)
+        return cls._of(listed, (), lambda number: any(number in each for each in listed))
+
+    @classmethod
+    def _of(
+        cls,
+        intervals: Iterable[Interval],
+        exceptions: Iterable[Fraction],
+        contains: Callable[[Fraction], bool],
+    ) -> NumberSet:
+        """Return the set of a membership test.
+
+        Args:
+            intervals: The set, but for the exceptions.
+            exceptions: Numbers at which intervals and set may differ.
+            contains: The membership test.
+        """
+        candidates = set(exceptions)
+        inside = set(filter(contains, candidates))
+        outside = candidates - inside
         united: dict[Interval, None] = {}
-        single: set[Fraction] = set()
         for interval in dict.fromkeys(intervals):
             if interval.reaches_limit:
                 interval = interval.finite()
-            if interval.is_within(holes):
-                continue
             if interval.low is not None and interval.low == interval.high:
-                single.add(interval.low)
-            else:
+                candidates.add(interval.low)
+                inside.update(filter(contains, (interval.low,)))
+            elif not interval.is_within(outside):
                 united[interval] = None
         if Interval() in united:
             united = {Interval(): None}
-        spend(len(holes) * len(united) // 8)
-        left = frozenset(hole for hole in holes if any(hole in interval for interval in united))
-        return cls(tuple(united), frozenset(single), left)
+        spend(len(candidates) * len(united) // 8)
+        covered = {number for number in candidates if any(number in each for each in united)}
+        return cls(tuple(united), frozenset(inside ^ covered))
 
     @classmethod
     def union(cls, sets: Iterable[NumberSet]) -> NumberSet:
@@ -249,29 +248,36 @@ class NumberSet:
         found = [numbers for numbers in dict.fromkeys(sets) if not numbers.is_empty]
         if len(found) <= 1:
             return found[0] if found else NO_NUMBERS
-        points = _NONE.union(*(numbers.points for numbers in found))
-        holes: set[Fraction] = set()
-        for numbers in found:
-            spend(len(numbers.holes) * len(found) // 8)
-            holes.update(
-                hole
-                for hole in numbers.holes - points
-                if not any(other._in_intervals(hole) for other in found if other is not numbers)
-            )
-        united = cls.of((i for numbers in found for i in numbers.intervals), frozenset(holes))
-        return cls(united.intervals, points | united.points, united.holes)
+        single = _NONE.union(*(numbers.exceptions for numbers in found if not numbers.intervals))
+        others = [numbers for numbers in found if numbers.intervals]
+        exceptions = single.union(*(numbers.exceptions for numbers in others))
+        spend(len(exceptions) * len(others) // 8)
+        return cls._of(
+            (interval for numbers in others for interval in numbers.intervals),
+            exceptions,
+            lambda number: number in single or any(number in each for each in others),
+        )
+
+    @property
+    def points(self) -> frozenset[Fraction]:
+        """The numbers that are in no interval."""
+        return self.exceptions - self.holes
+
+    @property
+    def holes(self) -> frozenset[Fraction]:
+        """The numbers of intervals that are not in the set."""
+        return frozenset(filter(self._is_covered, self.exceptions if self.intervals else ()))
 
     @property
     def is_empty(self) -> bool:
         """Whether the set contains no number."""
-        return not self.intervals and not self.points
+        return not self.intervals and not self.exceptions
 
     def __contains__(self, number: Fraction) -> bool:
-        return number in self.points or self._in_intervals(number)
+        return (number in self.exceptions) != self._is_covered(number)
 
-    def _in_intervals(self, number: Fraction) -> bool:
-        """Return whether the number is in an interval and not a hole."""
-        return number not in self.holes and any(number in interval for interval in self.intervals)
+    def _is_covered(self, number: Fraction) -> bool:
+        return any(number in interval for interval in self.intervals)
 
     def __and__(self, other: NumberSet) -> NumberSet:
         if self == ALL_NUMBERS:
@@ -279,48 +285,18 @@ class NumberSet:
         if other == ALL_NUMBERS:
             return self
         spend(INTERSECTION_STEPS * max(1, len(self.intervals) * len(other.intervals)))
-        common = NumberSet.of(
-            (a & b for a in self.intervals for b in other.intervals), self.holes | other.holes
+        return NumberSet._of(
+            (a & b for a in self.intervals for b in other.intervals),
+            self.exceptions | other.exceptions,
+            lambda number: number in self and number in other,
         )
-        single = common.points.union(self._points_in(other), other._points_in(self))
-        return NumberSet(common.intervals, single, common.holes)
-
-    def _points_in(self, other: NumberSet) -> Iterator[Fraction]:
-        """Yield the points that are in another set too."""
-        spend(len(self.points) * len(other.intervals) // 8)
-        return (number for number in self.points if number in other)
 
     def __invert__(self) -> NumberSet:
         result = ALL_NUMBERS
-        spans = [i for i in self.intervals if i.step is None and not i.excluded_steps]
-        if spans:
-            result = NumberSet.of(_gaps(spans))
         for interval in self.intervals:
-            if interval.step is not None or interval.excluded_steps:
-                result = result & NumberSet.of(interval.complement())
-        left = NumberSet.of(result.intervals, result.holes | self.points)
-        single = (result.points | left.points | self.holes) - self.points
-        return NumberSet(left.intervals, single, left.holes - self.holes)
-
-
-def _gaps(spans: list[Interval]) -> Iterable[Interval]:
-    """Yield the gaps between intervals without steps."""
-    low: Fraction | None = None
-    low_open = False
-    bottom = [span for span in spans if span.low is None]
-    bounded = sorted(
-        (span for span in spans if span.low is not None),
-        key=lambda span: (span.low or 0, span.low_open),
-    )
-    for span in (*bottom, *bounded):
-        if span.low is not None:
-            yield Interval(low, span.low, low_open, not span.low_open)
-        if span.high is None:
-            return
-        reaches_further = low is None or (span.high, not span.high_open) > (low, low_open)
-        if reaches_further:
-            low, low_open = span.high, not span.high_open
-    yield Interval(low, None, low_open, False)
+            result = result & NumberSet.of(interval.complement())
+        exceptions = result.exceptions | self.exceptions
+        return NumberSet._of(result.intervals, exceptions, lambda number: number not in self)
 
 
 ALL_NUMBERS = NumberSet((Interval(),))
@@ -336,4 +312,4 @@ def points(numbers: Iterable[Fraction]) -> NumberSet:
             spend()
         if -LARGEST <= number <= LARGEST:
             finite.append(number)
-    return NumberSet(points=frozenset(finite))
+    return NumberSet(exceptions=frozenset(finite))

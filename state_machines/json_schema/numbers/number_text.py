@@ -18,27 +18,20 @@ Exactly these spellings are generated (all are JSON, RFC 8259 section 6):
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from fractions import Fraction
 
 from state_machines.budgets import spend
 from state_machines.caches import WeakValueLruCache
 from state_machines.grammar.boolean import difference
-from state_machines.grammar.node import EPSILON, Node
+from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation, optional, symbols, union
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet, code_points
 from state_machines.grammar.word_lists import word_list
+from state_machines.json_schema.numbers.decimal_grid import decimal_places
 from state_machines.json_schema.numbers.decimals import FRACTION, ZEROS, magnitudes
-from state_machines.json_schema.numbers.number_sets import MAX_INTEGER_DIGITS, Interval, NumberSet
+from state_machines.json_schema.numbers.number_sets import Interval, NumberSet
 from state_machines.limits import LIMITS
-
-__all__ = [
-    "MAX_EXPONENT",
-    "MAX_INTEGER_DIGITS",
-    "MAX_NEGATIVE_EXPONENT",
-    "every_spelling",
-    "number_language",
-]
 
 MAX_EXPONENT = 307
 MAX_NEGATIVE_EXPONENT = 324
@@ -102,8 +95,9 @@ def _interval_language(
 
     def make() -> Node:
         has_no_point = plain_integers and interval.is_integral
-        language = _plain(interval, "none" if has_no_point else "")
-        return union((language, _scientific(interval))) if has_exponents else language
+        tail = "none" if has_no_point else ""
+        language = _signed(interval, lambda positive: magnitudes(positive, tail))
+        return union((language, _signed(interval, _powers))) if has_exponents else language
 
     language = _LANGUAGES.get((interval, plain_integers), make)
     within = [hole for hole in holes if hole in interval]
@@ -113,11 +107,11 @@ def _interval_language(
     return difference(language, spellings, ANY_CODE_POINT)
 
 
-def _plain(interval: Interval, tail: str) -> Node:
-    """Return the decimals of an interval; ``tail`` is that of :func:`magnitudes`."""
-    parts = [magnitudes(interval, tail)]
+def _signed(interval: Interval, language: Callable[[Interval], Node]) -> Node:
+    """Return the numbers of an interval, given the language of the numbers that have no sign."""
+    parts = [language(interval)]
     if interval.low is None or interval.low < 0:
-        parts.append(concatenation(_MINUS, magnitudes(-interval, tail)))
+        parts.append(concatenation(_MINUS, language(-interval)))
     return union(parts)
 
 
@@ -134,26 +128,15 @@ def _spelling(number: Fraction, is_plain: bool) -> tuple[str, Node]:
 
 def _decimal(number: Fraction) -> tuple[str, str]:
     """Return the digits before and after the point of a non-negative decimal fraction."""
-    whole, rest = divmod(number.numerator, number.denominator)
-    digits = []
-    while rest:
-        digit, rest = divmod(rest * 10, number.denominator)
-        digits.append(str(digit))
-    return str(whole), "".join(digits)
-
-
-def _scientific(interval: Interval) -> Node:
-    """Return the numbers of an interval but zero in scientific notation."""
-    parts = []
-    if interval.high is None or interval.high > 0:
-        parts.append(_powers(interval))
-    if interval.low is None or interval.low < 0:
-        parts.append(concatenation(_MINUS, _powers(-interval)))
-    return union(parts)
+    places = decimal_places(number)
+    digits = str(int(number * 10**places)).zfill(places + 1)
+    return digits[: len(digits) - places], digits[len(digits) - places :]
 
 
 def _powers(interval: Interval) -> Node:
     """Return the positive numbers of an interval as digit, fraction and power of ten."""
+    if interval.high is not None and interval.high <= 0:
+        return EMPTY
     low = interval.low if interval.low is not None and interval.low > 0 else None
     lowest = -MAX_NEGATIVE_EXPONENT if low is None else _magnitude(low)
     last = MAX_EXPONENT if interval.high is None else _magnitude(interval.high)
