@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection
 from contextlib import suppress
-from weakref import WeakKeyDictionary, WeakSet
+from functools import partial
+from weakref import WeakSet
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ from state_machines.limits import LIMITS
 from state_machines.masks.mask_store import MaskStore
 from state_machines.masks.spelled_tokens import SpelledTokens
 from state_machines.masks.state_table import TooManyStatesError
-from state_machines.vocabulary import Vocabulary
+from state_machines.vocabulary import PerVocabulary, Vocabulary
 
 Mask = npt.NDArray[np.bool_]
 
@@ -36,7 +36,7 @@ _LIMITED_STATES = 16_384
 """States of the automaton of a state that limits tokens."""
 
 
-class Completion:
+class Completion(PerVocabulary):
     """Finds short completions of states. Thread-safe.
 
     Every state that is not dead has a plan. Plans are made from a short word of the state, which
@@ -53,9 +53,7 @@ class Completion:
         self._segmenter = Segmenter(store.trie)
         self._texts = ShortestTexts(self._segmenter, spelled)
         self._ends = sorted(vocabulary.end_token_ids)
-        self._next = NextTokens(
-            vocabulary, self._store, self._length, self._estimate, self._counted
-        )
+        self._next = NextTokens(vocabulary, store, self)
         self._limited_masks: WeakKeyLruCache[Node, Mask] = WeakKeyLruCache(LIMITS.dense_mask_bytes)
         self._checked_rules: WeakSet[LimitedRule] = WeakSet()
         self._plans: WeakKeyLruCache[Node, Plan] = WeakKeyLruCache(LIMITS.plans)
@@ -64,15 +62,6 @@ class Completion:
         )
         self._fitting: WeakKeyLruCache[Node, int] = WeakKeyLruCache(LIMITS.completion_tokens)
         self._most_needed: WeakKeyLruCache[Node, int] = WeakKeyLruCache(LIMITS.completion_tokens)
-
-    @classmethod
-    def of(cls, vocabulary: Vocabulary) -> Completion:
-        """Return the completion of a vocabulary, made on first use and kept as long as it lives."""
-        with _COMPLETIONS_LOCK:
-            completion = _COMPLETIONS.get(vocabulary)
-            if completion is None:
-                completion = _COMPLETIONS[vocabulary] = cls(vocabulary)
-            return completion
 
     def plan(self, state: Node, *, steps: int = LIMITS.plan_steps) -> Plan:
         """Return a plan that completes a text from a state; its tokens are not listed yet.
@@ -93,10 +82,11 @@ class Completion:
             text = self._texts.text(state, steps)
             length = UNWRITABLE if text is None else self._segmenter.fewest(text)
             if text is not None and length < UNWRITABLE:
-                found = Plan.of_text(self._segmenter, text, length)
+                found = Plan(partial(self._segmenter.tokens, text), length)
                 if not text.is_limited or self._is_allowed(state, found):
                     return found
-            return Plan(self._searched(state, steps))
+            tokens = self._searched(state, steps)
+            return Plan(tokens, len(tokens))
 
     def after_token(self, state: Node, target: Node, token_id: int) -> Node:
         """Return the state after a token that is not an end token; :data:`EMPTY` if it is refused.
@@ -108,9 +98,9 @@ class Completion:
         """
         if begins_with_spelling(state):
             target = union((target, self._spelled.after(state, token_id)))
-        return self._counted(target)
+        return self.counted(target)
 
-    def _counted(self, state: Node) -> Node:
+    def counted(self, state: Node) -> Node:
         """Return the state at the end of a token, which limits on tokens count."""
         return state.after_token(self.fits) if state.counts_tokens else state
 
@@ -176,8 +166,8 @@ class Completion:
         return self.plan(state, steps=steps).length
 
     def lower_bound(self, state: Node) -> int:
-        """Return a lower bound on the tokens of every completion, at no cost."""
-        return self._next.lower_bound(state)
+        """Return a lower bound on the tokens of every completion, from its length; at no cost."""
+        return 0 if state.nullable else max(1, -(-state.min_length // self._segmenter.longest))
 
     def shortest(
         self, state: Node, *, at_most: int = 0, steps: int = LIMITS.token_search_steps
@@ -199,7 +189,7 @@ class Completion:
         tokens, is_exact = self._next.fewest(state, plan.length, at_most, steps)
         is_exact = is_exact or not plan.length
         if tokens is not None:
-            plan = Plan(tokens)
+            plan = Plan(tokens, len(tokens))
         if plan.length > at_most:
             weight = 1 + (0 if tokens is None else len(tokens))
             self._shortest.put(state, (steps, plan, is_exact), weight)
@@ -275,7 +265,7 @@ class Completion:
             nodes, after = self._next.walked(state, _LIMITED_STATES)
             is_live = np.zeros(len(nodes), np.bool_)
             for number in np.unique(after).tolist():
-                is_live[number] = self._counted(nodes[number]) is not EMPTY
+                is_live[number] = self.counted(nodes[number]) is not EMPTY
             mask = is_live[after]
         except TooManyStatesError:
             open_tokens = np.flatnonzero(self._store.allowed(state))
@@ -284,9 +274,9 @@ class Completion:
                 for token_id, target in self._next.one_by_one(
                     state, open_tokens, LIMITS.narrowed_tokens
                 ):
-                    mask[token_id] = self._counted(target) is not EMPTY
+                    mask[token_id] = self.counted(target) is not EMPTY
         for target, ids in self._spelled.targets(state):
-            mask[ids] |= self._counted(target) is not EMPTY
+            mask[ids] |= self.counted(target) is not EMPTY
         mask[self._ends] = state.nullable
         if not mask.any():
             # A shorter plan may be known for this state than for the next one.
@@ -331,10 +321,8 @@ class Completion:
                 )
             self._checked_rules.add(rule)
 
-    def _length(self, state: Node, steps: int) -> int:
-        return self.length(state, steps=steps)
-
-    def _estimate(self, state: Node) -> int:
+    def estimate(self, state: Node) -> int:
+        """Return the tokens of a short text that completes a state; orders a search."""
         if state.nullable:
             return 0
         text = self._texts.text(state, LIMITS.plan_steps)
@@ -357,7 +345,3 @@ class Completion:
                 hint="Use a vocabulary that has every byte that the grammar needs",
             )
         return tokens
-
-
-_COMPLETIONS: WeakKeyDictionary[Vocabulary, Completion] = WeakKeyDictionary()
-_COMPLETIONS_LOCK = threading.Lock()

@@ -60,7 +60,7 @@ class Guard:
                 token_id = choose(guard.mask(matcher.allowed_tokens(), exact=True))
             guard.advance(token_id)
 
-    While ``margin`` tokens or more are left beyond those needed, :meth:`mask` returns the mask
+    While :data:`MARGIN` tokens or more are left beyond those needed, :meth:`mask` returns the mask
     unchanged. A token that begins something longer than what is left is then refused by
     :meth:`accepts`. With ``exact=True`` the mask is always narrowed.
 
@@ -71,7 +71,6 @@ class Guard:
         matcher: The matcher of the text. Only the guard may advance it.
         max_tokens: Number of tokens that may still be generated.
         completion: Source of plans; by default the one of the matcher's vocabulary.
-        margin: Spare tokens from which on masks are not narrowed.
 
     Raises:
         MaxTokensTooSmallError: No text of the language fits.
@@ -84,7 +83,6 @@ class Guard:
         max_tokens: int,
         *,
         completion: Completion | None = None,
-        margin: int = MARGIN,
     ) -> None:
         self.matcher = matcher
         self.total = max_tokens
@@ -92,7 +90,6 @@ class Guard:
         self.left = max_tokens
         """Tokens that may be used: ``total``, or fewer after :meth:`limit`."""
         self._completion = completion or Completion.of(matcher.vocabulary)
-        self._margin = margin
         with step_budget(LIMITS.plan_steps):
             self._plan = self._first_plan(max_tokens)
         self._checked: tuple[Node, int, int, Plan, _After | None] | None = None
@@ -122,7 +119,14 @@ class Guard:
         # The search uses the steps that are left, and returns the best plan that it has found.
         plan, is_exact = completion.shortest(state, at_most=max_tokens)
         if plan.length > max_tokens:
-            raise _too_small(plan.length, max_tokens, is_exact)
+            shortest = "the shortest output" if is_exact else "the shortest output found"
+            raise MaxTokensTooSmallError(
+                f"{shortest} takes {plan.length} tokens; max_tokens is {max_tokens}",
+                needed=plan.length,
+                given=max_tokens,
+                is_exact=is_exact,
+                hint=f"Give max_tokens={plan.length} or more, or require a shorter output",
+            )
         return plan
 
     def copy(self) -> Guard:
@@ -145,8 +149,8 @@ class Guard:
 
     @property
     def is_tight(self) -> bool:
-        """Whether masks are narrowed: fewer than ``margin`` tokens are spare."""
-        return self.left - self.needed < self._margin
+        """Whether masks are narrowed: fewer than :data:`MARGIN` tokens are spare."""
+        return self.left - self.needed < MARGIN
 
     def accepts(self, token_id: int) -> bool:
         """Whether the matcher takes a token and the text can still be completed in time."""
@@ -322,14 +326,3 @@ class Guard:
             return self._completion.plan(state, steps=LIMITS.token_plan_steps)
         except (GrammarBudgetError, UnwritableTextError):
             return None
-
-
-def _too_small(needed: int, given: int, is_exact: bool) -> MaxTokensTooSmallError:
-    shortest = "the shortest output" if is_exact else "the shortest output found"
-    return MaxTokensTooSmallError(
-        f"{shortest} takes {needed} tokens; max_tokens is {given}",
-        needed=needed,
-        given=given,
-        is_exact=is_exact,
-        hint=f"Give max_tokens={needed} or more, or require a shorter output",
-    )

@@ -27,9 +27,6 @@ from state_machines.masks.spelled_tokens import SpelledTokens
 _SHORT_WORDS = 4096
 """Texts for which a short word is cached."""
 
-_BETTER_WORD_STATES = 32
-"""States visited to find a better word when one is known."""
-
 _REPEATED_CHARACTERS = 4096
 """Characters of a repetition that is spelled out at once."""
 
@@ -118,24 +115,14 @@ class LeafTexts:
             return self._search(node)
         if isinstance(node, Repetition):
             body = self._runs(node.body, depth)
-            if body is None or _length(body) > _REPEATED_CHARACTERS:
+            size = 0 if body is None else sum(len(letters) * times for letters, times in body)
+            if body is None or size > _REPEATED_CHARACTERS:
                 return None
             return (("".join(letters * times for letters, times in body), node.min_count),)
         if isinstance(node, Union):
-            best: Runs | None = None
             spend(len(node.members))
-            for member in sorted(node.members, key=_is_searched):
-                if best is None or member.min_length < _length(best):
-                    # The first word may take the whole budget, a shorter one only a few states.
-                    is_first = best is None or not _is_searched(member)
-                    found = (
-                        self._runs(member, depth)
-                        if is_first
-                        else self._search(member, _BETTER_WORD_STATES)
-                    )
-                    if found is not None and (best is None or _length(found) < _length(best)):
-                        best = found
-            return best
+            words = (self._runs(member, depth) for member in sorted(node.members, key=_min_length))
+            return next((word for word in words if word is not None), None)
         if isinstance(node, Concatenation):
             parts: list[tuple[str, int]] = []
             while node is not EPSILON:
@@ -150,7 +137,7 @@ class LeafTexts:
             return tuple(_merged(parts))
         return self._search(node)
 
-    def _search(self, start: Node, max_states: int = LIMITS.word_states) -> Runs | None:
+    def _search(self, start: Node) -> Runs | None:
         def edges(visit: Visit[Node, str]) -> Iterator[Edge[Node, str]]:
             state = visit.state
             if isinstance(state, Word):
@@ -164,12 +151,9 @@ class LeafTexts:
                 # An escape or a form of several bytes is longer than a plain character.
                 yield target, chr(character), 1 if character < 0x80 else 6
 
-        for visit in best_first(start, edges, _min_length):
+        for visit in islice(best_first(start, edges, _min_length), LIMITS.word_states):
             if visit.state.nullable:
                 return (("".join(visit.path), 1),)
-            max_states -= 1
-            if max_states < 0:
-                return None
         return None
 
     def _character(self, symbols: CodePointSet) -> int:
@@ -261,16 +245,3 @@ def _merged(runs: list[tuple[str, int]]) -> Iterator[tuple[str, int]]:
             yield "".join(letters for letters, _ in group), 1
         else:
             yield from group
-
-
-def _length(runs: Runs) -> int:
-    return sum(len(letters) * times for letters, times in runs)
-
-
-def _is_searched(node: Node) -> bool:
-    """Whether the word of the first part must be searched for."""
-    while isinstance(node, Concatenation) and not isinstance(node.head, Repetition | Union):
-        if node.head.boolean or not isinstance(node.head, SymbolNode):
-            return True
-        node = node.tail
-    return not isinstance(node, Concatenation | Repetition | Union | SymbolNode)

@@ -9,6 +9,7 @@ The other tokens are followed by single bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,9 @@ from state_machines.masks.spelled_tokens import SpelledTokens
 from state_machines.masks.state_table import StateTable, TooManyStatesError
 from state_machines.masks.token_trie import Ids
 from state_machines.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from state_machines.completion.completion import Completion
 
 Mask = npt.NDArray[np.bool_]
 
@@ -61,29 +65,22 @@ class NextTokens:
     Args:
         vocabulary: The tokens.
         store: The masks of the vocabulary.
-        length: Gives the tokens that complete a state; its second argument is a work budget.
-        estimate: Gives the tokens of a short text that completes a state; orders a search.
-        counted: Gives the state at the end of a token, which limits on tokens count.
+        completion: Makes the plans of states.
     """
 
     def __init__(
         self,
         vocabulary: Vocabulary,
         store: MaskStore,
-        length: Callable[[Node, int], int],
-        estimate: Callable[[Node], int],
-        counted: Callable[[Node], Node],
+        completion: Completion,
     ) -> None:
         self._forms = vocabulary.token_bytes
         self._sizes = np.array([len(form or b"") for form in self._forms], np.int32)
         self._store = store
         self._trie = store.trie
-        self._length = length
-        self._estimate = estimate
-        self._counted = counted
+        self._completion = completion
         self._spelled = SpelledTokens.of(vocabulary)
         self._ends = np.array(sorted(vocabulary.end_token_ids), np.intp)
-        self._longest = max(1, len(store.trie.levels) - 2)
         self._walks: WeakKeyLruCache[Node, tuple[list[Node], Ids]] = WeakKeyLruCache(_WALKS)
         self._needed: WeakKeyLruCache[Node, tuple[int, Ids]] = WeakKeyLruCache(_WALKS)
 
@@ -151,7 +148,8 @@ class NextTokens:
             found = lengths.get(node)
             if found is None:
                 try:
-                    found = min(self._length(self._counted(node), steps), UNKNOWN)
+                    counted = self._completion.counted(node)
+                    found = min(self._completion.length(counted, steps=steps), UNKNOWN)
                 except (GrammarBudgetError, UnwritableTextError):
                     # Later states may be cached, so they are still looked at.
                     found = UNKNOWN
@@ -217,10 +215,6 @@ class NextTokens:
 
     # The fewest tokens to an end.
 
-    def lower_bound(self, state: Node) -> int:
-        """Return a lower bound on the tokens of every text from a state, from its length."""
-        return 0 if state.nullable else max(1, -(-state.min_length // self._longest))
-
     def fewest(
         self, start: Node, known: int, at_most: int, steps: int
     ) -> tuple[tuple[int, ...] | None, bool]:
@@ -240,7 +234,7 @@ class NextTokens:
         fewest, is_exact = known, True
 
         def may_improve(state: Node, tokens: int) -> bool:
-            return tokens + self.lower_bound(state) < fewest
+            return tokens + self._completion.lower_bound(state) < fewest
 
         def edges(visit: Visit[Node, int]) -> Iterator[Edge[Node, int]]:
             nonlocal found, fewest, is_exact
@@ -261,7 +255,7 @@ class NextTokens:
         def bound(state: Node) -> int:
             spend(ESTIMATE_STEPS)
             try:
-                return self._estimate(state)
+                return self._completion.estimate(state)
             except GrammarBudgetError:
                 return UNKNOWN
 
@@ -280,7 +274,7 @@ class NextTokens:
         targets: dict[Node, int] = {}
 
         def add(target: Node, token_id: int) -> None:
-            target = self._counted(target)
+            target = self._completion.counted(target)
             if target is not EMPTY:
                 targets.setdefault(target, token_id)
 

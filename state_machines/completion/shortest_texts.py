@@ -12,6 +12,7 @@ budget is spent.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
+from dataclasses import dataclass
 from itertools import chain
 
 from state_machines.budgets import derivative_budget, spend
@@ -68,21 +69,21 @@ _COMPOSED = (
 _Steps = Generator["tuple[Node, int]", "CompletionText | None", "CompletionText | None"]
 
 
+@dataclass(slots=True)
 class _Frame:
     """A node that is being evaluated.
 
     Attributes:
+        node: The node.
         limit: Upper bound on the weight of its text.
+        steps: The evaluation.
         above: Smallest depth of a frame whose node was met again below this one.
     """
 
-    __slots__ = ("above", "limit", "node", "steps")
-
-    def __init__(self, node: Node, limit: int, steps: _Steps) -> None:
-        self.node = node
-        self.limit = limit
-        self.steps = steps
-        self.above = 1 << 30
+    node: Node
+    limit: int
+    steps: _Steps
+    above: int = 1 << 30
 
 
 class ShortestTexts:
@@ -223,11 +224,6 @@ class _Solver:
             tail = yield node.tail, limit - head.weight
             return None if tail is None else joined(head, tail)
         if isinstance(node, Union):
-            if len(node.members) == 2:
-                first, second = node.members
-                if self._floor(second) < self._floor(first):
-                    first, second = second, first
-                return (yield from self._shortest_of(((b"", first), (b"", second)), limit))
             spend(len(node.members))
             members = sorted(node.members, key=self._floor)
             return (yield from self._shortest_of(((b"", member) for member in members), limit))

@@ -12,7 +12,8 @@ so a piece that is repeated is segmented once for each different context.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 from state_machines.budgets import spend
 from state_machines.caches import LruCache
@@ -35,8 +36,8 @@ TOKEN_WEIGHT = 16
 PIECE = 256
 """Bytes of a piece: longer texts are divided, counted from their end."""
 
-BLOCKS = (16, 256)
-"""Bytes up to which a repeated text is one piece: at the beginning of the text, and behind it."""
+_CACHED_PIECE = 16
+"""Bytes from which on the segmentations of a piece are cached."""
 
 SHORT = 64
 """Bytes up to which a text becomes one piece where it is joined with another."""
@@ -60,6 +61,7 @@ _END: _Cut = (0, (b"", (0,)), _NO_LENGTHS)
 _MARK = SPELLING_MARK[0]
 
 
+@dataclass(eq=False, slots=True)
 class CompletionText:
     """A text that completes an output: its first bytes, and the text behind them. Immutable.
 
@@ -74,17 +76,15 @@ class CompletionText:
         cut: How the text is segmented; owned by the segmenter.
     """
 
-    __slots__ = ("content", "cut", "is_limited", "rest", "size", "weight")
+    content: bytes
+    rest: CompletionText
+    weight: int
+    is_limited: bool = field(default=False, kw_only=True)
+    size: int = field(init=False)
+    cut: _Cut | None = field(default=None, init=False)
 
-    def __init__(
-        self, content: bytes, rest: CompletionText, weight: int, *, is_limited: bool = False
-    ) -> None:
-        self.content = content
-        self.rest = rest
-        self.size: int = len(content) + rest.size
-        self.weight = weight
-        self.is_limited = is_limited
-        self.cut: _Cut | None = None
+    def __post_init__(self) -> None:
+        self.size = len(self.content) + self.rest.size
 
     def pieces(self) -> list[CompletionText]:
         """Return the text, and the texts behind its first piece, its second one and so on."""
@@ -143,7 +143,6 @@ class Segmenter:
         self.longest = max(1, len(trie.levels) - 2)
         """Bytes of the longest token."""
         self._weights: LruCache[bytes, int] = LruCache(_WEIGHED_TEXTS)
-        self._chains: LruCache[tuple[bytes, int], CompletionText] = LruCache(_WEIGHED_TEXTS)
         self._cuts: LruCache[tuple[bytes, _Context], _Cut] = LruCache(_SEGMENTATIONS)
 
     def text(self, content: bytes) -> CompletionText:
@@ -162,27 +161,8 @@ class Segmenter:
             return unit if size else NOTHING
         if size > LIMITS.completion_bytes:
             return None
-        content, left = unit.flat, times
-        chain = self._chains.get((content, times))
-        if chain is None:
-            chain = NOTHING
-            for block_size in reversed(BLOCKS):
-                in_block = max(1, block_size // unit.size)
-                chain = joined(self._blocks(content * in_block, left // in_block), chain)
-                left %= in_block
-            chain = joined(self.text(content * left), chain)
-            self._chains.put((content, times), chain)
-        return limited(chain) if unit.is_limited else chain
-
-    def _blocks(self, content: bytes, times: int) -> CompletionText:
-        """Return a text of equal pieces."""
-        known = self._chains.get((content, times))
-        if known is None:
-            block, known = self.text(content), NOTHING
-            for _ in range(times):
-                known = joined(block, known)
-            self._chains.put((content, times), known)
-        return known
+        text = self.text(unit.flat * times)
+        return limited(text) if unit.is_limited else text
 
     def weight(self, content: bytes) -> int:
         """Return the weight of a byte string."""
@@ -228,7 +208,7 @@ class Segmenter:
     def _cut(self, content: bytes, behind: _Cut) -> _Cut:
         """Return how a piece and the text behind it are segmented."""
         count, context, _ = behind
-        is_long = len(content) >= BLOCKS[0]
+        is_long = len(content) >= _CACHED_PIECE
         known = self._cuts.get((content, context)) if is_long else None
         if known is None:
             known = self._segment(content, context)
@@ -290,53 +270,50 @@ def _nearest(cut: _Cut) -> int:
 class Plan:
     """Tokens that complete a text, each allowed in its turn; listed on demand. Immutable.
 
+    Args:
+        tokens: The tokens, or a function that lists them.
+        length: The number of all tokens.
+        at: The number of leading tokens that are no part of the plan.
+
     Attributes:
         length: Number of tokens.
-        listed: The list that ends with these tokens, if it has been made.
     """
 
-    __slots__ = ("_at", "_first", "_segmenter", "_text", "length", "listed")
+    __slots__ = ("_at", "_tokens", "length")
 
-    def __init__(self, tokens: tuple[int, ...], at: int = 0) -> None:
-        self.length = len(tokens) - at
-        self.listed: tuple[int, ...] | None = tokens
+    def __init__(
+        self, tokens: tuple[int, ...] | Callable[[], Iterator[int]], length: int, at: int = 0
+    ) -> None:
+        self.length = length - at
+        self._tokens = tokens
         self._at = at
-        self._segmenter: Segmenter | None = None
-        self._text = NOTHING
-        self._first: int | None = tokens[at] if self.length else None
 
-    @classmethod
-    def of_text(cls, segmenter: Segmenter, text: CompletionText, length: int) -> Plan:
-        """Return the plan that writes a text in the fewest tokens, which are ``length``."""
-        plan = cls(())
-        plan.length = length
-        plan.listed, plan._segmenter, plan._text = None, segmenter, text
-        return plan
+    @property
+    def listed(self) -> tuple[int, ...] | None:
+        """The list that ends with these tokens, if it has been made."""
+        return self._tokens if isinstance(self._tokens, tuple) else None
 
     @property
     def first(self) -> int | None:
         """The first token, or ``None`` if the text is complete."""
-        if self._first is None and self.length:
-            assert self._segmenter is not None
-            self._first = next(self._segmenter.tokens(self._text))
-        return self._first
+        return self._all()[self._at] if self.length else None
 
     @property
     def tokens(self) -> tuple[int, ...]:
         """All tokens."""
-        return self._listed()[self._at :]
+        return self._all()[self._at :]
 
     @property
     def rest(self) -> Plan:
         """The plan that remains after the first token."""
-        return Plan(self._listed(), self._at + 1)
+        tokens = self._all()
+        return Plan(tokens, len(tokens), self._at + 1)
 
-    def _listed(self) -> tuple[int, ...]:
-        if self.listed is None:
-            assert self._segmenter is not None
-            self.listed = tuple(self._segmenter.tokens(self._text))
-        return self.listed
+    def _all(self) -> tuple[int, ...]:
+        if not isinstance(self._tokens, tuple):
+            self._tokens = tuple(self._tokens())
+        return self._tokens
 
 
-COMPLETE = Plan(())
+COMPLETE = Plan((), 0)
 """The plan of a text that is complete."""
