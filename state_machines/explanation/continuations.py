@@ -16,6 +16,7 @@ from state_machines.budgets import derivative_budget, spend
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.capture import Captured
 from state_machines.grammar.configurations import all_configurations, joined
+from state_machines.grammar.deep import forced_step
 from state_machines.grammar.encoding import EncodedText
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import Repetition
@@ -188,19 +189,18 @@ def _bounds(text: Node) -> str:
 def _byte_continuations(state: Node, first: int) -> Iterator[Continuation]:
     """Yield continuations of a state that begin with some of its bytes."""
     first &= ~(1 << _SPECIAL_BYTE)
-    if first & (first - 1):
-        if first & _WHITESPACE:
-            yield Continuation("characters", "whitespace")
-            first &= ~_WHITESPACE
-        if (first & _DIGITS).bit_count() > 1:
-            yield Continuation("characters", characters_in_words(_ascii(first & _DIGITS)))
-            first &= ~_DIGITS
-    if first & _TAILS:
-        yield Continuation("characters", "the rest of a character")
-        first &= ~_TAILS
-    if (first & _ASCII).bit_count() > _FEW:
-        yield Continuation("characters", characters_in_words(_ascii(first & _ASCII)))
-        first &= ~_ASCII
+    # Kinds of bytes, and up to how many of a kind are quoted.
+    kinds = (
+        (_WHITESPACE, 0 if first & (first - 1) else 1, "whitespace"),
+        (_DIGITS, 1, ""),
+        (_TAILS, 0, "the rest of a character"),
+        (_ASCII, _FEW, ""),
+    )
+    for kind, quoted, what in kinds:
+        members = first & kind
+        if members.bit_count() > quoted:
+            yield Continuation("characters", what or characters_in_words(_ascii(members)))
+            first &= ~kind
     yield from _texts(state, first)
 
 
@@ -243,15 +243,6 @@ def _forced(node: Node, text: bytes) -> tuple[bytes, Node, bool]:
             return text, node, True
         text, node = text + forced, node.compute_word_derivative(forced)
     return text, node, False
-
-
-def forced_step(node: Node) -> bytes:
-    """Return text that all words of a node that is not nullable begin with; maybe none."""
-    text = node.leading_text
-    if text:
-        return text
-    first = node.first_bytes
-    return b"" if first & (first - 1) else bytes(bytes_in(first))
 
 
 def _word_branches(text: bytes, node: Node) -> int:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from html import escape
 from operator import index
+
+import numpy as np
+import numpy.typing as npt
 
 from state_machines.budgets import derivative_budget, spend
 from state_machines.errors import InvalidArgumentError
@@ -96,7 +100,12 @@ class TokenExplanation:
 
 
 def explain_token(
-    state: Node, vocabulary: Vocabulary, token: int | str, *, is_finished: bool = False
+    state: Node,
+    vocabulary: Vocabulary,
+    token: int | str,
+    mask: Callable[[], npt.NDArray[np.bool_]],
+    *,
+    is_finished: bool = False,
 ) -> TokenExplanation:
     """Explain why a token may come next, or why not; see :meth:`Matcher.explain`.
 
@@ -104,17 +113,38 @@ def explain_token(
         state: The state.
         vocabulary: The tokens.
         token: A token id, or a text, which may be several tokens long.
+        mask: Returns the allowed tokens: bool, shape (vocabulary.size,). Not called for a text.
         is_finished: Whether an end token has been taken.
 
     Raises:
         InvalidArgumentError: ``token`` is neither an integer nor a string.
         GrammarBudgetError: Following the bytes takes more than ``LIMITS.mask_steps`` steps.
     """
-    explainer = _Explainer(state, vocabulary, is_finished)
+    token_id = None if isinstance(token, str) else _checked_id(token)
+    in_range = token_id is not None and 0 <= token_id < vocabulary.size
+    is_in_mask = in_range and bool(mask()[token_id])
     with derivative_budget(LIMITS.mask_steps):
         if isinstance(token, str):
-            return explainer.text(token)
-        return explainer.token(_checked_id(token))
+            form: bytes | None = token.encode("utf-8", "surrogatepass")
+        else:
+            form = vocabulary.token_bytes[token] if in_range else None
+        is_end = token_id in vocabulary.end_token_ids and (state.nullable or not is_in_mask)
+        if form is None or is_end:
+            return _silent(state, vocabulary, token_id or 0, is_finished=is_finished)
+        found = _followed(state, vocabulary, token_id, form, is_finished=is_finished)
+    if isinstance(token, str):
+        special = vocabulary.special_tokens.get(token)
+        hint = found.hint
+        if not found.is_allowed and special is not None:
+            hint = f"As a special token this is token {special}: explain({special})"
+        return replace(found, text=token.encode("utf-8", "replace").decode(), hint=hint)
+    if is_in_mask and not found.is_allowed:
+        reason = f"{found.name} may come next: the grammar has the token itself."
+        return replace(found, is_allowed=True, reason=reason, hint="")
+    if found.is_allowed and not is_in_mask:
+        why = "a part with max_tokens could not be completed in the tokens that are left to it"
+        return refused(found, why, "Raise max_tokens of the rule")
+    return found
 
 
 def refused(explanation: TokenExplanation, why: str, hint: str = "") -> TokenExplanation:
@@ -134,80 +164,53 @@ def _checked_id(token: object) -> int:
         ) from None
 
 
-@dataclass(frozen=True, slots=True)
-class _Explainer:
-    """Explains tokens and texts at one state.
-
-    Attributes:
-        state: The state.
-        vocabulary: The tokens.
-        is_finished: Whether an end token has been taken.
-    """
-
-    state: Node
-    vocabulary: Vocabulary
-    is_finished: bool
-
-    def token(self, token_id: int) -> TokenExplanation:
-        vocabulary = self.vocabulary
-        in_range = 0 <= token_id < vocabulary.size
-        form = vocabulary.token_bytes[token_id] if in_range else None
-        if form is None:
-            why = (
-                "the vocabulary gives this id no text"
-                if in_range
-                else f"the vocabulary has {vocabulary.size:,} token ids, 0 to {vocabulary.size - 1}"
-            )
-            return self._silent(token_id, "", f"is refused: {why}")
-        is_end = token_id in vocabulary.end_token_ids
-        is_complete = self.state.nullable
-        if not is_end or (not is_complete and _fitting(self.state, form)[0] == len(form)):
-            return self._followed(token_id, form)
-        if is_complete and not self.is_finished:
-            reason = "ends the text, which is complete"
-            return self._silent(token_id, _shown(form), reason, is_allowed=True)
+def _silent(
+    state: Node, vocabulary: Vocabulary, token_id: int, *, is_finished: bool
+) -> TokenExplanation:
+    """Return the explanation of a token that writes nothing: an end token, or one without text."""
+    is_known = 0 <= token_id < vocabulary.size
+    form = vocabulary.token_bytes[token_id] if is_known else None
+    is_allowed = form is not None and state.nullable and not is_finished
+    if is_allowed:
+        reason = "ends the text, which is complete"
+    elif is_finished:
+        reason = _FINISHED
+    elif form is not None:
         reason = "is refused: it ends the text, which is not complete"
-        return self._silent(token_id, _shown(form), reason)
+    elif is_known:
+        reason = "is refused: the vocabulary gives this id no text"
+    else:
+        count = vocabulary.size
+        reason = f"is refused: the vocabulary has {count:,} token ids, 0 to {count - 1}"
+    text = _shown(form or b"")
+    name = f"token {token_id}" + (f" ({text!r})" if text else "")
+    is_described = not (is_allowed or is_finished)
+    expected = continuations(state, vocabulary.special_tokens) if is_described else ()
+    return TokenExplanation(token_id, text, is_allowed, 0, 0, "", f"{name} {reason}.", expected)
 
-    def _silent(
-        self, token_id: int, text: str, reason: str, *, is_allowed: bool = False
-    ) -> TokenExplanation:
-        """Return the explanation of a token that writes nothing."""
-        if self.is_finished:
-            reason = _FINISHED
-        expected = () if is_allowed else self._expected(self.state)
-        name = f"token {token_id}" + (f" ({text!r})" if text else "")
-        return TokenExplanation(token_id, text, is_allowed, 0, 0, "", f"{name} {reason}.", expected)
 
-    def _expected(self, state: Node) -> tuple[Continuation, ...]:
-        return () if self.is_finished else continuations(state, self.vocabulary.special_tokens)
-
-    def text(self, text: str) -> TokenExplanation:
-        found = self._followed(None, text.encode("utf-8", "surrogatepass"))
-        found = replace(found, text=text.encode("utf-8", "replace").decode())
-        special = self.vocabulary.special_tokens.get(text)
-        if not found.is_allowed and special is not None:
-            hint = f"As a special token this is token {special}: explain({special})"
-            found = replace(found, hint=hint)
-        return found
-
-    def _followed(self, token_id: int | None, form: bytes) -> TokenExplanation:
-        text = _shown(form)
-        fitting, whole, place = (0, 0, EMPTY) if self.is_finished else _fitting(self.state, form)
-        is_allowed = not self.is_finished and fitting == len(form)
-        found = TokenExplanation(
-            token_id,
-            text,
-            is_allowed,
-            fitting,
-            len(form),
-            _shown(form[:whole]),
-            "",
-            self._expected(place),
-            "" if is_allowed or self.is_finished else _hint(self.state, text, fitting),
-        )
-        reason = _FINISHED if self.is_finished else _reason(found, form, whole)
-        return replace(found, reason=f"{found.name} {reason}.")
+def _followed(
+    state: Node, vocabulary: Vocabulary, token_id: int | None, form: bytes, *, is_finished: bool
+) -> TokenExplanation:
+    """Return the explanation of the bytes of a token or a text."""
+    text = _shown(form)
+    if is_finished:
+        silent = TokenExplanation(token_id, text, False, 0, len(form), "", "", ())
+        return replace(silent, reason=f"{silent.name} {_FINISHED}.")
+    fitting, whole, place = _fitting(state, form)
+    is_allowed = fitting == len(form)
+    found = TokenExplanation(
+        token_id,
+        text,
+        is_allowed,
+        fitting,
+        len(form),
+        _shown(form[:whole]),
+        "",
+        continuations(place, vocabulary.special_tokens),
+        "" if is_allowed else _hint(state, text, fitting),
+    )
+    return replace(found, reason=f"{found.name} {_reason(found, form, whole)}.")
 
 
 def _reason(found: TokenExplanation, form: bytes, whole: int) -> str:
@@ -227,10 +230,8 @@ def _reason(found: TokenExplanation, form: bytes, whole: int) -> str:
 def _character(form: bytes, position: int) -> str:
     """Return the character at a position for display; the byte there if it is none."""
     for length in range(1, 5):
-        try:
+        with suppress(UnicodeDecodeError):
             return repr(form[position : position + length].decode())
-        except UnicodeDecodeError:
-            continue
     return f"the byte 0x{form[position]:02X}"
 
 

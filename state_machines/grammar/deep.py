@@ -1,4 +1,4 @@
-"""Derivatives of states that are nested deeper than Python's recursion limit.
+"""Steps through states: text that is forced, and derivatives of states that are nested deeply.
 
 States of ambiguous grammars can be as deep as their texts are long. The derivative of a state is
 computed from those of its parts, which store them. Where this recursion is too deep, the
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from state_machines.budgets import derivative_budget, spend
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import Concatenation, Union
+from state_machines.grammar.symbols import bytes_in
 
 
 def word_derivative(node: Node, text: bytes) -> Node:
@@ -26,6 +27,15 @@ def word_derivative(node: Node, text: bytes) -> Node:
 def compute_word_derivative(node: Node, text: bytes) -> Node:
     """Return the derivative by a byte string, and do not store it; see :func:`word_derivative`."""
     return _without_recursion(node, text, Node.compute_word_derivative)
+
+
+def forced_step(node: Node) -> bytes:
+    """Return text that all words of a node that is not nullable begin with; maybe none."""
+    text = node.leading_text
+    if text:
+        return text
+    first = node.first_bytes
+    return b"" if first & (first - 1) else bytes(bytes_in(first))
 
 
 def _without_recursion(node: Node, text: bytes, compute: Callable[[Node, bytes], Node]) -> Node:
