@@ -18,31 +18,15 @@ from ..errors import InvalidResponseFormatError
 _FORMATS = ResponseFormatCompiler()
 
 
-class LogitsProcessor:
+class LogitsProcessor(RowMasks):
     """A function from tokens and logits to logits, as mlx-lm and mlx-vlm call it. Not thread-safe.
 
     One processor may serve several sequences, since it knows a sequence by its tokens.
-
-    Args:
-        rows: Computes the masks.
     """
-
-    def __init__(self, rows: RowMasks) -> None:
-        self._rows = rows
-        self._copies: MaskCopies[mx.array] = MaskCopies.shared(rows.vocabulary, "mlx", mx.array)
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The tokens of the masks."""
-        return self._rows.vocabulary
-
-    def reset(self) -> None:
-        """Forget all sequences, so that the next ones are prompts."""
-        self._rows.reset()
 
     def clone(self) -> LogitsProcessor:
         """Return an independent processor; mlx-vlm clones one for each sequence of a batch."""
-        return LogitsProcessor(self._rows.copy())
+        return self.copy()
 
     def __call__(self, tokens: mx.array, logits: mx.array) -> mx.array:
         """Return the logits, with those of forbidden tokens at minus infinity.
@@ -69,7 +53,8 @@ class LogitsProcessor:
                 argument="logits",
                 hint="Call the processor once for each sequence",
             )
-        copies = [self._copies.of(mask, width) for mask in self._rows.masks(rows)]
+        shared = MaskCopies.shared(self.vocabulary, "mlx", mx.array)
+        copies = [shared.of(mask, width) for mask in self.masks(rows)]
         allowed = copies[0] if len(copies) == 1 else mx.stack(copies)
         return mx.where(allowed, logits, mx.array(-mx.inf, logits.dtype))
 
@@ -82,7 +67,7 @@ def make_processor(output: Any, vocabulary: Vocabulary, max_tokens: int | None) 
         SchemaError: A schema is invalid, unsatisfiable, or would not be enforced.
         MaxTokensTooSmallError: No text fits into ``max_tokens``.
     """
-    return LogitsProcessor(RowMasks(_machine(output, vocabulary), vocabulary, max_tokens))
+    return LogitsProcessor(_machine(output, vocabulary), vocabulary, max_tokens)
 
 
 def _machine(output: Any, vocabulary: Vocabulary) -> StateMachine:

@@ -20,7 +20,7 @@ from state_machines.processors.arguments import (
     machine_of,
     vocabulary_of,
 )
-from state_machines.processors.row_masks import Mask, MaskCopies, RowMasks, RowProcessor
+from state_machines.processors.row_masks import Mask, MaskCopies, RowMasks
 
 _Scores = TypeVar("_Scores", bound=npt.NDArray[np.floating[Any]])
 
@@ -56,19 +56,11 @@ def logits_processor(
             hint="Create the Llama without draft_model",
         )
     vocabulary = vocabulary_of(tokenizer, end_token_ids)
-    return LogitsProcessor(RowMasks(machine_of(output), vocabulary, max_tokens))
+    return LogitsProcessor(machine_of(output), vocabulary, max_tokens)
 
 
-class LogitsProcessor(RowProcessor):
-    """A function from token ids and logits to logits, in NumPy. Not thread-safe.
-
-    Args:
-        rows: Computes the masks.
-    """
-
-    def __init__(self, rows: RowMasks) -> None:
-        super().__init__(rows)
-        self._copies: MaskCopies[Mask] = MaskCopies.shared(rows.vocabulary, "numpy", _unchanged)
+class LogitsProcessor(RowMasks):
+    """A function from token ids and logits to logits, in NumPy. Not thread-safe."""
 
     def __call__(self, input_ids: npt.NDArray[np.integer[Any]], scores: _Scores) -> _Scores:
         """Return the logits, with those of forbidden tokens at minus infinity.
@@ -87,9 +79,10 @@ class LogitsProcessor(RowProcessor):
             VocabularyError: The logits are narrower than the vocabulary.
         """
         try:
-            masks = self._rows.masks(np.atleast_2d(input_ids))
             width = scores.shape[-1]
-            allowed = np.stack([self._copies.of(mask, width) for mask in masks])
+            copies: MaskCopies[Mask] = MaskCopies.shared(self.vocabulary, "numpy", np.asarray)
+            masks = self.masks(np.atleast_2d(input_ids))
+            allowed = np.stack([copies.of(mask, width) for mask in masks])
             result: _Scores = np.full_like(scores, -np.inf)
             np.copyto(result, scores, where=allowed.reshape(scores.shape))
         except Exception:
@@ -99,7 +92,3 @@ class LogitsProcessor(RowProcessor):
                 scores[..., ends] = 0
             raise
         return result
-
-
-def _unchanged(mask: Mask) -> Mask:
-    return mask

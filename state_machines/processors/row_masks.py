@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Hashable
 from hashlib import blake2b
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, Self, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -53,12 +53,14 @@ _LOGGER = logging.getLogger(__name__)
 _Text: TypeAlias = Matcher | Guard
 """A text so far, with a guard if it has a limit on tokens; never advanced, but copied."""
 
-_Row: TypeAlias = tuple[blake2b, _Text | None]
-"""The hash of a row's tokens, and its text; ``None`` if it has left the grammar."""
+_Row: TypeAlias = tuple[_Text | None]
+"""The text of a row; ``None`` if it has left the grammar."""
 
 
 class RowMasks:
     """Follows the rows of a generate loop and computes their masks. Not thread-safe.
+
+    Base class of the logits processors.
 
     Args:
         machine: The language of the texts behind the prompts.
@@ -94,12 +96,10 @@ class RowMasks:
     def reset(self) -> None:
         """Forget all rows, so that the next ones are prompts."""
         self._seen: LruCache[bytes, _Row] = LruCache(MAX_ROWS)
-        self._last: TokenIds | None = None
-        self._rows: list[_Row] = []
 
-    def copy(self) -> RowMasks:
+    def copy(self) -> Self:
         """Return an independent object for the same language, which has seen no rows."""
-        twin = RowMasks.__new__(RowMasks)
+        twin = type(self).__new__(type(self))
         twin.vocabulary, twin.ends, twin._empty = self.vocabulary, self.ends, self._empty
         twin.reset()
         return twin
@@ -116,19 +116,10 @@ class RowMasks:
             TokenRejectedError: All rows have left the grammar: the loop does not use the masks.
             GrammarBudgetError: A mask takes too much work.
         """
-        # A copy: the runtime may overwrite its array.
-        ids = np.array(rows, dtype=np.int64)
-        last, self._last = self._last, None
-        if last is not None and ids.shape[1] and np.array_equal(ids[:, :-1], last):
-            self._rows = [
-                self._follow(row[0].copy(), row[1], token)
-                for row, token in zip(self._rows, ids[:, -1], strict=True)
-            ]
-        else:
-            self._rows = [self._find(row) for row in ids]
-        self._check(ids)
-        self._last = ids
-        return [self._mask(text) for _, text in self._rows]
+        ids = np.asarray(rows, dtype=np.int64)
+        texts = [self._text(row) for row in ids]
+        self._check(ids, texts)
+        return [self._mask(text) for text in texts]
 
     def _mask(self, text: _Text | None) -> Mask:
         """Return the mask behind a text; that of the plan if it takes too much work."""
@@ -142,47 +133,28 @@ class RowMasks:
         except GrammarBudgetError:
             return text.plan_mask()
 
-    def _find(self, tokens: TokenIds) -> _Row:
-        """Return the row with these tokens."""
-        hasher = blake2b(tokens[:-1].tobytes(), digest_size=_DIGEST_BYTES)
-        before = self._seen.get(hasher.digest()) if len(tokens) > 1 else None
-        if before is not None:
-            return self._follow(hasher, before[1], tokens[-1])
-        hasher.update(tokens[-1:].tobytes())
-        return self._known(hasher) or self._put(hasher, self._empty)
+    def _text(self, tokens: TokenIds) -> _Text | None:
+        """Return the text of a row."""
+        key = _digest(tokens)
+        known = self._seen.get(key)
+        if known is None:
+            before = self._seen.get(_digest(tokens[:-1])) if len(tokens) > 1 else None
+            text = self._empty if before is None else _after(before[0], int(tokens[-1]))
+            known = self._seen.put(key, (text,))
+        return known[0]
 
-    def _follow(self, hasher: blake2b, text: _Text | None, token: np.int64) -> _Row:
-        """Return the row after a token; ``hasher`` is that of the row before, and is changed."""
-        hasher.update(token.tobytes())
-        known = self._known(hasher)
-        if known is not None:
-            return known
-        if text is not None and not _matcher(text).is_finished:
-            text = text.copy()
-            try:
-                text.advance(int(token))
-            except TokenRejectedError:
-                text = None
-        return self._put(hasher, text)
-
-    def _known(self, hasher: blake2b) -> _Row | None:
-        return self._seen.get(hasher.digest())
-
-    def _put(self, hasher: blake2b, text: _Text | None) -> _Row:
-        return self._seen.put(hasher.digest(), (hasher, text))
-
-    def _check(self, ids: TokenIds) -> None:
+    def _check(self, ids: TokenIds, texts: list[_Text | None]) -> None:
         """Raise if all rows have left the grammar.
 
         Some may: where too few tokens are allowed, beam search fills its beams with forbidden ones,
         which have no probability.
         """
-        left = [row for row, (_, text) in enumerate(self._rows) if text is None]
+        left = [row for row, text in enumerate(texts) if text is None]
         if not left:
             return
         token_id = int(ids[left[0], -1])
         _LOGGER.debug("Row %d has left the grammar with token %d", left[0], token_id)
-        if len(left) == len(self._rows):
+        if len(left) == len(texts):
             self.reset()
             raise TokenRejectedError(
                 f"token {token_id} was forbidden, but the loop has taken it",
@@ -192,28 +164,24 @@ class RowMasks:
             )
 
 
+def _digest(tokens: TokenIds) -> bytes:
+    return blake2b(tokens.tobytes(), digest_size=_DIGEST_BYTES).digest()
+
+
+def _after(text: _Text | None, token_id: int) -> _Text | None:
+    """Return a text after a token; ``None`` if it leaves the grammar."""
+    if text is None or _matcher(text).is_finished:
+        return text
+    text = text.copy()
+    try:
+        text.advance(token_id)
+    except TokenRejectedError:
+        return None
+    return text
+
+
 def _matcher(text: _Text) -> Matcher:
     return text.matcher if isinstance(text, Guard) else text
-
-
-class RowProcessor:
-    """The part of a logits processor that is the same for all runtimes. Not thread-safe.
-
-    Args:
-        rows: Computes the masks.
-    """
-
-    def __init__(self, rows: RowMasks) -> None:
-        self._rows = rows
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The tokens of the masks."""
-        return self._rows.vocabulary
-
-    def reset(self) -> None:
-        """Forget all rows, so that the next ones are prompts."""
-        self._rows.reset()
 
 
 class MaskCopies(Generic[T]):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 
 from state_machines.processors.arguments import EndTokens, machine_of, vocabulary_of
-from state_machines.processors.row_masks import Mask, MaskCopies, RowMasks, RowProcessor
+from state_machines.processors.row_masks import Mask, MaskCopies, RowMasks
 from state_machines.vocabulary import Vocabulary
 
 
@@ -37,15 +37,11 @@ def logits_processor(
         VocabularyError: The tokenizer is not supported.
     """
     vocabulary = vocabulary_of(tokenizer, end_token_ids)
-    return LogitsProcessor(RowMasks(machine_of(output), vocabulary, max_tokens))
+    return LogitsProcessor(machine_of(output), vocabulary, max_tokens)
 
 
-class LogitsProcessor(RowProcessor):
-    """The protocol of ``transformers.LogitsProcessor``. Not thread-safe.
-
-    Args:
-        rows: Computes the masks.
-    """
+class LogitsProcessor(RowMasks):
+    """The protocol of ``transformers.LogitsProcessor``. Not thread-safe."""
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Return the logits, with those of forbidden tokens at minus infinity.
@@ -60,7 +56,7 @@ class LogitsProcessor(RowProcessor):
             GrammarBudgetError: A mask takes too much work, and there is no ``max_tokens``.
             VocabularyError: The logits are narrower than the vocabulary.
         """
-        masks = self._rows.masks(input_ids.cpu().numpy())
+        masks = self.masks(input_ids.cpu().numpy())
         copies = _copies(self.vocabulary, scores.device)
         width = scores.shape[-1]
         if all(mask is masks[0] for mask in masks):
