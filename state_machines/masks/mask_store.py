@@ -6,12 +6,11 @@ of its last mask, so the mask of a known state is one lookup.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from contextlib import suppress
 from time import perf_counter
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary, ref
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +21,7 @@ from state_machines.grammar.node import Node
 from state_machines.limits import LIMITS
 from state_machines.masks.mask_maker import MaskMaker
 from state_machines.masks.token_trie import TokenTrie
-from state_machines.vocabulary import Vocabulary
+from state_machines.vocabulary import PerVocabulary, Vocabulary
 
 _MASK_COSTS = 256
 """States whose masks' costs are kept."""
@@ -49,7 +48,7 @@ class MaskCost(NamedTuple):
     seconds: float
 
 
-class MaskStore:
+class MaskStore(PerVocabulary):
     """Computes and caches the masks of a vocabulary. Safe to use from several threads.
 
     Threads compute masks concurrently; two threads may both compute the same mask.
@@ -60,15 +59,6 @@ class MaskStore:
         self._quotes = self._maker.quotes
         self._costs: deque[tuple[Any, ...]] = deque(maxlen=_MASK_COSTS)
         """Weak references to states, each with the fields of a :class:`MaskCost`."""
-
-    @classmethod
-    def of(cls, vocabulary: Vocabulary) -> MaskStore:
-        """Return the store of a vocabulary. It is created on first use and lives as long."""
-        with _STORES_LOCK:
-            store = _STORES.get(vocabulary)
-            if store is None:
-                store = _STORES[vocabulary] = cls(vocabulary)
-            return store
 
     @property
     def trie(self) -> TokenTrie:
@@ -123,7 +113,3 @@ class MaskStore:
             if state.mask is None and self._quotes.mask(state) is not None:
                 return MaskCost(("quote",), 0, 0, perf_counter() - start)
         return None
-
-
-_STORES: WeakKeyDictionary[Vocabulary, MaskStore] = WeakKeyDictionary()
-_STORES_LOCK = threading.Lock()

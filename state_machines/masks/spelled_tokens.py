@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -19,7 +17,7 @@ from state_machines.grammar.tokens import (
     spelling,
 )
 from state_machines.masks.token_trie import Ids, concatenated
-from state_machines.vocabulary import Vocabulary
+from state_machines.vocabulary import PerVocabulary, Vocabulary
 
 _MARK = SPECIAL_MARK[0]
 
@@ -27,7 +25,7 @@ _ANY_LETTER = 0
 """A byte by which it is seen that a state accepts all texts."""
 
 
-class SpelledTokens:
+class SpelledTokens(PerVocabulary):
     """Finds the tokens whose spellings a state accepts. Thread-safe."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -38,15 +36,6 @@ class SpelledTokens:
         )
         texts = (self.text(token_id) + SPECIAL_MARK for token_id in range(len(self._forms)))
         self._first = np.array([text[0] for text in texts], np.uint8)
-
-    @classmethod
-    def of(cls, vocabulary: Vocabulary) -> SpelledTokens:
-        """Return the object of a vocabulary, made on first use and kept as long as it lives."""
-        with _KNOWN_LOCK:
-            known = _KNOWN.get(vocabulary)
-            if known is None:
-                known = _KNOWN[vocabulary] = cls(vocabulary)
-            return known
 
     def text(self, token_id: int) -> bytes:
         """Return the bytes of an ordinary token, the name of a special one."""
@@ -122,7 +111,3 @@ class SpelledTokens:
                 found.setdefault(target, []).append(token_id)
         for target, members in found.items():
             yield target, np.array(members, np.int32)
-
-
-_KNOWN: WeakKeyDictionary[Vocabulary, SpelledTokens] = WeakKeyDictionary()
-_KNOWN_LOCK = threading.Lock()

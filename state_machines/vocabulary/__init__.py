@@ -5,6 +5,6 @@ Reading order: ``vocabulary`` (the result), ``byte_forms`` (from a printable tok
 derived from a vocabulary, and their file).
 """
 
-from state_machines.vocabulary.vocabulary import LAYOUT, Vocabulary
+from state_machines.vocabulary.vocabulary import LAYOUT, PerVocabulary, Vocabulary
 
-__all__ = ["LAYOUT", "Vocabulary"]
+__all__ = ["LAYOUT", "PerVocabulary", "Vocabulary"]

@@ -53,31 +53,25 @@ def byte_form_of(
             (WordPiece, CTC).
     """
     if decoder is None:
-        if _mentions_byte_level(pre_tokenizer):
+        steps = () if pre_tokenizer is None else _flatten(pre_tokenizer, "pretokenizers")
+        if any(step["type"] == "ByteLevel" for step in steps):
             return _BYTE_LEVEL
         raise VocabularyError(
             "the tokenizer has no decoder, so its tokens are words joined by spaces",
             hint="Set a decoder (decoders.Fuse() where tokens are plain text), or build "
             "Vocabulary(token_bytes, end_token_ids=...) from bytes",
         )
-    steps = _flatten(decoder)
+    steps = _flatten(decoder, "decoders")
     if [step["type"] for step in steps if step["type"] != "Fuse"] == ["ByteLevel"]:
         return _BYTE_LEVEL
     return _text_form(steps, byte_fallback)
 
 
-def _flatten(decoder: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    if decoder["type"] == "Sequence":
-        return [step for inner in decoder["decoders"] for step in _flatten(inner)]
-    return [decoder]
-
-
-def _mentions_byte_level(pre_tokenizer: Mapping[str, Any] | None) -> bool:
-    if pre_tokenizer is None:
-        return False
-    if pre_tokenizer["type"] == "Sequence":
-        return any(_mentions_byte_level(inner) for inner in pre_tokenizer["pretokenizers"])
-    return bool(pre_tokenizer["type"] == "ByteLevel")
+def _flatten(part: Mapping[str, Any], members: str) -> list[Mapping[str, Any]]:
+    """Return the steps of a decoder or pre-tokenizer; a sequence has them as ``members``."""
+    if part["type"] == "Sequence":
+        return [step for inner in part[members] for step in _flatten(inner, members)]
+    return [part]
 
 
 # --- byte-level BPE -------------------------------------------------------------------------
@@ -179,13 +173,10 @@ def _strip_step(step: Mapping[str, Any]) -> Callable[[str], str]:
     content, start, stop = step["content"], step["start"], step["stop"]
 
     def strip(token: str) -> str:
-        head = 0
-        while head < min(start, len(token)) and token[head] == content:
-            head += 1
-        tail = len(token)
-        while len(token) - tail < stop and tail > head and token[tail - 1] == content:
-            tail -= 1
-        return token[head:tail]
+        head = len(token[:start]) - len(token[:start].lstrip(content))
+        rest = token[head:]
+        end = rest[max(len(rest) - stop, 0) :]
+        return rest[: len(rest) - len(end) + len(end.rstrip(content))]
 
     return strip
 

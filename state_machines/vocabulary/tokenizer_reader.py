@@ -53,42 +53,32 @@ class TokenizerFacts:
         added_tokens: Id, content and whether it is special; ascending.
         unknown_token: The token for unknown text, if there is one.
         byte_fallback: Whether the model spells unknown characters by byte tokens.
-        decoder: JSON of the decoder, if there is one.
-        pre_tokenizer: JSON of the pre-tokenizer, if there is one.
+        decoder: The JSON of the decoder, parsed, if there is one.
+        pre_tokenizer: The JSON of the pre-tokenizer, parsed, if there is one.
         end_token_ids: The end tokens of each source that names some, in order of preference.
     """
 
     added_tokens: tuple[tuple[int, str, bool], ...]
     unknown_token: str | None
     byte_fallback: bool
-    decoder: str | None
-    pre_tokenizer: str | None
+    decoder: Any
+    pre_tokenizer: Any
     end_token_ids: tuple[tuple[int, ...], ...]
 
 
-@dataclass(frozen=True)
-class TokenizerContents:
-    """The tokens of a tokenizer.
-
-    Attributes:
-        token_bytes: Bytes by id; for special tokens, their names. Missing ids are unused.
-        special_tokens: Ids of special tokens by name.
-        end_token_ids: Ids of the end tokens.
-        strips_first_space: See :class:`~state_machines.vocabulary.byte_forms.ByteForm`.
-    """
-
-    token_bytes: Mapping[int, bytes]
-    special_tokens: Mapping[str, int]
-    end_token_ids: frozenset[int]
-    strips_first_space: bool
-
-
-def read_tokenizer(tokenizer: object) -> TokenizerContents:
+def read_tokenizer(
+    tokenizer: object,
+) -> tuple[dict[int, bytes], dict[str, int], frozenset[int], bool]:
     """Read a ``tokenizers.Tokenizer``, a transformers fast tokenizer or a wrapper around one.
 
     End tokens come from the first source that names any: ``eos_token_ids`` (mlx-lm's wrapper, with
     those of the generation configuration), ``eos_token_id`` (transformers), and the special tokens
     with the name of a widely used end token.
+
+    Returns:
+        The bytes of tokens by id, for special tokens their names; missing ids are unused. The ids
+        of special tokens by name. The end tokens. Whether the first space of a text is dropped, see
+        :class:`~state_machines.vocabulary.byte_forms.ByteForm`.
 
     Raises:
         VocabularyError: The object is no such tokenizer, or its tokens have no byte form.
@@ -99,22 +89,14 @@ def read_tokenizer(tokenizer: object) -> TokenizerContents:
     if unknown is not None and unknown in ids:
         special.setdefault(unknown, ids[unknown])
 
-    form = byte_form_of(
-        None if facts.decoder is None else json.loads(facts.decoder),
-        None if facts.pre_tokenizer is None else json.loads(facts.pre_tokenizer),
-        byte_fallback=facts.byte_fallback,
-    )
+    form = byte_form_of(facts.decoder, facts.pre_tokenizer, byte_fallback=facts.byte_fallback)
     token = form.token
     token_bytes = {token_id: token(name) for name, token_id in ids.items()}
     for token_id, content, _ in facts.added_tokens:
         token_bytes[token_id] = form.added_token(content)
     token_bytes.update({token_id: name.encode() for name, token_id in special.items()})
-    return TokenizerContents(
-        token_bytes=token_bytes,
-        special_tokens=special,
-        end_token_ids=_end_tokens(facts, special, token_bytes),
-        strips_first_space=form.strips_first_space,
-    )
+    ends = _end_tokens(facts, special, token_bytes)
+    return token_bytes, special, ends, form.strips_first_space
 
 
 def read_facts(tokenizer: object) -> TokenizerFacts:
@@ -180,12 +162,12 @@ def backend_of(tokenizer: object) -> Any:
     return backend
 
 
-def _part(part: Any, name: str) -> str | None:
-    """Return the JSON of a tokenizer's decoder or pre-tokenizer."""
+def _part(part: Any, name: str) -> Any:
+    """Return the parsed JSON of a tokenizer's decoder or pre-tokenizer."""
     if part is None:
         return None
     try:
-        return json.dumps(json.loads(part.__getstate__()))
+        return json.loads(part.__getstate__())
     except Exception as error:  # The library raises a bare Exception for parts in Python.
         raise VocabularyError(
             f"the tokenizer's {name} is custom code, so its tokens have no known byte form",

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import index
 from pathlib import Path
+from threading import Lock
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, Self
+from weakref import WeakKeyDictionary
 
-from state_machines.errors import VocabularyError
+from state_machines.errors import VocabularyError, has_surrogate
 from state_machines.notebook_view import vocabulary_html
 from state_machines.vocabulary.array_file import (
     Array,
@@ -90,7 +92,7 @@ class Vocabulary:
             )
         names = dict(special_tokens or {})
         for name in names:
-            if not isinstance(name, str) or not _is_encodable(name):
+            if not isinstance(name, str) or has_surrogate(name):
                 raise VocabularyError(f"the name of a special token must be text, not {name!r}")
         _checked_ids(names.values(), forms, "special token")
         # Several tokens may have one name, such as two end tokens with the same bytes.
@@ -148,24 +150,21 @@ class Vocabulary:
         Raises:
             VocabularyError: The tokenizer is not supported, or has no end token.
         """
-        contents = read_tokenizer(tokenizer)
-        width = max(contents.token_bytes, default=-1) + 1 if size is None else size
+        token_bytes, special, ends, strips_first_space = read_tokenizer(tokenizer)
+        width = max(token_bytes, default=-1) + 1 if size is None else size
         if width < 1:
             raise VocabularyError(f"size must be 1 or more, not {width}")
         forms: list[bytes | None] = [None] * width
-        for token_id, form in contents.token_bytes.items():
+        for token_id, form in token_bytes.items():
             if token_id < width:
                 forms[token_id] = form or None
-        found = contents.end_token_ids if end_token_ids is None else end_token_ids
         return cls(
             forms,
-            end_token_ids=[i for i in found if end_token_ids is not None or i < width],
-            special_tokens={
-                name: token_id
-                for name, token_id in contents.special_tokens.items()
-                if token_id < width and name
-            },
-            strips_first_space=contents.strips_first_space,
+            end_token_ids=[i for i in ends if i < width]
+            if end_token_ids is None
+            else end_token_ids,
+            special_tokens={name: i for name, i in special.items() if i < width and name},
+            strips_first_space=strips_first_space,
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -253,12 +252,31 @@ class Vocabulary:
         return vocabulary_html(self.token_bytes, self.end_token_ids, self.special_tokens)
 
 
-def _is_encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+class PerVocabulary:
+    """Base class of objects that are made once for each vocabulary.
+
+    Args:
+        vocabulary: The tokens.
+    """
+
+    _known: ClassVar[WeakKeyDictionary[Vocabulary, PerVocabulary]]
+    _lock: ClassVar[Lock]
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        del vocabulary
+
+    def __init_subclass__(cls) -> None:
+        cls._known, cls._lock = WeakKeyDictionary(), Lock()
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary) -> Self:
+        """Return the object of a vocabulary, made on first use and kept as long as it lives."""
+        with cls._lock:
+            known = cls._known.get(vocabulary)
+            if known is None:
+                known = cls._known[vocabulary] = cls(vocabulary)
+        assert isinstance(known, cls)
+        return known
 
 
 def _check_forms(forms: Sequence[object]) -> None:
