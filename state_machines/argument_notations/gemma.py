@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -98,17 +98,15 @@ class MarkedNotation(Notation):
 
     def as_json(self, text: str) -> str:
         """Return the JSON of a text, which must be of the notation."""
-        return "".join(self._json_pieces(text))
-
-    def _json_pieces(self, text: str) -> Iterator[str]:
         pieces = text.split(self.marker)
         if len(pieces) % 2 == 0:
             raise ValueError("unterminated string")
-        for index, piece in enumerate(pieces):
-            if index % 2:
-                yield json.dumps(piece)
-            else:
-                yield _BARE_NAME.sub(lambda name: json.dumps(name[1]) + ":", piece)
+        # Strings are at odd indices.
+        pieces[1::2] = map(json.dumps, pieces[1::2])
+        pieces[::2] = (
+            _BARE_NAME.sub(lambda name: f"{json.dumps(name[1])}:", piece) for piece in pieces[::2]
+        )
+        return "".join(pieces)
 
     @cached_property
     def name_language(self) -> Node:

@@ -14,7 +14,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from state_machines.argument_notations.argument_compiler import ArgumentCompiler, values_of
 from state_machines.argument_notations.notation import (
@@ -27,7 +27,7 @@ from state_machines.argument_notations.notation import (
 from state_machines.argument_notations.raw_text import PlainMembers, texts_without
 from state_machines.grammar.boolean import difference, intersection
 from state_machines.grammar.encoding import PYTHON_STRING, encoded
-from state_machines.grammar.node import Node
+from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.words import word_language
@@ -119,21 +119,18 @@ def read_json_object(text: str) -> dict[str, Any]:
 JSON = JsonNotation()
 
 
-LiteralNames = Literal["python", "both"]
-
-
 @dataclass(frozen=True)
 class PythonicNotation(Notation):
     """Keyword arguments, without the parentheses around them.
 
     Attributes:
-        literal_names: Whether null and Booleans have Python's names alone, or also JSON's, as
-            in families whose templates write nested containers in JSON.
+        has_json_names: Whether null and Booleans have JSON's names beside Python's, as in families
+            whose templates write nested containers in JSON.
         names: A pattern that the names match beside Python's rules.
     """
 
     name: str
-    literal_names: LiteralNames
+    has_json_names: bool
     names: str = ""
 
     @property
@@ -158,7 +155,7 @@ class PythonicNotation(Notation):
         raise ValueError("a parenthesis is not closed")
 
     def _compile(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
-        compiler = ArgumentCompiler(schema, options, _SYNTAXES[self.literal_names])
+        compiler = ArgumentCompiler(schema, options, _SYNTAXES[self.has_json_names])
         texts = texts_without(options.avoid)
         values = values_of(texts, texts)
         matches = re.compile(self.names).search
@@ -228,14 +225,12 @@ class _PythonSyntax(ValueSyntax):
 
     quotes_strings = False
 
-    def __init__(self, names: LiteralNames) -> None:
+    def __init__(self, has_json_names: bool) -> None:
         super().__init__(WHITESPACE_LAYOUTS["json"])
         self.members = _PythonMembers(self.layout)
-        json_names = (self.null, self.true, self.false) if names == "both" else ()
-        both = list(zip((b"None", b"True", b"False"), json_names or (None,) * 3, strict=True))
+        names = ((b"None", self.null), (b"True", self.true), (b"False", self.false))
         self.null, self.true, self.false = (
-            literal(name) if other is None else union((literal(name), other))
-            for name, other in both
+            union((literal(name), other if has_json_names else EMPTY)) for name, other in names
         )
 
     def string(self, texts: Node) -> Node:
@@ -252,10 +247,7 @@ _JSON_NAMES = {"True": "true", "False": "false", "None": "null"}
 
 
 _KEYWORD_ARGUMENTS = PlainMembers(b"=", between=WHITESPACE_LAYOUTS["json"].comma(0))
-_SYNTAXES: dict[LiteralNames, ValueSyntax] = {
-    "python": _PythonSyntax("python"),
-    "both": _PythonSyntax("both"),
-}
+_SYNTAXES = {has_json_names: _PythonSyntax(has_json_names) for has_json_names in (False, True)}
 
 _VALUES_BY_NAME = {"true": True, "false": False, "null": None}
 
@@ -284,11 +276,11 @@ def read_keyword_arguments(text: str) -> dict[str, Any]:
     return unique_members(pairs)
 
 
-PYTHONIC = PythonicNotation("pythonic", "python")
+PYTHONIC = PythonicNotation("pythonic", has_json_names=False)
 """Gemma 3, Llama 4."""
 
-PYTHONIC_JSON = PythonicNotation("pythonic-json", "both")
+PYTHONIC_JSON = PythonicNotation("pythonic-json", has_json_names=True)
 """LFM2, whose template writes nested containers in JSON."""
 
-OLMO = PythonicNotation("olmo", "both", names="^[A-Za-z]")
+OLMO = PythonicNotation("olmo", has_json_names=True, names="^[A-Za-z]")
 """Olmo 3. Its parser finds calls by a pattern in which a name begins with a letter."""

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, get_args
 
-from state_machines.errors import CompositionError
+from state_machines.errors import CompositionError, InvalidArgumentError, check_choice
 from state_machines.grammar.node import Node
 from state_machines.grammar.tokens import Spell
 from state_machines.json_schema.compiler import PropertyOrder
-from state_machines.json_schema.dialects import AdditionalProperties, SchemaOptions
+from state_machines.json_schema.dialects import SchemaOptions
 from state_machines.json_schema.value_syntax import Whitespace
 
 Schema = Mapping[str, Any] | bool
@@ -39,6 +39,12 @@ class NotationOptions(SchemaOptions):
     property_order: PropertyOrder = "schema"
     whitespace: Whitespace | None = None
     input: Node | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("property_order", self.property_order, get_args(PropertyOrder))
+        if self.whitespace is not None:
+            check_choice("whitespace", self.whitespace, get_args(Whitespace))
 
 
 _OPTIONS = {field.name for field in fields(NotationOptions)}
@@ -89,10 +95,6 @@ class Notation(ABC):
             UnsupportedSchemaError: The notation cannot write the values of a property.
             CompositionError: An option is unknown or has a wrong value.
         """
-        self._check_options(options)
-        return self._compile(schema, NotationOptions(**options))
-
-    def _check_options(self, options: Mapping[str, Any]) -> None:
         unknown = [name for name in options if name not in _OPTIONS]
         if unknown:
             raise CompositionError(
@@ -100,22 +102,17 @@ class Notation(ABC):
                 part=self.name,
                 hint=f"Known are {', '.join(sorted(_OPTIONS))}",
             )
-        choices = (
-            ("whitespace", Whitespace),
-            ("property_order", PropertyOrder),
-            ("additional_properties", AdditionalProperties),
-        )
-        for name, values in choices:
-            value = options.get(name)
-            if value is not None and value not in get_args(values):
-                known = ", ".join(map(repr, get_args(values)))
-                raise CompositionError(f"{name} is one of {known}, not {value!r}", part=self.name)
-        if options.get("whitespace") is not None and not self.has_json:
+        try:
+            checked = NotationOptions(**options)
+        except InvalidArgumentError as error:
+            raise CompositionError(error.what, part=self.name) from error
+        if checked.whitespace is not None and not self.has_json:
             raise CompositionError(
                 "this notation does not write JSON, so its white space is fixed",
                 part=self.name,
                 hint="The option whitespace is for notations that contain JSON",
             )
+        return self._compile(schema, checked)
 
     @abstractmethod
     def write(self, arguments: Mapping[str, Any]) -> str:

@@ -105,18 +105,10 @@ _RAW_TEXTS: WeakValueLruCache[tuple[frozenset[str], bool, bool], Node] = WeakVal
 
 def raw_texts(avoid: frozenset[str], trimmed: bool, not_null: bool) -> Node:
     """Return the texts without ``avoid``, optionally without outer white space and ``null``."""
+    parts = (*[TRIMMED] * trimmed, *[NOT_NULL] * not_null)
     return _RAW_TEXTS.get(
-        (avoid, trimmed, not_null), lambda: _make_raw_texts(avoid, trimmed, not_null)
+        (avoid, trimmed, not_null), lambda: intersection((texts_without(avoid), *parts))
     )
-
-
-def _make_raw_texts(avoid: frozenset[str], trimmed: bool, not_null: bool) -> Node:
-    parts = [texts_without(avoid)]
-    if trimmed:
-        parts.append(TRIMMED)
-    if not_null:
-        parts.append(NOT_NULL)
-    return intersection(parts)
 
 
 class PlainMembers(MemberSyntax):

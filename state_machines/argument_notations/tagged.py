@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -65,6 +65,14 @@ _PARSER_TYPES: Mapping[Form, Any] = {
     "raw": "string",
     "nullable": ["string", "null"],
     "mixed": "object",
+}
+_TYPES: Mapping[type, str] = {
+    type(None): "null",
+    bool: "boolean",
+    str: "string",
+    list: "array",
+    int: "number",
+    float: "number",
 }
 _PYTHON_LITERALS = {"True": True, "False": False, "None": None}
 
@@ -132,7 +140,7 @@ class TaggedNotation(Notation):
         )
 
     def _written(self, value: Any) -> str:
-        kind = self.kinds[_json_type(value)] if self.kinds else ""
+        kind = self.kinds[_TYPES.get(type(value), "object")] if self.kinds else ""
         if not isinstance(value, str):
             return kind + json.dumps(value, ensure_ascii=False)
         wrap = "\n" if self.wraps_lines and value != value.strip("\n") else ""
@@ -140,13 +148,29 @@ class TaggedNotation(Notation):
 
     def end(self, text: str, start: int) -> int:
         """Return the position after the last member; see :meth:`Notation.end`."""
+        at = start
+        for member in self.members(text, start):
+            at = member.end()
+        return at
+
+    def members(self, text: str, start: int) -> Iterator[re.Match[str]]:
+        """Yield the members from a position on; the groups are the name and the value.
+
+        Raises:
+            ValueError: A member does not end.
+        """
         at, before = start, self.before_name
         while text.startswith(before, at):
-            end = text.find(self.after_value, at)
-            if end < 0:
-                raise ValueError("a value does not end")
-            at, before = end + len(self.after_value), self.between + self.before_name
-        return at
+            found = self._member.match(text, at + len(before) - len(self.before_name))
+            if found is None:
+                raise ValueError(f"a value does not end: {text[at : at + 40]!r}")
+            yield found
+            at, before = found.end(), self.between + self.before_name
+
+    @cached_property
+    def _member(self) -> re.Pattern[str]:
+        before, after, end = map(re.escape, (self.before_name, self.after_name, self.after_value))
+        return re.compile(f"{before}(.*?){after}(.*?){end}", re.DOTALL)
 
     def _compile(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
         return _TaggedCompiler(self, schema, options).arguments()
@@ -302,25 +326,14 @@ class _TaggedCompiler(ArgumentCompiler):
 
     def read(self, text: str) -> dict[str, Any]:
         """Return the arguments of a text; raise ``ValueError`` for any other text."""
-        return unique_members(self._members(text))
-
-    def _members(self, text: str) -> list[tuple[str, Any]]:
-        notation = self._notation
         found: list[tuple[str, Any]] = []
         at = 0
-        while at < len(text):
-            if found:
-                at = _past(text, notation.between, at)
-            start = _past(text, notation.before_name, at)
-            end = text.find(notation.after_name, start)
-            start_of_value = end + len(notation.after_name)
-            end_of_value = text.find(notation.after_value, start_of_value)
-            if end < 0 or end_of_value < 0:
-                raise ValueError(f"unterminated: {text[at : at + 40]!r}")
-            name = text[start:end]
-            found.append((name, self._read_value(name, text[start_of_value:end_of_value])))
-            at = end_of_value + len(notation.after_value)
-        return found
+        for member in self._notation.members(text, 0):
+            found.append((member[1], self._read_value(*member.groups())))
+            at = member.end()
+        if at < len(text):
+            raise ValueError(f"no member: {text[at : at + 40]!r}")
+        return unique_members(found)
 
     def _read_value(self, name: str, text: str) -> Any:
         notation = self._notation
@@ -347,22 +360,3 @@ class _TaggedCompiler(ArgumentCompiler):
             if notation.guesses or form == "mixed":
                 return text
             raise
-
-
-def _json_type(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case str():
-            return "string"
-        case int() | float():
-            return "number"
-    return "object" if isinstance(value, Mapping) else "array"
-
-
-def _past(text: str, expected: str, at: int) -> int:
-    if not text.startswith(expected, at):
-        raise ValueError(f"{expected!r} was expected, not {text[at : at + 40]!r}")
-    return at + len(expected)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from state_machines.budgets import spend
-from state_machines.errors import InvalidStructuralTagError
+from state_machines.errors import InvalidStructuralTagError, has_surrogate
 
 MAX_COUNT = 2**31 - 1
 """The greatest number of a field, as XGrammar has it."""
@@ -87,12 +87,8 @@ class FieldReader:
         spend(len(value) // CHARACTERS_PER_STEP)
         if not value and not allows_empty:
             raise self.error(f"{names[0]} cannot be the empty string", *names)
-        try:
-            value.encode()
-        except UnicodeEncodeError as error:
-            raise self.error(
-                "a text contains half a surrogate pair, which is no character", *names
-            ) from error
+        if has_surrogate(value):
+            raise self.error("a text contains half a surrogate pair, which is no character", *names)
         return value
 
     def strings(self, name: str) -> tuple[str, ...]:

@@ -120,15 +120,8 @@ def _located(pointer: str) -> Iterator[None]:
         ) from error
 
 
-def _json_schema(reader: FieldReader, _: int) -> Format:
-    return _in_style(reader, reader.choice("style", ["json", *STYLE_NAMES], "json"))
-
-
-def _qwen_xml_parameter(reader: FieldReader, _: int) -> Format:
-    return _in_style(reader, "qwen_xml")
-
-
-def _in_style(reader: FieldReader, style: str) -> Format:
+def _in_style(reader: FieldReader, style: str = "") -> Format:
+    style = style or reader.choice("style", ["json", *STYLE_NAMES], "json")
     schema = reader.member("json_schema")
     if not isinstance(schema, Mapping | bool):
         raise reader.error(
@@ -160,15 +153,6 @@ def _grammar(reader: FieldReader, _: int) -> Format:
 # Texts, and their composition.
 
 
-def _const_string(reader: FieldReader, _: int) -> Format:
-    return const(reader.string("value"))
-
-
-def _any_text(reader: FieldReader, _: int) -> Format:
-    excludes = reader.strings("excludes")
-    return any_text(excludes, reader.limit("max_chars"), reader.limit("max_tokens"))
-
-
 def _elements(reader: FieldReader, depth: int) -> tuple[Format, ...]:
     return tuple(
         _format(value, reader.at("elements", index), depth)
@@ -176,20 +160,8 @@ def _elements(reader: FieldReader, depth: int) -> tuple[Format, ...]:
     )
 
 
-def _sequence(reader: FieldReader, depth: int) -> Format:
-    return series(_elements(reader, depth))
-
-
-def _or(reader: FieldReader, depth: int) -> Format:
-    return choice(_elements(reader, depth))
-
-
 def _content(reader: FieldReader, depth: int) -> Format:
     return _format(reader.member("content"), reader.at("content"), depth)
-
-
-def _repeated(min_count: int, max_count: int | None) -> Callable[[FieldReader, int], Format]:
-    return lambda reader, depth: repeat(_content(reader, depth), min_count, max_count)
 
 
 def _repeat(reader: FieldReader, depth: int) -> Format:
@@ -304,11 +276,6 @@ def _counts(reader: FieldReader) -> tuple[bool, bool]:
     return reader.boolean("at_least_one", False), reader.boolean("stop_after_first", False)
 
 
-def _tags_with_separator(reader: FieldReader, depth: int) -> Format:
-    tags = _tags(reader, depth)
-    return separated_tags(tags, reader.string("separator"), *_counts(reader))
-
-
 # Tokens.
 
 
@@ -376,20 +343,24 @@ def _token_dispatch(reader: FieldReader, depth: int) -> Format:
 
 
 _FORMATS: Mapping[str, Callable[[FieldReader, int], Format]] = {
-    "const_string": _const_string,
-    "json_schema": _json_schema,
-    "qwen_xml_parameter": _qwen_xml_parameter,
-    "any_text": _any_text,
+    "const_string": lambda reader, _: const(reader.string("value")),
+    "json_schema": lambda reader, _: _in_style(reader),
+    "qwen_xml_parameter": lambda reader, _: _in_style(reader, "qwen_xml"),
+    "any_text": lambda reader, _: any_text(
+        reader.strings("excludes"), reader.limit("max_chars"), reader.limit("max_tokens")
+    ),
     "regex": _regex,
     "grammar": _grammar,
-    "sequence": _sequence,
-    "or": _or,
+    "sequence": lambda reader, depth: series(_elements(reader, depth)),
+    "or": lambda reader, depth: choice(_elements(reader, depth)),
     "tag": _one_tag,
     "triggered_tags": _triggered_tags,
-    "tags_with_separator": _tags_with_separator,
-    "optional": _repeated(0, 1),
-    "plus": _repeated(1, None),
-    "star": _repeated(0, None),
+    "tags_with_separator": lambda reader, depth: separated_tags(
+        _tags(reader, depth), reader.string("separator"), *_counts(reader)
+    ),
+    "optional": lambda reader, depth: repeat(_content(reader, depth), 0, 1),
+    "plus": lambda reader, depth: repeat(_content(reader, depth), 1, None),
+    "star": lambda reader, depth: repeat(_content(reader, depth), 0, None),
     "repeat": _repeat,
     "dispatch": _dispatch,
     "token": _token,

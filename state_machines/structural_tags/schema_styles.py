@@ -114,7 +114,7 @@ def style_language(
     """
     avoid = tuple(excludes)
     if style in _TAGGED_STYLES:
-        return _TaggedStyle(schema, style, order, max_whitespace, avoid).node
+        return _tagged_style(schema, style, order, max_whitespace, avoid)
     cofl: Notation = CoflNotation(max_whitespace=max_whitespace)
     notation = cofl if style == "cohere_xml" else MINIMAX_M3_XML
 
@@ -133,64 +133,51 @@ def style_language(
     return compiled
 
 
-class _TaggedStyle(ArgumentCompiler):
-    """The language of one schema's objects in the tags of a notation."""
+def _tagged_style(
+    schema: Any, style: str, order: PropertyOrder, max_whitespace: int | None, avoid: Iterable[str]
+) -> Callable[[Spell], Node]:
+    """Return the language of a schema's objects in the tags of a notation."""
+    notation, escapes = _TAGGED_STYLES[style], _ESCAPES.get(style, ())
+    options = NotationOptions(
+        property_order=order, additional_properties="closed", closes_arrays=True
+    )
+    compiler = ArgumentCompiler(schema, options, _json_syntax(max_whitespace))
+    space, closing = white_space(max_whitespace), notation.after_value.strip()
+    texts = texts_without((closing, *avoid))
+    values = values_of(texts, texts)
+    names = _NAMES
+    if escapes:
+        # Only listed names are escaped.
+        names = union((names, word_language(filter(_has_no_tag, compiler.property_values))))
+    names = intersection((names, texts))
+    restricted = compiler.restrict(lambda _: values, names, values, f"the style {style!r}")
 
-    def __init__(
-        self,
-        schema: Any,
-        style: str,
-        order: PropertyOrder,
-        max_whitespace: int | None,
-        excludes: Iterable[str],
-    ) -> None:
-        options = NotationOptions(
-            property_order=order, additional_properties="closed", closes_arrays=True
-        )
-        super().__init__(schema, options, _json_syntax(max_whitespace))
-        self._notation = _TAGGED_STYLES[style]
-        self._more_kinds = _MORE_KINDS.get(style, {})
-        self._escapes = _ESCAPES.get(style, ())
-        self._space = white_space(max_whitespace)
-        texts = texts_without((self._notation.after_value.strip(), *excludes))
-        values = values_of(texts, texts)
-        names = _NAMES
-        if self._escapes:
-            # Only listed names are escaped.
-            names = union((names, word_language(filter(_has_no_tag, self.property_values))))
-        self._restricted = self.restrict(
-            lambda _: values, intersection((names, texts)), values, f"the style {style!r}"
-        )
+    def others(term: Term) -> Node:
+        found = compiler.translator.others_without(term, (), 1)
+        return found if found is EMPTY else concatenation(space, found, space)
 
-    def node(self, spell: Spell) -> Node:
-        """Return the language, with markers as ``spell`` writes them."""
-        first, *others = map(spell, self._notation.after_name.strip().split("\n"))
-        between = (part for text in others for part in (self._space, literal(text)))
+    def node(spell: Spell) -> Node:
+        first, *rest = map(spell, notation.after_name.strip().split("\n"))
+        between = (part for text in rest for part in (space, literal(text)))
         # No name contains the first byte of the text after it, so a name ends there.
         members = PlainMembers(
             first[:1],
-            before_name=concatenation(self._space, literal(spell(self._notation.before_name))),
+            before_name=concatenation(space, literal(spell(notation.before_name))),
             after_name=concatenation(literal(first[1:]), *between),
-            after_value=lambda _: literal(spell(self._notation.after_value.strip())),
-            escapes=self._escapes,
+            after_value=lambda _: literal(spell(closing)),
+            escapes=escapes,
         )
-        node = self.object_node(
-            self._restricted, members, lambda term, name: self._value_node(term, name, spell)
-        )
-        return concatenation(node, self._space)
 
-    def _value_node(self, term: Term, name: str | None, spell: Spell) -> Node:
-        kinds = dict(self._notation.kinds)
-        if name is None:
-            kinds.update(self._more_kinds)
-        if kinds:
-            return self.values_by_kind(term, kinds, spell, self._others)
-        strings = encoded(self.evaluator.values(term).strings, RAW)
-        return union((strings, self._others(term)))
+        def value(term: Term, name: str | None) -> Node:
+            if notation.kinds:
+                more = _MORE_KINDS.get(style, {}) if name is None else {}
+                return compiler.values_by_kind(term, {**notation.kinds, **more}, spell, others)
+            strings = encoded(compiler.evaluator.values(term).strings, RAW)
+            return union((strings, others(term)))
 
-    def _others(self, term: Term) -> Node:
-        others = self.translator.others_without(term, (), 1)
-        return others if others is EMPTY else concatenation(self._space, others, self._space)
+        return concatenation(compiler.object_node(restricted, members, value), space)
+
+    return node
 
 
 def _has_no_tag(name: str) -> bool:

@@ -86,11 +86,15 @@ class CallIds:
             index: The number of the call in the answer, from 0.
         """
         if "{name}" in self.template:
-            return self.template.replace("{name}", name).replace("{id}", str(index))
+            return self.read(name, str(index)) or ""
         if self.length is None:
             return f"call_{uuid.uuid4().hex[:24]}"
         letters = string.ascii_letters + string.digits
         return "".join(any_of(letters) for _ in range(self.length))
+
+    def read(self, name: str, text: str) -> str | None:
+        """Return the id of a call of a tool, given the text that the model has written for it."""
+        return self.template.replace("{name}", name).replace("{id}", text) or None
 
 
 ANY_IDS = CallIds()
@@ -119,19 +123,16 @@ class CallId(SubState):
 
     Attributes:
         tool: The tool that is called.
-        pattern: The regular expression that the text matches.
-        template: The id, with ``{name}`` for the tool's name and ``{id}`` for the text. If it is
-            empty, the text is not an id.
+        ids: The ids of the family's calls.
     """
 
     _: KW_ONLY
     tool: ToolSignature
-    pattern: str
-    template: str = "{id}"
+    ids: CallIds
 
     @cached_property
     def _machine(self) -> StateMachine:
-        return RegexStateMachine(self.pattern)
+        return RegexStateMachine(self.ids.pattern)
 
     def machine(self) -> StateMachine:
         """Return the machine of the pattern."""
@@ -139,9 +140,7 @@ class CallId(SubState):
 
     def parse(self, text: str) -> str | None:
         """Return the call's id."""
-        if not self.template:
-            return None
-        return self.template.replace("{name}", self.tool.name).replace("{id}", text)
+        return self.ids.read(self.tool.name, text)
 
 
 @dataclass(frozen=True, eq=False)

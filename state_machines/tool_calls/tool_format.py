@@ -385,7 +385,7 @@ class ToolFormat:
         return (CallEnd(CALL, end),) if end else ()
 
     def _id(self, tool: ToolSignature) -> CallId:
-        return CallId(CALL, tool=tool, pattern=self.ids.pattern, template=self.ids.template)
+        return CallId(CALL, tool=tool, ids=self.ids)
 
     def _all_markers(self) -> list[str]:
         around = [self.answer, self.preamble, *([self.reasoning] if self.reasoning else [])]

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
 
 from state_machines.tool_calls.tool_format import ToolFormat
 
@@ -71,7 +70,7 @@ def split_calls(text: str, tool_format: ToolFormat) -> Iterator[str | WrittenCal
     at, unreadable = 0, 0
     while unreadable < _MAX_UNREADABLE and (found := start.search(text, at)):
         read = [reader.read(text, found.end()) for reader in readers]
-        calls = next((each for each in read if isinstance(each, _Group)), None)
+        calls = next((each for each in read if isinstance(each, tuple)), None)
         if calls is None:
             unreadable += 1
             yield UnreadableCall(found.start(), str(read[0]))
@@ -80,21 +79,15 @@ def split_calls(text: str, tool_format: ToolFormat) -> Iterator[str | WrittenCal
             continue
         if found.start() > at:
             yield text[at : found.start()]
-        yield from calls.calls
-        between = gap.match(text, calls.end)
-        at = between.end() if between is not None else calls.end
+        group, end = calls
+        yield from group
+        between = gap.match(text, end)
+        at = between.end() if between is not None else end
     if unreadable == _MAX_UNREADABLE and (found := start.search(text, at)):
         reason = f"what follows {_MAX_UNREADABLE} unreadable calls is not read"
         yield UnreadableCall(found.start(), reason)
     if at < len(text):
         yield text[at:]
-
-
-class _Group(NamedTuple):
-    """The calls between two delimiters, and the position after them."""
-
-    calls: list[WrittenCall]
-    end: int
 
 
 class _GroupReader:
@@ -118,14 +111,19 @@ class _GroupReader:
         closed = f"{_SPACE}{closing}{last}" if closing else last
         self._end = re.compile(rf"{closed}|\s*\Z" if closed else "")
 
-    def read(self, text: str, at: int) -> _Group | ValueError:
-        """Return the calls after a start delimiter, or the error of the first mismatch."""
+    def read(self, text: str, at: int) -> tuple[list[WrittenCall], int] | ValueError:
+        """Return the calls between two delimiters, given the position after the first one.
+
+        Returns:
+            The calls, with the position after the last delimiter; or the error of the first
+            mismatch.
+        """
         try:
             return self._calls(text, at)
         except ValueError as error:
             return error
 
-    def _calls(self, text: str, at: int) -> _Group:
+    def _calls(self, text: str, at: int) -> tuple[list[WrittenCall], int]:
         calls: list[WrittenCall] = []
         head = _past(self._first, text, at, "the head of a call")
         while True:
@@ -135,16 +133,16 @@ class _GroupReader:
             if following is None:
                 break
             head = following
-        return _Group(calls, _past(self._end, text, at, "the end of the calls").end())
+        return calls, _past(self._end, text, at, "the end of the calls").end()
 
     def _call(self, text: str, head: re.Match[str]) -> tuple[WrittenCall, int]:
         end = self._format.notation.end(text, head.end())
         foot = _past(self._foot, text, end, "the end of a call")
         found = {**head.groupdict(), **{k: v for k, v in foot.groupdict().items() if v}}
-        written, template = found.get("id"), self._format.ids.template
-        id = template.replace("{name}", found["name"]).replace("{id}", written) if written else None
+        written = found.get("id")
+        id = self._format.ids.read(found["name"], written) if written else None
         arguments, raw = text[head.end() : end], text[head.start() : foot.end()].strip()
-        return WrittenCall(found["name"], id or None, arguments, raw, self._format), foot.end()
+        return WrittenCall(found["name"], id, arguments, raw, self._format), foot.end()
 
 
 def _past(pattern: re.Pattern[str], text: str, at: int, what: str) -> re.Match[str]:
