@@ -85,16 +85,6 @@ class step_budget:
         GrammarBudgetError: The work takes more steps.
     """
 
-    __slots__ = (
-        "_available",
-        "_checkpoint",
-        "_left",
-        "_limit",
-        "_outer",
-        "_reserve",
-        "_token",
-        "_was_checked",
-    )
     _left: int
     _reserve: int
 
@@ -170,8 +160,6 @@ class derivative_budget(step_budget):
     :class:`RecursionError` becomes :class:`~state_machines.errors.GrammarBudgetError`: states of
     ambiguous grammars can be nested deeper than Python's recursion limit.
     """
-
-    __slots__ = ()
 
     def __exit__(self, *raised: object) -> None:
         super().__exit__()

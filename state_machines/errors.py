@@ -141,16 +141,9 @@ class MissingSourceError(SchemaError):
     """
 
     def __init__(
-        self,
-        what: str,
-        *,
-        source: str,
-        known: tuple[str, ...] = (),
-        pointer: str | None = None,
-        keyword: str | None = None,
-        hint: str = "",
+        self, what: str, *, source: str, known: tuple[str, ...] = (), **located: str
     ) -> None:
-        super().__init__(what, pointer=pointer, keyword=keyword, hint=hint)
+        super().__init__(what, **located)
         self.source = source
         self.known = known
 
@@ -313,6 +306,15 @@ class InvalidArgumentError(ProxyError, ValueError):
     """
 
     argument: str
+
+
+def has_surrogate(text: str) -> bool:
+    """Return whether a text has a lone surrogate, which UTF-8 cannot encode."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def check_choice(argument: str, value: object, choices: Iterable[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 from typing import Generic, TypeAlias, TypeVar
@@ -20,18 +21,14 @@ Edge: TypeAlias = tuple[S, L, int]
 """A target state, the label of the edge, and its weight (not negative)."""
 
 
+@dataclass(eq=False, slots=True)
 class Visit(Generic[S, L]):
     """A state that a search has reached, by a path of a cost."""
 
-    __slots__ = ("cost", "label", "previous", "state")
-
-    def __init__(
-        self, state: S, cost: int, previous: Visit[S, L] | None = None, label: L | None = None
-    ) -> None:
-        self.state = state
-        self.cost = cost
-        self.previous = previous
-        self.label = label
+    state: S
+    cost: int
+    previous: Visit[S, L] | None = None
+    label: L | None = None
 
     @property
     def path(self) -> list[L]:

@@ -14,6 +14,7 @@ from state_machines.errors import (
     InvalidPatternError,
     UnsupportedPatternError,
     check_choice,
+    has_surrogate,
 )
 from state_machines.grammar.deep import compute_word_derivative
 from state_machines.grammar.encoding import RAW, encoded
@@ -208,9 +209,8 @@ def _encoded(text: object) -> bytes:
         raise InvalidArgumentError(
             f"texts must hold strings only, not {type(text).__name__}", argument="texts"
         )
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
+    if has_surrogate(text):
         raise InvalidArgumentError(
             f"{text[:40]!r} has a lone surrogate, which UTF-8 cannot encode", argument="texts"
-        ) from error
+        )
+    return text.encode()

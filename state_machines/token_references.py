@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from difflib import get_close_matches
-from typing import NoReturn
+from functools import partial
 from weakref import WeakKeyDictionary
 
 from state_machines.errors import UnknownTokenError
@@ -36,60 +36,44 @@ def check_token_sets(token_sets: Collection[NamedTokens], vocabulary: Vocabulary
 
 def _check(tokens: NamedTokens, vocabulary: Vocabulary) -> None:
     ends, forms = vocabulary.end_token_ids, vocabulary.token_bytes
+    line, column = tokens.position
+    error = partial(UnknownTokenError, line=line, column=column)
+
+    def check_ends(ids: list[int], shown: str) -> None:
+        if not tokens.is_negated and ends.issuperset(ids):
+            raise error(
+                f"{shown} is an end token, which ends the whole text",
+                token=shown,
+                hint="Leave it out: an end token is allowed wherever the text is complete",
+            )
+        named.update(ids)
+
     named: set[int] = set()
     for name in tokens.names:
         own = vocabulary.special_tokens.get(name)
         text = name.encode()
         ids = [i for i, form in enumerate(forms) if form == text] if own is None else [own]
         if not ids:
-            _no_token(tokens, name, vocabulary)
-        if not tokens.is_negated and ends.issuperset(ids):
-            _end_token(tokens, name)
-        named.update(ids)
+            nearest = get_close_matches(name, list(vocabulary.special_tokens), n=3, cutoff=0.5)
+            instead = f'Write "{name}" in quotes for the text, in any tokens'
+            raise error(
+                f"{name} is no token of the vocabulary",
+                token=name,
+                nearest=tuple(nearest),
+                hint=f"Similar are {', '.join(nearest)}" if nearest else instead,
+            )
+        check_ends(ids, name)
     for first, last in tokens.ranges:
         shown = f"<[{first}]>" if first == last else f"<[{first}-{last}]>"
         ids = [i for i in range(first, min(last + 1, len(forms))) if forms[i] is not None]
         if not ids and not tokens.is_negated:
-            raise UnknownTokenError(
+            raise error(
                 f"the vocabulary has no token {shown}",
                 token=shown,
-                line=tokens.position[0],
-                column=tokens.position[1],
                 hint=f"Its numbers are 0 to {vocabulary.size - 1}, some of which have no text",
             )
-        if not tokens.is_negated and ends.issuperset(ids):
-            _end_token(tokens, shown)
-        named.update(ids)
+        check_ends(ids, shown)
     if tokens.is_negated and not any(
         form is not None and i not in ends and i not in named for i, form in enumerate(forms)
     ):
-        raise UnknownTokenError(
-            "no token of the vocabulary is left",
-            token="!",
-            line=tokens.position[0],
-            column=tokens.position[1],
-        )
-
-
-def _no_token(tokens: NamedTokens, name: str, vocabulary: Vocabulary) -> NoReturn:
-    nearest = tuple(get_close_matches(name, list(vocabulary.special_tokens), n=3, cutoff=0.5))
-    raise UnknownTokenError(
-        f"{name} is no token of the vocabulary",
-        token=name,
-        line=tokens.position[0],
-        column=tokens.position[1],
-        nearest=nearest,
-        hint=f"Similar are {', '.join(nearest)}"
-        if nearest
-        else f'Write "{name}" in quotes for the text, in any tokens',
-    )
-
-
-def _end_token(tokens: NamedTokens, name: str) -> NoReturn:
-    raise UnknownTokenError(
-        f"{name} is an end token, which ends the whole text",
-        token=name,
-        line=tokens.position[0],
-        column=tokens.position[1],
-        hint="Leave it out: an end token is allowed wherever the text is complete",
-    )
+        raise error("no token of the vocabulary is left", token="!")

@@ -35,6 +35,7 @@ import jsonschema
 import pydantic
 
 from state_machines import GrammarStateMachine, JsonSchemaStateMachine, StateMachine
+from state_machines.errors import has_surrogate
 from state_machines.json_schema.machine import AdditionalProperties
 from state_machines.pydantic_schemas import ClosedJsonSchema
 from state_machines.quotes import SUBSTRING_OF
@@ -47,7 +48,7 @@ from state_machines.root import (
 from state_machines.tool_calls.tool_format import NO_DELIMITERS, Delimiters
 
 from ..checks.problems import read_json
-from ..checks.texts import has_surrogate, short_repr
+from ..checks.texts import short_repr
 from ..errors import InvalidResponseFormatError, OutputValidationError
 from ..results.parts import Quotation
 from ..validation import JsonValidator

@@ -45,12 +45,3 @@ def short_repr(value: object, limit: int = 80) -> str:
     except Exception:
         text = f"<{type(value).__name__}>"
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
-
-
-def has_surrogate(text: str) -> bool:
-    """Return whether ``text`` has a lone surrogate, which UTF-8 cannot encode."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return True
-    return False

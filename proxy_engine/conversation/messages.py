@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..checks.texts import as_list, has_surrogate, short_repr
+from state_machines.errors import has_surrogate
+
+from ..checks.texts import as_list, short_repr
 from ..errors import MediaError, PromptError
 from .content import AudioContent, Content, ImageContent, ToolCall
 from .interaction import Interaction, Role, function_call, read_interaction

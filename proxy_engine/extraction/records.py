@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pydantic
 
-from ..checks.texts import has_surrogate, short_repr
+from state_machines.errors import has_surrogate
+
+from ..checks.texts import short_repr
 from ..conversation.content import ImageContent, TextContent
 from ..conversation.interaction import Interaction, Role
 from ..errors import InvalidOptionError, RecordError

@@ -17,7 +17,8 @@ from itertools import repeat
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-from ..checks.texts import has_surrogate
+from state_machines.errors import has_surrogate
+
 from ..conversation.content import ImageContent
 from ..errors import InvalidOptionError, RecordError
 from ..media.image_formats import READABLE, image_format, other_format

@@ -9,11 +9,11 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from state_machines import GrammarStateMachine, RegexStateMachine, StateMachine
 from state_machines.budgets import step_budget
-from state_machines.errors import GrammarBudgetError, GrammarError, PatternError
+from state_machines.errors import GrammarBudgetError, GrammarError, PatternError, has_surrogate
 from state_machines.limits import LIMITS
 from state_machines.tool_calls import any_text
 
-from ..checks.texts import has_surrogate, short_repr
+from ..checks.texts import short_repr
 from ..errors import InvalidToolError
 
 InputSyntax: TypeAlias = Literal["text", "lark", "regex", "gbnf", "machine"]
