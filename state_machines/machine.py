@@ -106,9 +106,7 @@ class StateMachine:
         Raises:
             GrammarBudgetError: The text is too ambiguous in the grammar.
         """
-        return compute_word_derivative(
-            self.start, text.encode() if isinstance(text, str) else text
-        ).nullable
+        return self._after(text).nullable
 
     def begins(self, text: str | bytes) -> bool:
         """Return whether some text of the language begins with a text. See :meth:`matches`.
@@ -116,10 +114,11 @@ class StateMachine:
         Args:
             text: The prefix; bytes may end inside a character.
         """
-        return (
-            compute_word_derivative(self.start, text.encode() if isinstance(text, str) else text)
-            is not EMPTY
-        )
+        return self._after(text) is not EMPTY
+
+    def _after(self, text: str | bytes) -> Node:
+        form = text.encode() if isinstance(text, str) else text
+        return compute_word_derivative(self.start, form)
 
 
 def _release(start: Node, forget: Callable[[], Iterable[Node]]) -> None:

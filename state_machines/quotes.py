@@ -40,6 +40,14 @@ _NOT_EMPTY = repetition(symbols(ANY_CODE_POINT), 1, None)
 _OTHER_TYPES = {"array", "object", "number", "integer", "boolean", "null"}
 
 
+def _check_quote(source: object, unit: object) -> None:
+    if not isinstance(source, str):
+        raise InvalidArgumentError(
+            f"source must be a string, not {type(source).__name__}", argument="source"
+        )
+    check_choice("unit", unit, UNITS)
+
+
 class SubstringStateMachine(StateMachine):
     """The substrings of a source, compared by code points.
 
@@ -62,11 +70,7 @@ class SubstringStateMachine(StateMachine):
     """
 
     def __init__(self, source: str, unit: Unit = "words", *, allow_empty: bool = False) -> None:
-        if not isinstance(source, str):
-            raise InvalidArgumentError(
-                f"source must be a string, not {type(source).__name__}", argument="source"
-            )
-        check_choice("unit", unit, UNITS)
+        _check_quote(source, unit)
         try:
             with step_budget(LIMITS.compile_steps):
                 quotes = substring_language(chunks_of(source, unit))
@@ -101,11 +105,7 @@ class QuoteFrom:
     unit: Unit = "words"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.source, str):
-            raise InvalidArgumentError(
-                f"source must be a string, not {type(self.source).__name__}", argument="source"
-            )
-        check_choice("unit", self.unit, UNITS)
+        _check_quote(self.source, self.unit)
 
     def __get_pydantic_json_schema__(
         self, core_schema: Any, handler: Callable[[Any], dict[str, Any]]

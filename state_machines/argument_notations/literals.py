@@ -265,13 +265,13 @@ def read_keyword_arguments(text: str) -> dict[str, Any]:
     try:
         call = ast.parse(f"f({text})", mode="eval").body
         if not isinstance(call, ast.Call) or call.args or not isinstance(call.func, ast.Name):
-            raise ValueError(f"no keyword arguments: {text[:40]!r}")
+            raise ValueError("no call")
         pairs = []
         for argument in call.keywords:
             if argument.arg is None:
-                raise ValueError(f"no keyword arguments: {text[:40]!r}")
+                raise ValueError("unpacked arguments")
             pairs.append((argument.arg, ast.literal_eval(_JsonNames().visit(argument.value))))
-    except (SyntaxError, RecursionError, MemoryError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ValueError(f"no keyword arguments: {text[:40]!r}") from error
     return unique_members(pairs)
 

@@ -19,11 +19,8 @@ from schema_strategies import examples
 from state_machines import JsonSchemaStateMachine, UnsatisfiableSchemaError
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.symbols import bytes_in
-from state_machines.json_schema.numbers.number_sets import Interval, NumberSet
-from state_machines.json_schema.numbers.number_text import (
-    MAX_INTEGER_DIGITS,
-    number_language,
-)
+from state_machines.json_schema.numbers.number_sets import MAX_INTEGER_DIGITS, Interval, NumberSet
+from state_machines.json_schema.numbers.number_text import number_language
 
 NOT_SPELLED = ["01", "00", "+1", ".5", "1.", "-", "--1", "1.5.2", "0x1", "NaN", "Infinity"]
 

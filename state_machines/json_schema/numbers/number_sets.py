@@ -47,11 +47,6 @@ class Interval:
     excluded_steps: frozenset[Fraction] = frozenset()
 
     @property
-    def is_integral(self) -> bool:
-        """Whether all numbers are integers because of the step."""
-        return self.step is not None and self.step.denominator == 1
-
-    @property
     def is_empty(self) -> bool:
         """Whether no number of the interval can be written."""
         return self.is_within(())

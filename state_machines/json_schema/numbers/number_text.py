@@ -91,11 +91,11 @@ def _interval_language(
 ) -> Node:
     if interval.reaches_limit:
         interval = interval.finite()
-    has_exponents = interval.step is None and not interval.excluded_steps
+    step = interval.step
+    has_exponents = step is None and not interval.excluded_steps
 
     def make() -> Node:
-        has_no_point = plain_integers and interval.is_integral
-        tail = "none" if has_no_point else ""
+        tail = "none" if plain_integers and step is not None and step.denominator == 1 else ""
         language = _signed(interval, lambda positive: magnitudes(positive, tail))
         return union((language, _signed(interval, _powers))) if has_exponents else language
 
