@@ -10,6 +10,7 @@ from unittest import mock
 import mlx.core as mx
 import numpy as np
 import pytest
+from distributions import FILTERS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -117,16 +118,13 @@ def requests(draw: st.DrawFn) -> tuple[list[float], list[bool], list[int], Sampl
     tokens = draw(st.lists(st.integers(0, size - 1), max_size=6))
     parameters = SamplingParameters(
         temperature=draw(st.sampled_from([0.0, 1e-5, 0.5, 1.0, 100.0])),
-        top_p=draw(st.sampled_from([0.01, 0.5, 0.9999999, 1.0])),
-        top_k=draw(st.integers(0, size + 1)),
-        min_p=draw(st.sampled_from([0.0, 0.1, 1.0])),
-        min_tokens_to_keep=draw(st.integers(1, size + 1)),
         repetition_penalty=draw(st.sampled_from([0.01, 1.0, 100.0])),
         presence_penalty=draw(st.sampled_from([-100.0, 0.0, 100.0])),
         frequency_penalty=draw(st.sampled_from([-100.0, 0.0, 100.0])),
         # Masked tokens are pushed as hard as possible.
         logit_bias={token: 10_000.0 for token in range(size) if not allowed[token]},
         seed=draw(st.integers(0, 2**64 - 1)),
+        **draw(FILTERS),
     )
     return values, allowed, tokens, parameters
 

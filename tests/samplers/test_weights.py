@@ -8,6 +8,7 @@ import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
 import pytest
+from distributions import FILTERS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,13 +28,7 @@ def parameters(draw: st.DrawFn, *, filters: bool = True) -> SamplingParameters:
         "repetition_penalty": draw(st.sampled_from([1.0, 1.5])),
         "seed": draw(st.integers(0, 2**32)),
     }
-    if filters:
-        given |= {
-            "top_p": draw(st.sampled_from([1.0, 0.8, 0.3])),
-            "top_k": draw(st.sampled_from([0, 1, 3])),
-            "min_p": draw(st.sampled_from([0.0, 0.2])),
-        }
-    return SamplingParameters(**given)
+    return SamplingParameters(**given, **(draw(FILTERS) if filters else {}))
 
 
 logits_of = st.lists(st.floats(-8, 8, width=32), min_size=SIZE, max_size=SIZE)

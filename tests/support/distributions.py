@@ -1,4 +1,4 @@
-"""Distances between distributions over finitely many outcomes, and tests of draws from them."""
+"""Draws from distributions over finitely many outcomes: filters, distances, and tests."""
 
 from __future__ import annotations
 
@@ -8,8 +8,19 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from hypothesis import strategies as st
 
 Outcome = TypeVar("Outcome", bound=Hashable)
+
+FILTERS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {
+        "top_p": st.sampled_from([0.01, 0.3, 0.8, 0.9999999, 1.0]),
+        "top_k": st.integers(0, 9),
+        "min_p": st.sampled_from([0.0, 0.1, 0.3, 1.0]),
+        "min_tokens_to_keep": st.integers(1, 9),
+    }
+)
+"""Sampling parameters that exclude tokens."""
 
 
 def frequencies(draws: Iterable[Outcome]) -> dict[Outcome, float]:

@@ -1,4 +1,4 @@
-"""The parser of each judge for each of the project's tool formats."""
+"""The parsers of the judges for the project's tool formats, by format."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ PARSERS: Mapping[str, Parsers] = {
     "kimi_k2": Parsers("kimi_k2", "kimi_k2"),
     "kimi_k3": Parsers("kimi_k3", "kimi_k3"),
     "longcat_json": Parsers("longcat"),
-    "longcat": Parsers(),
     "deepseek_r1": Parsers("deepseek_v3", "deepseekv3"),
     "deepseek_v3_1": Parsers("deepseek_v31", "deepseekv31"),
     "deepseek_v3_2": Parsers("deepseek_v32", "deepseekv32"),
@@ -47,10 +46,8 @@ PARSERS: Mapping[str, Parsers] = {
     "muse_spark": Parsers("muse", "muse"),
     "lfm2": Parsers("lfm2", "lfm2"),
     "llama4": Parsers("llama4_pythonic", "pythonic"),
-    "gemma3": Parsers(),
     "gemma4": Parsers("gemma4", "gemma4"),
     "function_gemma": Parsers("functiongemma"),
-    "json_fence": Parsers(),
     "ernie": Parsers("ernie45", "hermes"),
     "internlm": Parsers("internlm", "interns1"),
     "apertus": Parsers("apertus", "apertus2509"),

@@ -105,11 +105,6 @@ def test_round_trip_through_json(event: events.Event) -> None:
     assert events.EVENT_ADAPTER.validate_json(event.model_dump_json()) == event
 
 
-def test_every_event_has_a_type_of_its_own() -> None:
-    types: set[Any] = {event.model_dump()["type"] for event in EVENTS}
-    assert len(types) == len(EVENTS)
-
-
 def test_events_do_not_change() -> None:
     with pytest.raises(pydantic.ValidationError):
         EVENTS[1].text = "other"  # type: ignore[attr-defined]
